@@ -1,0 +1,66 @@
+/** The one table of everything that Weir refuses. The README's table is generated from it. */
+
+/** `detail` says what is wrong and how to mend it; a caller may replace it with a more exact sentence. */
+export interface Problem {
+  status: number;
+  title: string;
+  detail: string;
+}
+
+export const problems = {
+  not_found: { status: 404, title: 'Not Found', detail: 'There is nothing at this path.' },
+  method_not_allowed: { status: 405, title: 'Method Not Allowed', detail: 'The Allow header lists the methods of this path.' },
+  headers_too_large: {
+    status: 431,
+    title: 'Request Header Fields Too Large',
+    detail: 'The request headers exceed HEADER_BYTES_MAX.',
+  },
+  rate_limited: {
+    status: 429,
+    title: 'Too Many Requests',
+    detail: 'Too many requests from this client address; wait as long as Retry-After says.',
+  },
+  webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
+  webhook_disabled: { status: 410, title: 'Gone', detail: 'This webhook is disabled.' },
+  payload_too_large: {
+    status: 413,
+    title: 'Content Too Large',
+    detail: 'The payload exceeds the limit: raise WEBHOOK_MAX_PAYLOAD_BYTES or send a URL reference instead of inline content.',
+  },
+  signature_missing: {
+    status: 403,
+    title: 'Forbidden',
+    detail: 'The webhook has a secret and the request no signature in the configured header.',
+  },
+  signature_malformed: {
+    status: 403,
+    title: 'Forbidden',
+    detail: 'The signature header must be sent once and read sha256= followed by 64 hex digits.',
+  },
+  signature_mismatch: {
+    status: 403,
+    title: 'Forbidden',
+    detail: 'The signature does not match: compute HMAC-SHA256 over the exact bytes of the body with the secret of this webhook.',
+  },
+  queue_full: { status: 503, title: 'Service Unavailable', detail: 'Too much is waiting to be committed; repeat the request.' },
+  memory_full: { status: 503, title: 'Service Unavailable', detail: 'Too many request bodies are held at the moment; repeat the request.' },
+  client_busy: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'This client address has too many unfinished requests; finish some, then repeat this one.',
+  },
+  database_unavailable: { status: 503, title: 'Service Unavailable', detail: 'The database cannot be reached; repeat the request.' },
+  verification_unavailable: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'The signature could not be checked in time; repeat the request.',
+  },
+  row_refused: {
+    status: 422,
+    title: 'Unprocessable Content',
+    detail: 'The database refused to store this request as it is.',
+  },
+  internal: { status: 500, title: 'Internal Server Error', detail: 'Something went wrong; the log has the cause under the request id.' },
+} as const satisfies Record<string, Problem>;
+
+export type ProblemCode = keyof typeof problems;

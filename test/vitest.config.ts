@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    // Real servers, databases and threads: two files at a time is what a two-core machine carries without false alarms.
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    globalSetup: ['test/helpers/global-setup.ts'],
+    coverage: { provider: 'v8', include: ['server/**/*.ts', 'workers/**/*.ts'], reporter: ['text-summary', 'lcovonly'] },
+  },
+});
