@@ -1,0 +1,90 @@
+/**
+ * Locks between the processes of one machine, held by the kernel, so that no lock outlives its holder.
+ *
+ * Node has no flock(2), so util-linux's `flock` takes the lock in a helper process and becomes `cat`, which reads a pipe from us. When
+ * we let go, crash or are killed with -9, the pipe closes, `cat` ends and the kernel frees the lock. Nothing is left to clean up.
+ */
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+
+export interface Lock {
+  /** Lets go; resolves when the kernel has freed the lock. Idempotent. */
+  release(): Promise<void>;
+}
+
+/** The lock cannot be had at all: no permission, no such directory, no `flock` on this machine. */
+export class LockError extends Error {}
+
+/** Another Weir serves from this DATA_DIR. */
+export class DataDirInUseError extends Error {
+  constructor(dataDir: string) {
+    super(`Another Weir is running with DATA_DIR ${dataDir}; stop it first, or set another DATA_DIR and PORT`);
+  }
+}
+
+type Helper = ChildProcessByStdio<Writable, Readable, Readable>;
+
+/** flock's exit code when the lock is held by another: distinct from its own errors (64 to 71) and from a shell's (126 up). */
+const HELD_EXIT_CODE = 100;
+
+/**
+ * The helper outlives signals that are meant for us: a terminal's Ctrl-C (it has a session of its own) and a service manager's
+ * TERM to all processes of the service (ignored; an ignored signal stays ignored across exec). Our end is its only end.
+ */
+const HOLD = "trap '' HUP INT TERM; exec cat";
+
+/**
+ * Takes a lock on the file or directory `path` (a missing file is made). `shared` holders exclude `exclusive` ones and the other way
+ * round. `null`: somebody else holds it and `wait` is false. A held lock does not keep the event loop alive. Throws LockError.
+ */
+export async function acquireLock(
+  path: string,
+  mode: 'shared' | 'exclusive',
+  options: { wait: boolean },
+): Promise<Lock | null> {
+  const waiting = options.wait ? [] : ['--nonblock', '--conflict-exit-code', String(HELD_EXIT_CODE)];
+  const helper = spawn('flock', [`--${mode}`, ...waiting, '--no-fork', path, 'sh', '-c', HOLD], {
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const gone = new Promise<string>((resolve) => {
+    helper.once('error', (error) => resolve(`${error.message} (flock comes with util-linux)`));
+    helper.once('close', (code, signal) => resolve(code === HELD_EXIT_CODE ? 'held' : (signal ?? `exit code ${code}`)));
+  });
+  let complaint = '';
+  helper.stderr.on('data', (bytes) => {
+    complaint += bytes;
+  });
+  // cat echoes the byte once flock has become cat, and that is once the lock is held.
+  helper.stdin.on('error', () => {});
+  helper.stdin.write('\n');
+  const answer = await Promise.race([gone, once(helper.stdout, 'data').then(() => 'locked')]);
+  if (answer === 'held') return null;
+  if (answer !== 'locked') throw new LockError(`Cannot lock ${path}: ${complaint.trim() || answer}`);
+  const ended = gone.then(() => {});
+  setKeepAlive(helper, false);
+  return {
+    release: () => {
+      setKeepAlive(helper, true);
+      helper.stdin.end();
+      return ended;
+    },
+  };
+}
+
+/** The lock by which the primary of a Weir claims its DATA_DIR (which must exist). Throws DataDirInUseError or LockError. */
+export async function lockDataDir(dataDir: string): Promise<Lock> {
+  const lock = await acquireLock(dataDir, 'exclusive', { wait: false });
+  if (lock === null) throw new DataDirInUseError(dataDir);
+  return lock;
+}
+
+/** While a lock is held, neither the helper nor its pipes may keep an otherwise finished process running. */
+function setKeepAlive(helper: Helper, keep: boolean): void {
+  const verb = keep ? 'ref' : 'unref';
+  helper[verb]();
+  for (const pipe of [helper.stdin, helper.stdout, helper.stderr])
+    (pipe as unknown as { ref(): void; unref(): void })[verb]();
+}

@@ -1,0 +1,118 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import ts from 'typescript';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { acquireLock, DataDirInUseError, type Lock, LockError, lockDataDir } from '../../server/db/lock.ts';
+
+let directory: string;
+let path: string;
+const held: Lock[] = [];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-lock-'));
+  path = join(directory, 'some.lock');
+});
+
+afterEach(async () => {
+  await Promise.all(held.splice(0).map((lock) => lock.release()));
+  await rm(directory, { recursive: true });
+});
+
+async function take(mode: 'shared' | 'exclusive', wait = false): Promise<Lock | null> {
+  const lock = await acquireLock(path, mode, { wait });
+  if (lock !== null) held.push(lock);
+  return lock;
+}
+
+describe('a lock', () => {
+  test.each([
+    { first: 'shared', second: 'shared', both: true },
+    { first: 'shared', second: 'exclusive', both: false },
+    { first: 'exclusive', second: 'shared', both: false },
+    { first: 'exclusive', second: 'exclusive', both: false },
+  ] as const)('$first, then $second without waiting: both are had = $both', async ({ first, second, both }) => {
+    expect(await take(first)).not.toBeNull();
+    expect((await take(second)) !== null).toBe(both);
+  });
+
+  test('is free once release has resolved, and releasing twice is harmless', async () => {
+    const lock = await take('exclusive');
+    await lock!.release();
+    await lock!.release();
+    expect(await take('exclusive')).not.toBeNull();
+  });
+
+  test('that waits is had when the holder lets go, not before', async () => {
+    const first = await take('exclusive');
+    const order: string[] = [];
+    const second = take('exclusive', true).then(() => order.push('second had it'));
+    await take('shared');
+    order.push('first lets go');
+    await first!.release();
+    await second;
+    expect(order).toEqual(['first lets go', 'second had it']);
+  });
+
+  test('of a holder that was killed with -9 is free', async () => {
+    const holder = await startHolder(path);
+    expect(await take('exclusive')).toBeNull();
+    holder.kill('SIGKILL');
+    await once(holder, 'close');
+    expect(await take('exclusive', true)).not.toBeNull();
+  });
+
+  test('is not lost when its process group is interrupted and the holder lives on', async () => {
+    const holder = await startHolder(path);
+    process.kill(-holder.pid!, 'SIGINT');
+    await once(holder.stdout!, 'data');
+    expect(await take('exclusive')).toBeNull();
+    holder.kill('SIGKILL');
+    await once(holder, 'close');
+  });
+
+  test('that is held does not keep its process running', async () => {
+    const holder = await startHolder(path, { lingers: false });
+    const [code] = await Promise.race([once(holder, 'exit'), delay(10_000, ['still running after 10 s'])]);
+    expect(code).toBe(0);
+    expect(await take('exclusive', true)).not.toBeNull();
+  });
+
+  test('in a directory that does not exist is an error that names the path', async () => {
+    const nowhere = join(directory, 'nowhere', 'some.lock');
+    await expect(acquireLock(nowhere, 'shared', { wait: false })).rejects.toThrow(LockError);
+    await expect(acquireLock(nowhere, 'shared', { wait: true })).rejects.toThrow(nowhere);
+  });
+});
+
+test('a DATA_DIR has one Weir at a time, and the refusal names it', async () => {
+  const lock = await lockDataDir(directory);
+  await expect(lockDataDir(directory)).rejects.toThrow(DataDirInUseError);
+  await expect(lockDataDir(directory)).rejects.toThrow(directory);
+  await lock.release();
+  held.push(await lockDataDir(directory));
+});
+
+/** Another Node process, leader of its own group, that holds the lock exclusively; it prints `interrupted` on SIGINT and goes on. */
+async function startHolder(lockPath: string, { lingers = true } = {}): Promise<ChildProcess> {
+  // Node 20 does not read TypeScript, so the holder gets the module with its types taken off.
+  const source = await readFile(new URL('../../server/db/lock.ts', import.meta.url), 'utf8');
+  const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 };
+  await writeFile(join(directory, 'lock.mjs'), ts.transpileModule(source, { compilerOptions: options }).outputText);
+  await writeFile(
+    join(directory, 'holder.mjs'),
+    `import { acquireLock } from './lock.mjs';
+    ${lingers ? "process.on('SIGINT', () => console.log('interrupted')); setInterval(() => {}, 1000);" : ''}
+    const lock = await acquireLock(${JSON.stringify(lockPath)}, 'exclusive', { wait: false });
+    console.log(lock === null ? 'refused' : 'held');`,
+  );
+  const stdio = ['ignore', 'pipe', 'inherit'] as const;
+  const holder = spawn(process.execPath, [join(directory, 'holder.mjs')], { detached: true, stdio: [...stdio] });
+  onTestFinished(() => void holder.kill('SIGKILL'));
+  const [line] = await once(holder.stdout!, 'data');
+  expect(String(line).trim()).toBe('held');
+  return holder;
+}
