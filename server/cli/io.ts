@@ -1,0 +1,17 @@
+/** What a command may touch of the world outside; tests hand in their own. */
+export interface CommandIo {
+  environment: NodeJS.ProcessEnv;
+  directory: string;
+  stdin: NodeJS.ReadableStream;
+  stdout: NodeJS.WritableStream & { isTTY?: boolean };
+  stderr: NodeJS.WritableStream & { isTTY?: boolean };
+}
+
+/** A failure to be told in one sentence; the process exits with `exitCode` (1 failure, 2 usage). */
+export class CommandError extends Error {
+  readonly exitCode: 1 | 2;
+  constructor(message: string, exitCode: 1 | 2 = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}

@@ -1,0 +1,105 @@
+/** What `weir send` sends: files byte for byte, GitHub's example payloads, or one small default. */
+import { createHmac, randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { extname, resolve } from 'node:path';
+import { CommandError, type CommandIo } from './io.ts';
+
+export interface Payload {
+  body: Buffer;
+  contentType: string;
+  /** Name of GitHub's event, for the header GitHub sends with it; null for everything else. */
+  githubEvent: string | null;
+}
+
+/** A payload with the signature over its exact bytes: computed once, however often it is sent. */
+export type SignedPayload = Payload & { signature: string };
+
+const JSON_TYPE = 'application/json';
+const contentTypes: Record<string, string> = {
+  '.json': JSON_TYPE,
+  '.ndjson': 'application/x-ndjson',
+  '.txt': 'text/plain; charset=utf-8',
+};
+
+/** Content type by a file's ending, in any case; bytes of unknown kind are `application/octet-stream`. */
+export function contentTypeOf(file: string): string {
+  return contentTypes[extname(file).toLowerCase()] ?? 'application/octet-stream';
+}
+
+/**
+ * The payloads in the order in which they are sent: files, then examples; the default when there are neither.
+ * @param files paths relative to the command's directory; `-` is standard input, once at most.
+ * Throws CommandError (usage) that names the file which cannot be read.
+ */
+export async function readPayloads(
+  files: readonly string[],
+  githubExamples: boolean,
+  io: CommandIo,
+): Promise<Payload[]> {
+  if (files.filter((file) => file === '-').length > 1)
+    throw new CommandError('- (standard input) was given more than once, but it can be read only once.', 2);
+  const payloads: Payload[] = [];
+  for (const file of files)
+    payloads.push({ body: await readBytes(file, io), contentType: contentTypeOf(file), githubEvent: null });
+  if (githubExamples) payloads.push(...readGithubExamples());
+  return payloads.length > 0 ? payloads : [defaultPayload];
+}
+
+const defaultPayload: Payload = {
+  body: Buffer.from(JSON.stringify({ message: 'Hello from weir send' })),
+  contentType: JSON_TYPE,
+  githubEvent: null,
+};
+
+async function readBytes(file: string, io: CommandIo): Promise<Buffer> {
+  if (file !== '-')
+    return readFile(resolve(io.directory, file)).catch((error: NodeJS.ErrnoException) => {
+      throw new CommandError(`${file} cannot be read: ${reason(error)}.`, 2);
+    });
+  const chunks: Buffer[] = [];
+  for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk as string | Buffer));
+  return Buffer.concat(chunks);
+}
+
+function reason(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT') return 'there is no such file';
+  if (error.code === 'EISDIR') return 'it is a directory; name the files in it';
+  if (error.code === 'EACCES') return 'its permissions do not let you';
+  return error.message;
+}
+
+/** Every example of the npm package @octokit/webhooks-examples (4 MB of JSON, therefore read only when asked for). */
+function readGithubExamples(): Payload[] {
+  const load = createRequire(import.meta.url);
+  const events = load('@octokit/webhooks-examples') as { name: string; examples: unknown[] }[];
+  return events.flatMap(({ name, examples }) =>
+    examples.map((example) => ({
+      body: Buffer.from(JSON.stringify(example)),
+      contentType: JSON_TYPE,
+      githubEvent: name,
+    })),
+  );
+}
+
+/** Signs the exact bytes: `sha256=` and the HMAC-SHA256 in hex (specification, section 4). */
+export function sign(payload: Payload, secret: string): SignedPayload {
+  return { ...payload, signature: `sha256=${createHmac('sha256', secret).update(payload.body).digest('hex')}` };
+}
+
+/**
+ * The headers of one request. A GitHub payload gets a delivery id of its own, which stays the same when the request is
+ * repeated: that is how GitHub lets a receiver notice a repeat.
+ */
+export function requestHeaders(payload: SignedPayload, signatureHeader: string): Record<string, string> {
+  const headers: Record<string, string> = {
+    'Content-Type': payload.contentType,
+    'User-Agent': payload.githubEvent === null ? 'weir-send' : 'GitHub-Hookshot/weir-send',
+    [signatureHeader]: payload.signature,
+  };
+  if (payload.githubEvent !== null) {
+    headers['X-GitHub-Event'] = payload.githubEvent;
+    headers['X-GitHub-Delivery'] = randomUUID();
+  }
+  return headers;
+}

@@ -1,0 +1,55 @@
+/** Shows on standard error how `weir send` goes: a bar on a terminal, at most one line in a pipe. */
+import { Presets, SingleBar } from 'cli-progress';
+import type { CommandIo } from './io.ts';
+import type { SendWatcher } from './send-run.ts';
+
+export interface Progress extends SendWatcher {
+  stop: () => void;
+}
+
+/** Shorter waits are not worth a line. */
+const WAIT_TOLD_MS = 1_000;
+
+/** @param count requests that are to be sent */
+export function showProgress(count: number, stderr: CommandIo['stderr']): Progress {
+  return stderr.isTTY === true ? bar(count, stderr) : line(stderr);
+}
+
+function bar(count: number, stderr: CommandIo['stderr']): Progress {
+  const shown = new SingleBar(
+    {
+      stream: stderr,
+      format: '{bar} {value}/{total}, {duration_formatted}{note}',
+      hideCursor: true,
+      // Ctrl-C is the command's: it prints the summary.
+      gracefulExit: false,
+    },
+    Presets.shades_classic,
+  );
+  shown.start(count, 0, { note: '' });
+  return {
+    progress: (sent) => shown.update(sent, { note: '' }),
+    waiting: (cause, afterMs) =>
+      shown.update({ note: afterMs >= WAIT_TOLD_MS ? `, ${cause}: waiting ${seconds(afterMs)} s` : '' }),
+    stop: () => shown.stop(),
+  };
+}
+
+function line(stderr: CommandIo['stderr']): Progress {
+  let told = false;
+  return {
+    progress: () => {},
+    waiting: (cause, afterMs) => {
+      if (told || afterMs < WAIT_TOLD_MS) return;
+      told = true;
+      stderr.write(
+        `${cause}: waiting ${seconds(afterMs)} s before it is repeated; --no-wait counts instead of waiting.\n`,
+      );
+    },
+    stop: () => {},
+  };
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
+}

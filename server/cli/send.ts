@@ -1,0 +1,128 @@
+/** `weir send`: sends signed webhook requests, and says what became of them. */
+import { Command } from 'commander';
+import { CommandError, type CommandIo } from './io.ts';
+import { openClient } from './send-client.ts';
+import { readPayloads, sign } from './send-payloads.ts';
+import { showProgress } from './send-progress.ts';
+import { runSend } from './send-run.ts';
+import { describeSummary, Tally } from './send-summary.ts';
+
+interface SendOptions {
+  secret?: string;
+  count?: number;
+  rate?: number;
+  concurrency: number;
+  githubExamples?: true;
+  wait: boolean;
+  json?: true;
+  signatureHeader: string;
+}
+
+const COUNT_MAX = 1_000_000_000;
+const RATE_MAX = 1_000_000;
+const CONCURRENCY_MAX = 10_000;
+
+/** After Ctrl-C the requests under way have this long for their answers. */
+const INTERRUPT_GRACE_MS = 1_000;
+
+/**
+ * Builds the command. It fails with CommandError: exit code 2 for unusable arguments, 1 when any request had another
+ * end than a 2xx answer, or when Ctrl-C came before the last one.
+ */
+export function sendCommand(io: CommandIo): Command {
+  return new Command('send')
+    .description('Send signed webhook requests; wait as Retry-After says; tell statuses and latencies.')
+    .argument('<url>', 'address of the endpoint, as `weir webhook add` prints it')
+    .argument('[files...]', 'payloads, sent byte for byte; - is standard input; without any, a small JSON')
+    .option('--secret <secret>', 'secret of the webhook; WEIR_SECRET in the environment stays out of the process list')
+    .option(
+      '--count <n>',
+      'requests to send, the payloads in turn; by default each payload once',
+      wholeNumber('--count', COUNT_MAX),
+    )
+    .option('--rate <r>', 'requests a second, at a constant pace; by default as fast as answers come', parseRate)
+    .option('--concurrency <c>', 'requests under way at a time', wholeNumber('--concurrency', CONCURRENCY_MAX), 16)
+    .option('--github-examples', "send every example payload of GitHub's events")
+    .option('--no-wait', 'count 429, 503 and lost connections instead of waiting and repeating')
+    .option('--signature-header <name>', 'header that carries the signature', parseHeaderName, 'X-Hub-Signature-256')
+    .option('--json', 'print the summary as one JSON document')
+    .action((url: string, files: string[], options: SendOptions) => send(url, files, options, io));
+}
+
+async function send(address: string, files: string[], options: SendOptions, io: CommandIo): Promise<void> {
+  const url = parseAddress(address);
+  const secret = options.secret ?? io.environment.WEIR_SECRET ?? '';
+  if (secret === '') throw new CommandError('There is no secret to sign with; give --secret, or set WEIR_SECRET.', 2);
+  const payloads = (await readPayloads(files, options.githubExamples === true, io)).map((payload) =>
+    sign(payload, secret),
+  );
+  const job = {
+    payloads,
+    count: options.count ?? payloads.length,
+    rate: options.rate ?? null,
+    concurrency: options.concurrency,
+    wait: options.wait,
+    signatureHeader: options.signatureHeader,
+  };
+
+  const client = openClient(url, job.concurrency);
+  const progress = showProgress(job.count, io.stderr);
+  const tally = new Tally();
+  const stop = new AbortController();
+  let cut: NodeJS.Timeout | undefined;
+  // Once: a second Ctrl-C ends the process the usual way.
+  const onInterrupt = () => {
+    stop.abort();
+    cut = setTimeout(client.close, INTERRUPT_GRACE_MS);
+  };
+  process.once('SIGINT', onInterrupt);
+  const startMs = performance.now();
+  try {
+    await runSend(job, client.post, tally, progress, stop.signal);
+  } finally {
+    process.removeListener('SIGINT', onInterrupt);
+    clearTimeout(cut);
+    progress.stop();
+    client.close();
+  }
+
+  const interrupted = tally.sent < job.count;
+  const summary = tally.summary(performance.now() - startMs, interrupted);
+  io.stdout.write(options.json === true ? `${JSON.stringify(summary)}\n` : describeSummary(summary, job.count));
+  if (tally.notAccepted > 0)
+    throw new CommandError(`${tally.notAccepted} of ${tally.sent} requests were not answered with a 2xx status.`);
+  if (interrupted) throw new CommandError(`Stopped after ${tally.sent} of ${job.count} requests.`);
+}
+
+function parseAddress(address: string): URL {
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new CommandError(`${JSON.stringify(address)} is no http or https address.`, 2);
+  return url;
+}
+
+function wholeNumber(option: string, max: number): (given: string) => number {
+  return (given) => {
+    const value = /^\d{1,10}$/.test(given) ? Number(given) : 0;
+    if (value >= 1 && value <= max) return value;
+    throw new CommandError(`${option} is ${JSON.stringify(given)}; allowed: a whole number from 1 to ${max}.`, 2);
+  };
+}
+
+function parseRate(given: string): number {
+  const value = /^\d*\.?\d+$/.test(given) ? Number(given) : 0;
+  if (value > 0 && value <= RATE_MAX) return value;
+  throw new CommandError(
+    `--rate is ${JSON.stringify(given)}; allowed: a number above 0, up to ${RATE_MAX} requests a second.`,
+    2,
+  );
+}
+
+/** A token in the sense of RFC 9110, 5.6.2. */
+function parseHeaderName(given: string): string {
+  if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(given)) return given;
+  throw new CommandError(
+    `--signature-header is ${JSON.stringify(given)}; allowed: a header name of letters, digits and hyphens.`,
+    2,
+  );
+}
