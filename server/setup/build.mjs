@@ -1,0 +1,61 @@
+/** Compiles the sources to dist/ and puts beside them what they read: `node server/setup/build.mjs`. */
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { withLock } from './lock.mjs';
+import { leaveCleanly, Refusal, run } from './run.mjs';
+import { fingerprintSources, listAssets, stampDist } from './sources.mjs';
+
+/**
+ * Builds the project in `root`. Type errors stop it and leave dist/ as the last good build left it. Nothing is removed before the
+ * new files stand, so a server that runs from dist/ meanwhile finds every file.
+ */
+export async function build(root) {
+  console.log('Building dist/ ...');
+  // Taken first: what is edited while the compiler runs is built next time.
+  const fingerprint = fingerprintSources(root);
+  const compiled = await compile(root);
+  const assets = listAssets(root).map((path) => copyAsset(root, path));
+  const command = join(root, 'dist/server/cli/weir.js');
+  if (existsSync(command)) chmodSync(command, 0o755);
+  removeAllBut(join(root, 'dist'), new Set([...compiled, ...assets]));
+  stampDist(root, fingerprint);
+}
+
+/** Returns the paths that the compiler wrote. */
+async function compile(root) {
+  const compiler = join(root, 'node_modules/typescript/bin/tsc');
+  if (!existsSync(compiler)) throw new Refusal('The TypeScript compiler is not installed; run: npm run setup');
+  const args = [compiler, '-p', 'tsconfig.json', '--noEmitOnError', '--listEmittedFiles', '--pretty', 'false'];
+  const { code, output } = await run(process.execPath, args, { cwd: root, quiet: true });
+  const lines = output.trimEnd().split('\n');
+  const written = lines.filter((line) => line.startsWith('TSFILE: '));
+  if (code !== 0) {
+    console.error(lines.filter((line) => !written.includes(line)).join('\n'));
+    throw new Refusal('The build failed: mend the errors above, then run: npm run build');
+  }
+  return written.map((line) => line.slice('TSFILE: '.length));
+}
+
+function copyAsset(root, path) {
+  const copy = join(root, 'dist', path);
+  mkdirSync(dirname(copy), { recursive: true });
+  copyFileSync(join(root, path), copy);
+  return copy;
+}
+
+/** Removes what an earlier build left, and folders that are then empty. Files whose name starts with a dot are the set-up's own. */
+function removeAllBut(dist, kept) {
+  const paths = readdirSync(dist, { recursive: true }).map((path) => join(dist, path));
+  const isOwn = (path) => relative(dist, path).startsWith('.');
+  // Longest first, so that a folder comes after what is in it.
+  for (const path of paths.filter((item) => !kept.has(item) && !isOwn(item)).sort((a, b) => b.length - a.length)) {
+    if (!statSync(path).isDirectory()) rmSync(path);
+    else if (readdirSync(path).length === 0) rmdirSync(path);
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = fileURLToPath(new URL('../..', import.meta.url));
+  await leaveCleanly(() => withLock(root, () => build(root)));
+}

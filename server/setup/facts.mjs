@@ -1,0 +1,97 @@
+/** Looks at this machine and this folder; changes nothing, and starts no program unless a short look does not tell. */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import util from 'node:util';
+import { stateOfDist } from './sources.mjs';
+
+const installStamp = join('node_modules', '.weir-setup.json');
+const databaseSettings = /^(DATABASE_URL|POSTGRES_(HOST|DB|USER|PORT|PASSWORD))$/;
+
+/** The facts that planSetup decides from. `tests`: whether the tests are to run as well. */
+export function lookAround(root, tests) {
+  return {
+    tests,
+    platform: process.platform,
+    arch: process.arch,
+    nodeVersion: process.versions.node,
+    glibc: glibcVersion(),
+    uid: process.getuid?.(),
+    canSudo: () => spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0,
+    found: [
+      ...['apt-get', 'pg_config', 'make', 'python3', 'redis-server'].filter((command) => isOnPath(command)),
+      ...(process.env.CXX || isOnPath('g++') ? ['g++'] : []),
+      ...(hasLibpqHeader() ? ['libpq-fe.h'] : []),
+    ],
+    wanted: wantedInstall(root),
+    installed: readOrEmpty(join(root, installStamp)),
+    dist: stateOfDist(root),
+    embeddedDatabase: usesEmbeddedDatabase(root),
+    weirUser: /^weir:/m.test(readOrEmpty('/etc/passwd')),
+  };
+}
+
+/** Where the note of the last `npm ci` is kept. */
+export function installStampPath(root) {
+  return join(root, installStamp);
+}
+
+/**
+ * The folder whose include/node holds the headers of the running Node, or null. With it node-gyp compiles without fetching them
+ * from the network. Those of another version would compile an addon that does not load: they don't count.
+ */
+export function nodeHeadersFolder() {
+  const folders = [dirname(dirname(process.execPath)), '/usr', '/usr/local'];
+  const isOurs = (folder) => {
+    const text = readOrEmpty(join(folder, 'include', 'node', 'node_version.h'));
+    const numbers = ['MAJOR', 'MINOR', 'PATCH'].map((part) => text.match(`#define NODE_${part}_VERSION (\\d+)`)?.[1]);
+    return numbers.join('.') === process.versions.node;
+  };
+  return folders.find(isOurs) ?? null;
+}
+
+/** As text: the same text in node_modules means that `npm ci` has nothing to add. An addon is compiled for one Node ABI. */
+function wantedInstall(root) {
+  const lock = createHash('sha256')
+    .update(readOrEmpty(join(root, 'package-lock.json')))
+    .digest('hex');
+  return JSON.stringify({ lock, abi: process.versions.modules, arch: process.arch });
+}
+
+function usesEmbeddedDatabase(root) {
+  // The server reads .env too, and takes an empty value for an unset one.
+  const given = { ...util.parseEnv?.(readOrEmpty(join(root, '.env'))), ...process.env };
+  return !Object.entries(given).some(([name, value]) => databaseSettings.test(name) && value);
+}
+
+function glibcVersion() {
+  return process.report?.getReport().header.glibcVersionRuntime ?? null;
+}
+
+function hasLibpqHeader() {
+  if (existsSync('/usr/include/postgresql/libpq-fe.h')) return true;
+  const { stdout } = spawnSync('pg_config', ['--includedir'], { encoding: 'utf8' });
+  return Boolean(stdout) && existsSync(join(stdout.trim(), 'libpq-fe.h'));
+}
+
+function isOnPath(command) {
+  return (process.env.PATH ?? '').split(':').some((folder) => isExecutable(join(folder, command)));
+}
+
+function isExecutable(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readOrEmpty(path) {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,72 @@
+/** The steps that change this machine: Debian packages, the system user, node_modules. */
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { installStampPath, nodeHeadersFolder } from './facts.mjs';
+import { installCommand } from './plan.mjs';
+import { Refusal, run } from './run.mjs';
+
+const linesShown = 30;
+
+/**
+ * Run by root. Debian starts a service as soon as its package is installed, unless policy-rc.d says no: one stands there while we
+ * install, if nobody has put one there, and the service is taken out of the next start of the machine as well.
+ */
+const installScript = `
+policy=/usr/sbin/policy-rc.d
+if (set -C; printf '#!/bin/sh\\nexit 101\\n' >"$policy") 2>/dev/null; then
+  trap 'rm -f "$policy"' EXIT
+  trap 'exit 1' HUP INT TERM
+  chmod 755 "$policy"
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get -o DPkg::Lock::Timeout=120 update -qq || echo 'The package lists could not be renewed; trying with the old ones.'
+apt-get -o DPkg::Lock::Timeout=120 install -y -qq --no-install-recommends "$@" || exit 1
+for package; do
+  if [ -e "/etc/init.d/$package" ]; then update-rc.d "$package" disable; fi
+done
+`;
+
+/** Installs Debian packages as root, or by sudo. Refuses with the end of apt's output and the command to run by hand. */
+export async function installPackages({ packages, sudo }) {
+  console.log(`Installing Debian packages${sudo ? ' (by sudo)' : ''}: ${packages.join(' ')} ...`);
+  const shell = ['sh', '-c', installScript, 'install', ...packages];
+  const { code, output } = sudo
+    ? await run('sudo', ['-n', ...shell], { quiet: true })
+    : await run(shell[0], shell.slice(1), { quiet: true });
+  if (code !== 0)
+    throw new Refusal(
+      `${tail(output)}\nThe packages could not be installed. Mend what apt says above, or run:\n  ${installCommand(packages)}`,
+    );
+}
+
+/** initdb refuses root, so the embedded Postgres runs as a user of its own. */
+export async function addSystemUser() {
+  console.log('Adding the system user weir: the embedded Postgres does not run as root ...');
+  const command = ['useradd', '--system', '--no-create-home', '--shell', '/usr/sbin/nologin', 'weir'];
+  const { code, output } = await run(command[0], command.slice(1), { quiet: true });
+  if (code !== 0)
+    throw new Refusal(`${tail(output)}\nThe user could not be added. Add it by hand: ${command.join(' ')}`);
+}
+
+/** node_modules exactly as package-lock.json says, and a note of it that the next set-up reads. */
+export async function installModules(root, { wanted }) {
+  console.log('Installing npm packages and compiling the Postgres client: a minute or so ...');
+  const headers = nodeHeadersFolder();
+  const env = headers === null ? process.env : { npm_config_nodedir: headers, ...process.env };
+  // The compiler is a development dependency, which NODE_ENV=production would leave out.
+  const args = ['ci', '--include=dev', '--no-fund', '--no-audit'];
+  const { code, output } = await run('npm', args, { cwd: root, env, quiet: true });
+  if (code !== 0)
+    throw new Refusal(
+      `${tail(output)}\nnpm ci failed. Mend what it says above (most often the network, or a package-lock.json that does not fit package.json), then run: npm run setup`,
+    );
+  if (!existsSync(join(root, 'node_modules', 'libpq', 'build', 'Release', 'addon.node')))
+    throw new Refusal(
+      `${tail(output)}\nnpm ci left the Postgres client uncompiled: npm is told to skip install scripts. Run: npm config delete ignore-scripts; npm run setup`,
+    );
+  writeFileSync(installStampPath(root), wanted);
+}
+
+function tail(output) {
+  return output.trimEnd().split('\n').slice(-linesShown).join('\n');
+}

@@ -1,0 +1,30 @@
+/** One set-up at a time in a folder: `npm start` and `npm test` side by side must not trample each other's node_modules and dist. */
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { Refusal } from './run.mjs';
+
+/**
+ * Runs `work` while holding the lock of the folder `root`; waits for another holder, and says so.
+ * The kernel's lock (flock) instead of a file with a process id: it goes with the process that held it, so none is ever stale.
+ */
+export async function withLock(root, work) {
+  mkdirSync(join(root, 'dist'), { recursive: true });
+  const file = openSync(join(root, 'dist', '.setup.lock'), 'w');
+  try {
+    if (!flock(file, ['--nonblock'])) {
+      console.log('Another set-up is at work in this folder; waiting for it.');
+      if (!flock(file, [])) throw new Refusal('The lock dist/.setup.lock could not be taken; try again.');
+    }
+    return await work();
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The lock belongs to the open file, which we share with the flock program: ours stays locked when that has ended. */
+function flock(file, options) {
+  const { status, error } = spawnSync('flock', [...options, '3'], { stdio: ['ignore', 'ignore', 'inherit', file] });
+  if (error) throw new Refusal('The command flock is missing; install the package util-linux and try again.');
+  return status === 0;
+}

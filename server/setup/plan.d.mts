@@ -1,0 +1,27 @@
+/** What the tests see of plan.mjs. */
+export interface Facts {
+  tests: boolean;
+  platform: string;
+  arch: string;
+  nodeVersion: string;
+  /** `null`: another C library. */
+  glibc: string | null;
+  uid: number;
+  canSudo: () => boolean;
+  /** Of apt-get and the items that packageTable's rows provide. */
+  found: string[];
+  /** What `npm ci` should have been run for, and what it was run for last. */
+  wanted: string;
+  installed: string;
+  dist: 'missing' | 'outdated' | 'fresh';
+  embeddedDatabase: boolean;
+  weirUser: boolean;
+}
+
+export type Step =
+  | { kind: 'packages'; packages: string[]; sudo: boolean }
+  | { kind: 'user' }
+  | { kind: 'install'; wanted: string }
+  | { kind: 'build' };
+
+export function planSetup(facts: Facts): { kind: 'refuse'; sentence: string } | { kind: 'do'; steps: Step[] };

@@ -1,0 +1,74 @@
+/** What a set-up has to do, decided from what is there: pure, so that every kind of machine can be tested on this one. */
+
+/** Debian packages, what tells that each is there already, and when it is needed. A browser for the tests is one more row. */
+export const packageTable = [
+  { package: 'libpq-dev', provides: ['pg_config', 'libpq-fe.h'], neededFor: 'install' },
+  { package: 'build-essential', provides: ['g++', 'make'], neededFor: 'install' },
+  { package: 'python3', provides: ['python3'], neededFor: 'install' },
+  { package: 'redis-server', provides: ['redis-server'], neededFor: 'tests' },
+];
+
+/** Least glibc of the uWebSockets.js binary, by Node major; other majors have none. */
+const glibcOfNode = { 20: '2.27', 22: '2.38', 24: '2.38', 25: '2.38' };
+
+/**
+ * Facts in (see facts.mjs), a decision out: `{ kind: 'refuse', sentence }`, or `{ kind: 'do', steps }` with the steps in their
+ * order, none when everything stands. `facts.canSudo` is a function, asked only when it matters: every `sudo` leaves a trace in a log.
+ */
+export function planSetup(facts) {
+  const unfit = refuseMachine(facts);
+  if (unfit !== null) return { kind: 'refuse', sentence: unfit };
+  const install = facts.installed !== facts.wanted;
+  const steps = [];
+
+  const missing = packageTable.filter(
+    ({ provides, neededFor }) =>
+      (neededFor === 'install' ? install : facts.tests) && !provides.every((item) => facts.found.includes(item)),
+  );
+  if (missing.length > 0) {
+    const packages = missing.map((row) => row.package);
+    const sudo = facts.uid !== 0;
+    if (!facts.found.includes('apt-get') || (sudo && !facts.canSudo()))
+      return { kind: 'refuse', sentence: askForPackages(missing, facts) };
+    steps.push({ kind: 'packages', packages, sudo });
+  }
+  if (facts.uid === 0 && !facts.weirUser && (facts.tests || facts.embeddedDatabase)) steps.push({ kind: 'user' });
+  if (install) steps.push({ kind: 'install', wanted: facts.wanted });
+  if (facts.dist !== 'fresh') steps.push({ kind: 'build' });
+  return { kind: 'do', steps };
+}
+
+/** The command that installs packages by hand. */
+export function installCommand(packages) {
+  return `sudo apt-get update && sudo apt-get install -y --no-install-recommends ${packages.join(' ')}`;
+}
+
+function refuseMachine({ platform, arch, nodeVersion, glibc }) {
+  if (platform !== 'linux' || !['x64', 'arm64'].includes(arch))
+    return `Weir runs on Linux on x64 or arm64; this is ${platform} on ${arch}. Use the container image there: docker compose up.`;
+  if (glibc === null)
+    return 'Weir needs glibc, and this system has another C library (musl?). Use Debian, or the container image.';
+  const [major, minor] = nodeVersion.split('.').map(Number);
+  const least = glibcOfNode[major];
+  if (least === undefined || (major === 20 && minor < 12))
+    return `Weir needs Node 20 (20.12 or newer), 22, 24 or 25; this is ${nodeVersion}. Install Node ${atLeast(glibc, '2.38') ? 24 : 20} and try again.`;
+  if (!atLeast(glibc, least))
+    return `With Node ${major} Weir needs glibc ${least} (Debian 13, Ubuntu 24.04), and this system has ${glibc}. Use ${
+      major !== 20 && atLeast(glibc, glibcOfNode[20]) ? 'Node 20, or ' : ''
+    }the container image.`;
+  return null;
+}
+
+function askForPackages(missing, { found }) {
+  const packages = missing.map((row) => row.package);
+  const lacking = missing.flatMap((row) => row.provides).filter((item) => !found.includes(item));
+  if (!found.includes('apt-get'))
+    return `Weir needs ${lacking.join(', ')}, and this system has no apt-get. Install what Debian calls ${packages.join(', ')} and try again.`;
+  return `Weir needs ${lacking.join(', ')}, and may not install packages here (neither root nor passwordless sudo). Run this once, then try again:\n  ${installCommand(packages)}`;
+}
+
+function atLeast(version, least) {
+  const [major, minor] = version.split('.').map(Number);
+  const [leastMajor, leastMinor] = least.split('.').map(Number);
+  return major > leastMajor || (major === leastMajor && minor >= leastMinor);
+}

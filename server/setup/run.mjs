@@ -1,0 +1,77 @@
+/** Runs one program to its end; a signal to us ends it and everything that it started. */
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+const patienceMs = 10_000;
+const outputCharsMax = 200_000;
+
+/** A sentence for people; the set-up prints it and leaves with `exitCode`. */
+export class Refusal extends Error {
+  constructor(sentence, exitCode = 1) {
+    super(sentence);
+    this.exitCode = exitCode;
+  }
+}
+
+/**
+ * Resolves to `{ code, output }`; `output` (both streams, the last 200,000 characters) is gathered only when `quiet`, else the
+ * program writes to our own streams. A program that cannot be started has code 127 and its reason as output.
+ * TERM, INT and HUP go to the program's whole process group, which is killed 10 s later; then a Refusal with 128 + signal is thrown.
+ */
+export async function run(command, args, { cwd, env = process.env, quiet = false } = {}) {
+  // A group of its own: npm passes Ctrl-C on a second time, and grandchildren (compilers, test workers) must go as well.
+  const child = spawn(command, args, {
+    cwd,
+    env,
+    detached: true,
+    stdio: quiet ? ['ignore', 'pipe', 'pipe'] : 'inherit',
+  });
+  let output = '';
+  const gather = (chunk) => {
+    output = (output + chunk).slice(-outputCharsMax);
+  };
+  child.stdout?.setEncoding('utf8').on('data', gather);
+  child.stderr?.setEncoding('utf8').on('data', gather);
+
+  let stoppedBy = null;
+  let killer;
+  const stop = (signal) => {
+    stoppedBy = signal;
+    signalGroup(child, signal);
+    killer ??= setTimeout(() => signalGroup(child, 'SIGKILL'), patienceMs);
+  };
+  for (const signal of signals) process.on(signal, stop);
+  const code = await new Promise((resolve) => {
+    child.once('error', (error) => {
+      output += `${command}: ${error.message}\n`;
+      resolve(127);
+    });
+    child.once('close', (status) => resolve(status ?? 1));
+  });
+  clearTimeout(killer);
+  for (const signal of signals) process.off(signal, stop);
+  if (stoppedBy !== null) throw new Refusal('', 128 + constants.signals[stoppedBy]);
+  return { code, output };
+}
+
+/** Runs `main`, prints what it refuses as one sentence, and sets the exit code. */
+export async function leaveCleanly(main) {
+  try {
+    process.exitCode = (await main()) ?? 0;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    if (error.message !== '') console.error(error.message);
+    process.exitCode = error.exitCode;
+  }
+}
+
+function signalGroup(child, signal) {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, signal);
+  } catch (error) {
+    // ESRCH: it has just ended. EPERM: sudo runs it as root; apt then ends by itself, and we wait for it.
+    if (error.code !== 'ESRCH' && error.code !== 'EPERM') throw error;
+  }
+}

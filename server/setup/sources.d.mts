@@ -1,0 +1,2 @@
+/** What the tests see of sources.mjs. */
+export function stateOfDist(root: string): 'missing' | 'outdated' | 'fresh';

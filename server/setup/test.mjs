@@ -1,0 +1,68 @@
+/**
+ * Every check and every test, after the set-up: `node server/setup/test.mjs [vitest arguments]`.
+ * The last line is `N passed, N failed, N skipped`; the exit code is 0 only when nothing failed.
+ */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { leaveCleanly, run } from './run.mjs';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const vitest = join(root, 'node_modules/vitest/vitest.mjs');
+
+async function test(args) {
+  const checks = await check();
+  if (checks !== 0) {
+    console.error(
+      'The types, the linter or the format do not hold (npm run format mends the format); no test was run.',
+    );
+    console.log('0 passed, 1 failed, 0 skipped');
+    return checks;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'weir-test-'));
+  try {
+    const report = join(folder, 'report.json');
+    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+    const options = ['run', '--coverage', '--config', 'test/vitest.config.ts', ...reporters, ...args];
+    const { code } = await run(process.execPath, [vitest, ...options], { cwd: root });
+    console.log(`\n${summary(report, code)}`);
+    return code;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** The steps stand once, in package.json. */
+async function check() {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const env = { ...process.env, PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}` };
+  const { code } = await run('sh', ['-c', scripts.check], { cwd: root, env });
+  return code;
+}
+
+/** Counts tests; a file that could not be loaded, or an error outside of every test, is a failure too. */
+function summary(report, code) {
+  const { passed, failed, skipped } = count(report);
+  return `${passed} passed, ${code === 0 ? failed : Math.max(failed, 1)} failed, ${skipped} skipped`;
+}
+
+function count(report) {
+  try {
+    const totals = JSON.parse(readFileSync(report, 'utf8'));
+    const unloaded = totals.testResults.filter(
+      (file) => file.status === 'failed' && file.assertionResults.length === 0,
+    );
+    return {
+      passed: totals.numPassedTests,
+      failed: totals.numFailedTests + unloaded.length,
+      skipped: totals.numPendingTests + totals.numTodoTests,
+    };
+  } catch (error) {
+    // No report: vitest ended before its first test, and has said why.
+    if (error.code !== 'ENOENT') throw error;
+    return { passed: 0, failed: 0, skipped: 0 };
+  }
+}
+
+await leaveCleanly(() => test(process.argv.slice(2)));

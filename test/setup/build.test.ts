@@ -1,0 +1,74 @@
+import { spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { stateOfDist } from '../../server/setup/sources.mjs';
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+let root: string;
+
+/** A small project of the same shape, built by the real scripts and the real compiler. */
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'weir-build-'));
+  cpSync(join(project, 'server/setup'), join(root, 'server/setup'), { recursive: true });
+  symlinkSync(join(project, 'node_modules'), join(root, 'node_modules'));
+  cpSync(join(project, 'tsconfig.json'), join(root, 'tsconfig.json'));
+  write('package.json', '{ "type": "module" }');
+  write('server/cli/weir.ts', "#!/usr/bin/env node\nimport { two } from './two.ts';\nconsole.log(two);\n");
+  write('server/cli/two.ts', 'export const two: number = 2;\n');
+  write('server/db/queries/all.sql', 'select 1;\n');
+});
+
+afterEach(() => rmSync(root, { recursive: true }));
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(join(root, path)), { recursive: true });
+  writeFileSync(join(root, path), text);
+}
+
+const build = () => spawnSync(process.execPath, ['server/setup/build.mjs'], { cwd: root, encoding: 'utf8' });
+const built = (path: string) => join(root, 'dist', path);
+
+test('a build compiles, copies what the code reads, marks the command, and removes what is stale', () => {
+  write('dist/server/gone/gone.js', 'an earlier build made this');
+  expect(stateOfDist(root)).toBe('missing');
+  expect(build()).toMatchObject({ status: 0, stderr: '' });
+  expect(stateOfDist(root)).toBe('fresh');
+  expect(spawnSync(process.execPath, [built('server/cli/weir.js')], { encoding: 'utf8' }).stdout).toBe('2\n');
+  expect(readFileSync(built('server/db/queries/all.sql'), 'utf8')).toBe('select 1;\n');
+  expect(statSync(built('server/cli/weir.js')).mode & 0o111).toBe(0o111);
+  expect(existsSync(built('server/gone'))).toBe(false);
+
+  utimesSync(join(root, 'server/cli/two.ts'), new Date(), new Date());
+  expect(stateOfDist(root), 'a touched file').toBe('fresh');
+  write('server/db/queries/all.sql', 'select 2;\n');
+  expect(stateOfDist(root), 'a changed asset').toBe('outdated');
+  write('server/db/queries/all.sql', 'select 1;\n');
+  expect(stateOfDist(root), 'changed back').toBe('fresh');
+  rmSync(join(root, 'server/db/queries/all.sql'));
+  expect(stateOfDist(root), 'a removed asset').toBe('outdated');
+});
+
+test('a failed build says where and what to do, and leaves the last good one', () => {
+  write('dist/server/cli/weir.js', 'the last good build');
+  write('server/cli/two.ts', "export const two: number = 'three';\n");
+  const { status, stderr } = build();
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/^server\/cli\/two\.ts\(1,14\): error TS2322/);
+  expect(stderr).toMatch(/The build failed: mend the errors above, then run: npm run build\n$/);
+  expect(readFileSync(built('server/cli/weir.js'), 'utf8')).toBe('the last good build');
+  expect(stateOfDist(root)).toBe('missing');
+});

@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { settingTable } from '../../server/config.ts';
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+interface Service {
+  environment: Record<string, string>;
+  ports?: string[];
+  sysctls?: Record<string, string>;
+  stop_grace_period: string;
+}
+const { services } = parse(read('compose.yaml')) as { services: Record<'weir' | 'postgres' | 'redis', Service> };
+
+describe('compose.yaml', () => {
+  const { environment } = services.weir;
+
+  test('passes every setting through, and nothing else', () => {
+    expect(Object.keys(environment).sort()).toEqual(Object.keys(settingTable).sort());
+  });
+
+  test('lets the environment decide all but the places inside the container', () => {
+    const fixed = Object.entries(environment).filter(([name, value]) => !value.startsWith(`\${${name}:`));
+    expect(Object.fromEntries(fixed)).toEqual({
+      HOST: '0.0.0.0',
+      METRICS_HOST: '0.0.0.0',
+      POSTGRES_HOST: 'postgres',
+      DATA_DIR: '/var/lib/weir',
+    });
+  });
+
+  test.each(['POSTGRES_PASSWORD', 'SECRETS_KEY'])('requires %s and says how to make one', (name) => {
+    expect(environment[name]).toMatch(/:\?.*openssl rand/);
+  });
+
+  test("gives the database the same name, user, port and password as Weir's", () => {
+    const { POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD, PGPORT } = services.postgres.environment;
+    expect({ POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_PORT: PGPORT }).toEqual({
+      POSTGRES_DB: environment.POSTGRES_DB,
+      POSTGRES_USER: environment.POSTGRES_USER,
+      POSTGRES_PASSWORD: environment.POSTGRES_PASSWORD,
+      POSTGRES_PORT: environment.POSTGRES_PORT,
+    });
+  });
+
+  test('publishes ports of this machine only, and none of the database or the store', () => {
+    const ports = Object.values(services).flatMap((service) => service.ports ?? []);
+    expect(ports).toHaveLength(1);
+    expect(ports[0]).toMatch(/^127\.0\.0\.1:/);
+  });
+
+  test('waits for the drain, and lets a rolling restart hand connections on', () => {
+    const drainSeconds =
+      Number(settingTable.DRAIN_DELAY_SECONDS.fallback) + Number(settingTable.DRAIN_SECONDS.fallback);
+    expect(Number.parseInt(services.weir.stop_grace_period, 10)).toBeGreaterThan(drainSeconds);
+    expect(services.weir.sysctls).toEqual({ 'net.ipv4.tcp_migrate_req': '1' });
+  });
+});
+
+test.each(['node_modules', 'dist', 'data', '.env', '.git'])('.dockerignore keeps %s out of the image', (name) => {
+  expect(read('.dockerignore').split('\n')).toContain(name);
+});
+
+describe('Dockerfile', () => {
+  const lines = read('Dockerfile').split('\n');
+  const image = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM ')));
+
+  test('starts Weir itself, not a shell that would keep TERM for itself', () => {
+    expect(image).toContain('ENTRYPOINT ["node", "dist/server/cli/weir.js"]');
+    expect(image).toContain('CMD ["start"]');
+  });
+
+  test('runs as an unprivileged user', () => {
+    expect(image).toContain('USER weir');
+  });
+});

@@ -1,0 +1,142 @@
+import { describe, expect, test } from 'vitest';
+import { type Facts, planSetup } from '../../server/setup/plan.mjs';
+
+const tools = ['apt-get', 'pg_config', 'libpq-fe.h', 'g++', 'make', 'python3', 'redis-server'];
+
+/** A Debian 12 on which everything stands; each test takes something away. */
+function machine(different: Partial<Facts> = {}): Facts {
+  return {
+    tests: false,
+    platform: 'linux',
+    arch: 'x64',
+    nodeVersion: '20.20.2',
+    glibc: '2.36',
+    uid: 1000,
+    canSudo: () => false,
+    found: tools,
+    wanted: 'this lock',
+    installed: 'this lock',
+    dist: 'fresh',
+    embeddedDatabase: true,
+    weirUser: false,
+    ...different,
+  };
+}
+
+const bare = { found: ['apt-get'], installed: '', dist: 'missing' } as const satisfies Partial<Facts>;
+
+function stepsOn(facts: Facts) {
+  const plan = planSetup(facts);
+  if (plan.kind === 'refuse') throw new Error(plan.sentence);
+  return plan.steps;
+}
+
+function refusalOn(facts: Facts): string {
+  const plan = planSetup(facts);
+  if (plan.kind === 'do') throw new Error(`not refused: ${JSON.stringify(plan.steps)}`);
+  return plan.sentence;
+}
+
+describe('what is to be done', () => {
+  test('nothing, when everything stands, and nobody is asked for sudo', () => {
+    const canSudo = () => {
+      throw new Error('asked');
+    };
+    expect(stepsOn(machine({ canSudo }))).toEqual([]);
+    expect(stepsOn(machine({ canSudo, tests: true }))).toEqual([]);
+  });
+
+  test('everything, in its order, for root on a bare machine', () => {
+    expect(stepsOn(machine({ ...bare, found: ['apt-get'], uid: 0, tests: true }))).toEqual([
+      { kind: 'packages', packages: ['libpq-dev', 'build-essential', 'python3', 'redis-server'], sudo: false },
+      { kind: 'user' },
+      { kind: 'install', wanted: 'this lock' },
+      { kind: 'build' },
+    ]);
+  });
+
+  test('the same by sudo for others, who need no user of the embedded Postgres', () => {
+    expect(stepsOn(machine({ ...bare, found: ['apt-get'], canSudo: () => true }))).toEqual([
+      { kind: 'packages', packages: ['libpq-dev', 'build-essential', 'python3'], sudo: true },
+      { kind: 'install', wanted: 'this lock' },
+      { kind: 'build' },
+    ]);
+  });
+
+  test.each([
+    { missing: 'pg_config', packages: ['libpq-dev'] },
+    { missing: 'libpq-fe.h', packages: ['libpq-dev'] },
+    { missing: 'g++', packages: ['build-essential'] },
+    { missing: 'make', packages: ['build-essential'] },
+    { missing: 'python3', packages: ['python3'] },
+  ])('without $missing, $packages before npm packages are installed', ({ missing, packages }) => {
+    const found = tools.filter((tool) => tool !== missing);
+    const [first] = stepsOn(machine({ found, installed: 'another lock', uid: 0, weirUser: true }));
+    expect(first).toEqual({ kind: 'packages', packages, sudo: false });
+  });
+
+  test('no compiler once the npm packages stand', () => {
+    expect(stepsOn(machine({ found: [], dist: 'outdated' }))).toEqual([{ kind: 'build' }]);
+  });
+
+  test('redis-server only for the tests', () => {
+    const found = tools.filter((tool) => tool !== 'redis-server');
+    expect(stepsOn(machine({ found }))).toEqual([]);
+    expect(stepsOn(machine({ found, tests: true, canSudo: () => true }))).toEqual([
+      { kind: 'packages', packages: ['redis-server'], sudo: true },
+    ]);
+  });
+
+  test.each([
+    { name: 'root with the embedded database', facts: { uid: 0 }, added: true },
+    { name: 'root with a database of its own', facts: { uid: 0, embeddedDatabase: false }, added: false },
+    {
+      name: 'root that runs the tests, whatever the database',
+      facts: { uid: 0, embeddedDatabase: false, tests: true },
+      added: true,
+    },
+    { name: 'root when the user is there', facts: { uid: 0, weirUser: true }, added: false },
+    { name: 'anybody else', facts: { uid: 1000 }, added: false },
+  ])('a system user for $name: $added', ({ facts, added }) => {
+    expect(stepsOn(machine(facts))).toEqual(added ? [{ kind: 'user' }] : []);
+  });
+});
+
+describe('what is refused', () => {
+  test('a missing compiler without sudo, with the one command to run', () => {
+    const found = tools.filter((tool) => tool !== 'g++');
+    expect(refusalOn(machine({ found, installed: '' }))).toBe(
+      'Weir needs g++, and may not install packages here (neither root nor passwordless sudo). Run this once, then try again:\n' +
+        '  sudo apt-get update && sudo apt-get install -y --no-install-recommends build-essential',
+    );
+  });
+
+  test('a missing compiler where there is no apt-get, even for root', () => {
+    expect(refusalOn(machine({ found: ['python3', 'make'], installed: '', uid: 0 }))).toBe(
+      'Weir needs pg_config, libpq-fe.h, g++, and this system has no apt-get. ' +
+        'Install what Debian calls libpq-dev, build-essential and try again.',
+    );
+  });
+
+  test.each([
+    { name: 'macOS', facts: { platform: 'darwin', arch: 'arm64' }, says: 'this is darwin on arm64' },
+    { name: 'a 32-bit machine', facts: { arch: 'arm' }, says: 'this is linux on arm' },
+    { name: 'musl', facts: { glibc: null }, says: 'Weir needs glibc' },
+    { name: "Debian 12's own Node", facts: { nodeVersion: '18.20.4' }, says: 'this is 18.20.4. Install Node 20 ' },
+    { name: 'an early Node 20', facts: { nodeVersion: '20.11.1' }, says: '20.12 or newer' },
+    { name: 'an odd Node on Debian 13', facts: { nodeVersion: '23.1.0', glibc: '2.41' }, says: 'Install Node 24' },
+    { name: 'Node 24 on Debian 12', facts: { nodeVersion: '24.1.0' }, says: 'this system has 2.36. Use Node 20, or ' },
+    { name: 'Node 20 on a very old system', facts: { glibc: '2.26' }, says: 'has 2.26. Use the container image.' },
+  ])('$name, before anything else', ({ facts, says }) => {
+    expect(refusalOn(machine({ ...bare, found: ['apt-get'], ...facts }))).toContain(says);
+  });
+
+  test.each([
+    { nodeVersion: '20.12.0', glibc: '2.27' },
+    { nodeVersion: '22.0.0', glibc: '2.38' },
+    { nodeVersion: '24.11.0', glibc: '2.41', arch: 'arm64' },
+    { nodeVersion: '25.0.0', glibc: '3.0' },
+  ])('but not Node $nodeVersion on glibc $glibc', (facts) => {
+    expect(stepsOn(machine(facts))).toEqual([]);
+  });
+});
