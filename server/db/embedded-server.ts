@@ -1,0 +1,265 @@
+/** One Postgres server over one data directory: make it, start it, ask it, stop it. Who may do so when is embedded.ts's matter. */
+import { spawn } from 'node:child_process';
+import { constants } from 'node:fs';
+import { open, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import {
+  type Account,
+  type Binaries,
+  cannotSpawn,
+  EmbeddedPostgresError,
+  runBinary,
+  surroundings,
+} from './embedded-binaries.ts';
+
+/** Role and database. */
+export const NAME = 'weir';
+const PORT = 5432;
+/** Crash recovery reads at most `max_wal_size` of log; a server that takes longer goes on, and the next start joins it. */
+const START_TIMEOUT_MS = 120_000;
+/** A fast shutdown writes `shared_buffers` and what the disk still owes. */
+const STOP_TIMEOUT_SECONDS = 120;
+const POLL_MS = 25;
+/** A log that has grown past this is set aside at the next start; one older one is kept. */
+const LOG_BYTES_MAX = 16_777_216;
+export const LOG_TAIL_BYTES = 2_000;
+/** No process has this number: one above the kernel's own limit (PID_MAX_LIMIT). */
+const NO_PID = 4_194_305;
+
+export interface Server {
+  /** DATA_DIR, resolved. */
+  dataDir: string;
+  /** DATA_DIR/postgres: the data and, in the same 0700 directory, the socket. */
+  pgdata: string;
+  logPath: string;
+  /** Beside the data, not in it: when we are root, nothing that Postgres could swap for a link is written by us. */
+  settingsPath: string;
+  binaries: Binaries;
+  account: Account;
+}
+
+export type ServerState =
+  | { kind: 'ready'; maxConnections: number | null /* unknown: every connection is taken */ }
+  | { kind: 'busy' /* starting, recovering or stopping */; reason: string }
+  | { kind: 'down' };
+
+/** DATA_DIR/postgres.conf, written anew at each start; `alter system` (postgresql.auto.conf) overrides it. */
+function settings(maxConnections: number): [name: string, value: string, why: string][] {
+  return [
+    ['listen_addresses', "''", 'no TCP port at all'],
+    ['port', String(PORT), 'names the socket file'],
+    ['unix_socket_directories', "'.'", 'the data directory, which only its owner (and root) can enter'],
+    ['unix_socket_permissions', '0700', ''],
+    ['max_connections', String(maxConnections), 'what the processes of Weir may open in all'],
+    ['cluster_name', "'weir'", 'shown by ps'],
+    ['fsync', 'on', 'a 202 means: on the disk'],
+    ['synchronous_commit', 'on', 'likewise'],
+    ['full_page_writes', 'on', 'survives a power cut in the middle of a page'],
+    ['shared_buffers', '256MB', 'newest events and the indexes; the kernel caches the rest'],
+    ['wal_buffers', '16MB', 'several group commits of 1 MiB bodies'],
+    ['max_wal_size', '4GB', 'few checkpoints under a flood of inserts: each makes full page images again'],
+    ['min_wal_size', '512MB', 'reuse log files rather than make them under load'],
+    ['checkpoint_timeout', '15min', 'likewise'],
+    ['checkpoint_completion_target', '0.9', 'spread the writing'],
+    ['wal_compression', 'off', 'bodies are toasted compressed already; the cores are needed elsewhere'],
+    ['default_toast_compression', 'pglz', "the package's build has no lz4"],
+    ['autovacuum', 'on', 'deliveries are updated all the time'],
+    ['jit', 'off', 'every statement is short'],
+    ['log_min_messages', 'warning', ''],
+    ['log_error_verbosity', 'terse', 'no DETAIL and CONTEXT: they would quote rows, and rows are payloads'],
+    ['log_checkpoints', 'off', ''],
+    ['log_line_prefix', "'%m [%p] '", ''],
+    ['timezone', "'UTC'", ''],
+    ['log_timezone', "'UTC'", ''],
+    ['client_encoding', "'UTF8'", ''],
+    ['lc_messages', "'C'", 'what Weir and people search the log for'],
+  ];
+}
+
+/** libpq connection string over the socket. */
+export function conninfoOf(server: Server): string {
+  const host = server.pgdata.replace(/[\\']/g, '\\$&');
+  return `host='${host}' port=${PORT} user=${NAME} dbname=${NAME}`;
+}
+
+/** A socket's path is at most 107 bytes (sockaddr_un), and libpq reads a comma as the end of a host. Throws EmbeddedPostgresError. */
+export function checkSocketPath(pgdata: string): void {
+  const spareBytes = 107 - Buffer.byteLength(join(pgdata, `.s.PGSQL.${PORT}`));
+  if (spareBytes < 0)
+    throw new EmbeddedPostgresError(
+      `The path of the database's socket in ${pgdata} is ${-spareBytes} bytes too long for a Unix socket; set DATA_DIR to a shorter path`,
+    );
+  if (pgdata.includes(','))
+    throw new EmbeddedPostgresError(`${pgdata} holds a comma; set DATA_DIR to a path without one`);
+}
+
+/** Starts the server in a session of its own and waits until it answers. Throws EmbeddedPostgresError with the end of its log. */
+export async function startServer(server: Server, maxConnections: number): Promise<void> {
+  await writeSettings(server, maxConnections);
+  const until = Date.now() + START_TIMEOUT_MS;
+  for (;;) {
+    await disownStalePid(server);
+    const failure = await startOnce(server, until);
+    if (failure === null) return;
+    // Sessions of a server that was killed notice it within moments; until then their memory bars a new one.
+    if (!failure.includes('shared memory block') || Date.now() > until)
+      throw new EmbeddedPostgresError(
+        `Postgres did not start in ${server.pgdata}; the end of ${server.logPath}:\n${failure}`,
+      );
+    await delay(POLL_MS);
+  }
+}
+
+/** `null`, or the end of the log of a server that ended instead of answering. */
+async function startOnce(server: Server, until: number): Promise<string | null> {
+  if (((await stat(server.logPath).catch(() => null))?.size ?? 0) > LOG_BYTES_MAX)
+    await rename(server.logPath, `${server.logPath}.1`);
+  const log = await open(server.logPath, 'a+', 0o600);
+  try {
+    const startBytes = (await log.stat()).size;
+    const postmaster = spawn(
+      join(server.binaries.directory, 'bin/postgres'),
+      ['-D', server.pgdata, '-c', `config_file=${server.settingsPath}`],
+      {
+        ...surroundings(server.account),
+        detached: true,
+        stdio: ['ignore', log.fd, log.fd],
+      },
+    );
+    let failure: string | null = null;
+    postmaster.once('error', (error) => {
+      failure = cannotSpawn(error);
+    });
+    postmaster.once('exit', (code, signal) => {
+      failure ??= `postgres ended with ${signal ?? `exit code ${code}`}`;
+    });
+    postmaster.unref();
+    for (;;) {
+      const state = await askServer(server);
+      if (state.kind === 'ready') return null;
+      if (failure !== null) {
+        const { size } = await log.stat();
+        const position = Math.max(startBytes, size - LOG_TAIL_BYTES);
+        const { buffer, bytesRead } = await log.read({ buffer: Buffer.alloc(LOG_TAIL_BYTES), position });
+        return `${buffer.toString('utf8', 0, bytesRead)}${failure}`;
+      }
+      if (Date.now() > until) throw tooSlow(server, state);
+      await delay(POLL_MS);
+    }
+  } finally {
+    await log.close();
+  }
+}
+
+/** Waits while a running server is busy. Resolves with the first other answer; throws EmbeddedPostgresError when it takes too long. */
+export async function settledState(server: Server): Promise<Exclude<ServerState, { kind: 'busy' }>> {
+  const until = Date.now() + START_TIMEOUT_MS;
+  for (;;) {
+    const state = await askServer(server);
+    if (state.kind === 'ready') return state;
+    // No socket yet, or no longer: only the process tells a server that starts or stops from one that is not there.
+    if (state.kind === 'down' && !(await isAlive(server))) return state;
+    if (Date.now() > until) throw tooSlow(server, state);
+    await delay(POLL_MS);
+  }
+}
+
+/** Fast shutdown: sessions are ended, everything is written; resolves when the server is gone. Throws EmbeddedPostgresError. */
+export async function stopServer(server: Server): Promise<void> {
+  if (!(await isAlive(server))) {
+    const state = await askServer(server);
+    if (state.kind === 'down') return;
+    throw new EmbeddedPostgresError(
+      `Postgres in ${server.pgdata} runs where we cannot see it (another container?); stop it there`,
+    );
+  }
+  const flags = ['stop', '-D', server.pgdata, '-m', 'fast', '-w', '-t', String(STOP_TIMEOUT_SECONDS)];
+  const { code, output } = await runBinary(server, 'pg_ctl', flags);
+  if (code === 0 || (await settledState(server)).kind === 'down') return;
+  throw new EmbeddedPostgresError(`Postgres in ${server.pgdata} did not stop: ${output.trim()}; see ${server.logPath}`);
+}
+
+/** One connection over the socket: the only answer that counts, since it holds across containers too. */
+async function askServer(server: Server): Promise<ServerState> {
+  const client = new pg.Client({
+    host: server.pgdata,
+    port: PORT,
+    user: NAME,
+    database: NAME,
+    ssl: false,
+    connectionTimeoutMillis: 5_000,
+    query_timeout: 5_000,
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ max_connections: string }>('show max_connections');
+    return { kind: 'ready', maxConnections: Number(rows[0]!.max_connections) };
+  } catch (error) {
+    return stateFromError(server, error as NodeJS.ErrnoException);
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+function stateFromError(server: Server, error: NodeJS.ErrnoException): ServerState {
+  switch (error.code) {
+    case 'ENOENT':
+    case 'ECONNREFUSED':
+      return { kind: 'down' };
+    case '53300': // too_many_connections
+      return { kind: 'ready', maxConnections: null };
+    case 'EACCES':
+    case '28000': // invalid_authorization_specification
+    case '3D000': // invalid_catalog_name
+      throw new EmbeddedPostgresError(`The database in ${server.pgdata} refuses us: ${error.message}`);
+    default: // 57P03 cannot_connect_now, 57P01 admin_shutdown, a connection cut or timed out
+      return { kind: 'busy', reason: error.message };
+  }
+}
+
+/** Whether the process that postmaster.pid names is this data directory's server. */
+async function isAlive(server: Server): Promise<boolean> {
+  const pid = await pidInFile(server);
+  if (pid === null) return false;
+  // The command line is world-readable; the working directory of another user's process is not, even for root in a container.
+  const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
+  const data = words[words.indexOf('-D') + 1];
+  if (!words[0]?.endsWith('postgres') || data === undefined) return false;
+  return (await realpath(data).catch(() => data)) === (await realpath(server.pgdata));
+}
+
+/**
+ * After a crash postmaster.pid stays, and its number may by now be another process of the same user: Postgres would take that for its
+ * server and refuse to start. Then the number is replaced by one that nobody has. The file itself stays, so that Postgres still checks
+ * the shared memory it names and refuses while any session of the old server is alive.
+ */
+async function disownStalePid(server: Server): Promise<void> {
+  const path = join(server.pgdata, 'postmaster.pid');
+  if ((await pidInFile(server)) === null || (await isAlive(server))) return;
+  const [, ...rest] = (await readFile(path, 'utf8')).split('\n');
+  const file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
+  await file.writeFile([NO_PID, ...rest].join('\n')).finally(() => file.close());
+}
+
+async function writeSettings(server: Server, maxConnections: number): Promise<void> {
+  const lines = settings(maxConnections).map(([name, value, why]) => `${name} = ${value}${why && ` # ${why}`}\n`);
+  const head = '# Written by Weir at each start. For settings of your own use: alter system set NAME = VALUE\n';
+  await writeFile(server.settingsPath, head + lines.join(''), { mode: 0o644 });
+}
+
+function tooSlow(server: Server, state: ServerState): EmbeddedPostgresError {
+  const reason = state.kind === 'busy' ? state.reason : 'it does not answer';
+  return new EmbeddedPostgresError(
+    `Postgres in ${server.pgdata} is not ready after ${START_TIMEOUT_MS / 1000} s (${reason}); it may still be recovering: ` +
+      `see ${server.logPath}, and try again`,
+  );
+}
+
+async function pidInFile(server: Server): Promise<number | null> {
+  const text = await readFile(join(server.pgdata, 'postmaster.pid'), 'utf8').catch(() => '');
+  const pid = Number.parseInt(text, 10);
+  return pid > 0 ? pid : null;
+}

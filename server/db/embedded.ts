@@ -1,0 +1,218 @@
+/**
+ * The database that ships with Weir: a real Postgres in DATA_DIR, shared by the server and the commands. Whoever comes first starts it,
+ * the others join, and the last to leave stops it.
+ *
+ *     postgres.start.lock   exclusive: whoever decides to start or to stop
+ *     postgres.users.lock   shared: everybody who uses the server; had exclusively by whoever is alone
+ *
+ * A user that is killed frees its locks and leaves the server running; the next one joins it.
+ */
+import { chmod, chown, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  type Binaries,
+  checkWalkable,
+  chooseAccount,
+  copyBinaries,
+  EmbeddedPostgresError,
+  findBinaries,
+  removeOldCopies,
+  runBinary,
+} from './embedded-binaries.ts';
+import {
+  checkSocketPath,
+  conninfoOf,
+  LOG_TAIL_BYTES,
+  NAME,
+  type Server,
+  settledState,
+  startServer,
+  stopServer,
+} from './embedded-server.ts';
+import { acquireLock, type Lock } from './lock.ts';
+
+export { EmbeddedPostgresError } from './embedded-binaries.ts';
+
+/** Enough for a few commands beside a small server, however little is asked for. */
+const CONNECTIONS_MIN = 20;
+
+export interface EmbeddedPostgres {
+  /** libpq connection string over the Unix socket. */
+  conninfo: string;
+  /** True when this call started the server, false when it joined a running one. */
+  started: boolean;
+  /** Leaves; the last user stops the server (fast shutdown) and waits for it. Idempotent. Throws EmbeddedPostgresError. */
+  leave(): Promise<void>;
+}
+
+interface Options {
+  /** Made when missing. */
+  dataDir: string;
+  /** What all processes together may open. */
+  maxConnections: number;
+  /** Progress, a line at a time, for people. */
+  log: (line: string) => void;
+}
+
+/**
+ * Makes the database when there is none, starts it when it is down, joins it when it is up. When Postgres itself was killed, joining
+ * again starts it anew; leave the old membership afterwards. Throws EmbeddedPostgresError, whose message is for people, and LockError.
+ */
+export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPostgres> {
+  const found = await findBinaries();
+  const dataDir = await makeDataDir(options.dataDir);
+  const pgdata = join(dataDir, 'postgres');
+  checkSocketPath(pgdata);
+  const alone = await enterStartSection(dataDir, options.log);
+  try {
+    const server = await prepare(found, dataDir, pgdata);
+    const started = await startUnlessRunning(server, {
+      ...options,
+      maxConnections: Math.max(options.maxConnections, CONNECTIONS_MIN),
+    });
+    const membership = await acquireLock(usersLock(dataDir), 'shared', { wait: true });
+    let left: Promise<void> | undefined;
+    return {
+      conninfo: conninfoOf(server),
+      started,
+      leave: () => {
+        left ??= leave(server, membership!, options.log);
+        return left;
+      },
+    };
+  } finally {
+    await alone.release();
+  }
+}
+
+/** Checks and gathers all that is needed to run the server, which may be up already. */
+async function prepare(found: Binaries, dataDir: string, pgdata: string): Promise<Server> {
+  const major = await majorOf(pgdata);
+  if (major !== null && major !== found.major) throw otherMajor(pgdata, major, found.major);
+  const account = await chooseAccount(pgdata);
+  await checkWalkable(dataDir, account);
+  const binaries = account === null ? found : await copyBinaries(found, dataDir);
+  const beside = (name: string) => join(dataDir, name);
+  return { dataDir, pgdata, logPath: beside('postgres.log'), settingsPath: beside('postgres.conf'), binaries, account };
+}
+
+/** Resolves with true when it had to start the server. Hold the start lock. */
+async function startUnlessRunning(server: Server, { maxConnections, log }: Options): Promise<boolean> {
+  const state = await settledState(server);
+  if (state.kind === 'ready') {
+    if (state.maxConnections === null || state.maxConnections >= maxConnections) return false;
+    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', { wait: false });
+    if (nobodyElse === null) throw tooFewConnections(server, state.maxConnections, maxConnections);
+    await stopServer(server).finally(() => nobodyElse.release());
+  }
+  if ((await majorOf(server.pgdata)) === null) {
+    log(`Making the database in ${server.pgdata}`);
+    await makeDataDirectory(server);
+  }
+  if (server.account !== null) await removeOldCopies(server.binaries, server.dataDir);
+  log(`Starting Postgres in ${server.pgdata}`);
+  await startServer(server, maxConnections);
+  return true;
+}
+
+/** Major version of the data directory; `null`: there is none yet. */
+async function majorOf(pgdata: string): Promise<string | null> {
+  try {
+    return (await readFile(join(pgdata, 'PG_VERSION'), 'utf8')).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  if ((await stat(pgdata).catch(() => null)) === null) return null;
+  throw new EmbeddedPostgresError(
+    `${pgdata} exists but is no Postgres data directory; move it away, or set another DATA_DIR`,
+  );
+}
+
+/** Makes the data directory with an empty database in it. Whole or not at all: it is made beside its place and renamed. */
+async function makeDataDirectory(server: Server): Promise<void> {
+  const making = `${server.pgdata}.making`;
+  await rm(making, { recursive: true, force: true });
+  await mkdir(making, { mode: 0o700 });
+  if (server.account !== null) await chown(making, server.account.uid, server.account.gid);
+  // Collation C: index order never changes with the machine's C library. C.UTF-8 adds upper and lower case beyond ASCII.
+  const flags = [
+    '-D',
+    making,
+    `--username=${NAME}`,
+    '--auth=trust',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--data-checksums',
+  ];
+  let made = await runBinary(server, 'initdb', [...flags, '--lc-ctype=C.UTF-8']);
+  if (made.code !== 0 && made.output.includes('invalid locale name')) made = await runBinary(server, 'initdb', flags);
+  if (made.code === 0) {
+    const single = ['--single', '-D', making, '-c', 'exit_on_error=on', 'postgres'];
+    made = await runBinary(server, 'postgres', single, `create database ${NAME}\n`);
+  }
+  if (made.code !== 0) {
+    await rm(making, { recursive: true, force: true });
+    throw new EmbeddedPostgresError(
+      `The database in ${server.pgdata} could not be made:\n${made.output.trim().slice(-LOG_TAIL_BYTES)}`,
+    );
+  }
+  await rename(making, server.pgdata);
+  await syncDirectory(server.dataDir);
+}
+
+/** A rename survives a power cut once its directory is synced. */
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  await directory.sync().finally(() => directory.close());
+}
+
+async function leave(server: Server, membership: Lock, log: Options['log']): Promise<void> {
+  const alone = await enterStartSection(server.dataDir, log);
+  try {
+    await membership.release();
+    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', { wait: false });
+    if (nobodyElse === null) return;
+    await stopServer(server).finally(() => nobodyElse.release());
+  } finally {
+    await alone.release();
+  }
+}
+
+async function enterStartSection(dataDir: string, log: Options['log']): Promise<Lock> {
+  const path = join(dataDir, 'postgres.start.lock');
+  const atOnce = await acquireLock(path, 'exclusive', { wait: false });
+  if (atOnce !== null) return atOnce;
+  log(`Waiting: another Weir is starting or stopping the database in ${dataDir}`);
+  return (await acquireLock(path, 'exclusive', { wait: true }))!;
+}
+
+function usersLock(dataDir: string): string {
+  return join(dataDir, 'postgres.users.lock');
+}
+
+/** The resolved directory. As root it must let the account of Postgres through; else it is nobody's business but ours. */
+async function makeDataDir(dataDir: string): Promise<string> {
+  try {
+    const isNew = (await mkdir(dataDir, { recursive: true })) !== undefined;
+    if (isNew) await chmod(dataDir, process.getuid!() === 0 ? 0o711 : 0o700);
+    return await realpath(dataDir);
+  } catch (error) {
+    throw new EmbeddedPostgresError(`DATA_DIR ${dataDir} cannot be made: ${(error as Error).message}`);
+  }
+}
+
+function tooFewConnections(server: Server, has: number, needs: number): EmbeddedPostgresError {
+  return new EmbeddedPostgresError(
+    `The database in ${server.pgdata} runs with room for ${has} connections, ${needs} are needed, and another Weir is using it; ` +
+      'stop that one first, or lower WORKERS or DB_POOL_MAX',
+  );
+}
+
+function otherMajor(pgdata: string, has: string, ours: string): EmbeddedPostgresError {
+  return new EmbeddedPostgresError(
+    `The database in ${pgdata} was made by Postgres ${has}; this Weir brings Postgres ${ours}. Nothing was changed. To move over:
+  1. start the Weir that made it and run:  pg_dump --format=custom --host=${pgdata} --username=weir --file=weir.dump weir
+  2. stop it and run:  mv ${pgdata} ${pgdata}-${has}
+  3. start this Weir and run:  pg_restore --clean --if-exists --host=${pgdata} --username=weir --dbname=weir weir.dump`,
+  );
+}

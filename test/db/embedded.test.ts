@@ -1,0 +1,300 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import ts from 'typescript';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type EmbeddedPostgres, EmbeddedPostgresError, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+import { findBinaries } from '../../server/db/embedded-binaries.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+let dataDir: string;
+let pgdata: string;
+const members: EmbeddedPostgres[] = [];
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'weir-pg-'));
+  // As root, Postgres runs as another user, who has to walk in.
+  await chmod(dataDir, 0o711);
+  pgdata = join(dataDir, 'postgres');
+});
+
+afterEach(async () => {
+  for (const member of members.splice(0)) await member.leave();
+});
+
+afterAll(() => rm(dataDir, { recursive: true, force: true }));
+
+async function joinIt({ maxConnections = 20, log = (_line: string) => {} } = {}): Promise<EmbeddedPostgres> {
+  const member = await joinEmbeddedPostgres({ dataDir, maxConnections, log });
+  members.push(member);
+  return member;
+}
+
+describe('the embedded database', () => {
+  test('is made and started by the first who comes, and says so', async () => {
+    const lines: string[] = [];
+    const member = await joinIt({ log: (line) => lines.push(line) });
+    expect(member.started).toBe(true);
+    expect(member.conninfo).toBe(`host='${pgdata}' port=5432 user=weir dbname=weir`);
+    expect(lines).toEqual([`Making the database in ${pgdata}`, `Starting Postgres in ${pgdata}`]);
+    expect((await stat(pgdata)).mode & 0o777).toBe(0o700);
+  });
+
+  test.each([
+    ['listen_addresses', ''],
+    ['max_connections', '33'],
+    ['fsync', 'on'],
+    ['synchronous_commit', 'on'],
+    ['full_page_writes', 'on'],
+    ['data_checksums', 'on'],
+    ['server_encoding', 'UTF8'],
+    ['lc_collate', 'C'],
+    ['TimeZone', 'UTC'],
+    ['shared_buffers', '256MB'],
+  ])('runs with %s = %s', async (name, value) => {
+    await joinIt({ maxConnections: 33 });
+    expect(await ask(`select current_setting('${name}') as answer`)).toBe(value);
+  });
+
+  test('has room for a few commands, however little is asked for', async () => {
+    await joinIt({ maxConnections: 1 });
+    expect(await ask('select current_setting($$max_connections$$) as answer')).toBe('20');
+  });
+
+  test('runs in a session of its own, out of reach of our terminal', async () => {
+    await joinIt();
+    const pid = await postmasterPid();
+    const [group, session] = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]!.split(' ').slice(2, 4);
+    expect([group, session]).toEqual([String(pid), String(pid)]);
+  });
+
+  test('is joined by those who come later, and stopped by the last who leaves', async () => {
+    const first = await joinIt();
+    const pid = await postmasterPid();
+    const second = await joinIt();
+    expect(second.started).toBe(false);
+    await first.leave();
+    await first.leave();
+    expect(await ask('select 1 as answer')).toBe(1);
+    await second.leave();
+    await until(() => isGone(pid));
+    await expect(ask('select 1 as answer')).rejects.toThrow();
+  });
+
+  test('is started once when several come at the same time', async () => {
+    const together = await Promise.all([joinIt(), joinIt(), joinIt()]);
+    expect(together.filter((member) => member.started)).toHaveLength(1);
+  });
+
+  test('outlives a user that is killed with -9, and the next one joins it', async () => {
+    const child = await startUser();
+    const pid = await postmasterPid();
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    expect(await ask('select 1 as answer')).toBe(1);
+    const next = await joinIt();
+    expect(next.started).toBe(false);
+    await next.leave();
+    await until(() => isGone(pid));
+  });
+
+  test('stays up when a Ctrl-C reaches the whole process group of the user that started it', async () => {
+    const child = await startUser();
+    process.kill(-child.pid!, 'SIGINT');
+    await once(child, 'close');
+    const next = await joinIt();
+    expect(next.started).toBe(false);
+  });
+
+  test('comes back with its data after Postgres itself was killed with -9, while its user lives on', async () => {
+    const before = await joinIt();
+    await ask('create table if not exists kept (answer int)');
+    await ask('insert into kept values (42)');
+    process.kill(await postmasterPid(), 'SIGKILL');
+    const after = await joinIt();
+    expect(after.started).toBe(true);
+    await before.leave();
+    expect(await ask('select answer from kept')).toBe(42);
+  });
+
+  test.each(['another process of the same user', 'nobody'])(
+    'starts although a stale postmaster.pid names %s',
+    async (whose) => {
+      const first = await joinIt();
+      const stale = await readFile(join(pgdata, 'postmaster.pid'), 'utf8');
+      const { uid, gid } = await stat(pgdata);
+      await first.leave();
+      const stranger = spawn('sleep', ['60'], { uid, gid });
+      onTestFinished(() => void stranger.kill('SIGKILL'));
+      if (whose === 'nobody') {
+        stranger.kill('SIGKILL');
+        await once(stranger, 'close');
+      }
+      await writeFile(join(pgdata, 'postmaster.pid'), stale.replace(/^\d+/, String(stranger.pid)));
+      const next = await joinIt();
+      expect(next.started).toBe(true);
+      if (whose !== 'nobody') expect(stranger.exitCode).toBeNull();
+    },
+  );
+
+  test('is restarted for more connections when nobody else uses it, else refuses and says what to do', async () => {
+    const small = await joinIt({ maxConnections: 20 });
+    await expect(joinIt({ maxConnections: 50 })).rejects.toThrow(
+      /room for 20 connections, 50 are needed.*stop that one first/,
+    );
+    const child = await startUser();
+    await small.leave();
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    const large = await joinIt({ maxConnections: 50 });
+    expect(large.started).toBe(true);
+    expect(await ask('select current_setting($$max_connections$$) as answer')).toBe('50');
+  });
+
+  test('says why with the end of the log when it cannot start, and frees its locks', async () => {
+    await (await joinIt()).leave();
+    await appendFile(join(pgdata, 'postgresql.auto.conf'), "shared_buffers = 'plenty'\n");
+    onTestFinished(async () => writeFile(join(pgdata, 'postgresql.auto.conf'), ''));
+    await expect(joinIt()).rejects.toThrow(/did not start in .*postgres\.log:\n.*shared_buffers/s);
+    await writeFile(join(pgdata, 'postgresql.auto.conf'), '');
+    expect((await joinIt()).started).toBe(true);
+  });
+
+  test('is made anew when making it was cut short', async () => {
+    const other = await mkdtemp(join(tmpdir(), 'weir-pg-'));
+    onTestFinished(() => rm(other, { recursive: true }));
+    await chmod(other, 0o711);
+    await mkdir(join(other, 'postgres.making'));
+    await writeFile(join(other, 'postgres.making/PG_VERSION'), '15\n');
+    const member = await joinEmbeddedPostgres({ dataDir: other, maxConnections: 20, log: () => {} });
+    await member.leave();
+    expect(member.started).toBe(true);
+    await expect(stat(join(other, 'postgres.making'))).rejects.toThrow('ENOENT');
+  });
+});
+
+describe('the embedded database refuses', () => {
+  test.each([
+    {
+      what: 'data of another major version',
+      prepare: pretendMajor('14'),
+      says: /made by Postgres 14.*pg_dump.*mv .*pg_restore/s,
+    },
+    {
+      what: 'a directory that is no database',
+      prepare: pretendMajor(null),
+      says: /is no Postgres data directory; move it away/,
+    },
+    {
+      what: 'a path too long for a socket',
+      path: 'a'.repeat(80),
+      says: /too long for a Unix socket; set DATA_DIR to a shorter path/,
+    },
+    { what: 'a path with a comma', path: 'a,b', says: /holds a comma; set DATA_DIR to a path without one/ },
+    {
+      what: 'a path that is a file',
+      prepare: (path: string) => writeFile(path, ''),
+      says: /^DATA_DIR .* cannot be made/,
+    },
+  ])('$what', async ({ prepare = async () => {}, path = 'data', says }) => {
+    const parent = await mkdtemp(join(tmpdir(), 'weir-pg-'));
+    onTestFinished(() => rm(parent, { recursive: true }));
+    await chmod(parent, 0o711);
+    await prepare(join(parent, path));
+    const joining = joinEmbeddedPostgres({ dataDir: join(parent, path), maxConnections: 20, log: () => {} });
+    await expect(joining).rejects.toThrow(EmbeddedPostgresError);
+    await expect(joining).rejects.toThrow(says);
+  });
+
+  test.runIf(process.getuid!() === 0)('a directory that the account of Postgres cannot enter, naming it', async () => {
+    const parent = await mkdtemp(join(tmpdir(), 'weir-pg-'));
+    onTestFinished(() => rm(parent, { recursive: true }));
+    const joining = joinEmbeddedPostgres({ dataDir: join(parent, 'data'), maxConnections: 20, log: () => {} });
+    await expect(joining).rejects.toThrow(`cannot enter ${parent}; run: chmod o+x ${parent}`);
+  });
+
+  test.each([
+    ['darwin', 'arm64'],
+    ['linux', 's390x'],
+  ])('%s on %s, and says what to do', async (platform, arch) => {
+    await expect(findBinaries(platform, arch)).rejects.toThrow(
+      `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres of your own`,
+    );
+  });
+});
+
+function pretendMajor(major: string | null) {
+  return async (path: string): Promise<void> => {
+    await mkdir(join(path, 'postgres'), { recursive: true });
+    if (major !== null) await writeFile(join(path, 'postgres/PG_VERSION'), `${major}\n`);
+  };
+}
+
+/** The column `answer` of the first row, over a connection of its own. */
+async function ask(sql: string): Promise<unknown> {
+  const client = new pg.Client({ host: pgdata, port: 5432, user: 'weir', database: 'weir' });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return (await client.query(sql)).rows[0]?.answer;
+  } finally {
+    await client.end();
+  }
+}
+
+async function postmasterPid(): Promise<number> {
+  return Number.parseInt(await readFile(join(pgdata, 'postmaster.pid'), 'utf8'), 10);
+}
+
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const deadline = Date.now() + 10_000;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error(`Still not: ${condition}`);
+    await delay(10);
+  }
+}
+
+/** Another Node process, leader of its own process group, that uses the same database until it is killed. */
+async function startUser(): Promise<ChildProcess> {
+  // Node 20 does not read TypeScript, so it gets the modules with their types taken off.
+  const directory = await mkdtemp(join(tmpdir(), 'weir-user-'));
+  onTestFinished(() => rm(directory, { recursive: true }));
+  const compilerOptions = {
+    module: ts.ModuleKind.ESNext,
+    target: ts.ScriptTarget.ES2023,
+    rewriteRelativeImportExtensions: true,
+  };
+  for (const name of ['embedded', 'embedded-binaries', 'embedded-server', 'lock']) {
+    const source = await readFile(join(root, `server/db/${name}.ts`), 'utf8');
+    await writeFile(join(directory, `${name}.js`), ts.transpileModule(source, { compilerOptions }).outputText);
+  }
+  await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
+  await writeFile(join(directory, 'package.json'), '{"type":"module"}');
+  await writeFile(
+    join(directory, 'user.js'),
+    `import { joinEmbeddedPostgres } from './embedded.js';
+    await joinEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)}, maxConnections: 20, log: () => {} });
+    console.log('joined');
+    setInterval(() => {}, 1000);`,
+  );
+  const child = spawn(process.execPath, [join(directory, 'user.js')], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  return child;
+}
