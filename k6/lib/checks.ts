@@ -1,0 +1,47 @@
+/** What an answer has to be, as k6's `check` takes it: sentences and predicates. */
+
+/** The part of k6's response that is looked at. */
+export interface Answer {
+  status: number;
+  /** Text; null when k6 discards bodies or nothing was answered. */
+  body: unknown;
+  headers: Record<string, string>;
+}
+
+export type Checks = Record<string, (answer: Answer) => boolean>;
+
+/** The event was stored: 202 with its id, its webhook, the time and the size that was sent. */
+export function accepted(bodyBytes: number): Checks {
+  return {
+    'a signed request is answered 202': ({ status }) => status === 202,
+    'the answer names the event and its size': ({ body }) => {
+      const event = parse(body);
+      return (
+        typeof event.id === 'string' &&
+        typeof event.webhook_id === 'string' &&
+        typeof event.received_at === 'string' &&
+        event.bytes === bodyBytes
+      );
+    },
+  };
+}
+
+/** The request was refused with this status and a problem document (RFC 9457) that repeats it. */
+export function refused(what: string, expected: number): Checks {
+  return {
+    [`${what} is answered ${expected}`]: ({ status }) => status === expected,
+    [`${what} is told why`]: ({ body }) => {
+      const problem = parse(body);
+      return problem.status === expected && typeof problem.code === 'string' && typeof problem.request_id === 'string';
+    },
+  };
+}
+
+function parse(body: unknown): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(String(body));
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,30 @@
+/** Payloads of an exact size. */
+
+const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_';
+
+/**
+ * Valid JSON of exactly `bodyBytes` bytes, all ASCII; the same for the same size and seed.
+ *
+ * The filler is pseudo-random, since Postgres compresses large values: repetition would flatter every figure.
+ * @param bodyBytes 1 or more; too few for an object give a number with that many digits
+ * @param seed a whole number; k6 gives its VU's, so that the VUs send different bytes
+ */
+export function payloadOf(bodyBytes: number, seed: number): string {
+  if (!Number.isInteger(bodyBytes) || bodyBytes < 1)
+    throw new RangeError(`A payload cannot have ${bodyBytes} bytes; allowed: 1 or more.`);
+  const head = `{"sender":"k6","seed":${seed},"filler":"`;
+  const tail = '"}';
+  const fillerBytes = bodyBytes - head.length - tail.length;
+  return fillerBytes < 0 ? '1'.repeat(bodyBytes) : head + filler(fillerBytes, seed) + tail;
+}
+
+/** A linear congruential generator (Numerical Recipes' constants); its upper six bits choose the letter. */
+function filler(length: number, seed: number): string {
+  const letters: string[] = new Array(length);
+  let state = seed >>> 0;
+  for (let i = 0; i < length; i++) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    letters[i] = LETTERS.charAt(state >>> 26);
+  }
+  return letters.join('');
+}

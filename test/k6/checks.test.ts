@@ -1,0 +1,29 @@
+import { describe, expect, test } from 'vitest';
+import { type Answer, accepted, type Checks, refused } from '../../k6/lib/checks.ts';
+
+const answer = (status: number, body: unknown): Answer => ({ status, body: JSON.stringify(body), headers: {} });
+const verdicts = (checks: Checks, given: Answer) => Object.values(checks).map((holds) => holds(given));
+
+const event = { id: 'e', webhook_id: 'w', received_at: '2026-03-01T12:00:00.000Z', bytes: 10 };
+const problem = { type: 'about:blank', title: 'Forbidden', status: 403, code: 'signature_invalid', request_id: 'r' };
+
+test('an accepted event is one that the answer names, with the size that was sent', () => {
+  expect(verdicts(accepted(10), answer(202, event))).toEqual([true, true]);
+  expect(verdicts(accepted(11), answer(202, event))).toEqual([true, false]);
+  expect(verdicts(accepted(10), answer(200, event))).toEqual([false, true]);
+  expect(verdicts(accepted(10), answer(202, { ...event, id: undefined }))).toEqual([true, false]);
+});
+
+test('a refusal is a problem document with the same status', () => {
+  expect(verdicts(refused('it', 403), answer(403, problem))).toEqual([true, true]);
+  expect(verdicts(refused('it', 403), answer(403, { ...problem, status: 404 }))).toEqual([true, false]);
+  expect(verdicts(refused('it', 403), answer(202, event))).toEqual([false, false]);
+});
+
+describe('an answer that is no JSON object fails the check and throws nothing', () => {
+  test.each([null, undefined, '', 'oops', '[]', 'null', '1'])('%j', (body) => {
+    const given = { status: 0, body, headers: {} };
+    expect(verdicts(accepted(10), given)).toEqual([false, false]);
+    expect(verdicts(refused('it', 413), given)).toEqual([false, false]);
+  });
+});
