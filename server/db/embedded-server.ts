@@ -103,6 +103,8 @@ export async function startServer(server: Server, maxConnections: number): Promi
     await disownStalePid(server);
     const failure = await startOnce(server, until);
     if (failure === null) return;
+    // One that was started by a user who was killed at that very moment may have been quicker.
+    if ((await settledState(server)).kind === 'ready') return;
     // Sessions of a server that was killed notice it within moments; until then their memory bars a new one.
     if (!failure.includes('shared memory block') || Date.now() > until)
       throw new EmbeddedPostgresError(

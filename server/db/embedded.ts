@@ -7,7 +7,7 @@
  *
  * A user that is killed frees its locks and leaves the server running; the next one joins it.
  */
-import { chmod, chown, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   type Binaries,
@@ -35,6 +35,9 @@ export { EmbeddedPostgresError } from './embedded-binaries.ts';
 
 /** Enough for a few commands beside a small server, however little is asked for. */
 const CONNECTIONS_MIN = 20;
+
+/** Begins the name of a data directory that is not yet whole. */
+const MAKING = 'postgres.making-';
 
 export interface EmbeddedPostgres {
   /** libpq connection string over the Unix socket. */
@@ -130,9 +133,10 @@ async function majorOf(pgdata: string): Promise<string | null> {
 
 /** Makes the data directory with an empty database in it. Whole or not at all: it is made beside its place and renamed. */
 async function makeDataDirectory(server: Server): Promise<void> {
-  const making = `${server.pgdata}.making`;
-  await rm(making, { recursive: true, force: true });
-  await mkdir(making, { mode: 0o700 });
+  const remains = (await readdir(server.dataDir)).filter((name) => name.startsWith(MAKING));
+  for (const name of remains) await rm(join(server.dataDir, name), { recursive: true, force: true });
+  // A name of its own each time: an initdb whose starter was killed goes on for a moment, and must not write into this one.
+  const making = await mkdtemp(join(server.dataDir, MAKING));
   if (server.account !== null) await chown(making, server.account.uid, server.account.gid);
   // Collation C: index order never changes with the machine's C library. C.UTF-8 adds upper and lower case beyond ASCII.
   const flags = [

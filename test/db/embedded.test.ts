@@ -168,12 +168,12 @@ describe('the embedded database', () => {
     const other = await mkdtemp(join(tmpdir(), 'weir-pg-'));
     onTestFinished(() => rm(other, { recursive: true }));
     await chmod(other, 0o711);
-    await mkdir(join(other, 'postgres.making'));
-    await writeFile(join(other, 'postgres.making/PG_VERSION'), '15\n');
+    await mkdir(join(other, 'postgres.making-x'));
+    await writeFile(join(other, 'postgres.making-x/PG_VERSION'), '15\n');
     const member = await joinEmbeddedPostgres({ dataDir: other, maxConnections: 20, log: () => {} });
     await member.leave();
     expect(member.started).toBe(true);
-    await expect(stat(join(other, 'postgres.making'))).rejects.toThrow('ENOENT');
+    await expect(stat(join(other, 'postgres.making-x'))).rejects.toThrow('ENOENT');
   });
 });
 
