@@ -5,7 +5,7 @@ import { installStampPath, nodeHeadersFolder } from './facts.mjs';
 import { installCommand } from './plan.mjs';
 import { Refusal, run } from './run.mjs';
 
-const linesShown = 30;
+const linesShown = 60;
 
 /**
  * Run by root. Debian starts a service as soon as its package is installed, unless policy-rc.d says no: one stands there while we

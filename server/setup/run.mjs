@@ -51,7 +51,11 @@ export async function run(command, args, { cwd, env = process.env, quiet = false
   });
   clearTimeout(killer);
   for (const signal of signals) process.off(signal, stop);
-  if (stoppedBy !== null) throw new Refusal('', 128 + constants.signals[stoppedBy]);
+  if (stoppedBy !== null) {
+    // What is left of the group ignores the signal, as a shell's background jobs ignore INT.
+    signalGroup(child, 'SIGKILL');
+    throw new Refusal('', 128 + constants.signals[stoppedBy]);
+  }
   return { code, output };
 }
 

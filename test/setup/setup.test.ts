@@ -1,0 +1,113 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+let root: string;
+let children: ChildProcess[];
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'weir-setup-'));
+  children = [];
+});
+
+afterEach(() => {
+  for (const child of children) child.kill('SIGKILL');
+  rmSync(root, { recursive: true });
+});
+
+/** A Node program that has everything of one set-up module at hand; `lines` are what it prints. */
+function program(module: string, code: string) {
+  const text = `import * as it from ${JSON.stringify(join(project, 'server/setup', module))};\n${code}`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', text], { cwd: root });
+  children.push(child);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return { child, ended: once(child, 'exit'), nextLine: async () => (await lines.next()).value as string };
+}
+
+describe('setup.mjs', () => {
+  // A database of its own: as root the set-up would else add the user of the embedded one to this machine.
+  const setUp = (...args: string[]) =>
+    spawnSync(process.execPath, ['server/setup/setup.mjs', ...args], {
+      cwd: root,
+      env: { ...process.env, POSTGRES_DB: 'weir' },
+      encoding: 'utf8',
+    });
+
+  beforeEach(() => {
+    cpSync(join(project, 'server/setup'), join(root, 'server/setup'), { recursive: true });
+    cpSync(join(project, 'tsconfig.json'), join(root, 'tsconfig.json'));
+    writeFileSync(join(root, 'package.json'), '{ "type": "module" }');
+    writeFileSync(join(root, 'package-lock.json'), '{}');
+    writeFileSync(join(root, 'server/one.ts'), 'export const one: number = 1;\n');
+    mkdirSync(join(root, 'node_modules'));
+    for (const name of ['typescript', '@types', 'undici-types'])
+      symlinkSync(join(project, 'node_modules', name), join(root, 'node_modules', name));
+    const lock = createHash('sha256').update('{}').digest('hex');
+    const installed = JSON.stringify({ lock, abi: process.versions.modules, arch: process.arch });
+    writeFileSync(join(root, 'node_modules/.weir-setup.json'), installed);
+  });
+
+  test('builds what is not built, then has nothing to do and says nothing', () => {
+    expect(setUp()).toMatchObject({ status: 0, stdout: 'Building dist/ ...\n', stderr: '' });
+    expect(setUp()).toMatchObject({ status: 0, stdout: '', stderr: '' });
+  });
+
+  test('refuses an option that it does not have', () => {
+    const stderr = '--test is no option of the set-up; the only one is --tests.\n';
+    expect(setUp('--test')).toMatchObject({ status: 2, stdout: '', stderr });
+  });
+});
+
+describe('the lock', () => {
+  const hold =
+    "await it.withLock('.', async () => { console.log('held'); await new Promise((free) => process.stdin.once('data', free)); });";
+
+  test('lets one set-up at a time in, and the next one says that it waits', async () => {
+    const first = program('lock.mjs', `${hold} process.exit();`);
+    expect(await first.nextLine()).toBe('held');
+    const second = program('lock.mjs', `${hold} process.exit();`);
+    expect(await second.nextLine()).toBe('Another set-up is at work in this folder; waiting for it.');
+    first.child.stdin.write('done');
+    expect(await second.nextLine()).toBe('held');
+  });
+
+  test('goes with a holder that is killed', async () => {
+    const first = program('lock.mjs', hold);
+    expect(await first.nextLine()).toBe('held');
+    first.child.kill('SIGKILL');
+    await first.ended;
+    expect(await program('lock.mjs', hold).nextLine()).toBe('held');
+  });
+});
+
+describe('a program that the set-up runs', () => {
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends by %s with all that it started', async (signal) => {
+    const { child, ended, nextLine } = program(
+      'run.mjs',
+      "await it.leaveCleanly(() => it.run('sh', ['-c', 'sleep 1000 & echo $!; wait']));",
+    );
+    const grandchild = Number(await nextLine());
+    child.kill(signal);
+    const codes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
+    expect(await ended).toEqual([codes[signal], null]);
+    await vi.waitFor(() => expect(() => process.kill(grandchild, 0)).toThrow('ESRCH'), { timeout: 5_000 });
+  });
+
+  test('that does not exist has code 127 and says why', async () => {
+    const { nextLine } = program(
+      'run.mjs',
+      "console.log(JSON.stringify(await it.run('no-such-program', [], { quiet: true })));",
+    );
+    expect(JSON.parse(await nextLine())).toEqual({
+      code: 127,
+      output: 'no-such-program: spawn no-such-program ENOENT\n',
+    });
+  });
+});
