@@ -21,7 +21,9 @@ const PORT = 5432;
 const START_TIMEOUT_MS = 120_000;
 /** A fast shutdown writes `shared_buffers` and what the disk still owes. */
 const STOP_TIMEOUT_SECONDS = 120;
+/** Between two looks; grows, since Postgres writes a line in its log for each attempt that it has to refuse. */
 const POLL_MS = 25;
+const POLL_MS_MAX = 400;
 /** A log that has grown past this is set aside at the next start; one older one is kept. */
 const LOG_BYTES_MAX = 16_777_216;
 export const LOG_TAIL_BYTES = 2_000;
@@ -99,7 +101,7 @@ export function checkSocketPath(pgdata: string): void {
 export async function startServer(server: Server, maxConnections: number): Promise<void> {
   await writeSettings(server, maxConnections);
   const until = Date.now() + START_TIMEOUT_MS;
-  for (;;) {
+  for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     await disownStalePid(server);
     const failure = await startOnce(server, until);
     if (failure === null) return;
@@ -110,7 +112,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
       throw new EmbeddedPostgresError(
         `Postgres did not start in ${server.pgdata}; the end of ${server.logPath}:\n${failure}`,
       );
-    await delay(POLL_MS);
+    await delay(pauseMs);
   }
 }
 
@@ -138,7 +140,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
       failure ??= `postgres ended with ${signal ?? `exit code ${code}`}`;
     });
     postmaster.unref();
-    for (;;) {
+    for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
       const state = await askServer(server);
       if (state.kind === 'ready') return null;
       if (failure !== null) {
@@ -148,7 +150,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
         return `${buffer.toString('utf8', 0, bytesRead)}${failure}`;
       }
       if (Date.now() > until) throw tooSlow(server, state);
-      await delay(POLL_MS);
+      await delay(pauseMs);
     }
   } finally {
     await log.close();
@@ -158,13 +160,13 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
 /** Waits while a running server is busy. Resolves with the first other answer; throws EmbeddedPostgresError when it takes too long. */
 export async function settledState(server: Server): Promise<Exclude<ServerState, { kind: 'busy' }>> {
   const until = Date.now() + START_TIMEOUT_MS;
-  for (;;) {
+  for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     const state = await askServer(server);
     if (state.kind === 'ready') return state;
     // No socket yet, or no longer: only the process tells a server that starts or stops from one that is not there.
     if (state.kind === 'down' && !(await isAlive(server))) return state;
     if (Date.now() > until) throw tooSlow(server, state);
-    await delay(POLL_MS);
+    await delay(pauseMs);
   }
 }
 
@@ -250,6 +252,10 @@ async function writeSettings(server: Server, maxConnections: number): Promise<vo
   const lines = settings(maxConnections).map(([name, value, why]) => `${name} = ${value}${why && ` # ${why}`}\n`);
   const head = '# Written by Weir at each start. For settings of your own use: alter system set NAME = VALUE\n';
   await writeFile(server.settingsPath, head + lines.join(''), { mode: 0o644 });
+}
+
+function longer(pauseMs: number): number {
+  return Math.min(pauseMs * 1.5, POLL_MS_MAX);
 }
 
 function tooSlow(server: Server, state: ServerState): EmbeddedPostgresError {
