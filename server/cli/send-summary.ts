@@ -106,6 +106,8 @@ export function describeSummary(summary: SendSummary, count: number): string {
       `${summary.requests_per_second} requests/s, ${whole(summary.bytes)} bytes`,
   ];
   for (const [status, times] of Object.entries(summary.statuses)) lines.push(`  ${status}  ${whole(times)}`);
+  const answered = Object.values(summary.statuses).reduce((sum, times) => sum + times, 0);
+  if (answered < summary.sent) lines.push(`  no answer  ${whole(summary.sent - answered)}`);
   if (latency.max !== null)
     lines.push(`Latency in ms: p50 ${latency.p50}, p90 ${latency.p90}, p99 ${latency.p99}, max ${latency.max}`);
   if (Object.keys(summary.repeated).length > 0) lines.push(`Repeated after: ${list(summary.repeated)}`);

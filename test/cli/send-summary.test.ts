@@ -62,12 +62,16 @@ test('the summary for people names everything that happened, and nothing that di
   eventful.repeated({ kind: 'failed', name: 'ECONNRESET' });
   eventful.late(250.04);
   eventful.finished(answered(403, 2), 1);
+  eventful.finished({ kind: 'failed', name: 'ETIMEDOUT' }, 1);
   const lines = describeSummary(eventful.summary(1000, true), 2000).split('\n');
-  expect(lines.slice(3)).toEqual([
+  expect(lines.slice(1)).toEqual([
+    '  403  1',
+    '  no answer  1',
+    'Latency in ms: p50 2, p90 2, p99 2, max 2',
     'Repeated after: ECONNRESET (1)',
-    'Lost or refused connections: ECONNRESET (1)',
+    'Lost or refused connections: ECONNRESET (1), ETIMEDOUT (1)',
     'The rate was not held: up to 250 ms late. A higher --concurrency may help.',
-    'Stopped early: 1 of 2,000 requests came to an end.',
+    'Stopped early: 2 of 2,000 requests came to an end.',
     '',
   ]);
 });
