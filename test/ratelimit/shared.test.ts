@@ -1,0 +1,315 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { decide } from '../../server/core/window.ts';
+import { BUDGET_MS } from '../../server/ratelimit/breaker.ts';
+import type { Decision, Policy, RateLimiter } from '../../server/ratelimit/limiter.ts';
+import { connectSharedLimiter, SharedStoreError } from '../../server/ratelimit/shared.ts';
+import { freePort, type RedisServer, startRedis, startRedisCluster, until } from '../helpers/redis.ts';
+
+const ingest: Policy = { name: 'ingest', max: 5, windowSeconds: 3600 };
+const roomy: Policy = { name: 'ingest', max: 1_000_000, windowSeconds: 3600 };
+/** Beyond the budget: what a busy machine of two cores may add before a test should call it late. */
+const SLACK_MS = 100;
+
+const undo: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+type Warning = { message: string; fields: Record<string, string | number>; atMs: number };
+
+async function redis(options?: Parameters<typeof startRedis>[0]): Promise<RedisServer> {
+  const server = await startRedis(options);
+  undo.push(server.stop);
+  return server;
+}
+
+async function limiter(urls: string[], { requireAtStart = true } = {}) {
+  const warnings: Warning[] = [];
+  const shared = await connectSharedLimiter({
+    urls,
+    requireAtStart,
+    warn: (message, fields) => warnings.push({ message, fields, atMs: performance.now() }),
+  });
+  undo.push(() => shared.close());
+  return { shared, warnings };
+}
+
+async function takes(target: RateLimiter, key: string, count: number, policy = ingest): Promise<Decision[]> {
+  return Promise.all(Array.from({ length: count }, () => target.take(key, policy)));
+}
+
+const allowed = (decisions: Decision[]) => decisions.filter((decision) => decision.allowed).length;
+
+async function timed<T>(work: T | Promise<T>): Promise<{ answer: T; tookMs: number }> {
+  const startMs = performance.now();
+  return { answer: await work, tookMs: performance.now() - startMs };
+}
+
+describe('counting', () => {
+  test('two limiters count together', async () => {
+    const { url } = await redis();
+    const [one, two] = [await limiter([url]), await limiter([url])];
+    const answers = [];
+    for (let turn = 0; turn < 4; turn += 1)
+      answers.push(await one.shared.take('a', ingest), await two.shared.take('a', ingest));
+    expect(answers.map((answer) => answer.allowed)).toEqual([true, true, true, true, true, false, false, false]);
+    expect(answers.map((answer) => answer.remaining)).toEqual([4, 3, 2, 1, 0, 0, 0, 0]);
+    expect((await two.shared.take('b', ingest)).remaining).toBe(4);
+  });
+
+  test('a thousand takes at once are one pipeline, and the quota holds to the request', async () => {
+    const server = await redis();
+    const { shared } = await limiter([server.url]);
+    const policy = { ...ingest, max: 600 };
+    expect(allowed(await takes(shared, 'a', 1000, policy))).toBe(600);
+    expect(shared.health()).toBe('ok');
+  });
+
+  test('refused requests neither count nor keep the counter alive', async () => {
+    const server = await redis();
+    const { shared } = await limiter([server.url]);
+    await takes(shared, 'a', 5);
+    const key = 'weir:limit:{a}:3600';
+    const [stored, expiresAt] = [await server.cli('get', key), await server.cli('pexpiretime', key)];
+    expect(allowed(await takes(shared, 'a', 100))).toBe(0);
+    expect(await server.cli('get', key)).toBe(stored);
+    expect(Math.abs(Number(await server.cli('pexpiretime', key)) - Number(expiresAt))).toBe(0);
+    expect(stored).toMatch(/ 0 5$/);
+  });
+
+  test('a client that waits as it was told gets in, and not before', async () => {
+    const { url } = await redis();
+    const { shared } = await limiter([url]);
+    const second = { ...ingest, windowSeconds: 1 };
+    await takes(shared, 'a', 5, second);
+    const refused = await shared.take('a', second);
+    if (refused.allowed) return; // The window turned between the two lines.
+    expect(refused.resetSeconds).toBeGreaterThanOrEqual(1);
+    const { tookMs } = await timed(until(async () => (await shared.take('a', second)).allowed));
+    expect(tookMs).toBeLessThan(refused.resetSeconds * 1000 + SLACK_MS);
+  });
+
+  test('the script decides as core/window.ts does, for any state of the counter', async () => {
+    const server = await redis();
+    const { shared } = await limiter([server.url]);
+    const windowMs = ingest.windowSeconds * 1000;
+    for (let previous = 0; previous <= 5; previous += 1) {
+      for (let current = 0; current <= 5; current += 1) {
+        const [seconds, micros] = (await server.cli('time')).split('\n').map(Number) as [number, number];
+        const nowMs = seconds * 1000 + Math.floor(micros / 1000);
+        const bucket = Math.floor(nowMs / windowMs);
+        const key = `${previous}-${current}`;
+        await server.cli('set', `weir:limit:{${key}}:3600`, `${bucket} ${previous} ${current}`);
+        const answer = await shared.take(key, ingest);
+        const pure = decide(previous, current, nowMs - bucket * windowMs, ingest);
+        expect({ key, ...answer, resetSeconds: 0 }).toEqual({
+          key,
+          allowed: pure.allowed,
+          remaining: pure.remaining,
+          resetSeconds: 0,
+        });
+        const stored = await server.cli('get', `weir:limit:{${key}}:3600`);
+        expect(stored).toBe(`${bucket} ${previous} ${current + (pure.allowed ? 1 : 0)}`);
+      }
+    }
+  });
+
+  test('a store that forgets its scripts and counters is given both again without a warning', async () => {
+    const server = await redis();
+    const { shared, warnings } = await limiter([server.url]);
+    await takes(shared, 'a', 5);
+    await server.cli('script', 'flush');
+    await server.cli('flushall');
+    expect(allowed(await takes(shared, 'a', 50))).toBe(5);
+    expect(warnings).toEqual([]);
+  });
+
+  test('a password with odd characters works', async () => {
+    const { url } = await redis({ password: 'p@ss/word: 1?' });
+    const { shared } = await limiter([url]);
+    expect(allowed(await takes(shared, 'a', 9))).toBe(5);
+  });
+});
+
+describe('a store in trouble', () => {
+  test('hung: one budget for all that wait, nothing for those after, one warning a second, and it recovers', async () => {
+    const server = await redis();
+    const { shared, warnings } = await limiter([server.url]);
+    await takes(shared, 'a', 5);
+    server.pause();
+
+    const first = await timed(takes(shared, 'a', 100));
+    expect(allowed(first.answer)).toBe(100);
+    expect(first.answer[0]).toEqual({ allowed: true, remaining: 5, resetSeconds: 1 });
+    expect(first.tookMs).toBeGreaterThanOrEqual(BUDGET_MS - 5);
+    expect(first.tookMs).toBeLessThan(BUDGET_MS + SLACK_MS);
+    expect(shared.health()).toBe('degraded');
+
+    const later = await timed(takes(shared, 'a', 10_000));
+    expect(allowed(later.answer)).toBe(10_000);
+    expect(later.tookMs).toBeLessThan(BUDGET_MS);
+
+    const startMs = performance.now();
+    let slowestMs = 0;
+    await until(async () => {
+      const { tookMs } = await timed(shared.take('a', ingest));
+      slowestMs = Math.max(slowestMs, tookMs);
+      return performance.now() - startMs > 3200; // Past the time-out of the socket: the connection is given up too.
+    });
+    expect(slowestMs).toBeLessThan(BUDGET_MS / 2);
+    expect(warnings.length).toBeGreaterThanOrEqual(3);
+    warnings.slice(1).forEach((warning, index) => {
+      expect(warning.atMs - warnings[index]!.atMs).toBeGreaterThan(990);
+    });
+    expect(warnings[0]!.fields).toEqual({ cause: 'no answer within 50 ms', allowedUncounted: 100 });
+
+    server.resume();
+    await until(() => shared.health() === 'ok');
+    expect((await shared.take('a', ingest)).allowed).toBe(false);
+    await until(() => warnings.at(-1)!.message.includes('answers again'));
+  });
+
+  test('hung for a moment: counting goes on over the same connection', async () => {
+    const server = await redis();
+    const { shared } = await limiter([server.url]);
+    server.pause();
+    await shared.take('a', roomy);
+    expect(shared.health()).toBe('degraded');
+    server.resume();
+    await until(() => shared.health() === 'ok');
+    expect((await shared.take('a', roomy)).remaining).toBeLessThan(roomy.max);
+    expect(await server.cli('info', 'stats')).toMatch(/rejected_connections:0/);
+  });
+
+  test('gone and back', async () => {
+    const server = await redis();
+    const { shared } = await limiter([server.url]);
+    await takes(shared, 'a', 5);
+    await server.stop();
+    const { answer, tookMs } = await timed(takes(shared, 'a', 100));
+    expect(allowed(answer)).toBe(100);
+    expect(tookMs).toBeLessThan(BUDGET_MS + SLACK_MS);
+    await until(() => shared.health() === 'degraded');
+    await redis({ port: server.port });
+    await until(() => shared.health() === 'ok');
+    expect(allowed(await takes(shared, 'a', 9))).toBe(5);
+  });
+
+  test('turned into a read-only replica: open, and closed again once it can be written', async () => {
+    const server = await redis({ settings: ['--replica-serve-stale-data', 'yes'] });
+    const { shared, warnings } = await limiter([server.url]);
+    await server.cli('replicaof', '127.0.0.1', String(await freePort()));
+    expect((await shared.take('a', ingest)).remaining).toBe(5);
+    expect(shared.health()).toBe('degraded');
+    expect(warnings[0]!.fields.cause).toBe('it is a read-only replica (READONLY)');
+    await server.cli('replicaof', 'no', 'one');
+    await until(() => shared.health() === 'ok');
+    expect((await shared.take('a', ingest)).remaining).toBe(4);
+  });
+
+  test('our own event loop being busy is not the fault of the store', async () => {
+    const { url } = await redis();
+    const { shared, warnings } = await limiter([url]);
+    const answer = shared.take('a', ingest);
+    const endMs = performance.now() + 3 * BUDGET_MS;
+    while (performance.now() < endMs);
+    expect((await answer).remaining).toBe(4);
+    expect(warnings).toEqual([]);
+  });
+
+  test('a take after close is allowed, and one under way is answered', async () => {
+    const server = await redis();
+    const { shared, warnings } = await limiter([server.url]);
+    server.pause();
+    const underWay = shared.take('a', ingest);
+    await shared.close();
+    expect((await underWay).allowed).toBe(true);
+    expect((await shared.take('a', ingest)).allowed).toBe(true);
+    expect(warnings).toEqual([]);
+  });
+});
+
+describe('at start', () => {
+  const secret = 'hush-hush-hush';
+  const bad: [string, () => Promise<string>, RegExp][] = [
+    ['nothing listens', async () => `127.0.0.1:${await freePort()}`, /nothing listens there \(ECONNREFUSED\)/],
+    ['the password is wrong', async () => `127.0.0.1:${(await redis({ password: 'another' })).port}`, /WRONGPASS/],
+    [
+      'it hangs',
+      async () => {
+        const server = await redis();
+        server.pause();
+        return `127.0.0.1:${server.port}`;
+      },
+      /no answer within 2000 ms|there is no connection/,
+    ],
+  ];
+  test.each(bad)('refused when %s, with a sentence that is free of secrets', async (_, place, cause) => {
+    const at = await place();
+    const url = `redis://operator:${secret}@${at}/0?key=${secret}`;
+    const { answer: error, tookMs } = await timed(limiter([url]).catch((reason: unknown) => reason));
+    expect(error).toBeInstanceOf(SharedStoreError);
+    const { message, stack } = error as Error;
+    expect(message).toContain('RATE_LIMIT_SHARED_URL');
+    expect(message).toContain(at);
+    expect(message).toMatch(cause);
+    expect(`${message}${stack}`).not.toMatch(/hush|operator/);
+    expect(tookMs).toBeLessThan(2500);
+  });
+
+  test('a plain server behind a rediss:// address is refused', async () => {
+    const { port } = await redis();
+    await expect(limiter([`rediss://127.0.0.1:${port}`])).rejects.toThrow(SharedStoreError);
+  });
+
+  test('without requireAtStart it begins degraded and counts once the store is there', async () => {
+    const port = await freePort();
+    const { shared, warnings } = await limiter([`redis://:${secret}@127.0.0.1:${port}`], { requireAtStart: false });
+    expect(shared.health()).toBe('degraded');
+    expect(shared.take('a', ingest)).toEqual({ allowed: true, remaining: 5, resetSeconds: 1 });
+    expect(warnings.map(({ fields }) => fields.cause)).toEqual(['nothing listens there (ECONNREFUSED)']);
+    await redis({ port, password: secret });
+    await until(() => shared.health() === 'ok');
+    expect(allowed(await takes(shared, 'a', 9))).toBe(5);
+    expect(JSON.stringify(warnings)).not.toContain(secret);
+  });
+});
+
+describe('a Redis Cluster', () => {
+  test('counts over all its nodes, and outlives one that hangs for a while', async () => {
+    const nodes = await startRedisCluster();
+    undo.push(...nodes.map((node) => node.stop));
+    const { shared, warnings } = await limiter(nodes.map((node) => node.url));
+    const keys = Array.from({ length: 60 }, (_, index) => `ingest:192.0.2.${index}`);
+    const counts = await Promise.all(keys.map(async (key) => allowed(await takes(shared, key, 8))));
+    expect(counts).toEqual(keys.map(() => 5));
+    const sizes = await Promise.all(nodes.map((node) => node.cli('dbsize')));
+    for (const size of sizes) expect(Number(size)).toBeGreaterThan(5);
+    expect(warnings).toEqual([]);
+
+    nodes[1]!.pause();
+    const { answer, tookMs } = await timed(Promise.all(keys.map((key) => shared.take(key, ingest))));
+    expect(allowed(answer)).toBeGreaterThan(10);
+    expect(tookMs).toBeLessThan(BUDGET_MS + SLACK_MS);
+    expect(shared.health()).toBe('degraded');
+    nodes[1]!.resume();
+    await until(() => shared.health() === 'ok');
+    await until(async () => allowed(await Promise.all(keys.map((key) => shared.take(key, ingest)))) === 0);
+  });
+
+  test('that is away refuses the start, naming every node', async () => {
+    const ports = [await freePort(), await freePort()];
+    const starting = limiter(ports.map((port) => `redis://:secret@127.0.0.1:${port}`));
+    await expect(starting).rejects.toThrow(
+      new RegExp(`127.0.0.1:${ports[0]}, 127.0.0.1:${ports[1]} cannot be used: there is no connection`),
+    );
+  });
+
+  test('of which only one address is given refuses the start, and so do two servers that are no cluster', async () => {
+    const nodes = await startRedisCluster();
+    undo.push(...nodes.map((node) => node.stop));
+    await expect(limiter([nodes[0]!.url])).rejects.toThrow(/give the addresses of several/);
+    const apart = [await redis(), await redis()];
+    await expect(limiter(apart.map((server) => server.url))).rejects.toThrow(/several addresses are taken for/);
+  });
+});
