@@ -20,20 +20,7 @@ export class Refusal extends Error {
  * TERM, INT and HUP go to the program's whole process group, which is killed 10 s later; then a Refusal with 128 + signal is thrown.
  */
 export async function run(command, args, { cwd, env = process.env, quiet = false } = {}) {
-  // A group of its own: npm passes Ctrl-C on a second time, and grandchildren (compilers, test workers) must go as well.
-  const child = spawn(command, args, {
-    cwd,
-    env,
-    detached: true,
-    stdio: quiet ? ['ignore', 'pipe', 'pipe'] : 'inherit',
-  });
-  let output = '';
-  const gather = (chunk) => {
-    output = (output + chunk).slice(-outputCharsMax);
-  };
-  child.stdout?.setEncoding('utf8').on('data', gather);
-  child.stderr?.setEncoding('utf8').on('data', gather);
-
+  let child;
   let stoppedBy = null;
   let killer;
   const stop = (signal) => {
@@ -41,7 +28,16 @@ export async function run(command, args, { cwd, env = process.env, quiet = false
     signalGroup(child, signal);
     killer ??= setTimeout(() => signalGroup(child, 'SIGKILL'), patienceMs);
   };
+  // Listened to before the program starts: a signal in between would end us and leave it running.
   for (const signal of signals) process.on(signal, stop);
+  // A group of its own: npm passes Ctrl-C on a second time, and grandchildren (compilers, test workers) must go as well.
+  child = spawn(command, args, { cwd, env, detached: true, stdio: quiet ? ['ignore', 'pipe', 'pipe'] : 'inherit' });
+  let output = '';
+  const gather = (chunk) => {
+    output = (output + chunk).slice(-outputCharsMax);
+  };
+  child.stdout?.setEncoding('utf8').on('data', gather);
+  child.stderr?.setEncoding('utf8').on('data', gather);
   const code = await new Promise((resolve) => {
     child.once('error', (error) => {
       output += `${command}: ${error.message}\n`;
