@@ -84,7 +84,10 @@ export const settingTable = {
     secret: true,
   },
   POSTGRES_HOST: {
-    ...optionalText('a host name, address or socket directory', 'host of Postgres when any POSTGRES_* setting is given'),
+    ...optionalText(
+      'a host name, address or socket directory',
+      'host of Postgres when any POSTGRES_* setting is given',
+    ),
     fallbackShown: 'localhost',
   },
   POSTGRES_DB: optionalText('a database name', 'database name'),
@@ -100,14 +103,22 @@ export const settingTable = {
     ),
     secret: true,
   },
-  DB_POOL_MAX: count(4, 1, 1000, 'connections of a process besides its COPY one; more than the server allows in all refuses to start'),
+  DB_POOL_MAX: count(
+    4,
+    1,
+    1000,
+    'connections of a process besides its COPY one; more than the server allows in all refuses to start',
+  ),
   AUTH_MODE: {
     schema: z.enum(['local', 'hosted']),
     fallback: 'local',
     allowed: 'local or hosted',
     meaning: 'who checks people: Weir itself, or an OpenID Connect provider',
   },
-  OIDC_ISSUER: optionalText('the issuer address of the provider', 'OpenID Connect issuer; required when AUTH_MODE is hosted'),
+  OIDC_ISSUER: optionalText(
+    'the issuer address of the provider',
+    'OpenID Connect issuer; required when AUTH_MODE is hosted',
+  ),
   OIDC_CLIENT_ID: optionalText('the client id at the provider', 'required when AUTH_MODE is hosted'),
   OIDC_CLIENT_SECRET: {
     ...optionalText('the client secret at the provider', 'required when AUTH_MODE is hosted'),
@@ -169,7 +180,12 @@ export const settingTable = {
   RATE_LIMIT_INGEST_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
   RATE_LIMIT_AGENT_AUTH_MAX: count(20, 1, 1_000_000_000, 'agent authentications a window and client IP'),
   RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
-  RATE_LIMIT_KEYS_MAX: count(100_000, 1_000, 10_000_000, 'client addresses that the memory counters of a process remember'),
+  RATE_LIMIT_KEYS_MAX: count(
+    100_000,
+    1_000,
+    10_000_000,
+    'client addresses that the memory counters of a process remember',
+  ),
   WEBHOOK_MAX_PAYLOAD_BYTES: count(1_048_576, 1, 268_435_456, 'payload cap; one byte more is answered 413'),
   BATCH_LINES_MAX: count(1000, 1, 100_000, 'lines of one batch request'),
   BODY_BYTES_HELD_MAX: count(
@@ -184,9 +200,19 @@ export const settingTable = {
     17_179_869_184,
     'the same for unfinished bodies of one client address, so that slow senders cannot starve the rest',
   ),
-  CLIENT_REQUESTS_MAX: count(1024, 1, 1_000_000, 'requests of one client address that a process has under way; past it the answer is 503'),
+  CLIENT_REQUESTS_MAX: count(
+    1024,
+    1,
+    1_000_000,
+    'requests of one client address that a process has under way; past it the answer is 503',
+  ),
   HEADER_BYTES_MAX: count(16_384, 1_024, 65_536, 'request header bytes; past it the answer is 431'),
-  QUEUE_EVENTS_MAX: count(20_000, 1, 1_000_000, 'verified events that wait for their commit in one process; past it the answer is 503'),
+  QUEUE_EVENTS_MAX: count(
+    20_000,
+    1,
+    1_000_000,
+    'verified events that wait for their commit in one process; past it the answer is 503',
+  ),
   COMMIT_EVENTS_MAX: count(2_000, 1, 100_000, 'events in one commit'),
   COMMIT_TIMEOUT_MS: count(10_000, 100, 600_000, 'a commit that takes longer counts as a lost connection'),
   HMAC_TIMEOUT_MS: count(2_000, 50, 60_000, 'a verification batch that takes longer is given to another thread, once'),
@@ -226,7 +252,10 @@ export const settingTable = {
   },
   ADMIN_EMAIL: optionalText('an email address', 'first administrator'),
   ADMIN_PASSWORD: {
-    ...optionalText('at least 12 characters', 'its password; without both the first start prints a one-time set-up address'),
+    ...optionalText(
+      'at least 12 characters',
+      'its password; without both the first start prints a one-time set-up address',
+    ),
     secret: true,
   },
   LOG_LEVEL: {
@@ -240,7 +269,9 @@ export const settingTable = {
 type Table = typeof settingTable;
 type Name = keyof Table;
 type Parsed = {
-  [K in Name]: Table[K] extends { fallback: string } ? z.output<Table[K]['schema']> : z.output<Table[K]['schema']> | undefined;
+  [K in Name]: Table[K] extends { fallback: string }
+    ? z.output<Table[K]['schema']>
+    : z.output<Table[K]['schema']> | undefined;
 };
 
 /** Where the rows go: the server that ships with Weir, or one that a connection string names. */
@@ -280,7 +311,8 @@ export function readSettings(environment: NodeJS.ProcessEnv, directory: string):
     if (value === null) continue;
     const result = setting.schema.safeParse(value);
     if (result.success) parsed[name] = result.data;
-    else problems.push(`${name} is ${setting.secret ? 'not usable' : JSON.stringify(value)}; allowed: ${setting.allowed}`);
+    else
+      problems.push(`${name} is ${setting.secret ? 'not usable' : JSON.stringify(value)}; allowed: ${setting.allowed}`);
   }
   if (problems.length > 0) throw new SettingsError(problems);
   const settings = complete(parsed as Parsed, directory);
@@ -300,7 +332,8 @@ function complete(parsed: Parsed, directory: string): Settings {
     FRONTEND_PUBLIC_API_URL: parsed.FRONTEND_PUBLIC_API_URL ?? publicUrl,
     FRONTEND_PUBLIC_AUTH_MODE: parsed.FRONTEND_PUBLIC_AUTH_MODE ?? parsed.AUTH_MODE,
     database: chooseDatabase(parsed),
-    sharedStoreUrls: parsed.RATE_LIMIT_BACKEND === 'shared' ? (parsed.RATE_LIMIT_SHARED_URL ?? parsed.RQ_SHARED_URL ?? []) : [],
+    sharedStoreUrls:
+      parsed.RATE_LIMIT_BACKEND === 'shared' ? (parsed.RATE_LIMIT_SHARED_URL ?? parsed.RQ_SHARED_URL ?? []) : [],
   };
 }
 
@@ -312,17 +345,23 @@ function refuse(settings: Settings, given: Record<string, string | undefined>): 
       `FRONTEND_PUBLIC_AUTH_MODE is ${settings.FRONTEND_PUBLIC_AUTH_MODE} but AUTH_MODE is ${settings.AUTH_MODE}; set both to the same mode`,
     );
   if (settings.RATE_LIMIT_BACKEND === 'shared' && settings.sharedStoreUrls.length === 0)
-    problems.push('RATE_LIMIT_BACKEND is shared but RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset; set one, or use memory');
+    problems.push(
+      'RATE_LIMIT_BACKEND is shared but RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset; set one, or use memory',
+    );
   if (settings.AUTH_MODE === 'hosted')
     for (const name of ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const)
       if (settings[name] === undefined) problems.push(`${name} is unset but AUTH_MODE is hosted; set it, or use local`);
   if (settings.database.kind === 'server' && settings.SECRETS_KEY === undefined)
-    problems.push('SECRETS_KEY is unset but the database is not the embedded one; make one with: openssl rand -base64 32');
+    problems.push(
+      'SECRETS_KEY is unset but the database is not the embedded one; make one with: openssl rand -base64 32',
+    );
   if (given.DATABASE_URL === undefined && settings.database.kind === 'server') problems.push(...weakPassword(settings));
   if (settings.BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
     problems.push('BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held');
   if (settings.CLIENT_BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
-    problems.push('CLIENT_BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held');
+    problems.push(
+      'CLIENT_BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held',
+    );
   return problems;
 }
 
@@ -331,7 +370,8 @@ function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGR
   if (password === undefined) return [`POSTGRES_PASSWORD is unset but the database is not the embedded one; ${mend}`];
   if (password.length < 12) return [`POSTGRES_PASSWORD has fewer than 12 characters; ${mend}`];
   if (password === user || password === db) return [`POSTGRES_PASSWORD equals POSTGRES_USER or POSTGRES_DB; ${mend}`];
-  if (/postgres|password/i.test(password)) return [`POSTGRES_PASSWORD holds a word that everybody tries first; ${mend}`];
+  if (/postgres|password/i.test(password))
+    return [`POSTGRES_PASSWORD holds a word that everybody tries first; ${mend}`];
   return [];
 }
 
@@ -345,7 +385,9 @@ function chooseDatabase(parsed: Parsed): Database {
     password: parsed.POSTGRES_PASSWORD,
   };
   if (Object.values(parts).every((part) => part === undefined)) return { kind: 'embedded' };
-  const words = Object.entries({ ...parts, host: parts.host ?? 'localhost' }).filter(([, value]) => value !== undefined);
+  const words = Object.entries({ ...parts, host: parts.host ?? 'localhost' }).filter(
+    ([, value]) => value !== undefined,
+  );
   return { kind: 'server', conninfo: words.map(([key, value]) => `${key}=${quoteConninfo(String(value))}`).join(' ') };
 }
 

@@ -9,7 +9,11 @@ export interface Problem {
 
 export const problems = {
   not_found: { status: 404, title: 'Not Found', detail: 'There is nothing at this path.' },
-  method_not_allowed: { status: 405, title: 'Method Not Allowed', detail: 'The Allow header lists the methods of this path.' },
+  method_not_allowed: {
+    status: 405,
+    title: 'Method Not Allowed',
+    detail: 'The Allow header lists the methods of this path.',
+  },
   headers_too_large: {
     status: 431,
     title: 'Request Header Fields Too Large',
@@ -25,7 +29,8 @@ export const problems = {
   payload_too_large: {
     status: 413,
     title: 'Content Too Large',
-    detail: 'The payload exceeds the limit: raise WEBHOOK_MAX_PAYLOAD_BYTES or send a URL reference instead of inline content.',
+    detail:
+      'The payload exceeds the limit: raise WEBHOOK_MAX_PAYLOAD_BYTES or send a URL reference instead of inline content.',
   },
   signature_missing: {
     status: 403,
@@ -40,16 +45,29 @@ export const problems = {
   signature_mismatch: {
     status: 403,
     title: 'Forbidden',
-    detail: 'The signature does not match: compute HMAC-SHA256 over the exact bytes of the body with the secret of this webhook.',
+    detail:
+      'The signature does not match: compute HMAC-SHA256 over the exact bytes of the body with the secret of this webhook.',
   },
-  queue_full: { status: 503, title: 'Service Unavailable', detail: 'Too much is waiting to be committed; repeat the request.' },
-  memory_full: { status: 503, title: 'Service Unavailable', detail: 'Too many request bodies are held at the moment; repeat the request.' },
+  queue_full: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'Too much is waiting to be committed; repeat the request.',
+  },
+  memory_full: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'Too many request bodies are held at the moment; repeat the request.',
+  },
   client_busy: {
     status: 503,
     title: 'Service Unavailable',
     detail: 'This client address has too many unfinished requests; finish some, then repeat this one.',
   },
-  database_unavailable: { status: 503, title: 'Service Unavailable', detail: 'The database cannot be reached; repeat the request.' },
+  database_unavailable: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'The database cannot be reached; repeat the request.',
+  },
   verification_unavailable: {
     status: 503,
     title: 'Service Unavailable',
@@ -60,7 +78,11 @@ export const problems = {
     title: 'Unprocessable Content',
     detail: 'The database refused to store this request as it is.',
   },
-  internal: { status: 500, title: 'Internal Server Error', detail: 'Something went wrong; the log has the cause under the request id.' },
+  internal: {
+    status: 500,
+    title: 'Internal Server Error',
+    detail: 'Something went wrong; the log has the cause under the request id.',
+  },
 } as const satisfies Record<string, Problem>;
 
 export type ProblemCode = keyof typeof problems;

@@ -8,6 +8,10 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     globalSetup: ['test/helpers/global-setup.ts'],
-    coverage: { provider: 'v8', include: ['server/**/*.ts', 'workers/**/*.ts'], reporter: ['text-summary', 'lcovonly'] },
+    coverage: {
+      provider: 'v8',
+      include: ['server/**/*.ts', 'workers/**/*.ts'],
+      reporter: ['text-summary', 'lcovonly'],
+    },
   },
 });

@@ -161,11 +161,16 @@ export class Breaker {
   #close(): void {
     this.#state = 'closed';
     this.#closedAtMs = this.#options.now();
-    if (this.#warn(BACK)) return;
-    const waitMs = this.#warnedAtMs + WARNING_INTERVAL_MS - this.#closedAtMs;
     clearTimeout(this.#nextWarning);
-    this.#nextWarning = setTimeout(() => this.#state === 'closed' && this.#warn(BACK), waitMs).unref();
+    this.#sayBack();
   }
+
+  /** The last word must be the true one: it waits for its second, unless it is no longer so by then. */
+  readonly #sayBack = (): void => {
+    if (this.#state !== 'closed' || this.#warn(BACK)) return;
+    const waitMs = Math.ceil(this.#warnedAtMs + WARNING_INTERVAL_MS - this.#options.now());
+    this.#nextWarning = setTimeout(this.#sayBack, waitMs).unref();
+  };
 
   /** False when the last warning was less than a second ago. */
   #warn(message: string): boolean {

@@ -1,22 +1,26 @@
 /**
  * Rate-limit counters in Redis, shared by all processes and machines (RATE_LIMIT_BACKEND=shared).
  *
- * One address is a Redis, several are seeds of a Redis Cluster. A take is one call of window.lua on one key; the calls of
- * one turn of the event loop go out as one pipeline (in a cluster one a node), by ioredis's auto-pipelining.
+ * One address is a Redis, several are seeds of a Redis Cluster. A take is a call of window.lua on one key; the calls of one
+ * turn of the event loop go out as one pipeline (in a cluster one a node), by ioredis's auto-pipelining.
+ *
+ * A call costs Redis about 13 us, so that four thousand requests at once would use up the budget of the breaker, and whoever
+ * floods would switch the limit off for all. Two things keep a flood from one address away from the store: requests for
+ * a key that is being asked for wait and go together as one call, and a refusal is remembered here until its time is over.
+ * Neither changes an answer: others can but lengthen a refusal.
  */
-import { readFileSync } from 'node:fs';
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { Cluster } from 'ioredis';
 import { decide } from '../core/window.ts';
 import { Breaker, type Warn } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
+import { CONNECT_TIMEOUT_MS, causeOf, LOST, openStore, places, type Store } from './store.ts';
 
-/** Bound on the check at start, on connecting, and on the silence after which a connection is given up. */
-const CONNECT_TIMEOUT_MS = 2000;
-const RECONNECT_MAX_MS = 1000;
 /** A probe writes, since a read-only replica would answer anything else; its key is gone two seconds later. */
-const PROBE = { key: 'probe', max: 1_000_000, windowMs: 1000 };
+const PROBE = { key: 'probe', max: 1_000_000_000, windowMs: 1000 };
 /** Slots that the check at start writes to. */
 const CHECK_KEYS = 16;
+/** Refusals remembered; when there are more, all are forgotten, which costs a call each. */
+const REFUSALS_MAX = 10_000;
 
 export interface SharedLimiterOptions {
   /** redis:// or rediss:// addresses (RATE_LIMIT_SHARED_URL, else RQ_SHARED_URL), at least one. */
@@ -31,12 +35,6 @@ export interface SharedLimiterOptions {
 
 /** The store cannot be used; the message names the setting and the host, and is free of secrets. */
 export class SharedStoreError extends Error {}
-
-/** A client with our script on it; Redis and Cluster share this much. */
-type Store = (Redis | Cluster) & {
-  /** previous, current, elapsed milliseconds. */
-  weirTake(key: string, max: number, windowMs: number): Promise<[number, number, number]>;
-};
 
 /** Connects and checks: answers PING, runs the script, takes a write; all within 2 s. Throws SharedStoreError. */
 export async function connectSharedLimiter(options: SharedLimiterOptions): Promise<RateLimiter> {
@@ -66,13 +64,25 @@ export async function connectSharedLimiter(options: SharedLimiterOptions): Promi
   );
 }
 
+interface Waiter {
+  resolve: (decision: Decision) => void;
+  reject: (error: unknown) => void;
+}
+
 class SharedLimiter implements RateLimiter {
   readonly #store: Store;
+  readonly #now: () => number;
   readonly #breaker: Breaker;
+  /** Counters that are being asked for, each with those who wait for the next call. */
+  readonly #asking = new Map<string, Waiter[]>();
+  /** Counters that are full, each with the time (of `now`) at which asking makes sense again. */
+  readonly #refusedUntilMs = new Map<string, number>();
+
   constructor(store: Store, warn: Warn, now: () => number) {
     this.#store = store;
+    this.#now = now;
     // In the slot of the call that failed, so that a cluster's hung node is asked and not a neighbour.
-    const probe = (key: string) => this.#ask(`${slotKey(key)}:${PROBE.key}`, PROBE.max, PROBE.windowMs);
+    const probe = (key: string) => this.#ask(`${slotKey(key)}:${PROBE.key}`, PROBE.max, PROBE.windowMs, 1);
     this.#breaker = new Breaker({ now, warn, causeOf, probe });
   }
 
@@ -81,7 +91,8 @@ class SharedLimiter implements RateLimiter {
       this.#breaker.letThrough();
       return uncounted(policy);
     }
-    return this.#count(key, policy);
+    const id = `${policy.max} ${slotKey(key)}:${policy.windowSeconds}`;
+    return this.#knownRefusal(id) ?? this.#count(key, id, policy);
   }
 
   health(): 'ok' | 'degraded' {
@@ -97,18 +108,67 @@ class SharedLimiter implements RateLimiter {
     this.#breaker.open(cause, PROBE.key);
   }
 
-  async #count(key: string, policy: Policy): Promise<Decision> {
-    const storeKey = `${slotKey(key)}:${policy.windowSeconds}`;
-    const counts = await this.#breaker.run(key, () => this.#ask(storeKey, policy.max, policy.windowSeconds * 1000));
-    if (counts === null) return uncounted(policy);
-    const { allowed, remaining, resetMs } = decide(counts[0], counts[1], counts[2], policy);
-    return { allowed, remaining, resetSeconds: Math.ceil(resetMs / 1000) };
+  #knownRefusal(id: string): Decision | undefined {
+    const untilMs = this.#refusedUntilMs.get(id);
+    if (untilMs === undefined) return undefined;
+    const leftMs = untilMs - this.#now();
+    if (leftMs > 0) return { allowed: false, remaining: 0, resetSeconds: Math.ceil(leftMs / 1000) };
+    this.#refusedUntilMs.delete(id);
+    return undefined;
+  }
+
+  async #count(key: string, id: string, policy: Policy): Promise<Decision> {
+    const work = () =>
+      new Promise<Decision>((resolve, reject) => {
+        const waiting = this.#asking.get(id);
+        if (waiting !== undefined) waiting.push({ resolve, reject });
+        else void this.#askFor({ resolve, reject }, id, policy);
+      });
+    return (await this.#breaker.run(key, work)) ?? uncounted(policy);
+  }
+
+  /** One call for `first`, then one for all who came meanwhile, and so on until nobody waits. Never rejects. */
+  async #askFor(first: Waiter, id: string, policy: Policy): Promise<void> {
+    const storeKey = id.slice(id.indexOf(' ') + 1);
+    let waiters = [first];
+    while (waiters.length > 0) {
+      const gathering: Waiter[] = [];
+      this.#asking.set(id, gathering);
+      const askedMs = this.#now();
+      try {
+        const counts = await this.#ask(storeKey, policy.max, policy.windowSeconds * 1000, waiters.length);
+        this.#answer(waiters, id, policy, counts, askedMs);
+        waiters = gathering;
+      } catch (error) {
+        for (const waiter of [...waiters, ...gathering]) waiter.reject(error);
+        break;
+      }
+    }
+    this.#asking.delete(id);
+  }
+
+  /** The requests of one call, in their order: the script counted as many of them as fit. */
+  #answer(waiters: Waiter[], id: string, policy: Policy, counts: [number, number, number], askedMs: number): void {
+    const [previous, before, elapsedMs] = counts;
+    let current = before;
+    for (const { resolve } of waiters) {
+      const { allowed, remaining, resetMs } = decide(previous, current, elapsedMs, policy);
+      if (allowed) current += 1;
+      else this.#remember(id, askedMs + resetMs);
+      resolve({ allowed, remaining, resetSeconds: Math.ceil(resetMs / 1000) });
+    }
+  }
+
+  /** From the moment of asking, which is before the store's: never longer than the store itself would refuse. */
+  #remember(id: string, untilMs: number): void {
+    if (this.#refusedUntilMs.size >= REFUSALS_MAX) this.#refusedUntilMs.clear();
+    this.#refusedUntilMs.set(id, untilMs);
   }
 
   /** Rejects at once without a connection: ioredis in cluster mode would hold the call until there is one. */
-  async #ask(storeKey: string, max: number, windowMs: number): Promise<[number, number, number]> {
+  async #ask(storeKey: string, max: number, windowMs: number, wanted: number): Promise<[number, number, number]> {
     if (this.#store.status !== 'ready') throw new Error('not connected');
-    return this.#store.weirTake(storeKey, max, windowMs);
+    return this.#store.weirTake(storeKey, max, windowMs, wanted);
   }
 }
 
@@ -121,70 +181,13 @@ function uncounted(policy: Policy): Decision {
   return { allowed: true, remaining: policy.max, resetSeconds: 1 };
 }
 
-/** A client that keeps nothing back for later: a call goes out now or fails now, and is never sent twice. */
-function openStore(urls: readonly string[]): Store {
-  const nodes = urls.map(readAddress);
-  const first = nodes[0];
-  if (first === undefined) throw new Error('connectSharedLimiter needs at least one address');
-  const { host: _host, port: _port, db = 0, ...credentials } = first;
-  const common = {
-    ...credentials,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    socketTimeout: CONNECT_TIMEOUT_MS,
-    maxLoadingRetryTime: RECONNECT_MAX_MS,
-  };
-  const script = {
-    weirTake: { lua: readFileSync(new URL('./window.lua', import.meta.url), 'utf8'), numberOfKeys: 1 },
-  };
-  const own = { lazyConnect: true, enableOfflineQueue: false, enableAutoPipelining: true, scripts: script };
-  const retryMs = (times: number) => Math.min(50 * 2 ** Math.min(times, 10), RECONNECT_MAX_MS);
-  if (nodes.length === 1)
-    return new Redis({ ...first, ...common, ...own, db, retryStrategy: retryMs }) as unknown as Store;
-  const seeds = nodes.map(({ host, port }) => ({ host, port }));
-  // With TLS, names must stay names, or no certificate fits.
-  const naming = first.tls
-    ? { dnsLookup: (name: string, done: (error: null, name: string) => void) => done(null, name) }
-    : {};
-  return new Cluster(seeds, {
-    ...own,
-    ...naming,
-    redisOptions: common,
-    clusterRetryStrategy: retryMs,
-  }) as unknown as Store;
-}
-
-type Address = { host: string; port: number } & Pick<RedisOptions, 'username' | 'password' | 'db' | 'tls'>;
-
-function readAddress(address: string): Address {
-  const url = new URL(address);
-  const db = Number(url.pathname.slice(1));
-  return {
-    host: url.hostname.replace(/^\[|\]$/g, ''),
-    port: Number(url.port || 6379),
-    ...(url.username !== '' && { username: decodeURIComponent(url.username) }),
-    ...(url.password !== '' && { password: decodeURIComponent(url.password) }),
-    ...(Number.isInteger(db) && db > 0 && { db }),
-    ...(url.protocol === 'rediss:' && { tls: {} }),
-  };
-}
-
-/** host:port of each address, and nothing else of it. */
-function places(urls: readonly string[]): string {
-  return urls
-    .map((address) => new URL(address))
-    .map((url) => `${url.hostname}:${url.port || 6379}`)
-    .join(', ');
-}
-
 /** Every master answers, and counters can be written wherever they fall: a lone node of a cluster would take only some. */
 async function check(store: Store): Promise<true> {
   await store.connect();
   const masters = store instanceof Cluster ? store.nodes('master') : [store];
   await Promise.all(masters.map((node) => node.ping()));
   const keys = Array.from({ length: CHECK_KEYS }, (_, index) => `${slotKey(`start ${index}`)}:${PROBE.key}`);
-  await Promise.all(keys.map((key) => store.weirTake(key, PROBE.max, PROBE.windowMs)));
+  await Promise.all(keys.map((key) => store.weirTake(key, PROBE.max, PROBE.windowMs, 1)));
   return true;
 }
 
@@ -195,29 +198,4 @@ async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undef
     timer = setTimeout(resolve, timeoutMs, undefined);
   });
   return Promise.race([work, late]).finally(() => clearTimeout(timer));
-}
-
-/** Also all that ioredis says of a cluster of which no node can be reached. */
-const LOST = 'there is no connection';
-
-const causes: Record<string, string> = {
-  ECONNREFUSED: 'nothing listens there (ECONNREFUSED)',
-  ENOTFOUND: 'its host name is unknown (ENOTFOUND)',
-  NOAUTH: 'it wants a password and the address has none (NOAUTH)',
-  WRONGPASS: 'it refuses the user or password of the address (WRONGPASS)',
-  NOPERM: 'its user may not do what is needed (NOPERM)',
-  LOADING: 'it is still loading its data (LOADING)',
-  MOVED: 'it is one node of a Redis Cluster: give the addresses of several, with commas between them (MOVED)',
-  ERR: 'it answers with an error; several addresses are taken for the nodes of a Redis Cluster (ERR)',
-  READONLY: 'it is a read-only replica (READONLY)',
-};
-
-/** An error in words of ours. Messages of ioredis and of Node may carry addresses and credentials: only codes are passed on. */
-function causeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'an unknown error';
-  const { code, lastNodeError } = error as { code?: unknown; lastNodeError?: unknown };
-  if (lastNodeError !== undefined && lastNodeError !== null) return causeOf(lastNodeError);
-  const answered = error.name === 'ReplyError' ? /^[A-Z]{2,20}\b/.exec(error.message)?.[0] : undefined;
-  const known = typeof code === 'string' ? code : answered;
-  return known === undefined ? LOST : (causes[known] ?? known);
 }

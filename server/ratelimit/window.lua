@@ -1,7 +1,8 @@
--- One request against one counter: core/window.ts, by the clock of the store (Redis 5 or newer).
--- KEYS[1] the counter, "bucket previous current"; ARGV[1] max, ARGV[2] window in ms.
--- Answers {previous, current, elapsed ms}, this request left out; from these the caller works out the same decision.
-local max, window_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
+-- Requests against one counter: core/window.ts, by the clock of the store (Redis 5 or newer).
+-- KEYS[1] the counter, "bucket previous current"; ARGV[1] max, ARGV[2] window in ms, ARGV[3] requests.
+-- Counts as many of them as fit. Answers {previous, current, elapsed ms}, these requests left out; from that the caller
+-- works out the same decisions, one after the other.
+local max, window_ms, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local bucket = math.floor(now_ms / window_ms)
@@ -23,8 +24,9 @@ if stored then
 end
 
 -- A refused request writes nothing: it neither counts nor keeps the counter alive.
-if previous * (window_ms - elapsed_ms) + (current + 1) * window_ms <= max * window_ms then
-  local value = string.format('%.0f %.0f %.0f', bucket, previous, current + 1)
+local free = math.floor((max * window_ms - previous * (window_ms - elapsed_ms) - current * window_ms) / window_ms)
+if free >= 1 then
+  local value = string.format('%.0f %.0f %.0f', bucket, previous, current + math.min(wanted, free))
   redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', 2 * window_ms - elapsed_ms))
 end
 return { previous, current, elapsed_ms }

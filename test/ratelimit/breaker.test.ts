@@ -41,7 +41,7 @@ test('closed, it passes answers on', async () => {
 
 test.each([
   ['that fails', null],
-  ['that is too late', 200],
+  ['that is too late', 2000],
 ] as const)('a call %s opens it and releases those beside it', async (_, answerMs) => {
   const { breaker, call } = breakerBefore({ answerMs });
   expect(await Promise.all([call(), call()])).toEqual([null, null]);

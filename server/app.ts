@@ -1,0 +1,160 @@
+/** A serving process: its parts, put together once, and what the primary may ask of it. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseNetwork } from './core/address.ts';
+import type { Horizon } from './db/partitions.ts';
+import { openDatabase } from './db/pool.ts';
+import { createReady, live } from './health.ts';
+import { Clients } from './http/clients.ts';
+import { ByteBudget, SlabArena } from './http/memory.ts';
+import { HttpServer } from './http/server.ts';
+import { WebhookDirectory } from './ingest/directory.ts';
+import { createIngest } from './ingest/ingest.ts';
+import { EventWriter } from './ingest/persist.ts';
+import { Verifier } from './ingest/verify.ts';
+import { derivedKeys } from './keys.ts';
+import type { Log } from './log.ts';
+import type { MetricsSnapshot, StartOrder } from './messages.ts';
+import { Metrics } from './metrics.ts';
+import { createObservers } from './observe.ts';
+import { openLimiter } from './ratelimit/open.ts';
+import { routeTable } from './routes.ts';
+
+export interface App {
+  /** The port that it listens on; of use when the setting is a free one chosen by the kernel. */
+  port: number;
+  heard(): void;
+  changesLost(): void;
+  change(payload: string): Promise<void>;
+  setHorizon(horizon: Horizon): void;
+  metrics(): Promise<MetricsSnapshot>;
+  /** readyz fails from now on. */
+  leave(): void;
+  /** Closes the listener, answers what was accepted within DRAIN_SECONDS, and lets go of everything. */
+  drain(): Promise<void>;
+}
+
+/** The thread's file stands compiled beside this one's compiled form. */
+const defaultWorkerFile = fileURLToPath(new URL('../workers/hmac.js', import.meta.url));
+
+/** Builds a process and listens. Rejects when it cannot listen. A database that is away is waited for while serving. */
+export async function startApp(order: StartOrder, log: Log, workerFile = defaultWorkerFile): Promise<App> {
+  const { settings, conninfo } = order;
+  let { horizon } = order;
+  let leaving = false;
+
+  const metrics = new Metrics();
+  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
+  const database = openDatabase(conninfo, {
+    connectionsMax: settings.DB_POOL_MAX,
+    applicationName: 'weir',
+    onError: observe.databaseError,
+  });
+  const limiter = await openLimiter(settings, log, { requireStore: false });
+  const verifier = new Verifier({
+    workerFile,
+    threads: settings.THREADS,
+    timeoutMs: settings.HMAC_TIMEOUT_MS,
+    observer: observe.verifier,
+  });
+  const writer = new EventWriter({
+    conninfo,
+    queueEventsMax: settings.QUEUE_EVENTS_MAX,
+    commitEventsMax: settings.COMMIT_EVENTS_MAX,
+    commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
+    observer: observe.writer,
+  });
+  const directory = new WebhookDirectory({
+    database,
+    keys: derivedKeys(order.keys, 'webhook-secrets'),
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    onUnreadable: observe.secretUnreadable,
+  });
+  const ingest = createIngest({
+    directory,
+    limiter,
+    policy: {
+      name: 'ingest',
+      max: settings.RATE_LIMIT_INGEST_MAX,
+      windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    },
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    verifier,
+    writer,
+    clampToPartitions: (ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1),
+    onVerified: (place) => metrics.verified(place === 0 ? 'current' : 'previous'),
+  });
+  const ready = createReady({
+    database,
+    canCommit: () => writer.available,
+    threads: () => verifier.threads,
+    draining: () => leaving,
+    rateLimitStore: () => limiter.health(),
+    nowMs: () => performance.now(),
+  });
+  const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
+  const server = new HttpServer(routeTable({ live, ready, ingest }), {
+    memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
+    clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),
+    headerBytesMax: settings.HEADER_BYTES_MAX,
+    clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+    onFinished: observe.finished,
+    onFailure: observe.failed,
+  });
+
+  const lag = monitorEventLoopDelay({ resolution: 10 });
+  lag.enable();
+  metrics.gauge('weir_queue_events', () => writer.queued);
+  metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
+  metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
+  metrics.gauge('weir_connections', () => server.connections);
+  metrics.gauge('weir_open_requests', () => server.openRequests);
+  metrics.gauge('weir_threads', () => verifier.threads);
+  metrics.gauge('weir_database_up', () => Number(writer.available));
+  metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
+  metrics.gauge('weir_processes', () => 1);
+  metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
+  metrics.gauge('weir_event_loop_lag_seconds', () => readAndReset(lag), 'max');
+
+  // A database that is away at this moment does not keep the process from answering 503 for itself.
+  await Promise.race([writer.start(), delay(START_WAIT_MS)]);
+  const port = await server.listen(settings.HOST, settings.PORT);
+
+  return {
+    port,
+    heard: () => directory.heard(Date.now()),
+    changesLost: () => directory.invalidateAll(),
+    change: async (payload) => {
+      const webhookId = /^webhook:(.+)$/.exec(payload)?.[1];
+      if (webhookId !== undefined) await directory.invalidate(webhookId);
+    },
+    setHorizon: (next) => {
+      horizon = next;
+    },
+    metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
+    leave: () => {
+      leaving = true;
+    },
+    drain: async () => {
+      leaving = true;
+      server.stopListening();
+      await Promise.race([server.idle(), delay(settings.DRAIN_SECONDS * 1000)]);
+      if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
+      server.close();
+      writer.close();
+      lag.disable();
+      await Promise.all([verifier.close(), limiter.close(), database.close()]);
+    },
+  };
+}
+
+const START_WAIT_MS = 2_000;
+
+/** 99th percentile in seconds since the last call. */
+function readAndReset(lag: ReturnType<typeof monitorEventLoopDelay>): number {
+  const seconds = lag.percentile(99) / 1e9;
+  lag.reset();
+  return Number.isFinite(seconds) ? seconds : 0;
+}

@@ -1,0 +1,17 @@
+import { Command } from 'commander';
+import type { CommandIo } from './io.ts';
+import { withDatabase } from './session.ts';
+
+/** `weir migrate`: brings the schema to this release; `weir start` does it too. */
+export function migrateCommand(io: CommandIo): Command {
+  return new Command('migrate')
+    .description('bring the database schema to this release')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) =>
+      withDatabase(io, async ({ migrated }) => {
+        if (json) io.stdout.write(`${JSON.stringify({ applied: migrated })}\n`);
+        else
+          io.stdout.write(migrated.length === 0 ? 'The schema is up to date.\n' : `Applied ${migrated.join(', ')}.\n`);
+      }),
+    );
+}

@@ -1,0 +1,22 @@
+/** What a command that works on the database needs; the same settings as the server, whether it runs or not. */
+import { readSettings, type Settings } from '../config.ts';
+import { type Attached, attachDatabase } from '../db/attach.ts';
+import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
+import type { CommandIo } from './io.ts';
+
+export interface Session extends Attached {
+  settings: Settings;
+  keys: SecretsKeys;
+}
+
+/** Attaches the database (starting the embedded one when it is down), runs the work, and detaches whatever happens. */
+export async function withDatabase<T>(io: CommandIo, work: (session: Session) => Promise<T>): Promise<T> {
+  const settings = readSettings(io.environment, io.directory);
+  const keys = loadSecretsKeys(settings);
+  const attached = await attachDatabase(settings, (line) => io.stderr.write(`weir: ${line}\n`));
+  try {
+    return await work({ ...attached, settings, keys });
+  } finally {
+    await attached.detach();
+  }
+}

@@ -1,0 +1,177 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { isUuid } from '../core/ids.ts';
+import { derivedKeys } from '../keys.ts';
+import { type Change, WebhookInputError, Webhooks } from '../manage/webhooks.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { type Session, withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+interface AddOptions {
+  name: string;
+  secret?: string;
+  secretStdin?: boolean;
+  generateSecret?: boolean;
+  signatureHeader?: string;
+  rateLimit?: number;
+  json?: boolean;
+}
+
+interface RotateOptions {
+  secret?: string;
+  secretStdin?: boolean;
+  overlapSeconds: number;
+  json?: boolean;
+}
+
+/** `weir webhook add|list|enable|disable|rotate|remove`. */
+export function webhookCommand(io: CommandIo): Command {
+  const command = new Command('webhook').description('make and manage endpoints');
+
+  command
+    .command('add')
+    .description('make an endpoint')
+    .requiredOption('--name <name>', 'what people call it')
+    .option('--secret <secret>', 'sign with this secret (seen by others on this machine; better: --secret-stdin)')
+    .option('--secret-stdin', 'read the secret from standard input')
+    .option('--generate-secret', 'make a secret and print it, once')
+    .option('--signature-header <name>', 'only this header carries the signature')
+    .option('--rate-limit <requests>', 'requests a window and client IP, for this endpoint alone', positive)
+    .option('--json', 'print one JSON document')
+    .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => add(io, webhooks, session, options)));
+
+  command
+    .command('list')
+    .description('show all endpoints')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) =>
+      withWebhooks(io, (webhooks, session) => list(io, webhooks, session, json)),
+    );
+
+  command
+    .command('rotate')
+    .description('put a new secret in force; without --secret it is generated and printed, once')
+    .argument('<id>', 'id of the endpoint', uuid)
+    .option('--secret <secret>', 'the new secret')
+    .option('--secret-stdin', 'read the new secret from standard input')
+    .option('--overlap-seconds <seconds>', 'the secret before verifies for so long', seconds, 0)
+    .option('--json', 'print one JSON document')
+    .action((id: string, options: RotateOptions) => withWebhooks(io, (webhooks) => rotate(io, webhooks, id, options)));
+
+  for (const [name, description, change] of [
+    ['enable', 'accept events again', (webhooks, id) => webhooks.setEnabled(id, true)],
+    ['disable', 'answer 410 from now on', (webhooks, id) => webhooks.setEnabled(id, false)],
+    ['remove', 'delete the endpoint; its events stay', (webhooks, id) => webhooks.remove(id)],
+  ] satisfies [string, string, (webhooks: Webhooks, id: string) => Promise<Change<null>>][])
+    command
+      .command(name)
+      .description(description)
+      .argument('<id>', 'id of the endpoint', uuid)
+      .option('--json', 'print one JSON document')
+      .action((id: string, { json }: { json?: boolean }) =>
+        withWebhooks(io, async (webhooks) => {
+          known(id, await change(webhooks, id));
+          io.stdout.write(json ? `${JSON.stringify({ id, done: name })}\n` : `${id}: ${name}d.\n`);
+        }),
+      );
+  return command;
+}
+
+async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, options: AddOptions): Promise<void> {
+  const given = await givenSecret(io, options);
+  if (given !== null && options.generateSecret)
+    throw new CommandError('--generate-secret goes without another secret', 2);
+  const generated = options.generateSecret ? Webhooks.generateSecret() : null;
+  const webhook = await webhooks.add({
+    name: options.name,
+    secret: given ?? generated,
+    signatureHeader: options.signatureHeader ?? null,
+    rateLimitMax: options.rateLimit ?? null,
+  });
+  const url = `${settings.FRONTEND_PUBLIC_API_URL}/in/${webhook.id}`;
+  if (options.json) {
+    const { id, name, ...rest } = webhook;
+    io.stdout.write(
+      `${JSON.stringify({ id, name, url, ...(generated === null ? {} : { secret: generated }), ...rest })}\n`,
+    );
+    return;
+  }
+  io.stdout.write(`Made ${webhook.name}.\n  URL     ${url}\n`);
+  if (generated !== null) io.stdout.write(`  Secret  ${generated}   (shown once)\n`);
+  io.stdout.write(
+    `\nTry it:  npx weir send ${url}${webhook.has_secret ? ` --secret ${generated ?? 'SECRET'}` : ''} --github-examples\n`,
+  );
+}
+
+async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, json?: boolean): Promise<void> {
+  const rows = await webhooks.list();
+  const withUrl = rows.map((row) => ({ ...row, url: `${settings.FRONTEND_PUBLIC_API_URL}/in/${row.id}` }));
+  if (json) io.stdout.write(`${JSON.stringify({ items: withUrl })}\n`);
+  else if (rows.length === 0)
+    io.stdout.write('No endpoints yet. Make one: npx weir webhook add --name github --generate-secret\n');
+  else
+    io.stdout.write(
+      table(
+        ['ID', 'NAME', 'STATE', 'SIGNED', 'RATE LIMIT', 'CREATED'],
+        rows.map((row) => [
+          row.id,
+          row.name,
+          row.enabled ? 'enabled' : 'disabled',
+          row.has_secret ? (row.signature_header ?? 'yes') : 'no',
+          row.rate_limit_max === null ? 'common' : String(row.rate_limit_max),
+          row.created_at,
+        ]),
+      ),
+    );
+}
+
+async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: RotateOptions): Promise<void> {
+  const given = await givenSecret(io, options);
+  const secret = given ?? Webhooks.generateSecret();
+  known(id, await webhooks.rotate(id, secret, options.overlapSeconds));
+  const shown = given === null ? { secret } : {};
+  if (options.json)
+    return void io.stdout.write(`${JSON.stringify({ id, ...shown, overlap_seconds: options.overlapSeconds })}\n`);
+  io.stdout.write(`${id}: the new secret is in force`);
+  io.stdout.write(options.overlapSeconds > 0 ? `, the one before for ${options.overlapSeconds} s more.\n` : '.\n');
+  if (given === null) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
+}
+
+function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: Session) => Promise<T>): Promise<T> {
+  return withDatabase(io, async (session) => {
+    const key = derivedKeys(session.keys, 'webhook-secrets')[0]!;
+    try {
+      return await work(new Webhooks(session.database, session.conninfo, key), session);
+    } catch (error) {
+      if (error instanceof WebhookInputError) throw new CommandError(error.message, 2);
+      throw error;
+    }
+  });
+}
+
+async function givenSecret(io: CommandIo, options: { secret?: string; secretStdin?: boolean }): Promise<string | null> {
+  if (options.secret !== undefined && options.secretStdin)
+    throw new CommandError('--secret and --secret-stdin exclude each other', 2);
+  if (!options.secretStdin) return options.secret ?? null;
+  let text = '';
+  for await (const chunk of io.stdin) text += chunk;
+  return text.replace(/\r?\n$/, '');
+}
+
+function known(id: string, change: Change<null>): void {
+  if (change.kind === 'unknown') throw new CommandError(`no webhook has the id ${id}; see: weir webhook list`);
+}
+
+function uuid(text: string): string {
+  if (!isUuid(text)) throw new InvalidArgumentError('an id looks like 2f1c0d7e-….');
+  return text.toLowerCase();
+}
+
+function positive(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('a whole number of at least 1 is needed.');
+  return Number(text);
+}
+
+function seconds(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
+  return Number(text);
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env node
+import { realpathSync } from 'node:fs';
+/** The command line: `weir COMMAND`. Exit codes: 0 done, 1 failure, 2 wrong usage. */
+import { pathToFileURL } from 'node:url';
+import { Command, CommanderError } from 'commander';
+import { describeFailure } from '../failure.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { migrateCommand } from './migrate.ts';
+import { sendCommand } from './send.ts';
+import { startCommand } from './start.ts';
+import { webhookCommand } from './webhook.ts';
+
+/** Runs one command; resolves with the exit code. What goes wrong is told on stderr in one sentence. */
+export async function runCommand(args: readonly string[], io: CommandIo): Promise<number> {
+  let exitCode = 0;
+  const program = new Command('weir')
+    .description('Weir receives webhooks: verified, committed, then answered.')
+    .addCommand(
+      startCommand(io, (code) => {
+        exitCode = code;
+      }),
+    )
+    .addCommand(migrateCommand(io))
+    .addCommand(webhookCommand(io))
+    .addCommand(sendCommand(io));
+  for (const command of [program, ...allCommands(program)])
+    command.exitOverride().configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+    });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (error instanceof CommandError) {
+      if (error.message !== '') io.stderr.write(`weir: ${error.message}\n`);
+      return error.exitCode;
+    }
+    io.stderr.write(`${describeFailure(error)}\n`);
+    return 1;
+  }
+}
+
+function allCommands(command: Command): Command[] {
+  return command.commands.flatMap((child) => [child, ...allCommands(child)]);
+}
+
+if (import.meta.url === pathToFileURL(realpathSync(process.argv[1] ?? '')).href) {
+  process.exitCode = await runCommand(process.argv.slice(2), {
+    environment: process.env,
+    directory: process.cwd(),
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+  });
+}

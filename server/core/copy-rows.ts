@@ -1,0 +1,89 @@
+/** Postgres's binary COPY format for rows of `events`. @see https://www.postgresql.org/docs/current/sql-copy.html */
+
+/** One row on its way; `id` and `webhookId` are the 16 bytes of their UUIDs. */
+export interface EventRow {
+  id: Uint8Array;
+  webhookId: Uint8Array;
+  receivedAtMs: number;
+  /** Binary inet, see `inetBytes`. */
+  sourceIp: Uint8Array;
+  /** Field lines in UTF-8. */
+  headers: string;
+  contentType: string | null;
+  body: Uint8Array;
+}
+
+/** The statement that these bytes are for. */
+export const copyEventsSql =
+  'copy events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes) from stdin (format binary)';
+
+const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
+const COLUMNS = 8;
+/** Column count and eight lengths, both UUIDs, timestamp and the int4 of `bytes`. */
+const FIXED_ROW_BYTES = 2 + COLUMNS * 4 + 16 + 16 + 8 + 4;
+const TRAILER_BYTES = 2;
+/** A buffer that one huge body made larger than this is not kept. */
+const KEPT_BYTES_MAX = 8_388_608;
+/** Postgres counts microseconds from 2000-01-01. */
+const POSTGRES_EPOCH_MS = 946_684_800_000;
+
+/** Upper bound of what a row takes on the wire. */
+export function rowBytesMax(row: EventRow): number {
+  // A UTF-16 unit takes at most three bytes of UTF-8.
+  const textBytes = (row.headers.length + (row.contentType?.length ?? 0)) * 3;
+  return FIXED_ROW_BYTES + row.sourceIp.length + row.body.length + textBytes;
+}
+
+/** Encodes rows into one buffer that is grown as needed and used again; the result is valid until the next call. */
+export class CopyEncoder {
+  #buffer = Buffer.allocUnsafe(65_536);
+
+  encode(rows: readonly EventRow[]): Buffer {
+    let neededBytes = SIGNATURE.length + TRAILER_BYTES;
+    for (const row of rows) neededBytes += rowBytesMax(row);
+    this.#fit(neededBytes);
+    const buffer = this.#buffer;
+    let at = SIGNATURE.copy(buffer, 0);
+    for (const row of rows) at = writeRow(buffer, at, row);
+    return buffer.subarray(0, buffer.writeInt16BE(-1, at));
+  }
+
+  #fit(neededBytes: number): void {
+    const size = this.#buffer.length;
+    if (size >= neededBytes && (size <= KEPT_BYTES_MAX || neededBytes > KEPT_BYTES_MAX)) return;
+    this.#buffer = Buffer.allocUnsafeSlow(Math.max(65_536, 2 ** Math.ceil(Math.log2(neededBytes))));
+  }
+}
+
+function writeRow(buffer: Buffer, start: number, row: EventRow): number {
+  let at = buffer.writeInt16BE(COLUMNS, start);
+  at = writeBytes(buffer, at, row.id);
+  at = writeBytes(buffer, at, row.webhookId);
+  at = buffer.writeInt32BE(8, at);
+  at = writeTimestamp(buffer, at, row.receivedAtMs);
+  at = writeBytes(buffer, at, row.sourceIp);
+  at = writeText(buffer, at, row.headers);
+  at = row.contentType === null ? buffer.writeInt32BE(-1, at) : writeText(buffer, at, row.contentType);
+  at = writeBytes(buffer, at, row.body);
+  at = buffer.writeInt32BE(4, at);
+  return buffer.writeInt32BE(row.body.length, at);
+}
+
+function writeBytes(buffer: Buffer, start: number, bytes: Uint8Array): number {
+  const at = buffer.writeInt32BE(bytes.length, start);
+  buffer.set(bytes, at);
+  return at + bytes.length;
+}
+
+function writeText(buffer: Buffer, start: number, text: string): number {
+  const length = buffer.write(text, start + 4, 'utf8');
+  buffer.writeInt32BE(length, start);
+  return start + 4 + length;
+}
+
+/** Int64 of microseconds, without a BigInt: the product stays below 2^53 for the next 285 years. */
+function writeTimestamp(buffer: Buffer, start: number, ms: number): number {
+  const micros = (ms - POSTGRES_EPOCH_MS) * 1000;
+  buffer.writeInt32BE(Math.floor(micros / 2 ** 32), start);
+  return buffer.writeUInt32BE(micros % 2 ** 32, start + 4);
+}

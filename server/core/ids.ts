@@ -1,0 +1,62 @@
+/** Identifiers: UUIDv7 (RFC 9562) for events, whose first 48 bits are the millisecond of `received_at`. */
+
+const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+const uuidShape = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * Turns 16 random bytes into a UUIDv7 in place and returns them.
+ * @param nowMs Unix time in milliseconds; becomes the first 48 bits.
+ */
+export function uuidv7(nowMs: number, random: Uint8Array): Uint8Array {
+  const high = Math.floor(nowMs / 2 ** 32);
+  random[0] = high >>> 8;
+  random[1] = high;
+  random[2] = nowMs >>> 24;
+  random[3] = nowMs >>> 16;
+  random[4] = nowMs >>> 8;
+  random[5] = nowMs;
+  random[6] = 0x70 | (random[6]! & 0x0f);
+  random[8] = 0x80 | (random[8]! & 0x3f);
+  return random;
+}
+
+/** The textual form, lower case. */
+export function uuidText(b: Uint8Array): string {
+  return (
+    hex[b[0]!]! +
+    hex[b[1]!] +
+    hex[b[2]!] +
+    hex[b[3]!] +
+    '-' +
+    hex[b[4]!] +
+    hex[b[5]!] +
+    '-' +
+    hex[b[6]!] +
+    hex[b[7]!] +
+    '-' +
+    hex[b[8]!] +
+    hex[b[9]!] +
+    '-' +
+    hex[b[10]!] +
+    hex[b[11]!] +
+    hex[b[12]!] +
+    hex[b[13]!] +
+    hex[b[14]!] +
+    hex[b[15]!]
+  );
+}
+
+/** The 16 bytes of a UUID's text; call only with text that `isUuid` accepts. */
+export function uuidBytes(text: string): Uint8Array {
+  return Buffer.from(text.replaceAll('-', ''), 'hex');
+}
+
+/** True for the textual form of any UUID, in any case. */
+export function isUuid(text: string): boolean {
+  return uuidShape.test(text);
+}
+
+/** The millisecond inside a UUIDv7. */
+export function uuidv7Milliseconds(text: string): number {
+  return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);
+}

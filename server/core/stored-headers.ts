@@ -1,0 +1,27 @@
+/** Which request headers an event keeps. Credentials and signatures are never stored. */
+import { defaultSignatureHeaders } from './signature.ts';
+
+const leftOut = new Set<string>(['authorization', 'proxy-authorization', 'cookie', ...defaultSignatureHeaders]);
+const secretName = /-(token|secret|key)$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const controlCharacters = /[\0-\x08\x0a-\x1f\x7f]/g;
+
+/**
+ * Field lines `name: value`, joined by line feeds.
+ * @param headers names in lower case and values, in turn; order and repetition are kept.
+ * @param signatureHeader the webhook's own, in lower case.
+ */
+export function storedHeaders(headers: readonly string[], signatureHeader: string | null): string {
+  let lines = '';
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!;
+    if (leftOut.has(name) || name === signatureHeader || secretName.test(name)) continue;
+    lines += `${lines === '' ? '' : '\n'}${name}: ${printable(headers[i + 1]!)}`;
+  }
+  return lines;
+}
+
+/** A field value without control characters: they could pass for the end of a line, and Postgres refuses NUL in text. */
+export function printable(value: string): string {
+  return value.replace(controlCharacters, ' ');
+}

@@ -1,0 +1,38 @@
+/** Makes a change and waits until every running primary says that its processes know of it. */
+import pg from 'pg';
+import { weirConninfo } from './conninfo.ts';
+import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
+
+/** A primary that does not answer in time checks with the database by itself, see WebhookDirectory. */
+const WAIT_MS = 1_000;
+
+/** @param webhookId whose change the triggers announce while `work` commits. */
+export async function announced<T>(conninfo: string, webhookId: string, work: () => Promise<T>): Promise<T> {
+  const client = new (pg.native as typeof pg).Client({
+    nativeConnectionString: weirConninfo(conninfo, 'weir-command'),
+  } as pg.ClientConfig);
+  await client.connect();
+  try {
+    await client.query(`listen ${APPLIED_CHANNEL}`);
+    const { rows } = await client.query<{ count: number }>(
+      `select count(*)::int as count from pg_stat_activity where datname = current_database() and application_name = $1`,
+      [LISTENER_NAME],
+    );
+    const listeners = rows[0]!.count;
+    let heard = 0;
+    const everywhere = new Promise<void>((resolve) => {
+      if (listeners === 0) return resolve();
+      const timer = setTimeout(resolve, WAIT_MS);
+      client.on('notification', ({ payload }) => {
+        if (payload !== `webhook:${webhookId}` || ++heard < listeners) return;
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+    const result = await work();
+    await everywhere;
+    return result;
+  } finally {
+    await client.end();
+  }
+}

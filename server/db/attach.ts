@@ -1,0 +1,69 @@
+/** The database that the settings name, ready to be used: embedded or not, the server and the commands come in here. */
+import type { Settings } from '../config.ts';
+import { describeConninfo } from './conninfo.ts';
+import { joinEmbeddedPostgres } from './embedded.ts';
+import { migrate } from './migrate.ts';
+import { type Database, openDatabase } from './pool.ts';
+
+/** The database cannot be used; the message is fit for people and free of secrets. */
+export class DatabaseError extends Error {}
+
+export interface Attached {
+  conninfo: string;
+  database: Database;
+  /** Names of the migrations that were applied on the way. */
+  migrated: string[];
+  /** Closes the pool; the last user of an embedded server stops it. */
+  detach(): Promise<void>;
+}
+
+/** Connections beyond the processes' own: the primary, its listener, and commands at the same time. */
+const OTHER_CONNECTIONS = 20;
+/** What Postgres keeps back for superusers by default. */
+const RESERVED_CONNECTIONS = 3;
+
+/** What all parts together may open: each process its COPY connection and its pool, one process more while restarting. */
+export function connectionsNeeded(settings: Settings): number {
+  return (settings.WORKERS + 1) * (settings.DB_POOL_MAX + 1) + OTHER_CONNECTIONS;
+}
+
+/**
+ * Starts or joins the embedded server, or checks the given one; migrates. Throws DatabaseError or EmbeddedPostgresError.
+ * @param log progress of the embedded server, for people.
+ */
+export async function attachDatabase(settings: Settings, log: (line: string) => void): Promise<Attached> {
+  const embedded =
+    settings.database.kind === 'embedded'
+      ? await joinEmbeddedPostgres({
+          dataDir: settings.DATA_DIR,
+          maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
+          log,
+        })
+      : null;
+  const conninfo = embedded?.conninfo ?? (settings.database as { conninfo: string }).conninfo;
+  const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-primary' });
+  const detach = async () => {
+    await database.close();
+    await embedded?.leave();
+  };
+  try {
+    return { conninfo, database, migrated: await migrate(database), detach };
+  } catch (error) {
+    await detach();
+    throw new DatabaseError(
+      `the database at ${describeConninfo(conninfo)} cannot be used: ${(error as Error).message.trim()}; check DATABASE_URL or the POSTGRES_* settings`,
+    );
+  }
+}
+
+/** Refuses a server whose max_connections is less than what the settings may open. Throws DatabaseError. */
+export async function checkConnectionBudget(database: Database, settings: Settings): Promise<void> {
+  const [row] = await database.query<{ allowed: number }>({
+    text: `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
+  });
+  const needed = connectionsNeeded(settings);
+  if (row!.allowed < needed)
+    throw new DatabaseError(
+      `the database allows ${row!.allowed} connections, but WORKERS=${settings.WORKERS} and DB_POOL_MAX=${settings.DB_POOL_MAX} may open ${needed}; lower one of them or raise max_connections`,
+    );
+}

@@ -1,0 +1,105 @@
+/**
+ * LISTEN on one direct connection (no transaction pooler between), by the primary for all its processes.
+ * While it hears the database it says so every HEARTBEAT_MS; processes that miss that check for themselves.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { backoffMs } from '../core/backoff.ts';
+import { weirConninfo } from './conninfo.ts';
+
+/** Commands count the listeners by this name to know how many primaries must have heard of a change. */
+export const LISTENER_NAME = 'weir-listener';
+export const CHANGES_CHANNEL = 'weir_changes';
+export const APPLIED_CHANNEL = 'weir_applied';
+
+const HEARTBEAT_MS = 300;
+const HEARTBEAT_TIMEOUT_MS = 900;
+const RECONNECT = { firstMs: 100, maxMs: 2_000 };
+
+export interface ListenerEvents {
+  /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process knows. */
+  change(payload: string): Promise<void>;
+  /** The database was heard just now. */
+  alive(): void;
+  /** Listening (again): what changed in between is not known. */
+  up(): void;
+  down(reason: string): void;
+}
+
+export class ChangeListener {
+  readonly #conninfo: string;
+  readonly #events: ListenerEvents;
+  #client: pg.Client | null = null;
+  #stopped = false;
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(conninfo: string, events: ListenerEvents) {
+    this.#conninfo = weirConninfo(conninfo, LISTENER_NAME);
+    this.#events = events;
+  }
+
+  /** Listens until `stop`, through every loss of the connection. */
+  start(): void {
+    this.#loop = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#loop;
+  }
+
+  async #run(): Promise<void> {
+    let failures = 0;
+    while (!this.#stopped) {
+      try {
+        await this.#listen(() => {
+          failures = 0;
+        });
+      } catch (error) {
+        if (failures === 0) this.#events.down((error as Error).message.trim());
+      }
+      await this.#end();
+      if (!this.#stopped) await delay(backoffMs(failures++, RECONNECT, Math.random()));
+    }
+  }
+
+  /** One connection's life: returns when stopped, throws when it is lost. */
+  async #listen(onUp: () => void): Promise<void> {
+    const client = new (pg.native as typeof pg).Client({
+      nativeConnectionString: this.#conninfo,
+      query_timeout: HEARTBEAT_TIMEOUT_MS,
+    } as pg.ClientConfig);
+    this.#client = client;
+    let lost: Error | null = null;
+    client.on('error', (error) => {
+      lost = error;
+    });
+    client.on('notification', ({ payload }) => void this.#onNotification(client, payload ?? ''));
+    await client.connect();
+    await client.query(`listen ${CHANGES_CHANNEL}`);
+    this.#events.up();
+    onUp();
+    while (!this.#stopped) {
+      await client.query('select 1');
+      this.#events.alive();
+      await delay(HEARTBEAT_MS);
+      if (lost !== null) throw lost;
+    }
+  }
+
+  /** Tells the command that made the change that it holds here. */
+  async #onNotification(client: pg.Client, payload: string): Promise<void> {
+    try {
+      await this.#events.change(payload);
+      await client.query('select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);
+    } catch {
+      // The connection went away in between; the command stops waiting by itself, and `up` makes up for the change.
+    }
+  }
+
+  async #end(): Promise<void> {
+    const client = this.#client;
+    this.#client = null;
+    await client?.end().catch(() => {});
+  }
+}

@@ -1,0 +1,57 @@
+/** Forward-only SQL migrations: `migrations/NNNN_slug.sql`, each in a transaction, under one advisory lock. */
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Database } from './pool.ts';
+
+/** Held while migrating or making partitions; any number that no other program of the database uses. */
+export const SCHEMA_LOCK = 7_236_451;
+
+const directory = new URL('./migrations/', import.meta.url);
+
+/** Versions and names of all migrations that this release brings, oldest first. */
+export function migrationFiles(): { version: number; name: string }[] {
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .map((name) => ({ version: Number.parseInt(name, 10), name }));
+}
+
+/**
+ * Brings the schema to this release and returns the names of what was applied. Safe when many start at once: the first
+ * one works, the others wait for it. Throws when the database is newer than this release.
+ */
+export function migrate(database: Database): Promise<string[]> {
+  return database.transaction(async (query) => {
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [SCHEMA_LOCK] });
+    await query({
+      text: `create table if not exists schema_migrations (
+        version integer primary key, name text not null, applied_at timestamptz not null default now())`,
+    });
+    const rows = await query<{ version: number }>({ text: 'select version from schema_migrations' });
+    const applied = new Set(rows.map((row) => row.version));
+    const files = migrationFiles();
+    const newest = Math.max(0, ...applied);
+    if (newest > files.at(-1)!.version)
+      throw new Error(
+        `the database is at schema version ${newest}, newer than this release (${files.at(-1)!.version}); run the newer release or restore the backup made before the upgrade`,
+      );
+    const pending = files.filter((file) => !applied.has(file.version));
+    for (const { version, name } of pending) {
+      await query({ text: readFileSync(new URL(name, directory), 'utf8') });
+      await query({ text: 'insert into schema_migrations (version, name) values ($1, $2)', values: [version, name] });
+    }
+    return pending.map((file) => file.name);
+  });
+}
+
+/** Names of migrations that the database lacks; all of them when it was never migrated. */
+export async function pendingMigrations(database: Database): Promise<string[]> {
+  const [row] = await database.query<{ exists: boolean }>({
+    text: `select to_regclass('schema_migrations') is not null as exists`,
+  });
+  if (!row?.exists) return migrationFiles().map((file) => file.name);
+  const rows = await database.query<{ version: number }>({ text: 'select version from schema_migrations' });
+  const applied = new Set(rows.map((applied) => applied.version));
+  return migrationFiles()
+    .filter((file) => !applied.has(file.version))
+    .map((file) => file.name);
+}

@@ -1,0 +1,32 @@
+/** The part of pg-native, and of the libpq under it, that copy.ts uses; neither package ships types. */
+declare module 'pg-native' {
+  import type { EventEmitter } from 'node:events';
+
+  export interface Libpq extends EventEmitter {
+    connect(conninfo: string, callback: (error?: Error) => void): void;
+    finish(): void;
+    errorMessage(): string;
+    setNonBlocking(on: boolean): boolean;
+    sendQuery(text: string): boolean;
+    /** True while there is a result to look at. */
+    getResult(): boolean;
+    resultStatus(): string;
+    resultErrorMessage(): string;
+    resultErrorFields(): { sqlState?: string; messagePrimary?: string };
+    ntuples(): number;
+    getvalue(row: number, column: number): string;
+    consumeInput(): boolean;
+    isBusy(): boolean;
+    /** 0 flushed, 1 would block, -1 error. */
+    flush(): number;
+    putCopyData(data: Buffer): number;
+    putCopyEnd(error?: string): number;
+    startReader(): void;
+    stopReader(): void;
+    writable(callback: () => void): this;
+  }
+
+  export default class Client {
+    readonly pq: Libpq;
+  }
+}

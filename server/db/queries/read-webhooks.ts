@@ -1,0 +1,32 @@
+import type { Database } from '../pool.ts';
+
+/** A webhook with its sealed secrets, current first; an expired previous one is left out. */
+export interface WebhookRow {
+  id: string;
+  enabled: boolean;
+  signatureHeader: string | null;
+  maxPayloadBytes: number | null;
+  rateLimitMax: number | null;
+  sealed: Buffer[];
+  previousExpiresAtMs: number | null;
+}
+
+/** Reads the webhooks of these ids in one query; unknown and deleted ones are left out. */
+export async function readWebhooks(database: Database, ids: readonly string[]): Promise<WebhookRow[]> {
+  const rows = await database.query<Omit<WebhookRow, 'sealed'> & { sealed: string[] }>({
+    name: 'read-webhooks',
+    text: `
+      select w.id, w.enabled,
+        w.signature_header as "signatureHeader",
+        w.max_payload_bytes as "maxPayloadBytes",
+        w.rate_limit_max as "rateLimitMax",
+        coalesce(json_agg(encode(s.sealed, 'hex') order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed,
+        (extract(epoch from max(s.expires_at)) * 1000)::float8 as "previousExpiresAtMs"
+      from webhooks w
+      left join webhook_secrets s on s.webhook_id = w.id and (s.expires_at is null or s.expires_at > now())
+      where w.id = any ($1::uuid[]) and w.deleted_at is null
+      group by w.id`,
+    values: [`{${ids.join(',')}}`],
+  });
+  return rows.map((row) => ({ ...row, sealed: row.sealed.map((hex) => Buffer.from(hex, 'hex')) }));
+}

@@ -1,0 +1,147 @@
+/** One request and its answer: a snapshot that outlives uWebSockets.js's HttpRequest, and the only way to answer. */
+
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { STATUS_CODES } from 'node:http';
+import { type ProblemCode, problems } from '../errors.ts';
+import { type BodyMemory, BodyReader } from './body.ts';
+import type { Client } from './clients.ts';
+import { type Stage, StageClock } from './stages.ts';
+
+/** Undelivered body bytes that are read and let go after an early answer; a longer rest closes the connection. */
+const DISCARD_BYTES_MAX = 1_048_576;
+
+const statusLines = Object.fromEntries(Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]));
+
+/** Says nothing about us, and keeps a browser from reading JSON as anything else. */
+const securityHeaders = [
+  ['x-content-type-options', 'nosniff'],
+  ['cache-control', 'no-store'],
+] as const;
+
+/** What an exchange needs of the server it belongs to. */
+export interface ExchangeHost {
+  readonly memory: BodyMemory;
+  /** While true, every answer closes its connection. */
+  readonly draining: boolean;
+  finished(exchange: Exchange): void;
+}
+
+export class Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly route: string;
+  /** Path parameters, in order. */
+  readonly parameters: readonly string[];
+  /** Field names in lower case and their values, in turn; repeated fields stand as often as they were sent. */
+  readonly headers: readonly string[];
+  readonly client: Client;
+  readonly requestId: string;
+  readonly clock = new StageClock();
+  /** Status sent; 0 before that, and for ever when the client left first. */
+  status = 0;
+  aborted = false;
+  readonly #res: HttpResponse;
+  readonly #host: ExchangeHost;
+  readonly #extraHeaders: string[] = [];
+  #body: BodyReader | null = null;
+
+  constructor(
+    res: HttpResponse,
+    req: HttpRequest,
+    host: ExchangeHost,
+    snapshot: { route: string; parameters: string[]; headers: string[]; client: Client; requestId: string },
+  ) {
+    this.#res = res;
+    this.#host = host;
+    this.method = req.getCaseSensitiveMethod();
+    this.path = req.getUrl();
+    this.route = snapshot.route;
+    this.parameters = snapshot.parameters;
+    this.headers = snapshot.headers;
+    this.client = snapshot.client;
+    this.requestId = snapshot.requestId;
+    this.client.requests++;
+    res.onAborted(() => this.#onAborted());
+  }
+
+  /** First value of a field, by its name in lower case. */
+  header(name: string): string | undefined {
+    for (let i = 0; i < this.headers.length; i += 2) if (this.headers[i] === name) return this.headers[i + 1];
+    return undefined;
+  }
+
+  /** Starts to read the body; call it before the route handler gives up its turn, or the first chunks are lost. Release it. */
+  readBody(capBytes: number): BodyReader {
+    const declared = this.header('content-length');
+    const declaredBytes = declared === undefined ? null : Number(declared);
+    this.#body = new BodyReader(this.#res, this.#host.memory, this.client, declaredBytes, capBytes);
+    return this.#body;
+  }
+
+  /** Adds a field to the answer. */
+  setHeader(name: string, value: string): void {
+    this.#extraHeaders.push(name, value);
+  }
+
+  /** Ends a stage of the answer path; see stages.ts. */
+  lap(stage: Stage): void {
+    this.clock.lap(stage);
+  }
+
+  /** Sends the answer, once; nothing happens when the client is gone. */
+  answer(status: number, contentType: string, body: string | Uint8Array): void {
+    if (this.aborted || this.status !== 0) return;
+    this.status = status;
+    const res = this.#res;
+    res.cork(() => {
+      res.writeStatus(statusLines[status]!);
+      res.writeHeader('content-type', contentType);
+      res.writeHeader('x-request-id', this.requestId);
+      for (const [name, value] of securityHeaders) res.writeHeader(name, value);
+      const extra = this.#extraHeaders;
+      for (let i = 0; i < extra.length; i += 2) res.writeHeader(extra[i]!, extra[i + 1]!);
+      const close = this.#host.draining || this.#restIsTooLong();
+      if (this.method === 'HEAD') res.endWithoutBody(Buffer.byteLength(body), close);
+      else res.end(body, close);
+    });
+    this.lap('respond');
+    this.#finish();
+  }
+
+  json(status: number, value: unknown): void {
+    this.answer(status, 'application/json', JSON.stringify(value));
+  }
+
+  /** Answers with RFC 9457 problem details; `detail` replaces the table's sentence. */
+  problem(code: ProblemCode, detail?: string): void {
+    const { status, title, detail: usual } = problems[code];
+    const document = { type: 'about:blank', title, status, detail: detail ?? usual, code, request_id: this.requestId };
+    this.answer(status, 'application/problem+json', JSON.stringify(document));
+  }
+
+  /** The same with Retry-After, for 429 and 503. */
+  problemLater(code: ProblemCode, retryAfterSeconds: number): void {
+    this.setHeader('retry-after', String(retryAfterSeconds));
+    this.problem(code);
+  }
+
+  #restIsTooLong(): boolean {
+    if (this.#body === null || this.#body.complete) return false;
+    const declared = this.header('content-length');
+    // Of a chunked body nobody knows the rest; only one that is too long already is cut off.
+    if (declared === undefined) return this.status === 413;
+    return Number(declared) - this.#body.receivedBytes > DISCARD_BYTES_MAX;
+  }
+
+  #onAborted(): void {
+    if (this.status !== 0) return;
+    this.aborted = true;
+    this.#body?.abandon();
+    this.#finish();
+  }
+
+  #finish(): void {
+    this.client.requests--;
+    this.#host.finished(this);
+  }
+}

@@ -1,0 +1,155 @@
+/** The listening side: attaches the route table to uWebSockets.js and knows which requests are under way. */
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import uWS from 'uWebSockets.js';
+import type { Route } from '../routes.ts';
+import type { BodyMemory } from './body.ts';
+import type { Clients } from './clients.ts';
+import { Exchange, type ExchangeHost } from './exchange.ts';
+
+export interface ServerOptions {
+  memory: BodyMemory;
+  clients: Clients;
+  /** HEADER_BYTES_MAX */
+  headerBytesMax: number;
+  /** CLIENT_REQUESTS_MAX */
+  clientRequestsMax: number;
+  /** Called once for each request, after its answer or its abort. */
+  onFinished: (exchange: Exchange) => void;
+  /** A handler threw: a bug. The exchange was answered 500. */
+  onFailure: (exchange: Exchange, error: unknown) => void;
+}
+
+export class HttpServer implements ExchangeHost {
+  readonly memory: BodyMemory;
+  draining = false;
+  /** Requests that are neither answered nor aborted. */
+  openRequests = 0;
+  /** TCP connections, idle ones included. */
+  connections = 0;
+  readonly #app: TemplatedApp;
+  readonly #options: ServerOptions;
+  readonly #requestIds = requestIdSource();
+  #listener: us_listen_socket | null = null;
+  #onIdle: (() => void) | null = null;
+
+  constructor(routes: readonly Route[], options: ServerOptions) {
+    this.memory = options.memory;
+    this.#options = options;
+    this.#app = uWS.App();
+    // biome-ignore lint/suspicious/useIterableCallbackReturn: not an array's filter, but a hook on connections
+    this.#app.filter((_res, change) => {
+      this.connections += Number(change);
+    });
+    this.#attach(routes);
+  }
+
+  /** Listens with SO_REUSEPORT beside the other processes; resolves with the port, rejects when it cannot be had. */
+  listen(host: string, port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#app.listen(host, port, (socket) => {
+        if (socket === false) return reject(new Error(`cannot listen on ${host}:${port}`));
+        this.#listener = socket;
+        resolve(uWS.us_socket_local_port(socket));
+      });
+    });
+  }
+
+  /** Stops to accept; connections that are open get their answers, and `Connection: close` with them. */
+  stopListening(): void {
+    this.draining = true;
+    if (this.#listener !== null) uWS.us_listen_socket_close(this.#listener);
+    this.#listener = null;
+  }
+
+  /** Resolves when no request is under way. */
+  idle(): Promise<void> {
+    if (this.openRequests === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  /** Closes every connection at once. */
+  close(): void {
+    this.#app.close();
+  }
+
+  finished(exchange: Exchange): void {
+    this.openRequests--;
+    this.#options.onFinished(exchange);
+    if (this.openRequests === 0) this.#onIdle?.();
+  }
+
+  #attach(routes: readonly Route[]): void {
+    const methodsOf = new Map<string, string[]>();
+    for (const route of routes) {
+      const methods = methodsOf.get(route.path) ?? [];
+      methods.push(...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]));
+      methodsOf.set(route.path, methods);
+      const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, res, req);
+      if (route.method === 'GET') this.#app.get(route.path, handler).head(route.path, handler);
+      else this.#app.post(route.path, handler);
+    }
+    for (const [path, methods] of methodsOf)
+      this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods), res, req));
+    this.#app.any('/*', (res, req) => this.#serve(notFound, res, req));
+  }
+
+  #serve(route: Route, res: HttpResponse, req: HttpRequest): void {
+    const headers: string[] = [];
+    let headerBytes = 0;
+    req.forEach((name, value) => {
+      headers.push(name, value);
+      headerBytes += name.length + value.length + 4;
+    });
+    const parameters = route.path.includes(':') ? [req.getParameter(0)] : [];
+    const client = this.#options.clients.of(res, req);
+    const requestId = wellFormedRequestId(headers) ?? this.#requestIds();
+    this.openRequests++;
+    const exchange = new Exchange(res, req, this, { route: route.path, parameters, headers, client, requestId });
+    if (headerBytes > this.#options.headerBytesMax) return exchange.problem('headers_too_large');
+    if (client.requests > this.#options.clientRequestsMax) return exchange.problemLater('client_busy', 1);
+    exchange.lap('accept');
+    try {
+      const pending = route.handle(exchange);
+      if (pending !== undefined) pending.catch((error) => this.#fail(exchange, error));
+    } catch (error) {
+      this.#fail(exchange, error);
+    }
+  }
+
+  #fail(exchange: Exchange, error: unknown): void {
+    exchange.problem('internal');
+    this.#options.onFailure(exchange, error);
+  }
+}
+
+const notFound: Route = { method: 'GET', path: '/*', handle: (exchange) => exchange.problem('not_found') };
+
+function wrongMethod(path: string, methods: readonly string[]): Route {
+  const allow = methods.join(', ');
+  return {
+    method: 'GET',
+    path,
+    handle: (exchange) => {
+      exchange.setHeader('allow', allow);
+      exchange.problem('method_not_allowed');
+    },
+  };
+}
+
+/** Ids of this process: unique, short, and sortable within the process. */
+function requestIdSource(): () => string {
+  const prefix = `${process.pid.toString(36)}-${Date.now().toString(36)}-`;
+  let counter = 0;
+  return () => prefix + (counter++).toString(36);
+}
+
+/** The sender's own X-Request-Id, when it is one that can be logged and echoed without harm. */
+function wellFormedRequestId(headers: readonly string[]): string | undefined {
+  for (let i = 0; i < headers.length; i += 2) {
+    if (headers[i] !== 'x-request-id') continue;
+    return /^[A-Za-z0-9._-]{1,64}$/.test(headers[i + 1]!) ? headers[i + 1] : undefined;
+  }
+  return undefined;
+}

@@ -1,0 +1,22 @@
+/** Step `limit`: counts the request and says so in the headers of draft-ietf-httpapi-ratelimit-headers-10. */
+import type { Exchange } from '../http/exchange.ts';
+import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
+import type { Webhook } from './directory.ts';
+
+/** Counts one ingest request, for the webhook alone where it has a limit of its own, else over all webhooks. */
+export function takeIngest(
+  limiter: RateLimiter,
+  common: Policy,
+  exchange: Exchange,
+  webhook: Webhook | null | undefined,
+): Decision | Promise<Decision> {
+  const { limitKey } = exchange.client;
+  const own = webhook?.policy;
+  return own ? limiter.take(`ingest:${webhook.id}:${limitKey}`, own) : limiter.take(`ingest:${limitKey}`, common);
+}
+
+/** Puts RateLimit-Policy and RateLimit on the answer. */
+export function tellLimit(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
+  exchange.setHeader('ratelimit-policy', `"${policy.name}";q=${policy.max};w=${policy.windowSeconds}`);
+  exchange.setHeader('ratelimit', `"${policy.name}";r=${remaining};t=${resetSeconds}`);
+}

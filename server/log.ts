@@ -1,0 +1,94 @@
+/** What Weir says in its log: one table of events, JSON lines on stdout, readable lines on a terminal. */
+import pino from 'pino';
+import pretty from 'pino-pretty';
+import sonicBoom from 'sonic-boom';
+
+/** Levels and meanings; the event's name is the field `event` of its line. */
+export const logEvents = {
+  starting: ['info', 'Weir starts'],
+  database_starting: ['info', 'the embedded database makes progress'],
+  migrated: ['info', 'a migration was applied'],
+  partitions_made: ['info', 'partitions for the days ahead were made'],
+  partitions_failed: ['error', 'partitions could not be made; the next try is in an hour'],
+  listening: ['info', 'all processes listen'],
+  process_up: ['info', 'a process serves'],
+  process_died: ['error', 'a process ended by itself and is replaced'],
+  process_output: ['warn', 'a process wrote something that is no log line'],
+  processes_changed: ['info', 'the number of processes was changed by a signal'],
+  restarting: ['info', 'a rolling restart begins'],
+  restarted: ['info', 'a rolling restart has ended'],
+  crash_loop: ['fatal', 'processes die as soon as they start; Weir gives up'],
+  draining: ['info', 'Weir stops: what was accepted is answered first'],
+  drain_timeout: ['warn', 'requests were still open at the end of DRAIN_SECONDS'],
+  stopped: ['info', 'Weir has stopped'],
+  request: ['debug', 'a request was answered'],
+  request_slow: ['warn', 'a request took REQUEST_LOG_SLOW_MS or longer'],
+  request_failed: ['error', 'a request failed by a fault of Weir'],
+  database_up: ['info', 'the commit connection is up'],
+  database_down: ['error', 'the commit connection is gone; requests are answered 503 until it is back'],
+  database_error: ['warn', 'an idle database connection was lost'],
+  database_refused: ['error', 'the database refused events'],
+  commit_in_doubt: ['warn', 'the connection was lost in the middle of a commit; its events were looked up'],
+  listener_up: ['info', 'changes of webhooks are listened for'],
+  listener_down: ['warn', 'changes of webhooks cannot be listened for; processes check with the database'],
+  thread_failed: ['error', 'an HMAC thread died or hung; its batch was tried again'],
+  secret_unreadable: ['error', 'a stored webhook secret opens with neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS'],
+  rate_limit_store: ['warn', 'the shared rate-limit store fails; requests are allowed uncounted'],
+  metrics_failed: ['warn', 'the metrics page could not be made'],
+  crash: ['fatal', 'a bug; the process ends'],
+} as const satisfies Record<string, readonly [pino.Level, string]>;
+
+export type LogEvent = keyof typeof logEvents;
+
+/** Writes one line. Fields never hold secrets or any part of a token. */
+export interface Log {
+  (event: LogEvent, fields?: Record<string, unknown>): void;
+  /** False when a line of this event would be dropped: do not even gather its fields. */
+  enabled(event: LogEvent): boolean;
+}
+
+/** Where lines go, and how to get the last of them out before the process ends. */
+export interface LogDestination {
+  write(line: string): void;
+  flush(): void;
+}
+
+/** Bytes gathered before a write; a quiet log is flushed after FLUSH_MS. */
+const BUFFER_BYTES = 4_096;
+const FLUSH_MS = 250;
+
+/** Lines on a file descriptor: JSON, gathered; or readable at once when it is a terminal. */
+export function openDestination(fd: number, terminal: boolean): LogDestination {
+  const sink = new sonicBoom.SonicBoom({ fd, sync: terminal, minLength: terminal ? 0 : BUFFER_BYTES });
+  // A reader that went away must not end the service.
+  sink.on('error', () => {});
+  const flush = () => {
+    try {
+      sink.flushSync();
+    } catch {
+      // Nothing is left to tell it to.
+    }
+  };
+  if (!terminal) setInterval(() => sink.flush(), FLUSH_MS).unref();
+  if (!terminal) return { write: (line) => void sink.write(line), flush };
+  const readable = pretty.prettyFactory({
+    colorize: true,
+    ignore: 'pid,hostname,event',
+    translateTime: 'SYS:HH:MM:ss',
+    singleLine: true,
+  });
+  return { write: (line) => void sink.write(readable(line)), flush };
+}
+
+/** @param base fields of every line, e.g. the place of the process. */
+export function createLog(destination: LogDestination, level: string, base: Record<string, unknown>): Log {
+  const logger = pino(
+    { level, base: { pid: process.pid, ...base }, timestamp: pino.stdTimeFunctions.isoTime },
+    destination,
+  );
+  const log = (event: LogEvent, fields: Record<string, unknown> = {}) => {
+    const [level, meaning] = logEvents[event];
+    logger[level]({ event, ...fields }, meaning);
+  };
+  return Object.assign(log, { enabled: (event: LogEvent) => logger.isLevelEnabled(logEvents[event][0]) });
+}

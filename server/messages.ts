@@ -1,0 +1,38 @@
+/** What the primary and its processes say to each other. */
+import type { Settings } from './config.ts';
+import type { Horizon } from './db/partitions.ts';
+import type { SecretsKeys } from './keys.ts';
+
+/** All that a process needs to serve. */
+export interface StartOrder {
+  settings: Settings;
+  conninfo: string;
+  keys: SecretsKeys;
+  horizon: Horizon;
+}
+
+export type ToProcess =
+  | { kind: 'start'; order: StartOrder }
+  /** The primary listens to the database: caches may be believed. */
+  | { kind: 'heard' }
+  /** Notifications may have been missed. */
+  | { kind: 'changes_lost' }
+  /** A payload of weir_changes; answered by `applied` with the same number. */
+  | { kind: 'change'; number: number; payload: string }
+  | { kind: 'horizon'; horizon: Horizon }
+  | { kind: 'collect_metrics'; number: number }
+  /** readyz says 503 from now on; all is served. */
+  | { kind: 'leaving' }
+  /** Close the listener, answer what was accepted, end. */
+  | { kind: 'drain' };
+
+/** prom-client's JSON of one registry. */
+export type MetricsSnapshot = object[];
+
+export type FromProcess =
+  | { kind: 'awaiting_order' }
+  | { kind: 'listening' }
+  /** It cannot serve, and trying again would not help. */
+  | { kind: 'refused'; message: string }
+  | { kind: 'applied'; number: number }
+  | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot };

@@ -1,0 +1,78 @@
+/** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, totals of ended ones kept. */
+import { createServer, type Server } from 'node:http';
+import { AggregatorRegistry, Counter, Registry } from 'prom-client';
+import type { MetricsSnapshot } from './messages.ts';
+import { metricTable } from './metrics.ts';
+
+type Metric = { name: string; type: string; help: string; values: { value: number }[] };
+
+export class MetricsPage {
+  readonly #collect: () => Promise<MetricsSnapshot[]>;
+  readonly #onFailure: (error: Error) => void;
+  readonly #own = new Registry();
+  readonly #restarts = new Counter({
+    name: 'weir_process_restarts_total',
+    help: metricTable.weir_process_restarts_total[1],
+    registers: [this.#own],
+  });
+  /** Counters and histograms of processes that ended, summed. */
+  #ended: MetricsSnapshot = [];
+  #folding: Promise<void> = Promise.resolve();
+  #server: Server | null = null;
+
+  /** @param collect snapshots of all living processes. */
+  constructor(collect: () => Promise<MetricsSnapshot[]>, onFailure: (error: Error) => void) {
+    this.#collect = collect;
+    this.#onFailure = onFailure;
+  }
+
+  /** Keeps what a process counted, so that no total ever falls. */
+  keep(lastSnapshot: MetricsSnapshot | null): void {
+    if (lastSnapshot === null) return;
+    const totals = (lastSnapshot as Metric[]).filter(({ type }) => type !== 'gauge');
+    this.#folding = this.#folding.then(async () => {
+      this.#ended = (await AggregatorRegistry.aggregate([this.#ended, totals]).getMetricsAsJSON()) as MetricsSnapshot;
+    });
+  }
+
+  restarted(): void {
+    this.#restarts.inc();
+  }
+
+  /** Prometheus text exposition format 0.0.4. */
+  async render(): Promise<string> {
+    const [living, own] = await Promise.all([this.#collect(), this.#own.getMetricsAsJSON()]);
+    await this.#folding;
+    return AggregatorRegistry.aggregate([...living, this.#ended, own as MetricsSnapshot]).metrics();
+  }
+
+  /** Listens; rejects with the system's error when the port cannot be had. */
+  listen(host: string, port: number): Promise<void> {
+    const server = createServer((request, response) => {
+      if (request.url !== '/metrics') return void response.writeHead(404).end();
+      this.render().then(
+        (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
+        (error: Error) => {
+          this.#onFailure(error);
+          response.writeHead(500).end();
+        },
+      );
+    });
+    this.#server = server;
+    return new Promise((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, () => {
+        server.off('error', reject);
+        server.on('error', this.#onFailure);
+        resolve();
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    if (server === null) return;
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Every metric of Weir, one table. Processes count, the primary sums (see metrics-page.ts).
+ *
+ * The hot ones are arrays of numbers: a prom-client observe hashes its labels, about a microsecond each, and a request
+ * passes six of them.
+ */
+import { Gauge, Registry } from 'prom-client';
+import { type Stage, stages } from './http/stages.ts';
+
+/** Seconds; a stage takes microseconds when idle and tens of milliseconds under load. */
+const secondsBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const sizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+
+export const metricTable = {
+  weir_requests_total: ['counter', 'answered requests, by route and status'],
+  weir_requests_aborted_total: ['counter', 'requests whose client left before the answer, by route'],
+  weir_stage_seconds: [
+    'histogram',
+    'time of each step of the answer path (accept, body, limit, verify, commit, respond) of ingest',
+  ],
+  weir_request_seconds: ['histogram', 'time from the first header to the answer, by route'],
+  weir_commit_seconds: ['histogram', 'time of one group commit'],
+  weir_commit_events: ['histogram', 'events in one group commit'],
+  weir_verify_batch_requests: ['histogram', 'requests in one batch for an HMAC thread'],
+  weir_events_committed_total: ['counter', 'events stored'],
+  weir_events_in_doubt_total: ['counter', 'events whose commit was not heard and had to be looked up, by outcome'],
+  weir_signatures_verified_total: ['counter', 'verified signatures, by the secret that did (current, previous)'],
+  weir_thread_failures_total: ['counter', 'HMAC threads that died or hung'],
+  weir_queue_events: ['gauge', 'events that wait for their commit'],
+  weir_verify_queue_requests: ['gauge', 'requests that wait for an HMAC thread'],
+  weir_body_bytes_held: ['gauge', 'memory that request bodies take'],
+  weir_connections: ['gauge', 'open TCP connections'],
+  weir_open_requests: ['gauge', 'requests under way'],
+  weir_threads: ['gauge', 'HMAC threads that are up'],
+  weir_database_up: ['gauge', 'processes whose commit connection is up'],
+  weir_rate_limit_degraded: ['gauge', 'processes whose shared rate-limit store is away'],
+  weir_event_loop_lag_seconds: [
+    'gauge',
+    'largest 99th percentile of the event-loop delay of a process over the last scrape interval',
+  ],
+  weir_resident_bytes: ['gauge', 'resident memory, summed over processes'],
+  weir_processes: ['gauge', 'serving processes'],
+  weir_process_restarts_total: ['counter', 'processes that ended by themselves and were replaced'],
+} as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
+
+export type MetricName = keyof typeof metricTable;
+type Labels = Record<string, string>;
+type Sample = { value: number; labels: Labels; metricName?: string };
+
+/** A counter with a few labelled series, each an entry of a map. */
+class HotCounter {
+  readonly #series = new Map<string, { labels: Labels; value: number }>();
+
+  add(amount: number, labels: Labels = {}): void {
+    const key = Object.values(labels).join('\n');
+    const series = this.#series.get(key);
+    if (series === undefined) this.#series.set(key, { labels, value: amount });
+    else series.value += amount;
+  }
+
+  samples(): Sample[] {
+    return [...this.#series.values()];
+  }
+}
+
+/** Counts by bucket; one a series. */
+class Distribution {
+  readonly labels: Labels;
+  readonly #bounds: readonly number[];
+  readonly #counts: Float64Array;
+  #sum = 0;
+
+  constructor(bounds: readonly number[], labels: Labels) {
+    this.#bounds = bounds;
+    this.labels = labels;
+    this.#counts = new Float64Array(bounds.length + 1);
+  }
+
+  observe(value: number): void {
+    let bucket = 0;
+    while (bucket < this.#bounds.length && value > this.#bounds[bucket]!) bucket++;
+    this.#counts[bucket]!++;
+    this.#sum += value;
+  }
+
+  samples(name: string): Sample[] {
+    let total = 0;
+    const buckets = [...this.#bounds, '+Inf'].map((le, i) => {
+      total += this.#counts[i]!;
+      return { metricName: `${name}_bucket`, value: total, labels: { ...this.labels, le: String(le) } };
+    });
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, value: this.#sum, labels: this.labels },
+      { metricName: `${name}_count`, value: total, labels: this.labels },
+    ];
+  }
+}
+
+/** The registry of a process and the few calls that its parts make. */
+export class Metrics {
+  readonly registry = new Registry();
+  readonly #stages = Object.fromEntries(stages.map((stage) => [stage, new Distribution(secondsBuckets, { stage })]));
+  readonly #requests = new HotCounter();
+  readonly #aborted = new HotCounter();
+  readonly #requestSeconds = new Map<string, Distribution>();
+  readonly #commitSeconds = new Distribution(secondsBuckets, {});
+  readonly #commitEvents = new Distribution(sizeBuckets, {});
+  readonly #verifyBatches = new Distribution(sizeBuckets, {});
+  readonly #committed = new HotCounter();
+  readonly #inDoubt = new HotCounter();
+  readonly #verified = new HotCounter();
+  readonly #threadFailures = new HotCounter();
+
+  constructor() {
+    this.#register('weir_stage_seconds', (name) => Object.values(this.#stages).flatMap((stage) => stage.samples(name)));
+    this.#register('weir_request_seconds', (name) =>
+      [...this.#requestSeconds.values()].flatMap((route) => route.samples(name)),
+    );
+    this.#register('weir_requests_total', () => this.#requests.samples());
+    this.#register('weir_requests_aborted_total', () => this.#aborted.samples());
+    this.#register('weir_commit_seconds', (name) => this.#commitSeconds.samples(name));
+    this.#register('weir_commit_events', (name) => this.#commitEvents.samples(name));
+    this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
+    this.#register('weir_events_committed_total', () => this.#committed.samples());
+    this.#register('weir_events_in_doubt_total', () => this.#inDoubt.samples());
+    this.#register('weir_signatures_verified_total', () => this.#verified.samples());
+    this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
+  }
+
+  request(route: string, status: number, seconds: number): void {
+    this.#requests.add(1, { route, status: String(status) });
+    let distribution = this.#requestSeconds.get(route);
+    if (distribution === undefined) {
+      distribution = new Distribution(secondsBuckets, { route });
+      this.#requestSeconds.set(route, distribution);
+    }
+    distribution.observe(seconds);
+  }
+
+  stage(stage: Stage, seconds: number): void {
+    this.#stages[stage]!.observe(seconds);
+  }
+
+  aborted(route: string): void {
+    this.#aborted.add(1, { route });
+  }
+
+  committed(events: number, seconds: number): void {
+    this.#committed.add(events);
+    this.#commitEvents.observe(events);
+    this.#commitSeconds.observe(seconds);
+  }
+
+  inDoubt(events: number, found: number): void {
+    this.#inDoubt.add(found, { outcome: 'stored' });
+    this.#inDoubt.add(events - found, { outcome: 'not_stored' });
+  }
+
+  verified(secret: 'current' | 'previous'): void {
+    this.#verified.add(1, { secret });
+  }
+
+  verifyBatch(requests: number): void {
+    this.#verifyBatches.observe(requests);
+  }
+
+  threadFailed(): void {
+    this.#threadFailures.add(1);
+  }
+
+  /** A gauge that is read when the page is made. */
+  gauge(name: MetricName, read: () => number, aggregator: 'sum' | 'max' = 'sum'): void {
+    const help = metricTable[name][1];
+    this.registry.registerMetric(
+      new Gauge({
+        name,
+        help,
+        aggregator,
+        registers: [],
+        collect() {
+          this.set(read());
+        },
+      }),
+    );
+  }
+
+  #register(name: MetricName, samples: (name: string) => Sample[]): void {
+    const [type, help] = metricTable[name];
+    // What prom-client's registry asks of a metric is this get().
+    const metric = { name, get: () => ({ name, help, type, values: samples(name), aggregator: 'sum' }) };
+    this.registry.registerMetric(metric as unknown as Gauge);
+  }
+}

@@ -1,0 +1,79 @@
+/** Turns what happens in the parts of a process into metrics and log lines; the parts know neither. */
+import type { Exchange } from './http/exchange.ts';
+import { stages } from './http/stages.ts';
+import type { PersistObserver } from './ingest/persist.ts';
+import type { VerifyObserver } from './ingest/verify.ts';
+import type { Log } from './log.ts';
+import type { Metrics } from './metrics.ts';
+
+export interface Observers {
+  finished(exchange: Exchange): void;
+  failed(exchange: Exchange, error: unknown): void;
+  databaseError(error: Error): void;
+  secretUnreadable(webhookId: string): void;
+  writer: PersistObserver;
+  verifier: VerifyObserver;
+}
+
+/** Routes whose steps are in weir_stage_seconds. */
+const STAGED_PREFIX = '/in/';
+
+/** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
+export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
+  const logsRequests = log.enabled('request');
+  return {
+    finished(exchange) {
+      const { clock, route } = exchange;
+      if (exchange.aborted) metrics.aborted(route);
+      else metrics.request(route, exchange.status, clock.totalMs / 1000);
+      if (route.startsWith(STAGED_PREFIX))
+        for (const stage of stages) if (clock[stage] > 0) metrics.stage(stage, clock[stage] / 1000);
+      if (logsRequests) log('request', describe(exchange));
+      if (slowMs > 0 && clock.totalMs >= slowMs) log('request_slow', describe(exchange));
+    },
+    failed(exchange, error) {
+      log('request_failed', { ...describe(exchange), err: error });
+    },
+    databaseError: (error) => log('database_error', { reason: error.message.trim() }),
+    secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
+    writer: {
+      committed: (events, ms) => metrics.committed(events, ms / 1000),
+      connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
+      inDoubt(events, found) {
+        metrics.inDoubt(events, found);
+        log('commit_in_doubt', { events, found });
+      },
+      refused: (events, sqlState, message) => log('database_refused', { events, sql_state: sqlState, reason: message }),
+    },
+    verifier: {
+      batch: (items) => metrics.verifyBatch(items),
+      threadFailed(error) {
+        metrics.threadFailed();
+        log('thread_failed', { reason: error.message });
+      },
+    },
+  };
+}
+
+/** What a log line says of a request: never a header, never a body. */
+function describe(exchange: Exchange): Record<string, unknown> {
+  const { clock } = exchange;
+  const ms = Object.fromEntries(
+    stages.filter((stage) => clock[stage] > 0).map((stage) => [stage, rounded(clock[stage])]),
+  );
+  const slowest = stages.reduce((a, b) => (clock[b] > clock[a] ? b : a));
+  return {
+    request_id: exchange.requestId,
+    method: exchange.method,
+    path: exchange.path,
+    status: exchange.aborted ? 'aborted' : exchange.status,
+    client: exchange.client.address,
+    total_ms: rounded(clock.totalMs),
+    slowest_stage: slowest,
+    stages_ms: ms,
+  };
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}

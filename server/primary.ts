@@ -1,0 +1,191 @@
+/** The primary: makes everything ready, keeps the processes running, and takes it down in the reverse order. */
+import { createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Settings, SettingsError } from './config.ts';
+import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
+import { ChangeListener } from './db/listen.ts';
+import { lockDataDir } from './db/lock.ts';
+import { makePartitions, readHorizon } from './db/partitions.ts';
+import type { Database } from './db/pool.ts';
+import { greet } from './greeting.ts';
+import { loadSecretsKeys } from './keys.ts';
+import { createLog, type Log, openDestination } from './log.ts';
+import { MetricsPage } from './metrics-page.ts';
+import { openLimiter } from './ratelimit/open.ts';
+import { Supervisor } from './supervisor.ts';
+import { UndoStack } from './undo.ts';
+
+const PARTITIONS_EVERY_MS = 3_600_000;
+
+/**
+ * Runs Weir until a signal or a hopeless failure ends it; resolves with the exit code. Rejects when it cannot start, with
+ * a message fit for people, after everything that was begun has been undone.
+ */
+export async function runPrimary(settings: Settings, terminal: boolean): Promise<number> {
+  const destination = openDestination(1, terminal);
+  const log = createLog(destination, settings.LOG_LEVEL, { place: 'primary' });
+  const undo = new UndoStack();
+  process.on('uncaughtException', (error) => {
+    log('crash', { err: error });
+    destination.flush();
+    process.exit(1);
+  });
+
+  const ending = waitForEnd(terminal);
+  try {
+    const supervisor = await start(settings, log, destination, undo, ending.end);
+    ending.onScale((change) => supervisor.scale(change));
+    ending.onRestart(() => void supervisor.restart());
+    if (terminal) greet(settings, process.stdout);
+    const { code, reason } = await ending.ended;
+    log('draining', { reason });
+    supervisor.broadcast({ kind: 'leaving' });
+    if (code === 0) await delay(settings.DRAIN_DELAY_SECONDS * 1000);
+    return code;
+  } finally {
+    await undo.run();
+    ending.stop();
+    log('stopped');
+    destination.flush();
+  }
+}
+
+async function start(
+  settings: Settings,
+  log: Log,
+  destination: ReturnType<typeof openDestination>,
+  undo: UndoStack,
+  end: (code: number, reason: string) => void,
+): Promise<Supervisor> {
+  await probePort('PORT', settings.HOST, settings.PORT);
+  const keys = loadSecretsKeys(settings);
+  const lock = await lockDataDir(settings.DATA_DIR);
+  undo.push(() => lock.release());
+  log('starting', { processes: settings.WORKERS, threads: settings.THREADS, database: settings.database.kind });
+
+  const { conninfo, database, migrated, detach } = await attachDatabase(settings, (line) =>
+    log('database_starting', { line }),
+  );
+  undo.push(detach);
+  for (const name of migrated) log('migrated', { name });
+  await checkConnectionBudget(database, settings);
+  let horizon = await extendPartitions(database, log);
+  await (await openLimiter(settings, log, { requireStore: true })).close();
+
+  const page: MetricsPage = new MetricsPage(
+    () => supervisor.collectMetrics(),
+    (error) => log('metrics_failed', { reason: error.message }),
+  );
+  const supervisor: Supervisor = new Supervisor({
+    entryFile: fileURLToPath(new URL('./main.js', import.meta.url)),
+    processes: settings.WORKERS,
+    drainMs: settings.DRAIN_SECONDS * 1000,
+    order: () => ({ settings, conninfo, keys, horizon }),
+    log,
+    destination,
+    onEnded: (lastSnapshot, byItself) => {
+      page.keep(lastSnapshot);
+      if (byItself) page.restarted();
+    },
+    onHopeless: (reason) => end(1, reason),
+  });
+  await page.listen(settings.METRICS_HOST, settings.METRICS_PORT).catch((error) => {
+    throw portError('METRICS_PORT', settings.METRICS_HOST, settings.METRICS_PORT, error);
+  });
+  undo.push(() => page.close());
+
+  const listener = new ChangeListener(conninfo, {
+    change: (payload) => supervisor.applyEverywhere(payload),
+    alive: () => supervisor.broadcast({ kind: 'heard' }),
+    up: () => {
+      log('listener_up');
+      supervisor.broadcast({ kind: 'changes_lost' });
+    },
+    down: (reason) => log('listener_down', { reason }),
+  });
+  listener.start();
+  undo.push(() => listener.stop());
+
+  const daily = setInterval(async () => {
+    horizon = await extendPartitions(database, log).catch((error) => {
+      log('partitions_failed', { reason: error.message });
+      return horizon;
+    });
+    supervisor.broadcast({ kind: 'horizon', horizon });
+  }, PARTITIONS_EVERY_MS);
+  undo.push(() => clearInterval(daily));
+
+  undo.push(() => supervisor.stop());
+  await supervisor.start();
+  log('listening', { url: settings.PUBLIC_URL, processes: supervisor.size });
+  return supervisor;
+}
+
+async function extendPartitions(database: Database, log: Log) {
+  const made = await makePartitions(database, Date.now());
+  if (made.length > 0) log('partitions_made', { partitions: made });
+  return (await readHorizon(database))!;
+}
+
+/** With SO_REUSEPORT a second installation would take half the traffic silently: an ordinary listener finds it first. */
+function probePort(setting: string, host: string, port: number): Promise<void> {
+  const probe = createServer();
+  return new Promise((resolve, reject) => {
+    probe.once('error', (error) => reject(portError(setting, host, port, error)));
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()));
+  });
+}
+
+function portError(setting: string, host: string, port: number, error: Error): Error {
+  const { code } = error as NodeJS.ErrnoException;
+  const hostSetting = setting.replace('PORT', 'HOST');
+  if (code === 'EADDRINUSE')
+    return new SettingsError([`${setting} ${port} on ${host} is in use by another program; stop it or set ${setting}`]);
+  if (code === 'EACCES')
+    return new SettingsError([`${setting} ${port} needs privileges that this user has not; choose one above 1023`]);
+  return new SettingsError([
+    `${hostSetting} ${host} cannot be listened on (${code}); set ${hostSetting} to an address of this machine`,
+  ]);
+}
+
+interface Ending {
+  ended: Promise<{ code: number; reason: string }>;
+  end(code: number, reason: string): void;
+  onScale(handler: (change: 1 | -1) => void): void;
+  onRestart(handler: () => void): void;
+  /** Puts the signals back. */
+  stop(): void;
+}
+
+/** Signals: TERM and INT end, HUP restarts one by one (on a terminal it means that the terminal is gone), TTIN and TTOU scale. */
+function waitForEnd(terminal: boolean): Ending {
+  let scale: (change: 1 | -1) => void = () => {};
+  let restart: () => void = () => {};
+  let end!: Ending['end'];
+  const ended = new Promise<{ code: number; reason: string }>((resolve) => {
+    end = (code, reason) => resolve({ code, reason });
+  });
+  const handlers: [NodeJS.Signals, () => void][] = [
+    ['SIGTERM', () => end(0, 'SIGTERM')],
+    // npm forwards the terminal's Ctrl-C once more: a second one is no reason to hurry.
+    ['SIGINT', () => end(0, 'SIGINT')],
+    ['SIGHUP', () => (terminal ? end(0, 'SIGHUP') : restart())],
+    ['SIGTTIN', () => scale(1)],
+    ['SIGTTOU', () => scale(-1)],
+  ];
+  for (const [signal, handler] of handlers) process.on(signal, handler);
+  return {
+    ended,
+    end,
+    onScale: (handler) => {
+      scale = handler;
+    },
+    onRestart: (handler) => {
+      restart = handler;
+    },
+    stop: () => {
+      for (const [signal, handler] of handlers) process.off(signal, handler);
+    },
+  };
+}

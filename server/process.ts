@@ -1,0 +1,65 @@
+/** A serving process as the primary sees it: takes its orders over IPC and does them with an App. */
+import { type App, startApp } from './app.ts';
+import { createLog, openDestination } from './log.ts';
+import type { FromProcess, StartOrder, ToProcess } from './messages.ts';
+
+/** Never returns; the process ends when it was told to drain, when the primary is gone, or by a bug. */
+export function runProcess(): void {
+  const destination = openDestination(1, false);
+  let app: App | null = null;
+  let log = createLog(destination, 'info', { place: 'process' });
+
+  const tell = (message: FromProcess) => {
+    if (process.connected) process.send?.(message);
+  };
+  const end = (code: number): never => {
+    destination.flush();
+    process.exit(code);
+  };
+
+  // Ctrl-C and service managers signal the whole group; the primary alone decides, and tells by IPC.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGTTIN', 'SIGTTOU'] as const) process.on(signal, () => {});
+  process.on('disconnect', () => end(0));
+  process.on('uncaughtException', (error) => {
+    log('crash', { err: error });
+    end(1);
+  });
+
+  async function start(order: StartOrder): Promise<void> {
+    log = createLog(destination, order.settings.LOG_LEVEL, { place: 'process' });
+    try {
+      app = await startApp(order, log);
+      tell({ kind: 'listening' });
+    } catch (error) {
+      tell({ kind: 'refused', message: (error as Error).message });
+      end(1);
+    }
+  }
+
+  async function onMessage(message: ToProcess): Promise<void> {
+    if (message.kind === 'start') return start(message.order);
+    if (app === null) return;
+    switch (message.kind) {
+      case 'heard':
+        return app.heard();
+      case 'changes_lost':
+        return app.changesLost();
+      case 'change':
+        // A database that cannot be asked right now: the cached state is gone already, which is what matters.
+        await app.change(message.payload).catch(() => {});
+        return tell({ kind: 'applied', number: message.number });
+      case 'horizon':
+        return app.setHorizon(message.horizon);
+      case 'collect_metrics':
+        return tell({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
+      case 'leaving':
+        return app.leave();
+      case 'drain':
+        await app.drain();
+        return end(0);
+    }
+  }
+
+  process.on('message', (message: ToProcess) => void onMessage(message));
+  tell({ kind: 'awaiting_order' });
+}

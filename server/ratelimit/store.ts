@@ -1,0 +1,96 @@
+/** The Redis or Redis Cluster behind the shared counters: its address, its connection, and its errors in words of ours. */
+import { readFileSync } from 'node:fs';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
+
+/** Bound on connecting, and on the silence after which a connection is given up. */
+export const CONNECT_TIMEOUT_MS = 2000;
+const RECONNECT_MAX_MS = 1000;
+
+/** A client with our script on it; Redis and Cluster share this much. */
+export type Store = (Redis | Cluster) & {
+  /** Counts up to `wanted` requests; answers previous, current (without them) and elapsed milliseconds. */
+  weirTake(key: string, max: number, windowMs: number, wanted: number): Promise<[number, number, number]>;
+};
+
+/** A client that keeps nothing back for later: a call goes out now or fails now, and is never sent twice. */
+export function openStore(urls: readonly string[]): Store {
+  const nodes = urls.map(readAddress);
+  const first = nodes[0];
+  if (first === undefined) throw new Error('openStore needs at least one address');
+  const { host: _host, port: _port, db = 0, ...credentials } = first;
+  const common = {
+    ...credentials,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    socketTimeout: CONNECT_TIMEOUT_MS,
+    commandTimeout: CONNECT_TIMEOUT_MS,
+    maxLoadingRetryTime: RECONNECT_MAX_MS,
+  };
+  const script = {
+    weirTake: { lua: readFileSync(new URL('./window.lua', import.meta.url), 'utf8'), numberOfKeys: 1 },
+  };
+  const own = { lazyConnect: true, enableOfflineQueue: false, enableAutoPipelining: true, scripts: script };
+  const retryMs = (times: number) => Math.min(50 * 2 ** Math.min(times, 10), RECONNECT_MAX_MS);
+  if (nodes.length === 1)
+    return new Redis({ ...first, ...common, ...own, db, retryStrategy: retryMs }) as unknown as Store;
+  const seeds = nodes.map(({ host, port }) => ({ host, port }));
+  // With TLS, names must stay names, or no certificate fits.
+  const naming = first.tls
+    ? { dnsLookup: (name: string, done: (error: null, name: string) => void) => done(null, name) }
+    : {};
+  return new Cluster(seeds, {
+    ...own,
+    ...naming,
+    redisOptions: common,
+    clusterRetryStrategy: retryMs,
+  }) as unknown as Store;
+}
+
+type Address = { host: string; port: number } & Pick<RedisOptions, 'username' | 'password' | 'db' | 'tls'>;
+
+function readAddress(address: string): Address {
+  const url = new URL(address);
+  const db = Number(url.pathname.slice(1));
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(url.port || 6379),
+    ...(url.username !== '' && { username: decodeURIComponent(url.username) }),
+    ...(url.password !== '' && { password: decodeURIComponent(url.password) }),
+    ...(Number.isInteger(db) && db > 0 && { db }),
+    ...(url.protocol === 'rediss:' && { tls: {} }),
+  };
+}
+
+/** host:port of each address, and nothing else of it. */
+export function places(urls: readonly string[]): string {
+  return urls
+    .map((address) => new URL(address))
+    .map((url) => `${url.hostname}:${url.port || 6379}`)
+    .join(', ');
+}
+
+/** Also all that ioredis says of a cluster of which no node can be reached. */
+export const LOST = 'there is no connection';
+
+const causes: Record<string, string> = {
+  ECONNREFUSED: 'nothing listens there (ECONNREFUSED)',
+  ENOTFOUND: 'its host name is unknown (ENOTFOUND)',
+  NOAUTH: 'it wants a password and the address has none (NOAUTH)',
+  WRONGPASS: 'it refuses the user or password of the address (WRONGPASS)',
+  NOPERM: 'its user may not do what is needed (NOPERM)',
+  LOADING: 'it is still loading its data (LOADING)',
+  MOVED: 'it is one node of a Redis Cluster: give the addresses of several, with commas between them (MOVED)',
+  ERR: 'it answers with an error; several addresses are taken for the nodes of a Redis Cluster (ERR)',
+  READONLY: 'it is a read-only replica (READONLY)',
+};
+
+/** An error in words of ours. Messages of ioredis and of Node may carry addresses and credentials: only codes are passed on. */
+export function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'an unknown error';
+  const { code, lastNodeError } = error as { code?: unknown; lastNodeError?: unknown };
+  if (lastNodeError !== undefined && lastNodeError !== null) return causeOf(lastNodeError);
+  const answered = error.name === 'ReplyError' ? /^[A-Z]{2,20}\b/.exec(error.message)?.[0] : undefined;
+  const known = typeof code === 'string' ? code : answered;
+  return known === undefined ? LOST : (causes[known] ?? known);
+}
