@@ -4,10 +4,11 @@
  * One address is a Redis, several are seeds of a Redis Cluster. A take is a call of window.lua on one key; the calls of one
  * turn of the event loop go out as one pipeline (in a cluster one a node), by ioredis's auto-pipelining.
  *
- * A call costs Redis about 13 us, so that four thousand requests at once would use up the budget of the breaker, and whoever
- * floods would switch the limit off for all. Two things keep a flood from one address away from the store: requests for
- * a key that is being asked for wait and go together as one call, and a refusal is remembered here until its time is over.
- * Neither changes an answer: others can but lengthen a refusal.
+ * A call costs Redis about 10 us and this process as much, so that some two thousand at once would use up the budget of
+ * the breaker, and whoever floods would switch the limit off for all. Two things keep a flood from one address away from
+ * the store: requests for a key that is being asked for wait and go together as one call (20,000 at once: two calls), and
+ * a refusal is remembered here until its time is over. Neither changes an answer, since others can but lengthen a refusal;
+ * only a counter that somebody deletes in Redis stays refused here for the time that was told.
  */
 import { Cluster } from 'ioredis';
 import { decide } from '../core/window.ts';
