@@ -1,0 +1,131 @@
+/** A whole serving process, in the process of the test: real port, real Postgres, real threads, changes relayed. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type App, startApp } from '../../server/app.ts';
+import { readSettings, type Settings, type settingTable } from '../../server/config.ts';
+import { ChangeListener } from '../../server/db/listen.ts';
+import { makePartitions, readHorizon } from '../../server/db/partitions.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
+import { createLog } from '../../server/log.ts';
+import { type NewWebhook, Webhooks } from '../../server/manage/webhooks.ts';
+import { UndoStack } from '../../server/undo.ts';
+import { type FreshDatabase, freshDatabase } from './postgres.ts';
+import { until } from './wait.ts';
+
+/** As an operator writes them, by the names of the settings. */
+export type Overrides = Partial<Record<keyof typeof settingTable, string | number>>;
+
+export interface TestWebhook {
+  id: string;
+  /** Where to send. */
+  url: string;
+  /** Its path alone. */
+  path: string;
+  secret: string | null;
+}
+
+export interface TestApp extends Pick<FreshDatabase, 'database' | 'conninfo' | 'cutOff' | 'restore'> {
+  app: App;
+  settings: Settings;
+  port: number;
+  /** `http://127.0.0.1:PORT` */
+  url: string;
+  webhooks: Webhooks;
+  /** Makes a webhook that the app knows of when this resolves; with a secret unless it is null. */
+  addWebhook(given?: Partial<NewWebhook> & { maxPayloadBytes?: number }): Promise<TestWebhook>;
+  /** Lines of the log so far, each a JSON document. */
+  logLines: string[];
+  /** Value of a gauge, or a counter's sum over its labels. */
+  metric(name: string): Promise<number>;
+  /** Drains, and drops the database. */
+  stop(): Promise<void>;
+}
+
+const workerFile = fileURLToPath(new URL('../../dist/workers/hmac.js', import.meta.url));
+
+/** Limits that no test meets by accident, and every line in the log. */
+const usual: Overrides = { RATE_LIMIT_INGEST_MAX: 1_000_000, LOG_LEVEL: 'trace', DRAIN_SECONDS: 1 };
+
+/** Starts on a free port with a fresh database; stop it in the end. */
+export async function startTestApp(overrides: Overrides = {}): Promise<TestApp> {
+  const undo = new UndoStack();
+  try {
+    return await start(overrides, undo);
+  } catch (error) {
+    await undo.run();
+    throw error;
+  }
+}
+
+async function start(overrides: Overrides, undo: UndoStack): Promise<TestApp> {
+  const directory = await mkdtemp(join(tmpdir(), 'weir-app-'));
+  undo.push(() => rm(directory, { recursive: true }));
+  const given = Object.entries({ ...usual, ...overrides }).map(([name, value]) => [name, String(value)]);
+  // The schema allows no PORT 0: a free port is for tests alone.
+  const settings = { ...readSettings(Object.fromEntries(given), directory), PORT: 0 };
+  const keys = loadSecretsKeys(settings);
+  const { conninfo, database, cutOff, restore, drop } = await freshDatabase();
+  undo.push(drop);
+  await makePartitions(database, Date.now());
+  const horizon = (await readHorizon(database))!;
+
+  const logLines: string[] = [];
+  const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
+  const app = await startApp({ settings, conninfo, keys, horizon }, log, workerFile);
+  undo.push(() => app.drain());
+  const listening = await listen(conninfo, app);
+  undo.push(() => listening.stop());
+
+  const url = `http://127.0.0.1:${app.port}`;
+  const webhooks = new Webhooks(database, conninfo, derivedKeys(keys, 'webhook-secrets')[0]!);
+  return {
+    app,
+    settings,
+    port: app.port,
+    url,
+    database,
+    conninfo,
+    cutOff,
+    restore,
+    webhooks,
+    logLines,
+    async addWebhook({ maxPayloadBytes, ...webhook } = {}) {
+      const secret = webhook.secret === undefined ? 'a secret between friends' : webhook.secret;
+      const rest = { name: 'test', signatureHeader: null, rateLimitMax: null };
+      const { id } = await webhooks.add({ ...rest, ...webhook, secret });
+      if (maxPayloadBytes !== undefined) {
+        const text = 'update webhooks set max_payload_bytes = $2 where id = $1';
+        await database.query({ text, values: [id, maxPayloadBytes] });
+        await app.change(`webhook:${id}`);
+      }
+      return { id, url: `${url}/in/${id}`, path: `/in/${id}`, secret };
+    },
+    async metric(name) {
+      const families = (await app.metrics()) as { name: string; values: { value: number }[] }[];
+      const family = families.find((candidate) => candidate.name === name);
+      if (family === undefined) throw new Error(`there is no metric ${name}`);
+      return family.values.reduce((sum, { value }) => sum + value, 0);
+    },
+    stop: () => undo.run(),
+  };
+}
+
+/** Relays changes as the primary does. Resolves when it listens. */
+async function listen(conninfo: string, app: App): Promise<ChangeListener> {
+  let up = false;
+  const listener = new ChangeListener(conninfo, {
+    // A database that cannot be asked right now: the cached state is gone already, which is what matters.
+    change: (payload) => app.change(payload).catch(() => {}),
+    alive: () => app.heard(),
+    up: () => {
+      up = true;
+      app.changesLost();
+    },
+    down: () => {},
+  });
+  listener.start();
+  await until(() => up);
+  return listener;
+}

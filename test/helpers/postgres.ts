@@ -1,0 +1,93 @@
+/** A database for each test file, copied from a migrated template on the run's Postgres. */
+import { randomBytes } from 'node:crypto';
+import { inject } from 'vitest';
+import { migrate } from '../../server/db/migrate.ts';
+import { makePartitions } from '../../server/db/partitions.ts';
+import { type Database, openDatabase } from '../../server/db/pool.ts';
+import { joinRunPostgres } from './run-postgres.ts';
+
+export interface FreshDatabase {
+  name: string;
+  conninfo: string;
+  /** A pool for the test's own questions. */
+  database: Database;
+  /** As if the server had gone: open connections are cut and new ones refused, until `restore`. `database` too. */
+  cutOff(): Promise<void>;
+  restore(): Promise<void>;
+  /** Cuts whoever is still connected. */
+  drop(): Promise<void>;
+}
+
+const TEMPLATE = 'weir_template';
+/** Held while the template is made and copied; any number that Weir does not use. */
+const TEMPLATE_LOCK = 911;
+
+/** Makes a migrated database with partitions around now; drop it in the end. Takes about 50 ms after the first. */
+export async function freshDatabase(): Promise<FreshDatabase> {
+  // Never left: the end of the run stops the server, see run-postgres.ts.
+  const { conninfo: anyConninfo } = await joinRunPostgres(inject('postgresDir'));
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await withAdmin(anyConninfo, async (run) => {
+    await run(`select pg_advisory_lock(${TEMPLATE_LOCK})`);
+    await makeTemplate(anyConninfo, run);
+    await run(`create database ${name} template ${TEMPLATE}`);
+  });
+  const conninfo = withName(anyConninfo, name);
+  const database = openTestDatabase(conninfo);
+  const asAdmin = (...statements: string[]) =>
+    withAdmin(anyConninfo, async (run) => {
+      for (const statement of statements) await run(statement);
+    });
+  return {
+    name,
+    conninfo,
+    database,
+    cutOff: () =>
+      asAdmin(
+        `alter database ${name} allow_connections false`,
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
+      ),
+    restore: () => asAdmin(`alter database ${name} allow_connections true`),
+    drop: async () => {
+      await database.close();
+      await asAdmin(`drop database ${name} with (force)`);
+    },
+  };
+}
+
+type Run = (sql: string) => Promise<object[]>;
+
+/** The same server, another database. */
+function withName(conninfo: string, name: string): string {
+  return conninfo.replace(/dbname=\w+/, `dbname=${name}`);
+}
+
+function openTestDatabase(conninfo: string): Database {
+  return openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-test', onError: () => {} });
+}
+
+async function withAdmin(conninfo: string, work: (run: Run) => Promise<void>): Promise<void> {
+  // One connection: the advisory lock belongs to it.
+  const admin = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  try {
+    await work((text) => admin.query({ text }));
+  } finally {
+    await admin.close();
+  }
+}
+
+/** Made under another name and renamed, so that what has the name is whole. */
+async function makeTemplate(conninfo: string, run: Run): Promise<void> {
+  if ((await run(`select from pg_database where datname = '${TEMPLATE}'`)).length > 0) return;
+  const making = `${TEMPLATE}_making`;
+  await run(`drop database if exists ${making}`);
+  await run(`create database ${making}`);
+  const database = openTestDatabase(withName(conninfo, making));
+  try {
+    await migrate(database);
+    await makePartitions(database, Date.now());
+  } finally {
+    await database.close();
+  }
+  await run(`alter database ${making} rename to ${TEMPLATE}`);
+}

@@ -1,0 +1,143 @@
+/** Builders of requests, and a client on a bare socket for what `fetch` refuses to send. */
+import { createHmac } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
+
+/** `sha256=<hex>` as a sender computes it, independent of Weir's own code. */
+export function signatureOf(secret: string, body: string | Uint8Array): string {
+  return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
+}
+
+/** What `fetch` takes for a signed delivery. */
+export function signedRequest({
+  secret,
+  body = '{"hello":"world"}',
+  header = 'X-Hub-Signature-256',
+  headers = {},
+}: {
+  secret: string | null;
+  body?: string | Uint8Array<ArrayBuffer>;
+  header?: string;
+  headers?: Record<string, string>;
+}) {
+  const signed: Record<string, string> = secret === null ? {} : { [header]: signatureOf(secret, body) };
+  return { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...signed, ...headers } };
+}
+
+export interface RawAnswer {
+  status: number;
+  /** Names in lower case; of repeated fields the last. */
+  headers: Record<string, string>;
+  body: Buffer;
+  /** All that came, head and body. */
+  text: string;
+}
+
+/** A connection whose bytes are the test's own. */
+export class RawClient {
+  readonly #socket: Socket;
+  #received = Buffer.alloc(0);
+  #closed = false;
+  #wake: () => void = () => {};
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.setNoDelay();
+    socket.on('data', (chunk) => {
+      this.#received = Buffer.concat([this.#received, chunk]);
+      this.#wake();
+    });
+    // A reset is one of the ways in which a server ends a connection.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      this.#closed = true;
+      this.#wake();
+    });
+  }
+
+  static connect(port: number, localAddress?: string): Promise<RawClient> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ host: '127.0.0.1', port, ...(localAddress === undefined ? {} : { localAddress }) });
+      const client = new RawClient(socket);
+      socket.once('connect', () => resolve(client)).once('error', reject);
+    });
+  }
+
+  /** Resolves when the kernel has taken the bytes, or the connection is gone. */
+  send(bytes: string | Uint8Array): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#socket.once('close', () => resolve());
+      this.#socket.write(bytes, () => resolve());
+    });
+  }
+
+  /**
+   * The next answer; null when the connection ended without a whole one. Rejects after `timeoutMs`.
+   * @param toHead the answer to HEAD has the length of a body and no body.
+   */
+  async answer({ toHead = false, timeoutMs = 10_000 } = {}): Promise<RawAnswer | null> {
+    const endMs = performance.now() + timeoutMs;
+    for (;;) {
+      const found = parseAnswer(this.#received, toHead);
+      if (found !== null) {
+        this.#received = this.#received.subarray(found.bytes);
+        return found.answer;
+      }
+      if (this.#closed) return null;
+      if (!(await this.#more(endMs - performance.now())))
+        throw new Error(`no answer after ${timeoutMs} ms; so far: ${this.#received.toString('latin1').slice(0, 200)}`);
+    }
+  }
+
+  /** Resolves when the server has ended the connection; rejects after `timeoutMs`. */
+  async ended({ timeoutMs = 10_000 } = {}): Promise<void> {
+    const endMs = performance.now() + timeoutMs;
+    while (!this.#closed)
+      if (!(await this.#more(endMs - performance.now()))) throw new Error(`still open after ${timeoutMs} ms`);
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Resets the connection. */
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** False when nothing happened in time. */
+  #more(timeoutMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), timeoutMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
+}
+
+/** Sends bytes on a connection of their own; the first answer, or null when the server closed without one. */
+export async function rawRequest(port: number, bytes: string | Uint8Array): Promise<RawAnswer | null> {
+  const client = await RawClient.connect(port);
+  try {
+    void client.send(bytes);
+    return await client.answer({ toHead: Buffer.from(bytes.slice(0, 5)).toString('latin1') === 'HEAD ' });
+  } finally {
+    client.destroy();
+  }
+}
+
+function parseAnswer(received: Buffer, toHead: boolean): { answer: RawAnswer; bytes: number } | null {
+  const headEnd = received.indexOf('\r\n\r\n');
+  if (headEnd < 0) return null;
+  const [statusLine, ...lines] = received.subarray(0, headEnd).toString('latin1').split('\r\n');
+  const headers: Record<string, string> = {};
+  for (const line of lines) headers[line.slice(0, line.indexOf(':')).toLowerCase()] = line.replace(/^[^:]*:\s*/, '');
+  const bodyBytes = toHead ? 0 : Number(headers['content-length'] ?? 0);
+  const bytes = headEnd + 4 + bodyBytes;
+  if (received.length < bytes) return null;
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(statusLine!)?.[1]);
+  const body = received.subarray(headEnd + 4, bytes);
+  return { answer: { status, headers, body, text: received.subarray(0, bytes).toString('latin1') }, bytes };
+}

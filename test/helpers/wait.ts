@@ -1,0 +1,18 @@
+/** Waiting for what becomes true by itself; a fixed sleep is either too short or too long. */
+import { setTimeout as delay } from 'node:timers/promises';
+
+const LOOK_EVERY_MS = 10;
+
+/** Looks every 10 ms until `condition` gives something truthy, and resolves with it; rejects after `timeoutMs`. */
+export async function until<T>(
+  condition: () => T | Promise<T>,
+  { timeoutMs = 10_000 }: { timeoutMs?: number } = {},
+): Promise<Exclude<T, false | 0 | '' | null | undefined>> {
+  const endMs = performance.now() + timeoutMs;
+  for (;;) {
+    const value = await condition();
+    if (value) return value as Exclude<T, false | 0 | '' | null | undefined>;
+    if (performance.now() > endMs) throw new Error(`still not so after ${timeoutMs} ms: ${condition}`);
+    await delay(LOOK_EVERY_MS);
+  }
+}
