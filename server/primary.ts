@@ -64,8 +64,10 @@ async function start(
   undo.push(() => lock.release());
   log('starting', { processes: settings.WORKERS, threads: settings.THREADS, database: settings.database.kind });
 
-  const { conninfo, database, migrated, detach } = await attachDatabase(settings, (line) =>
-    log('database_starting', { line }),
+  const { conninfo, database, migrated, detach } = await attachDatabase(
+    settings,
+    (line) => log('database_starting', { line }),
+    { joinSmaller: false },
   );
   undo.push(detach);
   for (const name of migrated) log('migrated', { name });

@@ -13,7 +13,9 @@ export interface Session extends Attached {
 export async function withDatabase<T>(io: CommandIo, work: (session: Session) => Promise<T>): Promise<T> {
   const settings = readSettings(io.environment, io.directory);
   const keys = loadSecretsKeys(settings);
-  const attached = await attachDatabase(settings, (line) => io.stderr.write(`weir: ${line}\n`));
+  const attached = await attachDatabase(settings, (line) => io.stderr.write(`weir: ${line}\n`), {
+    joinSmaller: true,
+  });
   try {
     return await work({ ...attached, settings, keys });
   } finally {

@@ -1,6 +1,6 @@
 /** The database that the settings name, ready to be used: embedded or not, the server and the commands come in here. */
 import type { Settings } from '../config.ts';
-import { describeConninfo } from './conninfo.ts';
+import { describeConninfo, withoutSecrets } from './conninfo.ts';
 import { joinEmbeddedPostgres } from './embedded.ts';
 import { migrate } from './migrate.ts';
 import { type Database, openDatabase } from './pool.ts';
@@ -30,13 +30,20 @@ export function connectionsNeeded(settings: Settings): number {
 /**
  * Starts or joins the embedded server, or checks the given one; migrates. Throws DatabaseError or EmbeddedPostgresError.
  * @param log progress of the embedded server, for people.
+ * @param joinSmaller join a running embedded server that has fewer connections than the settings may open: for commands, whose
+ * WORKERS need not be the server's.
  */
-export async function attachDatabase(settings: Settings, log: (line: string) => void): Promise<Attached> {
+export async function attachDatabase(
+  settings: Settings,
+  log: (line: string) => void,
+  { joinSmaller }: { joinSmaller: boolean },
+): Promise<Attached> {
   const embedded =
     settings.database.kind === 'embedded'
       ? await joinEmbeddedPostgres({
           dataDir: settings.DATA_DIR,
           maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
+          joinSmaller,
           log,
         })
       : null;
@@ -51,7 +58,7 @@ export async function attachDatabase(settings: Settings, log: (line: string) => 
   } catch (error) {
     await detach();
     throw new DatabaseError(
-      `the database at ${describeConninfo(conninfo)} cannot be used: ${(error as Error).message.trim()}; check DATABASE_URL or the POSTGRES_* settings`,
+      `the database at ${describeConninfo(conninfo)} cannot be used: ${withoutSecrets((error as Error).message, conninfo)}; check DATABASE_URL or the POSTGRES_* settings`,
     );
   }
 }

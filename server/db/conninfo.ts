@@ -5,10 +5,9 @@
  * @see https://www.postgresql.org/docs/current/libpq-connect.html
  */
 export function withParameters(conninfo: string, parameters: Record<string, string>): string {
-  const isUri = /^postgres(ql)?:\/\//.test(conninfo);
   const missing = Object.entries(parameters).filter(([name]) => !new RegExp(`(^|[\\s?&])${name}\\s*=`).test(conninfo));
   if (missing.length === 0) return conninfo;
-  if (!isUri) return [conninfo, ...missing.map(([name, value]) => `${name}='${value}'`)].join(' ');
+  if (!isUri(conninfo)) return [conninfo, ...missing.map(([name, value]) => `${name}='${value}'`)].join(' ');
   const query = missing.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
   return conninfo + (conninfo.includes('?') ? '&' : '?') + query;
 }
@@ -25,13 +24,47 @@ export function weirConninfo(conninfo: string, applicationName: string): string 
   });
 }
 
-/** `host:port/database` for people; null when the string cannot be read. Never holds a password. */
+interface Place {
+  host?: string | undefined;
+  port?: string | undefined;
+  user?: string | undefined;
+  dbname?: string | undefined;
+}
+
+/** `host:port/database` for people. Never holds a password. */
 export function describeConninfo(conninfo: string): string {
-  try {
-    const url = new URL(conninfo);
-    return `${url.host || 'a local socket'}${url.pathname}`;
-  } catch {
-    const word = (name: string) => new RegExp(`(?:^|\\s)${name}\\s*=\\s*'?([^'\\s]*)`).exec(conninfo)?.[1];
-    return `${word('host') ?? 'a local socket'}${word('port') ? `:${word('port')}` : ''}/${word('dbname') ?? ''}`;
+  const { host, port, dbname } = placeOf(conninfo);
+  return `${host ?? 'a local socket'}${port ? `:${port}` : ''}/${dbname ?? ''}`;
+}
+
+/** Options that libpq names in its messages; harmless whatever the password is. */
+const optionNames = ['host', 'hostaddr', 'port', 'user', 'dbname', 'password', 'sslmode', 'connect_timeout', 'options'];
+
+/**
+ * A message of libpq or the server, fit to be shown: of a connection string that it cannot read libpq quotes a part or all,
+ * password and all, so that nothing stays between quotes but what is known to be harmless.
+ */
+export function withoutSecrets(message: string, conninfo: string): string {
+  const place = placeOf(conninfo);
+  const known = new Set([place.host, place.port, place.user, place.dbname, ...optionNames]);
+  const harmless = (quoted: string) =>
+    !quoted.includes('@') && (known.has(quoted) || /^\W?$|^\/|^[0-9a-f]*[.:][0-9a-f.:]+$/i.test(quoted));
+  return message.trim().replace(/"([^"]*)"/g, (whole, quoted: string) => (harmless(quoted) ? whole : '"…"'));
+}
+
+/** Where the string leads, as far as it can be read. An @ in the path is the rest of a password with a slash in it. */
+function placeOf(conninfo: string): Place {
+  if (isUri(conninfo)) {
+    if (!URL.canParse(conninfo)) return {};
+    const { hostname, port, username, pathname } = new URL(conninfo);
+    if (pathname.includes('@')) return {};
+    const decode = (part: string) => (/%(?![0-9a-f]{2})/i.test(part) ? part : decodeURIComponent(part)) || undefined;
+    return { host: decode(hostname), port, user: decode(username), dbname: decode(pathname.slice(1)) };
   }
+  const word = (name: string) => new RegExp(`(?:^|\\s)${name}\\s*=\\s*'?([^'\\s]*)`).exec(conninfo)?.[1];
+  return { host: word('host'), port: word('port'), user: word('user'), dbname: word('dbname') };
+}
+
+function isUri(conninfo: string): boolean {
+  return /^postgres(ql)?:\/\//.test(conninfo);
 }

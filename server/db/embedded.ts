@@ -53,6 +53,8 @@ interface Options {
   dataDir: string;
   /** What all processes together may open. */
   maxConnections: number;
+  /** A running server with fewer connections is joined as it is, neither restarted nor refused. Default: false. */
+  joinSmaller?: boolean;
   /** Progress, a line at a time, for people. */
   log: (line: string) => void;
 }
@@ -100,10 +102,13 @@ async function prepare(found: Binaries, dataDir: string, pgdata: string): Promis
 }
 
 /** Resolves with true when it had to start the server. Hold the start lock. */
-async function startUnlessRunning(server: Server, { maxConnections, log }: Options): Promise<boolean> {
+async function startUnlessRunning(
+  server: Server,
+  { maxConnections, joinSmaller = false, log }: Options,
+): Promise<boolean> {
   const state = await settledState(server);
   if (state.kind === 'ready') {
-    if (state.maxConnections === null || state.maxConnections >= maxConnections) return false;
+    if (joinSmaller || state.maxConnections === null || state.maxConnections >= maxConnections) return false;
     const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', { wait: false });
     if (nobodyElse === null) throw tooFewConnections(server, state.maxConnections, maxConnections);
     await stopServer(server).finally(() => nobodyElse.release());

@@ -28,8 +28,12 @@ afterEach(async () => {
 
 afterAll(() => rm(dataDir, { recursive: true, force: true }));
 
-async function joinIt({ maxConnections = 20, log = (_line: string) => {} } = {}): Promise<EmbeddedPostgres> {
-  const member = await joinEmbeddedPostgres({ dataDir, maxConnections, log });
+async function joinIt({
+  maxConnections = 20,
+  joinSmaller = false,
+  log = (_line: string) => {},
+} = {}): Promise<EmbeddedPostgres> {
+  const member = await joinEmbeddedPostgres({ dataDir, maxConnections, joinSmaller, log });
   members.push(member);
   return member;
 }
@@ -58,6 +62,12 @@ describe('the embedded database', () => {
   ])('runs with %s = %s', async (name, value) => {
     await joinIt({ maxConnections: 33 });
     expect(await ask(`select current_setting('${name}') as answer`)).toBe(value);
+  });
+
+  test('is joined with fewer connections than asked for by one who says so', async () => {
+    await joinIt({ maxConnections: 25 });
+    expect((await joinIt({ maxConnections: 50, joinSmaller: true })).started).toBe(false);
+    expect(await ask('select current_setting($$max_connections$$) as answer')).toBe('25');
   });
 
   test('has room for a few commands, however little is asked for', async () => {

@@ -1,0 +1,45 @@
+import { describe, expect, test } from 'vitest';
+import { describeConninfo, withoutSecrets, withParameters } from '../../server/db/conninfo.ts';
+
+describe('a connection string is described without its password', () => {
+  test.each([
+    ['postgres://u:geheim@db.example:5433/weir', 'db.example:5433/weir'],
+    ['postgresql:///weir', 'a local socket/weir'],
+    ["host='/run/pg' port=5432 user=u password='geheim' dbname=weir", '/run/pg:5432/weir'],
+    ['postgres://u:12/geheim@db/weir', 'a local socket/'],
+    ['postgres://u:geheim@[db/weir', 'a local socket/'],
+  ])('%s', (conninfo, description) => {
+    expect(describeConninfo(conninfo)).toBe(description);
+  });
+});
+
+describe('a message of libpq is shown without what may be a password', () => {
+  const uri = 'postgres://weir:geheim@db:5432/events';
+  test.each([
+    ['could not translate host name "eheim@db" to address', 'could not translate host name "…" to address'],
+    [
+      'end of string reached when looking for matching "]" in IPv6 host address in URI: "postgres://u:geheim@[db/x"',
+      '',
+    ],
+    ['missing "=" after "geheim" in connection info string', 'missing "=" after "…" in connection info string'],
+    ['invalid integer value "geheim" for connection option "port"', ''],
+  ])('%s', (message, shown) => {
+    expect(withoutSecrets(message, uri)).not.toContain('heim');
+    if (shown !== '') expect(withoutSecrets(message, uri)).toBe(shown);
+  });
+
+  test.each([
+    'connection to server at "db" (10.0.0.2), port 5432 failed: Connection refused',
+    'connection to server on socket "/tmp/x/.s.PGSQL.5432" failed: No such file or directory',
+    'FATAL:  password authentication failed for user "weir"',
+    'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "weir", database "events", no encryption',
+    'FATAL:  database "events" does not exist',
+  ])('and keeps what helps: %s', (message) => {
+    expect(withoutSecrets(message, uri)).toBe(message);
+  });
+});
+
+test('parameters are added to both forms, unless they are there already', () => {
+  expect(withParameters('postgres://db/weir?a=1', { a: '2', b: 'x y' })).toBe('postgres://db/weir?a=1&b=x%20y');
+  expect(withParameters('host=db a=1', { a: '2', b: 'x' })).toBe("host=db a=1 b='x'");
+});
