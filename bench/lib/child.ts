@@ -1,0 +1,90 @@
+/** Child processes of a bench: started until they say that they are ready, stopped by their id. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { promisify } from 'node:util';
+import { BenchError } from './outcome.ts';
+
+export interface Child {
+  pid: number;
+  stop(): Promise<void>;
+}
+
+interface ChildOptions {
+  name: string;
+  /** Compiled file and its arguments. */
+  args: readonly string[];
+  environment: NodeJS.ProcessEnv;
+  directory: string;
+  /** A line of output that holds this says that it is ready. */
+  readyText: string;
+}
+
+const START_TIMEOUT_MS = 30_000;
+const STOP_TIMEOUT_MS = 30_000;
+const OUTPUT_KEPT = 4_000;
+
+/**
+ * Starts a Node program and waits for its ready line. Rejects with BenchError and the end of its output when it ends first.
+ * It has a session of its own: Ctrl-C is for us, and we stop it in order.
+ */
+export async function startChild({ name, args, environment, directory, readyText }: ChildOptions): Promise<Child> {
+  const child = spawn(process.execPath, args, {
+    cwd: directory,
+    env: environment,
+    detached: true,
+    // The pipe to its standard input closes when we are gone, whatever killed us; the peers end then.
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const ended = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}`));
+  });
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve('it took too long'), START_TIMEOUT_MS);
+  });
+  let output = '';
+  const ready = new Promise<null>((resolve) => {
+    const read = (text: string) => {
+      output = (output + text).slice(-OUTPUT_KEPT);
+      if (output.includes(readyText)) resolve(null);
+    };
+    child.stdout.setEncoding('utf8').on('data', read);
+    child.stderr.setEncoding('utf8').on('data', read);
+  });
+  const failure = await Promise.race([ready, ended, tooLate]);
+  clearTimeout(timer);
+  if (failure === null) return { pid: child.pid!, stop: () => stop(child, ended) };
+  await stop(child, ended);
+  throw new BenchError(`${name} did not start: ${failure}\n${output}`);
+}
+
+async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGTERM');
+  const killer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  await ended;
+  clearTimeout(killer);
+}
+
+/** Runs a Node program to its end; resolves with its standard output. Rejects with BenchError. */
+export async function runToEnd(args: readonly string[], environment: NodeJS.ProcessEnv, directory: string) {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory, env: environment });
+    return stdout;
+  } catch (error) {
+    throw new BenchError((error as { stderr?: string }).stderr || (error as Error).message);
+  }
+}
+
+/** A port of 127.0.0.1 that was free a moment ago. */
+export function freePort(): Promise<number> {
+  const probe = createServer();
+  return new Promise((resolve, reject) => {
+    probe.once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as { port: number };
+      probe.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,77 @@
+/** Who is measured against whom in `receive`: all of them up at once, on one machine and one database. */
+import { randomUUID } from 'node:crypto';
+import { freePort, startChild } from './child.ts';
+import { type BenchDatabase, pgOptions } from './database.ts';
+import type { BenchContext } from './outcome.ts';
+import { peerFile } from './paths.ts';
+import { nodeChildren } from './resident.ts';
+import { startWeir } from './weir.ts';
+
+export interface Contestant {
+  name: string;
+  url: string;
+  /** Ids of the processes that serve. */
+  processes: number[];
+  /** Where its rows go; null when it stores nothing. */
+  table: string | null;
+}
+
+export const WEIR_1 = 'Weir, 1 process';
+export const WEIR_2 = 'Weir, 2 processes';
+export const BARE = 'bare uWebSockets.js, 1 process';
+export const FASTIFY = 'Fastify, 2 processes, an INSERT a request';
+
+/** Bytes of Weir's own 202. */
+const ANSWER_BYTES = Buffer.byteLength(
+  JSON.stringify({
+    id: randomUUID(),
+    webhook_id: randomUUID(),
+    received_at: '2026-01-31T00:00:00.000Z',
+    bytes: 1024,
+  }),
+);
+/** Of each Fastify process. */
+const FASTIFY_CONNECTIONS = 20;
+
+/** Starts all four, in the order in which they take turns. `undo` stops them. */
+export async function startContestants(
+  { undo, say }: BenchContext,
+  { directory, conninfo, database }: BenchDatabase,
+  secret: string,
+): Promise<Contestant[]> {
+  const contestants: Contestant[] = [];
+  for (const [name, processes] of [
+    [WEIR_1, 1],
+    [WEIR_2, 2],
+  ] as const) {
+    say(`starting ${name}`);
+    const weir = await startWeir({ directory, conninfo, processes, secret });
+    undo(() => weir.stop());
+    contestants.push({ name, url: weir.url, processes: weir.processes, table: 'events' });
+  }
+
+  say(`starting ${BARE}`);
+  const barePort = await freePort();
+  const bare = await startPeer(BARE, 'bare', [String(barePort), String(ANSWER_BYTES)], directory);
+  undo(() => bare.stop());
+  contestants.push({ name: BARE, url: urlOn(barePort), processes: [bare.pid], table: null });
+
+  say(`starting ${FASTIFY}`);
+  const table = 'fastify_events';
+  await database.query({ text: `create table ${table} (like events including all)` });
+  const port = await freePort();
+  const order = { port, secret, table, connections: FASTIFY_CONNECTIONS, database: pgOptions(conninfo) };
+  const fastify = await startPeer(FASTIFY, 'fastify-insert', [JSON.stringify(order)], directory);
+  undo(() => fastify.stop());
+  contestants.push({ name: FASTIFY, url: urlOn(port), processes: nodeChildren(fastify.pid), table });
+  return contestants;
+}
+
+function startPeer(name: string, file: string, args: string[], directory: string) {
+  const environment = { ...process.env, NODE_ENV: 'production' };
+  return startChild({ name, args: [peerFile(file), ...args], environment, directory, readyText: 'listening' });
+}
+
+function urlOn(port: number): string {
+  return `http://127.0.0.1:${port}/in/${randomUUID()}`;
+}

@@ -1,0 +1,87 @@
+/** Turns an outcome into Markdown for people and the README, and into one JSON line for the record. */
+import { appendFileSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Machine } from './machine.ts';
+import type { Goal, Outcome, Scenario, Table } from './outcome.ts';
+import { formatNumber, formatSpread, spreadOf } from './stats.ts';
+
+/** The whole report of one scenario, Markdown. */
+export function renderReport(scenario: Scenario, outcome: Outcome, machine: Machine, rounds: number): string {
+  const { cpu, cores, memory, node, kernel, commit } = machine;
+  const parts = [
+    `## ${scenario.name}: ${scenario.summary}`,
+    `${cpu}, ${cores} cores, ${memory}; Node ${node}, Linux ${kernel}, commit ${commit ?? 'unknown'}. ` +
+      `Medians of ${rounds} rounds (lowest to highest); contestants take turns in each round, so that ratios hold ` +
+      'where absolute figures swing with whatever else the machine does.',
+    ...outcome.tables.map(renderTable),
+  ];
+  if (outcome.ratios.length > 0)
+    parts.push(
+      renderTable({
+        header: ['ratio', 'to', 'times'],
+        rows: outcome.ratios.map(({ of, to, values }) => [of, to, formatSpread(values)]),
+      }),
+    );
+  if (outcome.goals.length > 0)
+    parts.push(
+      renderTable({
+        header: ['goal', 'measured', ''],
+        rows: outcome.goals.map((goal) => [
+          `${goal.what} ${limitOf(goal)}`,
+          `${formatNumber(goal.value)} ${goal.unit}`.trimEnd(),
+          isMet(goal) ? 'met' : 'missed',
+        ]),
+      }),
+    );
+  if (outcome.notes.length > 0) parts.push(outcome.notes.map((note) => `- ${note}`).join('\n'));
+  if (outcome.faults.length > 0)
+    parts.push(`**This run is invalid:**\n\n${outcome.faults.map((fault) => `- ${fault}`).join('\n')}`);
+  return `${parts.join('\n\n')}\n`;
+}
+
+/** A Markdown table whose columns line up in a terminal too; all but the first are figures, set to the right. */
+export function renderTable({ header, rows }: Table): string {
+  const all = [header, ...rows];
+  const widths = header.map((_, column) => Math.max(3, ...all.map((row) => row[column]!.length)));
+  const line = (row: readonly string[]) =>
+    `| ${row.map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!))).join(' | ')} |`;
+  const rule = `|${widths.map((width, column) => (column === 0 ? '-'.repeat(width + 2) : `${'-'.repeat(width + 1)}:`)).join('|')}|`;
+  return [line(header), rule, ...rows.map(line)].join('\n');
+}
+
+export function isMet({ value, atLeast, below }: Goal): boolean {
+  return (atLeast === undefined || value >= atLeast) && (below === undefined || value < below);
+}
+
+function limitOf({ atLeast, below, unit }: Goal): string {
+  return `${atLeast === undefined ? `below ${below}` : `at least ${atLeast}`} ${unit}`.trimEnd();
+}
+
+/** The record of one run; `low` and `high` are the lowest and the highest round. */
+export function recordOf(scenario: Scenario, outcome: Outcome, machine: Machine, rounds: number, at: Date): object {
+  return {
+    scenario: scenario.name,
+    at: at.toISOString(),
+    machine,
+    runs: rounds,
+    results: outcome.measures.map(({ name, unit, values }) => ({ name, ...rounded(values), unit })),
+    ratios: outcome.ratios.map(({ of, to, values }) => ({ of, to, ...rounded(values) })),
+    goals: outcome.goals.map((goal) => ({ ...goal, value: fourDigits(goal.value), met: isMet(goal) })),
+    ...(outcome.faults.length > 0 ? { faults: outcome.faults } : {}),
+  };
+}
+
+/** Adds a line to `directory/SCENARIO.jsonl`. */
+export function keepRecord(directory: string, scenario: Scenario, record: object): void {
+  mkdirSync(directory, { recursive: true });
+  appendFileSync(join(directory, `${scenario.name}.jsonl`), `${JSON.stringify(record)}\n`);
+}
+
+function rounded(values: readonly number[]) {
+  const { median, low, high } = spreadOf(values);
+  return { median: fourDigits(median), low: fourDigits(low), high: fourDigits(high) };
+}
+
+function fourDigits(value: number): number {
+  return Number(value.toPrecision(4));
+}

@@ -1,0 +1,37 @@
+/** Medians and spread. With a handful of rounds the spread is told as the lowest and the highest value. */
+
+export interface Spread {
+  median: number;
+  low: number;
+  high: number;
+}
+
+/** Median, minimum and maximum of at least one value. */
+export function spreadOf(values: readonly number[]): Spread {
+  if (values.length === 0) throw new Error('no values, no median');
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  const median = sorted.length % 2 === 1 ? sorted[Math.floor(middle)]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+  return { median, low: sorted[0]!, high: sorted.at(-1)! };
+}
+
+/** Round by round, `of` divided by `to`. */
+export function ratioByRound(of: readonly number[], to: readonly number[]): number[] {
+  if (of.length !== to.length) throw new Error('a ratio needs as many rounds on both sides');
+  return of.map((value, round) => value / to[round]!);
+}
+
+/** Three significant digits below a thousand, whole numbers with separators above. */
+export function formatNumber(value: number): string {
+  if (value === 0) return '0';
+  if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-GB');
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  return String(Number(value.toFixed(Math.min(digits, 6))));
+}
+
+/** `24,300 (22,900 to 25,100)`: the median, and the spread when there were several rounds. */
+export function formatSpread(values: readonly number[]): string {
+  const { median, low, high } = spreadOf(values);
+  if (values.length === 1) return formatNumber(median);
+  return `${formatNumber(median)} (${formatNumber(low)} to ${formatNumber(high)})`;
+}

@@ -1,0 +1,84 @@
+/** The load generator: wrk, told by a Lua script that is written once, so that the signature is computed once. */
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { BenchError } from './outcome.ts';
+
+/** One window of load. Latencies are of closed-loop connections: each sends its next request when it has its answer. */
+export interface WrkWindow {
+  requestsPerSecond: number;
+  answers2xx: number;
+  answersOther: number;
+  /** Connections that broke, reads and writes that failed, answers that took longer than the timeout. */
+  socketErrors: number;
+  p50Ms: number;
+  p99Ms: number;
+}
+
+/** wrk's own figures, before they mean anything. */
+interface Summary {
+  requests: number;
+  microseconds: number;
+  status: number;
+  socket: number;
+  p50: number;
+  p99: number;
+}
+
+const TIMEOUT_SECONDS = 10;
+const MARK = 'WRK-SUMMARY ';
+
+/** Writes the script for one request that is sent again and again. Header values and body must not hold `]==]`. */
+export function writeScript(path: string, headers: Record<string, string>, body: string): void {
+  const lines = [
+    'wrk.method = "POST"',
+    `wrk.body = [==[${body}]==]`,
+    ...Object.entries(headers).map(([name, value]) => `wrk.headers["${name}"] = [==[${value}]==]`),
+    'function done(summary, latency)',
+    '  local e = summary.errors',
+    `  io.write(string.format('${MARK}{"requests":%d,"microseconds":%d,"status":%d,"socket":%d,"p50":%d,"p99":%d}\\n',`,
+    '    summary.requests, summary.duration, e.status, e.connect + e.read + e.write + e.timeout,',
+    '    latency:percentile(50), latency:percentile(99)))',
+    'end',
+  ];
+  writeFileSync(path, `${lines.join('\n')}\n`);
+}
+
+/** What the script's last line says. Throws BenchError when it is not there. */
+export function parseWrk(output: string): WrkWindow {
+  const line = output.split('\n').find((text) => text.startsWith(MARK));
+  if (line === undefined) throw new BenchError(`wrk ended without figures:\n${output}`);
+  const { requests, microseconds, status, socket, p50, p99 } = JSON.parse(line.slice(MARK.length)) as Summary;
+  return {
+    requestsPerSecond: (requests * 1e6) / microseconds,
+    // wrk counts every status above 399 as an error.
+    answers2xx: requests - status,
+    answersOther: status,
+    socketErrors: socket,
+    p50Ms: p50 / 1000,
+    p99Ms: p99 / 1000,
+  };
+}
+
+/** Runs wrk with one thread: it takes less than a core, and the servers need the rest. Rejects with BenchError. */
+export async function runWrk(
+  { url, script, connections, seconds }: { url: string; script: string; connections: number; seconds: number },
+  signal: AbortSignal,
+): Promise<WrkWindow> {
+  const args = ['-t1', `-c${connections}`, `-d${Math.max(1, Math.round(seconds))}s`];
+  const wrk = spawn('wrk', [...args, '--timeout', `${TIMEOUT_SECONDS}s`, '-s', script, url], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal,
+  });
+  let output = '';
+  for (const pipe of [wrk.stdout, wrk.stderr])
+    pipe.setEncoding('utf8').on('data', (text) => {
+      output += text;
+    });
+  await new Promise<void>((resolve, reject) => {
+    wrk.once('error', (error: NodeJS.ErrnoException) =>
+      reject(error.code === 'ENOENT' ? new BenchError('wrk is not installed; run: apt-get install wrk') : error),
+    );
+    wrk.once('close', resolve);
+  });
+  return parseWrk(output);
+}
