@@ -119,7 +119,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   metrics.gauge('weir_event_loop_lag_seconds', () => readAndReset(lag), 'max');
 
   // A database that is away at this moment does not keep the process from answering 503 for itself.
-  await Promise.race([writer.start(), delay(START_WAIT_MS)]);
+  await Promise.race([Promise.all([writer.start(), directory.preload().catch(() => {})]), delay(START_WAIT_MS)]);
   const port = await server.listen(settings.HOST, settings.PORT);
 
   return {

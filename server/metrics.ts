@@ -63,6 +63,12 @@ class HotCounter {
   }
 }
 
+/** One route's answers by status, and their times. */
+interface RouteCounts {
+  statuses: Map<number, number>;
+  seconds: Distribution;
+}
+
 /** Counts by bucket; one a series. */
 class Distribution {
   readonly labels: Labels;
@@ -101,9 +107,8 @@ class Distribution {
 export class Metrics {
   readonly registry = new Registry();
   readonly #stages = Object.fromEntries(stages.map((stage) => [stage, new Distribution(secondsBuckets, { stage })]));
-  readonly #requests = new HotCounter();
+  readonly #routes = new Map<string, RouteCounts>();
   readonly #aborted = new HotCounter();
-  readonly #requestSeconds = new Map<string, Distribution>();
   readonly #commitSeconds = new Distribution(secondsBuckets, {});
   readonly #commitEvents = new Distribution(sizeBuckets, {});
   readonly #verifyBatches = new Distribution(sizeBuckets, {});
@@ -115,9 +120,13 @@ export class Metrics {
   constructor() {
     this.#register('weir_stage_seconds', (name) => Object.values(this.#stages).flatMap((stage) => stage.samples(name)));
     this.#register('weir_request_seconds', (name) =>
-      [...this.#requestSeconds.values()].flatMap((route) => route.samples(name)),
+      [...this.#routes.values()].flatMap(({ seconds }) => seconds.samples(name)),
     );
-    this.#register('weir_requests_total', () => this.#requests.samples());
+    this.#register('weir_requests_total', () =>
+      [...this.#routes].flatMap(([route, { statuses }]) =>
+        [...statuses].map(([status, value]) => ({ labels: { route, status: String(status) }, value })),
+      ),
+    );
     this.#register('weir_requests_aborted_total', () => this.#aborted.samples());
     this.#register('weir_commit_seconds', (name) => this.#commitSeconds.samples(name));
     this.#register('weir_commit_events', (name) => this.#commitEvents.samples(name));
@@ -129,13 +138,13 @@ export class Metrics {
   }
 
   request(route: string, status: number, seconds: number): void {
-    this.#requests.add(1, { route, status: String(status) });
-    let distribution = this.#requestSeconds.get(route);
-    if (distribution === undefined) {
-      distribution = new Distribution(secondsBuckets, { route });
-      this.#requestSeconds.set(route, distribution);
+    let counts = this.#routes.get(route);
+    if (counts === undefined) {
+      counts = { statuses: new Map(), seconds: new Distribution(secondsBuckets, { route }) };
+      this.#routes.set(route, counts);
     }
-    distribution.observe(seconds);
+    counts.statuses.set(status, (counts.statuses.get(status) ?? 0) + 1);
+    counts.seconds.observe(seconds);
   }
 
   stage(stage: Stage, seconds: number): void {

@@ -11,23 +11,42 @@ import {
 } from '../core/address.ts';
 
 /** One client address in the forms that the request path needs, worked out once. */
-export interface Client {
+export class Client {
   readonly address: string;
-  /** IPv4 whole, IPv6 by its /64. */
-  readonly limitKey: string;
   /** Postgres's binary inet. */
   readonly inet: Uint8Array;
   /** Requests under way and bytes of their unfinished bodies, in this process. */
-  requests: number;
-  gatheringBytes: number;
+  requests = 0;
+  gatheringBytes = 0;
+  readonly #limitKey: string;
+  /** A key is the same string every time: its hash is worked out once, not for each request. */
+  readonly #scopedKeys = new Map<string, string>();
+
+  constructor(address: string) {
+    this.address = address;
+    this.inet = inetBytes(address);
+    this.#limitKey = rateLimitKey(address);
+  }
+
+  /** Key of a rate-limit counter of this client (IPv4 whole, IPv6 by its /64) within a scope, e.g. a webhook's id. */
+  limitKey(scope: string): string {
+    const known = this.#scopedKeys.get(scope);
+    if (known !== undefined) return known;
+    const key = `${scope}:${this.#limitKey}`;
+    if (this.#scopedKeys.size < SCOPES_MAX) this.#scopedKeys.set(scope, key);
+    return key;
+  }
 }
+
+/** Scopes of one client that are remembered; more are worked out each time. */
+const SCOPES_MAX = 64;
 
 /** Clients that are remembered while idle; dropping one only costs working its forms out again. */
 const IDLE_CLIENTS_MAX = 10_000;
 
 export class Clients {
   readonly #trusted: readonly Network[];
-  readonly #known = new Map<string, Client>();
+  readonly #known = new Map<string | number, Client>();
 
   /** @param trusted networks whose Forwarded, X-Forwarded-For and PROXY protocol are believed (TRUSTED_PROXIES). */
   constructor(trusted: readonly Network[]) {
@@ -36,9 +55,21 @@ export class Clients {
 
   /** The client of a request; call while its HttpRequest lives. */
   of(res: HttpResponse, req: HttpRequest): Client {
-    let address = addressFromBytes(new Uint8Array(res.getRemoteAddress()));
-    if (isWithin(address, this.#trusted)) address = this.#behindProxy(address, res, req);
-    return this.#known.get(address) ?? this.#remember(address);
+    const bytes = res.getRemoteAddress();
+    const peer = this.#knownPeer(bytes);
+    if (this.#trusted.length === 0 || !isWithin(peer.address, this.#trusted)) return peer;
+    const address = this.#behindProxy(peer.address, res, req);
+    return this.#known.get(address) ?? this.#remember(address, address);
+  }
+
+  /** An IPv4 peer is found by its number: making its text costs more than all the rest. */
+  #knownPeer(bytes: ArrayBuffer): Client {
+    if (bytes.byteLength === 4) {
+      const number = new DataView(bytes).getUint32(0);
+      return this.#known.get(number) ?? this.#remember(number, addressFromBytes(new Uint8Array(bytes)));
+    }
+    const address = addressFromBytes(new Uint8Array(bytes));
+    return this.#known.get(address) ?? this.#remember(address, address);
   }
 
   #behindProxy(peer: string, res: HttpResponse, req: HttpRequest): string {
@@ -48,21 +79,15 @@ export class Clients {
     return proxied.length > 0 ? addressFromBytes(proxied) : peer;
   }
 
-  #remember(address: string): Client {
+  #remember(key: string | number, address: string): Client {
     if (this.#known.size >= IDLE_CLIENTS_MAX) this.#forgetIdle();
-    const client = {
-      address,
-      limitKey: rateLimitKey(address),
-      inet: inetBytes(address),
-      requests: 0,
-      gatheringBytes: 0,
-    };
-    this.#known.set(address, client);
+    const client = new Client(address);
+    this.#known.set(key, client);
     return client;
   }
 
   #forgetIdle(): void {
-    for (const [address, client] of this.#known) if (client.requests === 0) this.#known.delete(address);
+    for (const [key, client] of this.#known) if (client.requests === 0) this.#known.delete(key);
   }
 }
 

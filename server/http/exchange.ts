@@ -12,11 +12,8 @@ const DISCARD_BYTES_MAX = 1_048_576;
 
 const statusLines = Object.fromEntries(Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]));
 
-/** Says nothing about us, and keeps a browser from reading JSON as anything else. */
-const securityHeaders = [
-  ['x-content-type-options', 'nosniff'],
-  ['cache-control', 'no-store'],
-] as const;
+/** Keeps a browser from reading JSON as anything else, and everybody from keeping it. */
+const securityFields = '\r\nx-content-type-options: nosniff\r\ncache-control: no-store';
 
 /** What an exchange needs of the server it belongs to. */
 export interface ExchangeHost {
@@ -42,7 +39,7 @@ export class Exchange {
   aborted = false;
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
-  readonly #extraHeaders: string[] = [];
+  #extraFields = '';
   #body: BodyReader | null = null;
 
   constructor(
@@ -78,9 +75,9 @@ export class Exchange {
     return this.#body;
   }
 
-  /** Adds a field to the answer. */
+  /** Adds a field to the answer; the value is ours and holds no line end. */
   setHeader(name: string, value: string): void {
-    this.#extraHeaders.push(name, value);
+    this.#extraFields += `\r\n${name}: ${value}`;
   }
 
   /** Ends a stage of the answer path; see stages.ts. */
@@ -93,14 +90,12 @@ export class Exchange {
     if (this.aborted || this.status !== 0) return;
     this.status = status;
     const res = this.#res;
+    // All fields in one call: each one into uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
+    const fields = `${contentType}\r\nx-request-id: ${this.requestId}${securityFields}${this.#extraFields}`;
+    const close = this.#host.draining || this.#restIsTooLong();
     res.cork(() => {
       res.writeStatus(statusLines[status]!);
-      res.writeHeader('content-type', contentType);
-      res.writeHeader('x-request-id', this.requestId);
-      for (const [name, value] of securityHeaders) res.writeHeader(name, value);
-      const extra = this.#extraHeaders;
-      for (let i = 0; i < extra.length; i += 2) res.writeHeader(extra[i]!, extra[i + 1]!);
-      const close = this.#host.draining || this.#restIsTooLong();
+      res.writeHeader('content-type', fields);
       if (this.method === 'HEAD') res.endWithoutBody(Buffer.byteLength(body), close);
       else res.end(body, close);
     });

@@ -18,6 +18,8 @@ export interface Webhook {
   readonly capBytes: number;
   /** Its own limit; null: the common one. */
   readonly policy: Policy | null;
+  /** What its own limit counts within, besides the client. */
+  readonly limitScope: string;
   /** Current first. Empty: no signature is asked for. The same array until a secret changes or expires. */
   secrets: readonly Uint8Array[];
   /** When the last of `secrets` ends; null: never. */
@@ -39,6 +41,8 @@ export interface DirectoryOptions {
 interface Entry {
   webhook: Webhook | null;
   checkedAtMs: number;
+  /** Announced as changed: good for the cap and the limit until it is read again, but not to be believed. */
+  changed: boolean;
 }
 
 /** Nothing heard for this long: entries are checked again before use. */
@@ -62,19 +66,32 @@ export class WebhookDirectory {
     this.#options = options;
   }
 
-  /** What is known without asking: the webhook, null for one that does not exist, undefined when the database must say. */
-  peek(id: string, nowMs: number): Webhook | null | undefined {
-    const entry = this.#entries.get(id);
-    if (entry === undefined) return isUuid(id) ? undefined : null;
-    if (nowMs - this.#heardAtMs > SILENCE_MS && nowMs - entry.checkedAtMs > SILENCE_MS) return undefined;
-    const { webhook } = entry;
-    if (webhook !== null && webhook.previousExpiresAtMs !== null && webhook.previousExpiresAtMs <= nowMs)
-      if (webhook.secrets.length > 1) webhook.secrets = webhook.secrets.slice(0, 1);
-    return webhook;
+  /** Reads all webhooks, so that a process that just started asks nothing under load. */
+  async preload(): Promise<void> {
+    const rows = await readWebhooks(this.#options.database, null, ENTRIES_MAX);
+    for (const row of rows) this.#keep(row.id, this.#open(row));
   }
 
-  /** Asks the database; misses of one turn are one query. Rejects when it cannot be asked. */
-  load(id: string): Promise<Webhook | null> {
+  /**
+   * What is known without asking, old or not: enough for the cap and the limit. Null: there is no such webhook;
+   * undefined: the database must say.
+   */
+  known(id: string): Webhook | null | undefined {
+    const entry = this.#entries.get(id);
+    return entry === undefined && !isUuid(id) ? null : entry?.webhook;
+  }
+
+  /** The webhook as it is now, or null; a promise when the database must be asked, which rejects when it cannot be. */
+  find(id: string, nowMs: number): Webhook | null | Promise<Webhook | null> {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return isUuid(id) ? this.#load(id) : null;
+    if (entry.changed || (nowMs - this.#heardAtMs > SILENCE_MS && nowMs - entry.checkedAtMs > SILENCE_MS))
+      return this.#load(id);
+    return entry.webhook === null ? null : withoutExpired(entry.webhook, nowMs);
+  }
+
+  /** Asks the database; misses of one turn are one query. */
+  #load(id: string): Promise<Webhook | null> {
     const underWay = this.#loads.get(id);
     if (underWay !== undefined) return underWay;
     if (this.#loads.size >= MISSES_MAX) return Promise.reject(new DirectoryBusy());
@@ -92,16 +109,17 @@ export class WebhookDirectory {
     return load;
   }
 
-  /** A webhook changed: what was known of it is forgotten, and it is read again; resolves when the new state holds. */
+  /** A webhook changed: it is read again before it is believed; resolves when the new state holds. */
   async invalidate(id: string): Promise<void> {
-    this.#entries.delete(id);
+    const entry = this.#entries.get(id);
+    if (entry !== undefined) entry.changed = true;
     this.#loads.delete(id);
-    await this.load(id);
+    await this.#load(id);
   }
 
   /** Everything may have changed: the listener was away. */
   invalidateAll(): void {
-    this.#entries.clear();
+    for (const entry of this.#entries.values()) entry.changed = true;
     this.#loads.clear();
   }
 
@@ -120,7 +138,7 @@ export class WebhookDirectory {
     const ids: string[] = [];
     const rows = new Promise<void>((resolve) => setImmediate(resolve)).then(async () => {
       this.#batch = null;
-      const found = await readWebhooks(this.#options.database, ids);
+      const found = await readWebhooks(this.#options.database, ids, ids.length);
       return new Map(
         found
           .map((row) => [row.id, this.#open(row)] as const)
@@ -134,7 +152,7 @@ export class WebhookDirectory {
     this.#loads.delete(id);
     // The oldest go first; one that is in use comes back with its next request.
     if (this.#entries.size >= ENTRIES_MAX) this.#entries.delete(this.#entries.keys().next().value as string);
-    this.#entries.set(id, { webhook, checkedAtMs: Date.now() });
+    this.#entries.set(id, { webhook, checkedAtMs: Date.now(), changed: false });
   }
 
   #open(row: WebhookRow): Webhook | null {
@@ -151,8 +169,17 @@ export class WebhookDirectory {
       signatureHeader: row.signatureHeader,
       capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
       policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
+      limitScope: `ingest:${row.id}`,
       secrets: secrets as Buffer[],
       previousExpiresAtMs: row.previousExpiresAtMs,
     };
   }
+}
+
+/** Drops a previous secret whose overlap has ended. */
+function withoutExpired(webhook: Webhook, nowMs: number): Webhook {
+  const { previousExpiresAtMs, secrets } = webhook;
+  if (previousExpiresAtMs !== null && previousExpiresAtMs <= nowMs && secrets.length > 1)
+    webhook.secrets = secrets.slice(0, 1);
+  return webhook;
 }

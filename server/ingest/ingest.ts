@@ -44,15 +44,15 @@ export function createIngest(parts: IngestParts): (exchange: Exchange) => Promis
 
   return async function ingest(exchange) {
     const webhookId = exchange.parameters[0]!.toLowerCase();
-    const cached = directory.peek(webhookId, Date.now());
-    const reading = exchange.readBody(cached?.capBytes ?? capBytes);
+    const known = directory.known(webhookId);
+    const reading = exchange.readBody(known?.capBytes ?? capBytes);
     try {
-      const limit = await takeIngest(limiter, policy, exchange, cached);
-      tellLimit(exchange, cached?.policy ?? policy, limit);
+      const limit = await takeIngest(limiter, policy, exchange, known);
+      tellLimit(exchange, known?.policy ?? policy, limit);
       exchange.lap('limit');
       if (!limit.allowed) return exchange.problemLater('rate_limited', limit.resetSeconds);
 
-      const webhook = cached === undefined ? await directory.load(webhookId).catch(() => undefined) : cached;
+      const webhook = await found(directory.find(webhookId, Date.now()));
       if (webhook === undefined) return exchange.problemLater('database_unavailable', RETRY_SECONDS);
       if (webhook === null) return exchange.problem('webhook_unknown');
       if (!webhook.enabled) return exchange.problem('webhook_disabled');
@@ -104,6 +104,15 @@ export function createIngest(parts: IngestParts): (exchange: Exchange) => Promis
     const verdict = await verifier.verify(body, presented.digests, webhook.secrets);
     if (verdict.kind === 'verified') parts.onVerified(verdict.secretPlace);
     return verdict.kind;
+  }
+}
+
+/** Undefined when the database could not be asked. */
+async function found(webhook: Webhook | null | Promise<Webhook | null>): Promise<Webhook | null | undefined> {
+  try {
+    return await webhook;
+  } catch {
+    return undefined;
   }
 }
 

@@ -7,12 +7,11 @@ import type { Webhook } from './directory.ts';
 export function takeIngest(
   limiter: RateLimiter,
   common: Policy,
-  exchange: Exchange,
+  { client }: Exchange,
   webhook: Webhook | null | undefined,
 ): Decision | Promise<Decision> {
-  const { limitKey } = exchange.client;
   const own = webhook?.policy;
-  return own ? limiter.take(`ingest:${webhook.id}:${limitKey}`, own) : limiter.take(`ingest:${limitKey}`, common);
+  return own ? limiter.take(client.limitKey(webhook.limitScope), own) : limiter.take(client.limitKey('ingest'), common);
 }
 
 /** Puts RateLimit-Policy and RateLimit on the answer. */

@@ -11,8 +11,12 @@ export interface WebhookRow {
   previousExpiresAtMs: number | null;
 }
 
-/** Reads the webhooks of these ids in one query; unknown and deleted ones are left out. */
-export async function readWebhooks(database: Database, ids: readonly string[]): Promise<WebhookRow[]> {
+/** Reads the webhooks of these ids, or the newest of all, in one query; unknown and deleted ones are left out. */
+export async function readWebhooks(
+  database: Database,
+  ids: readonly string[] | null,
+  rowsMax: number,
+): Promise<WebhookRow[]> {
   const rows = await database.query<Omit<WebhookRow, 'sealed'> & { sealed: string[] }>({
     name: 'read-webhooks',
     text: `
@@ -24,9 +28,11 @@ export async function readWebhooks(database: Database, ids: readonly string[]): 
         (extract(epoch from max(s.expires_at)) * 1000)::float8 as "previousExpiresAtMs"
       from webhooks w
       left join webhook_secrets s on s.webhook_id = w.id and (s.expires_at is null or s.expires_at > now())
-      where w.id = any ($1::uuid[]) and w.deleted_at is null
-      group by w.id`,
-    values: [`{${ids.join(',')}}`],
+      where ($1::uuid[] is null or w.id = any ($1)) and w.deleted_at is null
+      group by w.id
+      order by w.created_at desc
+      limit $2`,
+    values: [ids && `{${ids.join(',')}}`, rowsMax],
   });
   return rows.map((row) => ({ ...row, sealed: row.sealed.map((hex) => Buffer.from(hex, 'hex')) }));
 }
