@@ -1,8 +1,7 @@
 /** The primary: makes everything ready, keeps the processes running, and takes it down in the reverse order. */
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type Settings, SettingsError } from './config.ts';
+import type { Settings } from './config.ts';
 import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
 import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
@@ -12,6 +11,7 @@ import { greet } from './greeting.ts';
 import { loadSecretsKeys } from './keys.ts';
 import { createLog, type Log, openDestination } from './log.ts';
 import { MetricsPage } from './metrics-page.ts';
+import { portError, probePort } from './port.ts';
 import { openLimiter } from './ratelimit/open.ts';
 import { Supervisor } from './supervisor.ts';
 import { UndoStack } from './undo.ts';
@@ -128,27 +128,6 @@ async function extendPartitions(database: Database, log: Log) {
   const made = await makePartitions(database, Date.now());
   if (made.length > 0) log('partitions_made', { partitions: made });
   return (await readHorizon(database))!;
-}
-
-/** With SO_REUSEPORT a second installation would take half the traffic silently: an ordinary listener finds it first. */
-function probePort(setting: string, host: string, port: number): Promise<void> {
-  const probe = createServer();
-  return new Promise((resolve, reject) => {
-    probe.once('error', (error) => reject(portError(setting, host, port, error)));
-    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()));
-  });
-}
-
-function portError(setting: string, host: string, port: number, error: Error): Error {
-  const { code } = error as NodeJS.ErrnoException;
-  const hostSetting = setting.replace('PORT', 'HOST');
-  if (code === 'EADDRINUSE')
-    return new SettingsError([`${setting} ${port} on ${host} is in use by another program; stop it or set ${setting}`]);
-  if (code === 'EACCES')
-    return new SettingsError([`${setting} ${port} needs privileges that this user has not; choose one above 1023`]);
-  return new SettingsError([
-    `${hostSetting} ${host} cannot be listened on (${code}); set ${hostSetting} to an address of this machine`,
-  ]);
 }
 
 interface Ending {
