@@ -6,15 +6,21 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 /** A CIDR network; a bare address is a network of one. */
 export type Network = [Address, number];
 
+/** IPv4-mapped IPv6 (`::ffff:192.0.2.1`) stands for an IPv4 address: the last 32 of its bits. */
+const MAPPED_PREFIX_BITS = 96;
+
 /** Parses `10.0.0.0/8`, `::1` and the like; null when the text is neither an address nor a network. */
 export function parseNetwork(text: string): Network | null {
-  try {
-    if (text.includes('/')) return ipaddr.parseCIDR(text);
-    const address = ipaddr.process(text);
-    return [address, address.kind() === 'ipv4' ? 32 : 128];
-  } catch {
-    return null;
-  }
+  const [base, bits, more] = text.split('/') as [string, string | undefined, string | undefined];
+  // ipaddr.js reads 10/8 as 0.0.0.10/8, as inet_aton did; nobody who writes that means it.
+  if (more !== undefined || !isWhole(base) || !(bits === undefined || /^\d{1,3}$/.test(bits))) return null;
+  const address = ipaddr.parse(base);
+  const length = address.kind() === 'ipv4' ? 32 : 128;
+  const prefix = bits === undefined ? length : Number(bits);
+  if (prefix > length) return null;
+  if (address.kind() === 'ipv6' && (address as ipaddr.IPv6).isIPv4MappedAddress() && prefix >= MAPPED_PREFIX_BITS)
+    return [(address as ipaddr.IPv6).toIPv4Address(), prefix - MAPPED_PREFIX_BITS];
+  return [address, prefix];
 }
 
 /**
@@ -29,10 +35,15 @@ export function addressFromBytes(bytes: Uint8Array): string {
 
 /** The same form for an address that came as text (with a port, or in brackets, as proxies write it); null when it is none. */
 export function addressFromText(text: string): string | null {
-  const bare = text.startsWith('[') ? text.slice(1, text.indexOf(']')) : text.replace(/^([\d.]+):\d+$/, '$1');
-  return ipaddr.isValid(bare) && (bare.includes(':') || ipaddr.IPv4.isValidFourPartDecimal(bare))
-    ? normalised(ipaddr.parse(bare))
-    : null;
+  const bare = /^\[([^\]]*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1');
+  // A zone (fe80::1%eth0) means something on one machine only.
+  const address = bare.includes(':') ? bare.replace(/%[0-9a-z]+$/i, '') : bare;
+  return isWhole(address) ? normalised(ipaddr.parse(address)) : null;
+}
+
+/** True for IPv6 and for IPv4 of four decimal parts; the short, octal and hexadecimal forms of inet_aton are none. */
+function isWhole(text: string): boolean {
+  return text.includes(':') ? ipaddr.IPv6.isValid(text) : ipaddr.IPv4.isValidFourPartDecimal(text);
 }
 
 /** Key under which a client is counted: IPv4 whole, IPv6 by its /64, since one client commands a whole /64. */

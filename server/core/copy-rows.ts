@@ -84,6 +84,8 @@ function writeText(buffer: Buffer, start: number, text: string): number {
 /** Int64 of microseconds, without a BigInt: the product stays below 2^53 for the next 285 years. */
 function writeTimestamp(buffer: Buffer, start: number, ms: number): number {
   const micros = (ms - POSTGRES_EPOCH_MS) * 1000;
-  buffer.writeInt32BE(Math.floor(micros / 2 ** 32), start);
-  return buffer.writeUInt32BE(micros % 2 ** 32, start + 4);
+  const high = Math.floor(micros / 2 ** 32);
+  buffer.writeInt32BE(high, start);
+  // Not the remainder, which is negative on a machine whose clock stands before 2000.
+  return buffer.writeUInt32BE(micros - high * 2 ** 32, start + 4);
 }
