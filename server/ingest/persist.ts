@@ -1,9 +1,8 @@
-/** Step `persist`: group commit. While one COPY is under way the next batch gathers; 202 comes only after its commit. */
-import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../core/backoff.ts';
+/** Step `persist`: group commit. While COPYs are under way the next batch gathers; 202 comes only after its commit. */
 import { CopyEncoder, copyEventsSql, type EventRow } from '../core/copy-rows.ts';
 import { uuidText } from '../core/ids.ts';
-import { CopyConnection } from '../db/copy.ts';
+import type { CopyOutcome } from '../db/copy.ts';
+import { CopyLink } from '../db/copy-link.ts';
 
 export type PersistOutcome =
   | { kind: 'committed' }
@@ -15,7 +14,7 @@ export type PersistOutcome =
 export interface PersistObserver {
   /** A commit that ended well: its events and how long it took. */
   committed(events: number, ms: number): void;
-  /** The COPY connection came up or went away, with libpq's reason. */
+  /** A COPY connection came up or went away, with libpq's reason. */
   connection(up: boolean, reason: string): void;
   /** The end of a commit was not heard; so many of its events were found stored. */
   inDoubt(events: number, found: number): void;
@@ -39,45 +38,44 @@ interface Waiting {
 
 /** Bodies in one commit; a single larger body goes alone. */
 const COMMIT_BYTES_MAX = 8_388_608;
-const RECONNECT = { firstMs: 100, maxMs: 5_000 };
 /** How long the fate of a commit is looked up before its senders are told to repeat. */
 const IN_DOUBT_MS = 5_000;
 /** Weight of the newest commit in the running mean of events a second. */
 const RATE_WEIGHT = 0.2;
 
+const unavailable: PersistOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
+
+/**
+ * One COPY connection. A second one, that commits while the first one's answers are written, was tried and is slower where
+ * processes share cores with Postgres (0.77 of the requests/s on two cores): its commits are more, and smaller.
+ */
 export class EventWriter {
   readonly #options: PersistOptions;
   readonly #encoder = new CopyEncoder();
+  readonly #link: CopyLink;
   #queue: Waiting[] = [];
-  #connection: CopyConnection | null = null;
-  #connecting: Promise<void> | null = null;
-  #busy = false;
-  #stopped = false;
+  #committing = false;
+  #scheduled = false;
   #eventsPerSecond = 0;
 
   constructor(options: PersistOptions) {
     this.#options = options;
+    this.#link = new CopyLink(options.conninfo, options.observer.connection);
   }
 
   /** Connects, again and again until it works or `close` is called. Adding before that is answered `unavailable`. */
   start(): Promise<void> {
-    if (this.available || this.#stopped) return Promise.resolve();
-    this.#connecting ??= this.#connect().finally(() => {
-      this.#connecting = null;
-    });
-    return this.#connecting;
+    return this.#link.start();
   }
 
   /** Stores one event; resolves after its commit, or with the reason why it is not stored. Never rejects. */
   add(row: EventRow): Promise<PersistOutcome> {
-    if (!this.available) return Promise.resolve({ kind: 'unavailable', retryAfterSeconds: 1 });
+    if (!this.available) return Promise.resolve(unavailable);
     if (this.#queue.length >= this.#options.queueEventsMax)
       return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#drainSeconds() });
     return new Promise((settle) => {
       this.#queue.push({ row, settle });
-      if (this.#busy) return;
-      this.#busy = true;
-      setImmediate(() => void this.#run());
+      this.#schedule();
     });
   }
 
@@ -86,125 +84,97 @@ export class EventWriter {
     return this.#queue.length;
   }
 
+  /** False while the connection is away; it comes back by itself. */
   get available(): boolean {
-    return this.#connection !== null && !this.#connection.closed;
+    return this.#link.up;
   }
 
   /** Ends the connection; what waits is answered `unavailable`. Drain first. */
   close(): void {
-    this.#stopped = true;
-    this.#connection?.close();
+    this.#link.close();
+    settleAll(this.#queue.splice(0), unavailable);
   }
 
-  async #run(): Promise<void> {
-    while (this.#queue.length > 0) {
-      const connection = this.#connection;
-      if (connection === null) {
-        settleAll(this.#queue.splice(0), { kind: 'unavailable', retryAfterSeconds: 1 });
-        break;
-      }
-      await this.#commit(connection, this.#takeBatch());
-    }
-    this.#busy = false;
+  /** Once a turn: everything that this turn verified is in the queue by then. */
+  #schedule(): void {
+    if (this.#scheduled || this.#committing) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#commitNext();
+    });
+  }
+
+  #commitNext(): void {
+    if (this.#committing || this.#queue.length === 0) return;
+    if (this.available) void this.#commit(this.#takeBatch());
+    else settleAll(this.#queue.splice(0), unavailable);
   }
 
   #takeBatch(): Waiting[] {
+    const { commitEventsMax } = this.#options;
     let events = 0;
     let bytes = 0;
-    while (
-      events < this.#queue.length &&
-      events < this.#options.commitEventsMax &&
-      (events === 0 || bytes < COMMIT_BYTES_MAX)
-    )
+    while (events < this.#queue.length && events < commitEventsMax && (events === 0 || bytes < COMMIT_BYTES_MAX))
       bytes += this.#queue[events++]!.row.body.length;
     return this.#queue.splice(0, events);
   }
 
-  async #commit(connection: CopyConnection, batch: Waiting[]): Promise<void> {
+  async #commit(batch: Waiting[]): Promise<void> {
+    this.#committing = true;
+    const outcome = await this.#copy(batch);
+    const settled = this.#settle(batch, outcome);
+    // What is not committed may need the connection to find out why; the next batch waits for that.
+    if (outcome.kind !== 'committed') await settled;
+    this.#committing = false;
+    // The answers are written when this turn's promises run: by then the next batch is on its way to Postgres.
+    this.#commitNext();
+  }
+
+  async #copy(batch: readonly Waiting[]): Promise<CopyOutcome> {
     const startedMs = performance.now();
-    const timer = setTimeout(() => connection.close(), this.#options.commitTimeoutMs);
-    const outcome = await connection.copyIn(copyEventsSql, this.#encoder.encode(batch.map(({ row }) => row)));
-    clearTimeout(timer);
+    const data = this.#encoder.encode(batch.map(({ row }) => row));
+    const outcome = await this.#link.copyIn(copyEventsSql, data, this.#options.commitTimeoutMs);
     if (outcome.kind === 'committed') {
       const ms = performance.now() - startedMs;
       this.#measure(batch.length, ms);
       this.#options.observer.committed(batch.length, ms);
-      settleAll(batch, { kind: 'committed' });
-    } else if (outcome.kind === 'lost') await this.#onLost(batch, outcome);
-    else await this.#onRefused(connection, batch, outcome);
+    }
+    return outcome;
+  }
+
+  async #settle(batch: Waiting[], outcome: CopyOutcome): Promise<void> {
+    if (outcome.kind === 'committed') settleAll(batch, { kind: 'committed' });
+    else if (outcome.kind === 'refused') await this.#settleRefused(batch, outcome);
+    else {
+      // Whoever waits for a connection that is gone is told at once.
+      settleAll(this.#queue.splice(0), unavailable);
+      if (outcome.inDoubt) await this.#settleInDoubt(batch);
+      else settleAll(batch, unavailable);
+    }
   }
 
   /** One bad row fails the whole COPY for everybody in it: halves are tried until the culprit stands alone. */
-  async #onRefused(
-    connection: CopyConnection,
-    batch: Waiting[],
-    { sqlState, message }: { sqlState: string; message: string },
-  ) {
-    if (!isFaultOfData(sqlState)) {
-      this.#options.observer.refused(batch.length, sqlState, message);
-      return settleAll(batch, { kind: 'unavailable', retryAfterSeconds: 1 });
+  async #settleRefused(batch: Waiting[], error: { sqlState: string; message: string }): Promise<void> {
+    if (isFaultOfData(error.sqlState) && batch.length > 1) {
+      const middle = Math.ceil(batch.length / 2);
+      for (const half of [batch.slice(0, middle), batch.slice(middle)])
+        await this.#settle(half, await this.#copy(half));
+      return;
     }
-    if (batch.length === 1) {
-      this.#options.observer.refused(1, sqlState, message);
-      return settleAll(batch, { kind: 'refused' });
-    }
-    const half = Math.ceil(batch.length / 2);
-    await this.#commit(connection, batch.slice(0, half));
-    await this.#commit(connection, batch.slice(half));
+    this.#options.observer.refused(batch.length, error.sqlState, error.message);
+    settleAll(batch, isFaultOfData(error.sqlState) ? { kind: 'refused' } : unavailable);
   }
 
-  async #onLost(batch: Waiting[], { inDoubt }: { inDoubt: boolean }): Promise<void> {
-    if (!inDoubt) return settleAll(batch, { kind: 'unavailable', retryAfterSeconds: 1 });
-    const stored = await this.#lookUp(batch);
-    this.#options.observer.inDoubt(batch.length, stored.size);
-    for (const waiting of batch)
-      waiting.settle(
-        stored.has(uuidText(waiting.row.id)) ? { kind: 'committed' } : { kind: 'unavailable', retryAfterSeconds: 1 },
-      );
-  }
-
-  /** Ids of the batch that are stored; a row that can be seen is committed. Empty when nobody could be asked in time. */
-  async #lookUp(batch: Waiting[]): Promise<Set<string>> {
-    await Promise.race([this.start(), delay(IN_DOUBT_MS)]);
-    const connection = this.#connection;
-    if (connection === null) return new Set();
+  /** The end was sent and no answer heard: a row that can be seen is committed, the others' senders repeat. */
+  async #settleInDoubt(batch: Waiting[]): Promise<void> {
     const times = batch.map(({ row }) => row.receivedAtMs);
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
     const ids = batch.map(({ row }) => `'${uuidText(row.id)}'`).join(',');
-    const timer = setTimeout(() => connection.close(), IN_DOUBT_MS);
-    try {
-      return new Set(
-        await connection.column(
-          `select id from events where received_at between ${at(Math.min(...times))} and ${at(Math.max(...times))} and id in (${ids})`,
-        ),
-      );
-    } catch {
-      return new Set();
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async #connect(): Promise<void> {
-    for (let attempt = 0; !this.#stopped; attempt++) {
-      try {
-        const connection = await CopyConnection.connect(this.#options.conninfo, (reason) => this.#onClosed(reason));
-        this.#connection = connection;
-        if (this.#stopped) return connection.close();
-        this.#options.observer.connection(true, '');
-        return;
-      } catch (error) {
-        if (attempt === 0) this.#options.observer.connection(false, (error as Error).message.trim());
-        await delay(backoffMs(attempt, RECONNECT, Math.random()));
-      }
-    }
-  }
-
-  #onClosed(reason: string): void {
-    this.#connection = null;
-    if (this.#stopped) return;
-    this.#options.observer.connection(false, reason);
-    void this.start();
+    const sql = `select id from events where received_at between ${at(Math.min(...times))} and ${at(Math.max(...times))} and id in (${ids})`;
+    const stored = new Set(await this.#link.column(sql, IN_DOUBT_MS).catch(() => []));
+    this.#options.observer.inDoubt(batch.length, stored.size);
+    for (const { row, settle } of batch) settle(stored.has(uuidText(row.id)) ? { kind: 'committed' } : unavailable);
   }
 
   #measure(events: number, ms: number): void {
@@ -218,7 +188,7 @@ export class EventWriter {
   }
 }
 
-function settleAll(batch: Waiting[], outcome: PersistOutcome): void {
+function settleAll(batch: readonly Waiting[], outcome: PersistOutcome): void {
   for (const { settle } of batch) settle(outcome);
 }
 

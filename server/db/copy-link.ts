@@ -1,0 +1,78 @@
+/** A COPY connection that comes back: connects, is lost, connects again with back-off, until it is closed for good. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../core/backoff.ts';
+import { CopyConnection, type CopyOutcome } from './copy.ts';
+
+const RECONNECT = { firstMs: 100, maxMs: 5_000 };
+
+export class CopyLink {
+  readonly #conninfo: string;
+  readonly #onChange: (up: boolean, reason: string) => void;
+  #connection: CopyConnection | null = null;
+  #connecting: Promise<void> | null = null;
+  #stopped = false;
+
+  /** @param onChange told when the connection came up, and when it went away or could not be made, with libpq's reason. */
+  constructor(conninfo: string, onChange: (up: boolean, reason: string) => void) {
+    this.#conninfo = conninfo;
+    this.#onChange = onChange;
+  }
+
+  get up(): boolean {
+    return this.#connection !== null;
+  }
+
+  /** Resolves when the connection is up, or closed for good. */
+  start(): Promise<void> {
+    if (this.up || this.#stopped) return Promise.resolve();
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = null;
+    });
+    return this.#connecting;
+  }
+
+  /** One COPY, see CopyConnection.copyIn; one that takes longer than `timeoutMs` is a lost connection. */
+  async copyIn(sql: string, data: Buffer, timeoutMs: number): Promise<CopyOutcome> {
+    const connection = this.#connection;
+    if (connection === null) return { kind: 'lost', inDoubt: false, message: 'not connected' };
+    const timer = setTimeout(() => connection.close(`no commit within ${timeoutMs} ms`), timeoutMs);
+    const outcome = await connection.copyIn(sql, data);
+    clearTimeout(timer);
+    return outcome;
+  }
+
+  /** First column of a query's rows, as soon as the connection is up. Rejects after `timeoutMs` and when the query fails. */
+  async column(sql: string, timeoutMs: number): Promise<string[]> {
+    const deadline = delay(timeoutMs, null);
+    await Promise.race([this.start(), deadline]);
+    const connection = this.#connection;
+    if (connection === null) throw new Error('not connected');
+    const timer = setTimeout(() => connection.close(`no answer within ${timeoutMs} ms`), timeoutMs);
+    return connection.column(sql).finally(() => clearTimeout(timer));
+  }
+
+  close(): void {
+    this.#stopped = true;
+    this.#connection?.close();
+  }
+
+  async #connect(): Promise<void> {
+    for (let attempt = 0; !this.#stopped; attempt++) {
+      try {
+        this.#connection = await CopyConnection.connect(this.#conninfo, (reason) => this.#onClosed(reason));
+        if (this.#stopped) return this.#connection.close();
+        return this.#onChange(true, '');
+      } catch (error) {
+        if (attempt === 0) this.#onChange(false, (error as Error).message.trim());
+        await delay(backoffMs(attempt, RECONNECT, Math.random()));
+      }
+    }
+  }
+
+  #onClosed(reason: string): void {
+    this.#connection = null;
+    if (this.#stopped) return;
+    this.#onChange(false, reason);
+    void this.start();
+  }
+}
