@@ -1,4 +1,4 @@
-/** Every route of Weir, one line each. */
+/** Every route of Weir, one line each. The README's table is generated from it. */
 import type { Exchange } from './http/exchange.ts';
 
 export interface Route {
@@ -15,10 +15,13 @@ export interface Handlers {
   ingest: (exchange: Exchange) => Promise<void>;
 }
 
-export function routeTable({ live, ready, ingest }: Handlers): Route[] {
-  return [
-    { method: 'GET', path: '/healthz', handle: live },
-    { method: 'GET', path: '/readyz', handle: ready },
-    { method: 'POST', path: '/in/:webhook_id', handle: ingest },
-  ];
+/** Method, path, handler, and what it answers, for people. */
+export const routes = [
+  ['GET', '/healthz', 'live', '200 while the process is alive'],
+  ['GET', '/readyz', 'ready', '200 when a webhook sent now would be stored; else 503, with the failing check named'],
+  ['POST', '/in/:webhook_id', 'ingest', '202 once the event is committed; else one of the errors below'],
+] as const satisfies readonly (readonly [Route['method'], string, keyof Handlers, string])[];
+
+export function routeTable(handlers: Handlers): Route[] {
+  return routes.map(([method, path, handler]) => ({ method, path, handle: handlers[handler] }));
 }

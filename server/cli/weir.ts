@@ -4,6 +4,8 @@ import { realpathSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { describeFailure } from '../failure.ts';
+import { docsCommand } from './docs.ts';
+import { doctorCommand } from './doctor.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { migrateCommand } from './migrate.ts';
 import { sendCommand } from './send.ts';
@@ -22,7 +24,9 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     )
     .addCommand(migrateCommand(io))
     .addCommand(webhookCommand(io))
-    .addCommand(sendCommand(io));
+    .addCommand(sendCommand(io))
+    .addCommand(doctorCommand(io))
+    .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])
     command.exitOverride().configureOutput({
       writeOut: (text) => io.stdout.write(text),

@@ -1,0 +1,71 @@
+/** The tables of the code as Markdown: settings, routes, errors, metrics, log events. */
+import { settingTable } from '../config.ts';
+import { type Problem, problems } from '../errors.ts';
+import { logEvents } from '../log.ts';
+import { metricTable } from '../metrics.ts';
+import { routes } from '../routes.ts';
+import { markdownTable } from './regions.ts';
+
+/** One row of `settingTable`, as the documentation needs it. */
+export interface SettingRow {
+  name: string;
+  fallback: string | null;
+  fallbackShown?: string;
+  allowed: string;
+  meaning: string;
+  secret?: true;
+}
+
+export function settingRows(): SettingRow[] {
+  return Object.entries(settingTable).map(([name, row]) => ({ name, ...row }));
+}
+
+/** What holds when the setting is not given, for people. */
+export function shownDefault({ fallback, fallbackShown }: SettingRow): string {
+  return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
+}
+
+function settingsTable(): string {
+  return markdownTable(
+    ['setting', 'default', 'allowed', 'meaning'],
+    settingRows().map((row) => [`\`${row.name}\``, shownDefault(row), row.allowed, row.meaning]),
+  );
+}
+
+function routesTable(): string {
+  return markdownTable(
+    ['method', 'path', 'answer'],
+    routes.map(([method, path, , meaning]) => [method, `\`${path.replace(/:(\w+)/g, '{$1}')}\``, meaning]),
+  );
+}
+
+function errorsTable(): string {
+  const rows = Object.entries<Problem>(problems).sort(([, a], [, b]) => a.status - b.status);
+  return markdownTable(
+    ['status', 'code', 'detail'],
+    rows.map(([code, { status, detail }]) => [String(status), `\`${code}\``, detail]),
+  );
+}
+
+function metricsTable(): string {
+  return markdownTable(
+    ['metric', 'type', 'meaning'],
+    Object.entries(metricTable).map(([name, [type, meaning]]) => [`\`${name}\``, type, meaning]),
+  );
+}
+
+function logTable(): string {
+  return markdownTable(
+    ['event', 'level', 'meaning'],
+    Object.entries(logEvents).map(([name, [level, meaning]]) => [`\`${name}\``, level, meaning]),
+  );
+}
+
+/** Each generated region of the README, by the name of its markers. */
+export const regions: Readonly<Record<string, () => string>> = {
+  settings: settingsTable,
+  routes: routesTable,
+  errors: errorsTable,
+  metrics: metricsTable,
+  'log-events': logTable,
+};

@@ -1,0 +1,142 @@
+/** The database: reachable, new enough, durable, writable, migrated, with partitions ahead, and opened by our key. */
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Settings } from '../config.ts';
+import { checkConnectionBudget, connectionsNeeded } from '../db/attach.ts';
+import { describeConninfo, withoutSecrets } from '../db/conninfo.ts';
+import { EmbeddedPostgresError, joinEmbeddedPostgres } from '../db/embedded.ts';
+import { LockError } from '../db/lock.ts';
+import { type Database, openDatabase } from '../db/pool.ts';
+import type { SecretsKeys } from '../keys.ts';
+import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+import { checkSchema } from './schema.ts';
+
+interface Circumstances {
+  settings: Settings;
+  /** Null: there is no usable key. */
+  keys: SecretsKeys | null;
+  /** Weir serves at this moment. */
+  running: boolean;
+  nowMs: number;
+  /** Progress of the embedded server, for people. */
+  log: (line: string) => void;
+}
+
+/** Looks and changes nothing, but that an embedded server which is down is started for as long as it takes. */
+export async function checkDatabase(circumstances: Circumstances): Promise<Check[]> {
+  const { settings, log } = circumstances;
+  if (settings.database.kind === 'server') return checkServer(settings.database.conninfo, circumstances);
+  const pgdata = join(settings.DATA_DIR, 'postgres');
+  const stands = await access(pgdata).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
+  );
+  if (!stands) return [ok('database', `the embedded database will be made in ${pgdata} at the first start`)];
+  try {
+    const maxConnections = connectionsNeeded(settings);
+    const embedded = await joinEmbeddedPostgres({ dataDir: settings.DATA_DIR, maxConnections, joinSmaller: true, log });
+    return await checkServer(embedded.conninfo, circumstances).finally(() => embedded.leave());
+  } catch (error) {
+    if (!(error instanceof EmbeddedPostgresError || error instanceof LockError)) throw error;
+    return [problemFrom('database', error.message, `see ${join(settings.DATA_DIR, 'postgres.log')}`)];
+  }
+}
+
+async function checkServer(conninfo: string, circumstances: Circumstances): Promise<Check[]> {
+  const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-doctor' });
+  try {
+    const facts = await readServer(database);
+    return [
+      checkVersion(facts, describeConninfo(conninfo)),
+      ...checkWritable(facts),
+      await checkBudget(database, circumstances.settings),
+      checkDurability(facts),
+      ...(await checkSchema(database, circumstances)),
+    ];
+  } catch (error) {
+    return [
+      problem(
+        'database',
+        `the database at ${describeConninfo(conninfo)} cannot be used: ${withoutSecrets((error as Error).message, conninfo)}`,
+        'start it, or check DATABASE_URL or the POSTGRES_* settings (an @, / or : in a password of a URL is written %40, %2F, %3A)',
+      ),
+    ];
+  } finally {
+    await database.close();
+  }
+}
+
+/** Values as Postgres shows them. */
+export interface ServerFacts {
+  version: string;
+  version_number: number;
+  standby: boolean;
+  read_only: string;
+  may_create: boolean;
+  fsync: string;
+  synchronous_commit: string;
+  full_page_writes: string;
+}
+
+async function readServer(database: Database): Promise<ServerFacts> {
+  const [row] = await database.query<ServerFacts>({
+    text: `select current_setting('server_version') as version,
+             current_setting('server_version_num')::int as version_number,
+             pg_is_in_recovery() as standby,
+             current_setting('default_transaction_read_only') as read_only,
+             coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create,
+             current_setting('fsync') as fsync,
+             current_setting('synchronous_commit') as synchronous_commit,
+             current_setting('full_page_writes') as full_page_writes`,
+  });
+  return row!;
+}
+
+function checkVersion({ version, version_number }: ServerFacts, place: string): Check {
+  const finding = `Postgres ${version} answers at ${place}`;
+  if (version_number >= 150_000) return ok('database', finding);
+  return advice('database', finding, 'Weir is tested with 15 and newer; upgrade');
+}
+
+export function checkWritable({ standby, read_only, may_create }: ServerFacts): Check[] {
+  if (standby)
+    return [problem('database', 'it is a standby, which takes no writes', 'point DATABASE_URL at the primary server')];
+  if (read_only === 'on')
+    return [
+      problem('database', 'default_transaction_read_only is on', 'alter role … reset default_transaction_read_only'),
+    ];
+  if (!may_create)
+    return [
+      problem(
+        'database',
+        'the database user may make no tables, and Weir makes one a day',
+        'grant usage, create on schema public to the user, or make it the owner of the database',
+      ),
+    ];
+  return [];
+}
+
+/** What 202 means hangs on these three. */
+export function checkDurability(facts: ServerFacts): Check {
+  const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
+  const off = settings.filter((setting) => facts[setting] === 'off');
+  if (off.length === 0)
+    return ok('durability', `${settings.map((setting) => `${setting} ${facts[setting]}`).join(', ')}`);
+  return problem(
+    'durability',
+    `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power cut may take events that were answered 202`,
+    `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf(); and look for "alter role" or "alter database" that turn it off`,
+  );
+}
+
+async function checkBudget(database: Database, settings: Settings): Promise<Check> {
+  const needed = connectionsNeeded(settings);
+  if (settings.database.kind === 'embedded')
+    return ok('connections', `Weir may open ${needed}, and the embedded server starts with room for them`);
+  try {
+    await checkConnectionBudget(database, settings);
+    return ok('connections', `the server has room for the ${needed} that Weir may open`);
+  } catch (error) {
+    return problemFrom('connections', (error as Error).message, 'raise max_connections');
+  }
+}

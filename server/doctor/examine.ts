@@ -1,0 +1,45 @@
+/** The whole examination, in the order in which people mend. */
+import type { Check } from './check.ts';
+import { checkDatabase } from './database.ts';
+import { checkDataDir, checkKey } from './files.ts';
+import { checkMachine, readMachine } from './machine.ts';
+import { checkOrigins, checkProxies } from './origins.ts';
+import { checkPorts } from './ports.ts';
+import { checkRateLimit } from './rate-limit.ts';
+import { checkEnvFile, checkSettings } from './settings.ts';
+
+/**
+ * Looks at everything that can keep Weir from its work; changes nothing. With bad settings only the machine is looked at besides.
+ * @param log progress of the embedded server, for people.
+ */
+export async function examine(
+  environment: NodeJS.ProcessEnv,
+  directory: string,
+  log: (line: string) => void,
+): Promise<Check[]> {
+  const { checks, settings } = checkSettings(environment, directory);
+  const before = [...checks, ...checkEnvFile(directory)];
+  const machine = checkMachine(await readMachine());
+  if (settings === null) return [...before, ...machine];
+  const [dataDir, key, ports, rateLimit] = await Promise.all([
+    checkDataDir(settings),
+    checkKey(settings),
+    checkPorts(settings),
+    checkRateLimit(settings),
+  ]);
+  const { running } = ports;
+  const usable = dataDir.every((check) => check.name !== 'data_dir' || check.state === 'ok');
+  const looksAtDatabase = usable || settings.database.kind === 'server';
+  const circumstances = { settings, keys: key.keys, running, nowMs: Date.now(), log };
+  return [
+    ...before,
+    ...dataDir,
+    key.check,
+    ...(looksAtDatabase ? await checkDatabase(circumstances) : []),
+    rateLimit,
+    ...checkOrigins(settings),
+    checkProxies(settings),
+    ...ports.checks,
+    ...machine,
+  ];
+}

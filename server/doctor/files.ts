@@ -1,0 +1,77 @@
+/** DATA_DIR, the disk under it, and the key that it keeps. */
+import { access, constants, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type Settings, SettingsError } from '../config.ts';
+import { checkWalkable, EmbeddedPostgresError } from '../db/embedded-binaries.ts';
+import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
+import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+
+/** The embedded server keeps up to max_wal_size (4 GB) of log beside the data. */
+const DISK_ADVICE_BYTES = 5 * 2 ** 30;
+const DISK_PROBLEM_BYTES = 2 ** 29;
+
+/** Can Weir write there, can the account of Postgres walk there, and is there room? */
+export async function checkDataDir(settings: Settings): Promise<Check[]> {
+  const { DATA_DIR: directory } = settings;
+  const standing = await nearestDirectory(directory);
+  const missing = standing === directory ? '' : ' (it will be made at the first start)';
+  try {
+    if (!(await stat(standing)).isDirectory())
+      return [
+        problem('data_dir', `DATA_DIR ${standing} is no directory`, 'move that file away, or set another DATA_DIR'),
+      ];
+    await access(standing, constants.R_OK | constants.W_OK | constants.X_OK);
+    if (settings.database.kind === 'embedded' && process.getuid?.() === 0) {
+      const owner = await stat(join(directory, 'postgres')).catch(() => null);
+      // No user has the number -1: without an owner yet, the way must be open to everybody.
+      await checkWalkable(standing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
+    }
+  } catch (error) {
+    if (error instanceof EmbeddedPostgresError) return [problemFrom('data_dir', error.message, '')];
+    return [
+      problem(
+        'data_dir',
+        `DATA_DIR ${directory} cannot be written to: ${(error as NodeJS.ErrnoException).code}`,
+        `give ${standing} to the user that Weir runs as, or set another DATA_DIR`,
+      ),
+    ];
+  }
+  const dataDir = ok('data_dir', `${directory} can be written to${missing}`);
+  return settings.database.kind === 'embedded' ? [dataDir, await checkDisk(standing)] : [dataDir];
+}
+
+async function checkDisk(directory: string): Promise<Check> {
+  const { bavail, bsize } = await statfs(directory);
+  const freeBytes = bavail * bsize;
+  const finding = `${(freeBytes / 2 ** 30).toFixed(1)} GiB are free where the events go`;
+  const mend = 'make room, or set DATA_DIR to a larger disk: a full one answers every webhook with 503';
+  if (freeBytes < DISK_PROBLEM_BYTES) return problem('disk', finding, mend);
+  return freeBytes < DISK_ADVICE_BYTES ? advice('disk', finding, mend) : ok('disk', finding);
+}
+
+/** The key of stored secrets: null when there is none yet or it cannot be used. Makes none. */
+export async function checkKey(settings: Settings): Promise<{ check: Check; keys: SecretsKeys | null }> {
+  const name = 'secrets_key';
+  if (settings.SECRETS_KEY !== undefined)
+    return { check: ok(name, 'SECRETS_KEY is given'), keys: loadSecretsKeys(settings) };
+  const path = join(settings.DATA_DIR, 'secrets.key');
+  const file = await stat(path).catch(() => null);
+  if (file === null) return { check: ok(name, `${path} will be made at the first start`), keys: null };
+  try {
+    const keys = loadSecretsKeys(settings);
+    if ((file.mode & 0o077) !== 0)
+      return { check: problem(name, `others than its owner can use ${path}`, `chmod 600 ${path}`), keys };
+    return { check: ok(name, `${path} holds the key; back it up with the database`), keys };
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    return { check: problemFrom(name, error.message, 'restore it from a backup'), keys: null };
+  }
+}
+
+/** The directory itself, or the first one above it that exists. */
+async function nearestDirectory(path: string): Promise<string> {
+  for (let step = path; ; step = dirname(step)) {
+    const found = await stat(step).catch((error: NodeJS.ErrnoException) => error);
+    if (!(found instanceof Error) || found.code === 'EACCES' || step === '/') return step;
+  }
+}

@@ -1,0 +1,92 @@
+/** Node, the C library, and what the kernel allows. */
+import { readFileSync } from 'node:fs';
+import { advice, type Check, ok, problem } from './check.ts';
+
+export interface MachineFacts {
+  node: string;
+  /** Null where the C library is another. */
+  glibc: string | null;
+  /** Why the binary of uWebSockets.js does not load; null when it does. */
+  binaryError: string | null;
+  /** Texts of the kernel's own files; null where there is no such file. */
+  migrateReq: string | null;
+  somaxconn: string | null;
+  limits: string | null;
+}
+
+/** The backlog that uWebSockets.js asks for. */
+const BACKLOG = 512;
+/** Below this a process is soon out of descriptors: every connection takes one. */
+const OPEN_FILES_MIN = 8_192;
+
+export async function readMachine(): Promise<MachineFacts> {
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return {
+    node: process.versions.node,
+    glibc: report.header?.glibcVersionRuntime ?? null,
+    binaryError: await import('uWebSockets.js').then(
+      () => null,
+      (error: Error) => error.message.split('\n')[0]!,
+    ),
+    migrateReq: readOrNull('/proc/sys/net/ipv4/tcp_migrate_req'),
+    somaxconn: readOrNull('/proc/sys/net/core/somaxconn'),
+    // Node has raised its own soft limit to the hard one by now, and the processes inherit it.
+    limits: readOrNull('/proc/self/limits'),
+  };
+}
+
+export function checkMachine(facts: MachineFacts): Check[] {
+  return [checkNode(facts), checkOpenFiles(facts), checkBacklog(facts), checkMigration(facts)];
+}
+
+function checkNode({ node, glibc, binaryError }: MachineFacts): Check {
+  const here = `Node ${node}, ${glibc === null ? 'no glibc' : `glibc ${glibc}`}`;
+  if (binaryError === null) return ok('node', `${here}: the binary of uWebSockets.js loads`);
+  return problem(
+    'node',
+    `${here}: the binary of uWebSockets.js does not load: ${binaryError}`,
+    'use Node 20.12 or newer with glibc 2.27, Node 22, 24 or 25 with glibc 2.38, or the container image; then npm run setup',
+  );
+}
+
+function checkOpenFiles({ limits }: MachineFacts): Check {
+  const soft = /^Max open files\s+(\S+)/m.exec(limits ?? '')?.[1] ?? 'unlimited';
+  const finding = `each process may have ${soft} files open, connections among them`;
+  if (soft === 'unlimited' || Number(soft) >= OPEN_FILES_MIN) return ok('open_files', finding);
+  return advice(
+    'open_files',
+    finding,
+    'raise the hard limit: ulimit -Hn 65536, or LimitNOFILE=65536 in a systemd unit',
+  );
+}
+
+function checkBacklog({ somaxconn }: MachineFacts): Check {
+  const backlog = Math.min(Number(somaxconn ?? BACKLOG), BACKLOG);
+  const finding = `${backlog} new connections may wait for each process (net.core.somaxconn ${somaxconn?.trim() ?? 'unknown'})`;
+  if (backlog === BACKLOG) return ok('somaxconn', finding);
+  return advice('somaxconn', finding, 'sysctl -w net.core.somaxconn=4096');
+}
+
+function checkMigration({ migrateReq }: MachineFacts): Check {
+  const name = 'tcp_migrate_req';
+  if (migrateReq === null)
+    return advice(
+      name,
+      'this kernel cannot hand waiting connections to another process: a rolling restart under load resets a few',
+      'use Linux 5.14 or newer, or restart behind a proxy that tries again',
+    );
+  if (migrateReq.trim() !== '0') return ok(name, 'connections that wait in a closing listener go to another process');
+  return advice(
+    name,
+    'connections that wait in the listener of a process that ends are reset: a rolling restart under load fails a few',
+    'sysctl -w net.ipv4.tcp_migrate_req=1 (per network namespace; compose.yaml sets it)',
+  );
+}
+
+function readOrNull(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return null;
+  }
+}

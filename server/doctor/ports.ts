@@ -1,0 +1,58 @@
+/** The two ports: free, held by Weir itself, or held by something else; and whether Weir answers where senders are sent. */
+import type { Settings } from '../config.ts';
+import { probePort } from '../port.ts';
+import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+
+const ANSWER_TIMEOUT_MS = 3_000;
+
+/** `running`: Weir answers on HOST and PORT. */
+export async function checkPorts(settings: Settings): Promise<{ checks: Check[]; running: boolean }> {
+  const { HOST, PORT, METRICS_HOST, METRICS_PORT } = settings;
+  if (PORT === METRICS_PORT)
+    return {
+      checks: [problem('port', `PORT and METRICS_PORT are both ${PORT}`, 'give METRICS_PORT another number')],
+      running: false,
+    };
+  const [port, metrics] = await Promise.all([
+    checkPort('PORT', HOST, PORT, '/healthz', /^\{"status":"ok"\}$/),
+    checkPort('METRICS_PORT', METRICS_HOST, METRICS_PORT, '/metrics', /^weir_processes /m),
+  ]);
+  const checks = [port.check, metrics.check];
+  if (port.heldByWeir) checks.push(await checkReach(settings.FRONTEND_PUBLIC_API_URL));
+  return { checks, running: port.heldByWeir };
+}
+
+async function checkPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: number, path: string, ours: RegExp) {
+  const name = setting.toLowerCase();
+  try {
+    await probePort(setting, host, port);
+    return { check: ok(name, `${port} on ${host} is free`), heldByWeir: false };
+  } catch (error) {
+    const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+    const url = `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}${path}`;
+    if (ours.test((await textAt(url)) ?? ''))
+      return { check: ok(name, `${port} on ${host} is held by Weir itself`), heldByWeir: true };
+    return { check: problemFrom(name, (error as Error).message, `set ${setting}`), heldByWeir: false };
+  }
+}
+
+/** From this machine, which is as near to the browser as doctor comes. */
+async function checkReach(apiUrl: string): Promise<Check> {
+  if ((await textAt(`${apiUrl}/healthz`)) === '{"status":"ok"}')
+    return ok('reach', `Weir answers at ${apiUrl}, seen from this machine`);
+  return advice(
+    'reach',
+    `Weir runs, but nothing of it answers at ${apiUrl}, seen from this machine`,
+    'check the proxy and the name, or set FRONTEND_PUBLIC_API_URL (or PUBLIC_URL) to the address that browsers and senders use',
+  );
+}
+
+/** The body of a 200 answer; null for anything else. */
+async function textAt(url: string): Promise<string | null> {
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS), redirect: 'error' });
+    return answer.status === 200 ? await answer.text() : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,28 @@
+/** Where requests are counted, and whether that place answers. */
+import type { Settings } from '../config.ts';
+import { connectSharedLimiter, SharedStoreError } from '../ratelimit/shared.ts';
+import { places } from '../ratelimit/store.ts';
+import { advice, type Check, ok, problem } from './check.ts';
+
+/** Connects, tries the script, and leaves: within about 2 s. */
+export async function checkRateLimit(settings: Settings): Promise<Check> {
+  const name = 'rate_limit';
+  const { WORKERS: processes, sharedStoreUrls: urls } = settings;
+  if (settings.RATE_LIMIT_BACKEND === 'memory') {
+    if (processes === 1) return ok(name, 'counted in the memory of the one process');
+    return advice(
+      name,
+      `each of ${processes} processes counts for itself: a client may get up to ${processes} times the limit`,
+      'limit at a proxy too, or share the counters: RATE_LIMIT_BACKEND=shared and RATE_LIMIT_SHARED_URL',
+    );
+  }
+  try {
+    const limiter = await connectSharedLimiter({ urls, requireAtStart: true, warn: () => {} });
+    await limiter.close();
+    return ok(name, `the store at ${places(urls)} counts for all processes`);
+  } catch (error) {
+    if (!(error instanceof SharedStoreError)) throw error;
+    const [finding, mend] = error.message.split(/\. (?=Start it)/);
+    return problem(name, finding!, mend ?? 'start it, or correct RATE_LIMIT_SHARED_URL');
+  }
+}

@@ -1,0 +1,81 @@
+/** What Weir has made in the database: its tables, the partitions ahead, and the secrets that its key must open. */
+import { unseal } from '../core/seal.ts';
+import { migrationFiles, pendingMigrations } from '../db/migrate.ts';
+import { DAY_MS, partitionName, readHorizon } from '../db/partitions.ts';
+import type { Database } from '../db/pool.ts';
+import { readSealedSecrets } from '../db/queries/sealed-secrets.ts';
+import { derivedKeys, type SecretsKeys } from '../keys.ts';
+import { advice, type Check, ok, problem } from './check.ts';
+
+/** Ids named in a finding; more are counted. */
+const NAMED_MAX = 5;
+
+export async function checkSchema(
+  database: Database,
+  { keys, running, nowMs }: { keys: SecretsKeys | null; running: boolean; nowMs: number },
+): Promise<Check[]> {
+  const pending = await pendingMigrations(database);
+  const files = migrationFiles();
+  if (pending.length === files.length)
+    return [ok('migrations', 'the database is empty; the first start makes the schema')];
+  const [row] = await database.query<{ newest: number }>({
+    text: 'select max(version) as newest from schema_migrations',
+  });
+  if (row!.newest > files.at(-1)!.version)
+    return [
+      problem(
+        'migrations',
+        `the schema is at version ${row!.newest}, newer than this release (${files.at(-1)!.version})`,
+        'run the newer release, or restore the backup made before the upgrade',
+      ),
+    ];
+  if (pending.length > 0)
+    return [advice('migrations', `${pending.join(', ')} wait to be applied`, 'npx weir migrate, or restart Weir')];
+  return [
+    ok('migrations', `the schema is at version ${row!.newest}, that of this release`),
+    await checkPartitions(database, running, nowMs),
+    await checkSecrets(database, keys),
+  ];
+}
+
+async function checkPartitions(database: Database, running: boolean, nowMs: number): Promise<Check> {
+  const horizon = await readHorizon(database);
+  const daysAhead = horizon === null ? -1 : Math.floor((horizon.toMs - nowMs) / DAY_MS);
+  if (horizon !== null && daysAhead >= 1)
+    return ok('partitions', `made up to ${partitionName(horizon.toMs - DAY_MS)}, ${daysAhead} days ahead`);
+  const finding = daysAhead < 0 ? 'there is no partition for today' : 'there is no partition for tomorrow';
+  if (!running) return advice('partitions', finding, 'start Weir, which makes them');
+  return problem('partitions', finding, 'look for partitions_failed in the log: it says why they could not be made');
+}
+
+/** Every stored secret is opened and forgotten at once. */
+async function checkSecrets(database: Database, keys: SecretsKeys | null): Promise<Check> {
+  const name = 'stored_secrets';
+  const rows = await readSealedSecrets(database);
+  if (rows.length === 0) return ok(name, 'no webhook has a secret yet');
+  const derived = derivedKeys(keys ?? [], 'webhook-secrets');
+  const opens = (row: (typeof rows)[number], candidates: Buffer[]) =>
+    unseal(row.sealed, candidates, row.webhookId) !== null;
+  const lost = rows.filter((row) => !opens(row, derived));
+  if (lost.length > 0)
+    return problem(
+      name,
+      `${lost.length} of ${rows.length} webhook secrets open with no key that is given (${named(lost)})`,
+      'give the SECRETS_KEY they were stored under, as SECRETS_KEY_PREVIOUS if a newer one is in force; or set them anew: npx weir webhook rotate ID',
+    );
+  const old = rows.filter((row) => !opens(row, derived.slice(0, 1)));
+  if (old.length > 0)
+    return advice(
+      name,
+      `${old.length} of ${rows.length} webhook secrets still need SECRETS_KEY_PREVIOUS (${named(old)})`,
+      'keep it until they are set anew: npx weir webhook rotate ID',
+    );
+  return ok(name, `all webhook secrets (${rows.length}) open with the key`);
+}
+
+function named(rows: readonly { webhookId: string }[]): string {
+  const ids = [...new Set(rows.map((row) => row.webhookId))];
+  return ids.length > NAMED_MAX
+    ? `${ids.slice(0, NAMED_MAX).join(', ')} and ${ids.length - NAMED_MAX} more`
+    : ids.join(', ');
+}

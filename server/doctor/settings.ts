@@ -1,0 +1,55 @@
+/** The settings themselves and the `.env` file that may hold them. */
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { readSettings, type Settings, SettingsError, settingTable } from '../config.ts';
+import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+
+/** What compose and `weir send` read from the same file. */
+const ofOthers = /^(COMPOSE_|DOCKER_|WEIR_SECRET$)/;
+
+/** Reads the settings as the server does; null when they do not do, each with its own check. */
+export function checkSettings(
+  environment: NodeJS.ProcessEnv,
+  directory: string,
+): { checks: Check[]; settings: Settings | null } {
+  try {
+    return {
+      checks: [ok('settings', 'every setting is usable')],
+      settings: readSettings(environment, directory),
+    };
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    const mend = 'correct it in the environment or in .env';
+    return { checks: error.problems.map((sentence) => problemFrom('settings', sentence, mend)), settings: null };
+  }
+}
+
+/** `.env`: names that Weir knows, and secrets for nobody else's eyes. A file that cannot be read is told by checkSettings. */
+export function checkEnvFile(directory: string): Check[] {
+  const path = join(directory, '.env');
+  let given: Record<string, string | undefined>;
+  try {
+    given = parseEnv(readFileSync(path, 'utf8'));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' ? [ok('env_file', `there is no ${path}; the environment alone counts`)] : [];
+  }
+  const checks: Check[] = [];
+  const table: Readonly<Record<string, { secret?: true; allowed: string }>> = settingTable;
+  const secrets = Object.keys(given).filter((name) => given[name] && table[name]?.secret);
+  if (secrets.length > 0 && (statSync(path).mode & 0o004) !== 0)
+    checks.push(
+      problem('env_file', `${path} holds ${secrets.join(', ')} and everybody can read it`, `chmod 600 ${path}`),
+    );
+  const strangers = Object.keys(given).filter((name) => !(name in table) && !ofOthers.test(name));
+  if (strangers.length > 0)
+    checks.push(
+      advice(
+        'env_file',
+        `${path} names ${strangers.join(', ')}, which Weir does not know`,
+        'correct the spelling; .env.example lists every setting',
+      ),
+    );
+  return checks.length > 0 ? checks : [ok('env_file', `${path} can be read`)];
+}

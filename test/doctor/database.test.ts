@@ -1,0 +1,143 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readSettings } from '../../server/config.ts';
+import { type Attached, attachDatabase } from '../../server/db/attach.ts';
+import { makePartitions } from '../../server/db/partitions.ts';
+import { checkDatabase, checkWritable } from '../../server/doctor/database.ts';
+import { derivedKeys } from '../../server/keys.ts';
+import { Webhooks } from '../../server/manage/webhooks.ts';
+import { freePort } from '../helpers/redis.ts';
+import { settingsOf, someKey } from '../helpers/settings.ts';
+
+const otherKey = Buffer.alloc(32, 9).toString('base64');
+const password = 'geheim-und-lang';
+let dataDir: string;
+let attached: Attached;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'weir-doc-'));
+  await chmod(dataDir, 0o711);
+  attached = await attachDatabase(embedded(), () => {}, { joinSmaller: false });
+});
+
+afterAll(async () => {
+  await attached.detach();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+describe('the doctor looks at the database', () => {
+  test('that is not made yet, and does not make it', async () => {
+    expect(states(await examine({ settings: settingsOf({}) }))).toEqual(['database ok']);
+  });
+
+  test('that is embedded and up, and finds that partitions come with the start', async () => {
+    expect(states(await examine({}))).toEqual([
+      'database ok',
+      'connections ok',
+      'durability ok',
+      'migrations ok',
+      'partitions advice',
+      'stored_secrets ok',
+    ]);
+  });
+
+  test('whose partitions are behind while Weir runs', async () => {
+    expect(states(await examine({ running: true }))).toContain('partitions problem');
+  });
+
+  test('whose partitions are made', async () => {
+    await makePartitions(attached.database, Date.now());
+    expect(states(await examine({ running: true }))).toContain('partitions ok');
+  });
+
+  test('that would lose what it has promised', async () => {
+    await run('alter role weir set synchronous_commit = off');
+    const [check] = (await examine({})).filter(({ name }) => name === 'durability');
+    await run('alter role weir reset synchronous_commit');
+    expect(check).toMatchObject({ state: 'problem' });
+    expect(check!.finding).toContain('synchronous_commit is off');
+    expect(check!.mend).toContain('alter system set synchronous_commit = on;');
+  });
+
+  test.each([
+    ['the key that they were stored under', [someKey], 'ok'],
+    ['that key as the previous one', [otherKey, someKey], 'advice'],
+    ['another key', [otherKey], 'problem'],
+    ['no key', null, 'problem'],
+  ])('whose secrets are opened with %s', async (_, keys, state) => {
+    const webhooks = new Webhooks(attached.database, attached.conninfo, derivedKeys([someKey], 'webhook-secrets')[0]!);
+    const { id } = await webhooks.add({ name: 'a', secret: 'geheim', signatureHeader: null, rateLimitMax: null });
+    const check = (await examine({ keys })).find(({ name }) => name === 'stored_secrets');
+    await webhooks.remove(id);
+    expect(check!.state).toBe(state);
+    if (state !== 'ok') expect(check!.finding).toContain(id);
+    expect(JSON.stringify(check)).not.toContain('geheim');
+  });
+
+  test.each([
+    ['has a migration yet to come', 'delete from schema_migrations where version = 2', 'advice'],
+    ['is newer than this release', `insert into schema_migrations values (9999, 'later')`, 'problem'],
+    ['is empty', 'alter table schema_migrations rename to elsewhere', 'ok'],
+  ])('whose schema %s', async (_, sql, state) => {
+    await run('create table kept as select * from schema_migrations');
+    await run(sql);
+    const check = (await examine({})).find(({ name }) => name === 'migrations');
+    await run('alter table if exists elsewhere rename to schema_migrations');
+    await run('truncate schema_migrations; insert into schema_migrations select * from kept; drop table kept');
+    expect(check!.state).toBe(state);
+  });
+
+  test('of its own that has too few connections', async () => {
+    const settings = readSettings(
+      { DATABASE_URL: attached.conninfo, SECRETS_KEY: someKey, WORKERS: '100', DATA_DIR: dataDir },
+      dataDir,
+    );
+    const check = (await examine({ settings })).find(({ name }) => name === 'connections');
+    expect(check).toMatchObject({ state: 'problem', mend: 'lower one of them or raise max_connections' });
+  });
+
+  test('that does not answer, and keeps its password', async () => {
+    const address = `postgres://weir:${password}@127.0.0.1:${await freePort()}/weir`;
+    const settings = settingsOf({ DATABASE_URL: address, SECRETS_KEY: someKey });
+    const checks = await examine({ settings });
+    expect(states(checks)).toEqual(['database problem']);
+    expect(checks[0]!.finding).toContain('Connection refused');
+    expect(JSON.stringify(checks)).not.toContain(password);
+  });
+});
+
+test.each([
+  ['a standby', { standby: true }],
+  ['one that is read-only by default', { read_only: 'on' }],
+  ['one where our user may make no tables', { may_create: false }],
+])('%s takes no events', (_, facts) => {
+  const good = {
+    version: '17.2',
+    version_number: 170_002,
+    standby: false,
+    read_only: 'off',
+    may_create: true,
+    fsync: 'on',
+    synchronous_commit: 'on',
+    full_page_writes: 'on',
+  };
+  expect(checkWritable(good)).toEqual([]);
+  expect(checkWritable({ ...good, ...facts })).toMatchObject([{ state: 'problem' }]);
+});
+
+const embedded = () => readSettings({ DATA_DIR: dataDir, WORKERS: '1' }, dataDir);
+const states = (checks: { name: string; state: string }[]) => checks.map(({ name, state }) => `${name} ${state}`);
+const run = (text: string) => attached.database.query({ text });
+
+function examine(given: Partial<Parameters<typeof checkDatabase>[0]>) {
+  return checkDatabase({
+    settings: embedded(),
+    keys: [someKey],
+    running: false,
+    nowMs: Date.now(),
+    log: () => {},
+    ...given,
+  });
+}

@@ -1,0 +1,77 @@
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { checkDataDir, checkKey } from '../../server/doctor/files.ts';
+import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts';
+
+const isRoot = process.getuid!() === 0;
+const inDirectory = (directory: string) => settingsOf({ DATA_DIR: directory });
+
+describe('the doctor looks at DATA_DIR', () => {
+  test('that is missing: what stands above it counts, and it is not made', async () => {
+    const parent = temporaryDirectory();
+    chmodSync(parent, 0o755);
+    const [check] = await checkDataDir(inDirectory(join(parent, 'a/b')));
+    expect(check).toMatchObject({ name: 'data_dir', state: 'ok' });
+    expect(check!.finding).toContain('will be made');
+    expect(existsSync(join(parent, 'a'))).toBe(false);
+  });
+
+  test('that is a file', async () => {
+    const path = join(temporaryDirectory(), 'file');
+    writeFileSync(path, '');
+    expect((await checkDataDir(inDirectory(path)))[0]).toMatchObject({ state: 'problem' });
+  });
+
+  test.runIf(isRoot)('into which the account of Postgres cannot walk', async () => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, 0o700);
+    const [check] = await checkDataDir(inDirectory(directory));
+    expect(check).toMatchObject({ state: 'problem' });
+    expect(check!.mend).toContain(`chmod o+x ${directory}`);
+  });
+
+  test.skipIf(isRoot)('into which we may not write', async () => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, 0o500);
+    expect((await checkDataDir(inDirectory(directory)))[0]!.state).toBe('problem');
+  });
+
+  test('and at the disk under it', async () => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, 0o755);
+    expect((await checkDataDir(inDirectory(directory))).map((check) => check.name)).toEqual(['data_dir', 'disk']);
+  });
+});
+
+describe('the doctor looks at the key', () => {
+  test('that is given', async () => {
+    const { check, keys } = await checkKey(settingsOf({ SECRETS_KEY: someKey }));
+    expect(check.state).toBe('ok');
+    expect(keys).toEqual([someKey]);
+    expect(JSON.stringify(check)).not.toContain(someKey);
+  });
+
+  test('that is not there yet, and makes none', async () => {
+    const directory = temporaryDirectory();
+    const { check, keys } = await checkKey(inDirectory(directory));
+    expect(check.state).toBe('ok');
+    expect(keys).toBeNull();
+    expect(existsSync(join(directory, 'secrets.key'))).toBe(false);
+  });
+
+  test.each([
+    ['for its owner alone', someKey, 0o600, 'ok'],
+    ['that its group can read', someKey, 0o640, 'problem'],
+    ['that everybody can read', someKey, 0o604, 'problem'],
+    ['that holds no key', 'nonsense', 0o600, 'problem'],
+  ])('in a file %s', async (_, text, mode, state) => {
+    const directory = temporaryDirectory();
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, 'secrets.key'), text);
+    chmodSync(join(directory, 'secrets.key'), mode);
+    const { check } = await checkKey(inDirectory(directory));
+    expect(check.state).toBe(state);
+    expect(check.mend === null).toBe(state === 'ok');
+  });
+});

@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest';
+import { type Addresses, checkOrigins, checkProxies } from '../../server/doctor/origins.ts';
+
+const addresses = (given: Partial<Addresses>): Addresses => ({
+  HOST: '127.0.0.1',
+  PUBLIC_URL: 'https://weir.example',
+  FRONTEND_PUBLIC_API_URL: given.PUBLIC_URL ?? 'https://weir.example',
+  CORS_ORIGINS: [],
+  TRUSTED_PROXIES: [],
+  ...given,
+});
+
+describe('the doctor compares origins', () => {
+  test.each<[string, Partial<Addresses>, string, string | null]>([
+    ['one for pages and API', {}, 'ok', null],
+    [
+      'two, the pages allowed',
+      { FRONTEND_PUBLIC_API_URL: 'https://api.example', CORS_ORIGINS: ['https://weir.example'] },
+      'ok',
+      null,
+    ],
+    [
+      'two, the pages not allowed',
+      { FRONTEND_PUBLIC_API_URL: 'https://api.example' },
+      'problem',
+      'add https://weir.example to CORS_ORIGINS',
+    ],
+    [
+      'https pages that call http',
+      { FRONTEND_PUBLIC_API_URL: 'http://api.example', CORS_ORIGINS: ['https://weir.example'] },
+      'problem',
+      'https origin',
+    ],
+    [
+      'open to the world, yet told as local',
+      { HOST: '0.0.0.0', PUBLIC_URL: 'http://127.0.0.1:8080' },
+      'advice',
+      'set PUBLIC_URL',
+    ],
+    ['local all through', { PUBLIC_URL: 'http://127.0.0.1:8080' }, 'ok', null],
+    ['local by IPv6', { HOST: '::1', PUBLIC_URL: 'http://[::1]:8080' }, 'ok', null],
+  ])('%s', (_, given, state, mend) => {
+    const [check, ...more] = checkOrigins(addresses(given));
+    expect(more).toEqual([]);
+    expect(check!.state).toBe(state);
+    if (mend === null) expect(check!.mend).toBeNull();
+    else expect(check!.mend).toContain(mend);
+  });
+});
+
+describe('the doctor looks at the trusted proxies', () => {
+  test.each<[string, Partial<Addresses>, string]>([
+    ['none, no TLS', { PUBLIC_URL: 'http://weir.example' }, 'ok'],
+    ['none, though https says that one is there', {}, 'advice'],
+    ['one', { TRUSTED_PROXIES: ['10.0.0.1'] }, 'ok'],
+    ['everybody', { TRUSTED_PROXIES: ['10.0.0.1', '0.0.0.0/0'] }, 'problem'],
+    ['everybody by IPv6', { TRUSTED_PROXIES: ['::/0'] }, 'problem'],
+  ])('%s', (_, given, state) => {
+    expect(checkProxies(addresses(given)).state).toBe(state);
+  });
+});

@@ -1,0 +1,63 @@
+import { chmodSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { checkEnvFile, checkSettings } from '../../server/doctor/settings.ts';
+import { temporaryDirectory } from '../helpers/settings.ts';
+
+describe('the doctor reads the settings', () => {
+  test('and finds good ones good', () => {
+    const { checks, settings } = checkSettings({ PORT: '8081' }, temporaryDirectory());
+    expect(checks.map((check) => check.state)).toEqual(['ok']);
+    expect(settings?.PORT).toBe(8081);
+  });
+
+  test('and names every bad one, each with what is allowed', () => {
+    const { checks, settings } = checkSettings({ PORT: 'x', CORS_ORIGINS: '*' }, temporaryDirectory());
+    expect(settings).toBeNull();
+    expect(checks).toEqual([
+      { name: 'settings', state: 'problem', finding: 'PORT is "x"', mend: 'allowed: a whole number from 1 to 65535' },
+      {
+        name: 'settings',
+        state: 'problem',
+        finding: 'CORS_ORIGINS is "*"',
+        mend: 'allowed: a comma list of origins (https://example.org); * is refused',
+      },
+    ]);
+  });
+
+  test('and keeps the value of a secret one to itself', () => {
+    const { checks } = checkSettings({ SECRETS_KEY: 'geheim' }, temporaryDirectory());
+    expect(checks[0]).toMatchObject({ state: 'problem', finding: 'SECRETS_KEY is not usable' });
+  });
+
+  test('and tells rules between settings apart from their mend', () => {
+    const { checks } = checkSettings({ FRONTEND_PUBLIC_AUTH_MODE: 'hosted' }, temporaryDirectory());
+    expect(checks[0]).toMatchObject({
+      finding: 'FRONTEND_PUBLIC_AUTH_MODE is hosted but AUTH_MODE is local',
+      mend: 'set both to the same mode',
+    });
+  });
+});
+
+describe('the doctor looks at .env', () => {
+  test.each([
+    ['a secret that everybody can read', 'ADMIN_PASSWORD=correct-horse-battery', 0o644, 'problem', 'chmod 600'],
+    ['a secret for its owner alone', 'ADMIN_PASSWORD=correct-horse-battery', 0o600, 'ok', null],
+    ['no secret at all, open to everybody', 'PORT=8081', 0o644, 'ok', null],
+    ['a misspelt name', 'WORKRES=2', 0o600, 'advice', '.env.example'],
+    ['names of docker compose', 'COMPOSE_PROJECT_NAME=weir', 0o600, 'ok', null],
+  ])('with %s', (_, text, mode, state, mend) => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, '.env'), text);
+    chmodSync(join(directory, '.env'), mode);
+    const [check] = checkEnvFile(directory);
+    expect(check!.state).toBe(state);
+    if (mend === null) expect(check!.mend).toBeNull();
+    else expect(check!.mend).toContain(mend);
+    expect(JSON.stringify(check)).not.toContain('correct-horse');
+  });
+
+  test('and does without', () => {
+    expect(checkEnvFile(temporaryDirectory())[0]!.state).toBe('ok');
+  });
+});
