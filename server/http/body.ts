@@ -75,7 +75,10 @@ export class BodyReader {
   }
 
   #finish(lastChunk: Uint8Array): void {
-    const body = this.#memory.arena.hold([...this.#chunks, lastChunk], this.receivedBytes);
+    const chunks = [...this.#chunks, lastChunk];
+    // Given back first: they are copied and gone before this turn ends, and a body must not have to fit in twice.
+    this.#giveBack();
+    const body = this.#memory.arena.hold(chunks, this.receivedBytes);
     this.#held = body;
     this.#end(body === null ? { kind: 'memory_full' } : { kind: 'complete', bytes: body.bytes });
   }
@@ -92,11 +95,15 @@ export class BodyReader {
   #end(outcome: BodyOutcome): void {
     if (this.#settled) return;
     this.#settled = true;
+    this.#giveBack();
+    this.#settle(outcome);
+  }
+
+  #giveBack(): void {
     for (const chunk of this.#chunks) {
       this.#memory.budget.give(chunk.length);
       this.#client.gatheringBytes -= chunk.length;
     }
     this.#chunks = [];
-    this.#settle(outcome);
   }
 }

@@ -72,11 +72,14 @@ export class Clients {
     return this.#known.get(address) ?? this.#remember(address, address);
   }
 
+  /** The PROXY protocol speaks for the socket; what stands in header fields is walked from there. */
   #behindProxy(peer: string, res: HttpResponse, req: HttpRequest): string {
-    const hops = headerHops(req);
-    if (hops.length > 0) return clientBehindProxies(peer, hops, this.#trusted);
     const proxied = new Uint8Array(res.getProxiedRemoteAddress());
-    return proxied.length > 0 ? addressFromBytes(proxied) : peer;
+    const from = proxied.length > 0 ? addressFromBytes(proxied) : peer;
+    const [byForwarded, byForwardedFor] = headerHops(req).map((hops) => clientBehindProxies(from, hops, this.#trusted));
+    // A proxy writes one of the two and hands on the other as its client sent it: where they disagree, neither is believed.
+    if (byForwarded === byForwardedFor || byForwardedFor === from) return byForwarded!;
+    return byForwarded === from ? byForwardedFor! : from;
   }
 
   #remember(key: string | number, address: string): Client {
@@ -91,13 +94,13 @@ export class Clients {
   }
 }
 
-/** Forwarded (RFC 7239) where it is sent, else X-Forwarded-For; repeated fields are joined in order. */
-function headerHops(req: HttpRequest): string[] {
+/** The hops of Forwarded (RFC 7239) and those of X-Forwarded-For; repeated fields are joined in order. */
+function headerHops(req: HttpRequest): [forwarded: string[], forwardedFor: string[]] {
   const forwarded: string[] = [];
   const forwardedFor: string[] = [];
   req.forEach((name, value) => {
     if (name === 'forwarded') forwarded.push(...forwardedHops(value));
     else if (name === 'x-forwarded-for') forwardedFor.push(...value.split(','));
   });
-  return forwarded.length > 0 ? forwarded : forwardedFor;
+  return [forwarded, forwardedFor];
 }

@@ -96,11 +96,17 @@ export class Exchange {
     res.cork(() => {
       res.writeStatus(statusLines[status]!);
       res.writeHeader('content-type', fields);
-      if (this.method === 'HEAD') res.endWithoutBody(Buffer.byteLength(body), close);
+      if (this.method === 'HEAD') this.#endHead(Buffer.byteLength(body), close);
       else res.end(body, close);
     });
     this.lap('respond');
     this.#finish();
+  }
+
+  /** Told the length, endWithoutBody waits for a body of ours, and the connection is lost to the next request. */
+  #endHead(bodyBytes: number, close: boolean): void {
+    if (close) this.#res.endWithoutBody(bodyBytes, true);
+    else this.#res.writeHeader('content-length', String(bodyBytes)).endWithoutBody();
   }
 
   json(status: number, value: unknown): void {

@@ -81,14 +81,14 @@ export class SlabArena {
     if (!this.#budget.take(this.#slabBytes)) return null;
     // The full slab left behind comes back through the release of its last body.
     this.#current = this.#free.pop() ?? new Slab(this.#slabBytes);
-    if (current?.liveBodies === 0) this.#retire(current);
     return this.#current;
   }
 
   #release(slab: Slab): void {
     if (--slab.liveBodies > 0) return;
-    if (slab === this.#current) slab.usedBytes = 0;
-    else this.#retire(slab);
+    // Also the current one: an idle process holds nothing, or a small budget would have no room left to gather in.
+    if (slab === this.#current) this.#current = null;
+    this.#retire(slab);
   }
 
   #retire(slab: Slab): void {
