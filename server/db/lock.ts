@@ -6,6 +6,7 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 
 export interface Lock {
@@ -74,8 +75,12 @@ export async function acquireLock(
   };
 }
 
-/** The lock by which the primary of a Weir claims its DATA_DIR (which must exist). Throws DataDirInUseError or LockError. */
+/** The lock by which the primary of a Weir claims its DATA_DIR, made when missing. Throws DataDirInUseError or LockError. */
 export async function lockDataDir(dataDir: string): Promise<Lock> {
+  // Else flock would make an ordinary file of that name.
+  await mkdir(dataDir, { recursive: true }).catch((error: Error) => {
+    throw new LockError(`DATA_DIR ${dataDir} cannot be made: ${error.message}`);
+  });
   const lock = await acquireLock(dataDir, 'exclusive', { wait: false });
   if (lock === null) throw new DataDirInUseError(dataDir);
   return lock;

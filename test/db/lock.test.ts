@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -94,6 +94,12 @@ test('a DATA_DIR has one Weir at a time, and the refusal names it', async () => 
   await expect(lockDataDir(directory)).rejects.toThrow(directory);
   await lock.release();
   held.push(await lockDataDir(directory));
+});
+
+test('a DATA_DIR that is missing is made, as a directory', async () => {
+  const missing = join(directory, 'a/b');
+  held.push(await lockDataDir(missing));
+  expect((await stat(missing)).isDirectory()).toBe(true);
 });
 
 /** Another Node process, leader of its own group, that holds the lock exclusively; it prints `interrupted` on SIGINT and goes on. */
