@@ -1,6 +1,6 @@
 /** Turns what happens in the parts of a process into metrics and log lines; the parts know neither. */
 import type { Exchange } from './http/exchange.ts';
-import { stages } from './http/stages.ts';
+import { type Stage, stageNames } from './http/stages.ts';
 import type { PersistObserver } from './ingest/persist.ts';
 import type { VerifyObserver } from './ingest/verify.ts';
 import type { Log } from './log.ts';
@@ -27,7 +27,8 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       if (exchange.aborted) metrics.aborted(route);
       else metrics.request(route, exchange.status, clock.totalMs / 1000);
       if (route.startsWith(STAGED_PREFIX))
-        for (const stage of stages) if (clock[stage] > 0) metrics.stage(stage, clock[stage] / 1000);
+        for (let stage = 0; stage < clock.ms.length; stage++)
+          if (clock.ms[stage]! > 0) metrics.stage(stage as Stage, clock.ms[stage]! / 1000);
       if (logsRequests) log('request', describe(exchange));
       if (slowMs > 0 && clock.totalMs >= slowMs) log('request_slow', describe(exchange));
     },
@@ -57,20 +58,17 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
 
 /** What a log line says of a request: never a header, never a body. */
 function describe(exchange: Exchange): Record<string, unknown> {
-  const { clock } = exchange;
-  const ms = Object.fromEntries(
-    stages.filter((stage) => clock[stage] > 0).map((stage) => [stage, rounded(clock[stage])]),
-  );
-  const slowest = stages.reduce((a, b) => (clock[b] > clock[a] ? b : a));
+  const { ms, totalMs } = exchange.clock;
+  const reached = stageNames.flatMap((name, stage) => (ms[stage]! > 0 ? [[name, rounded(ms[stage]!)]] : []));
   return {
     request_id: exchange.requestId,
     method: exchange.method,
     path: exchange.path,
     status: exchange.aborted ? 'aborted' : exchange.status,
     client: exchange.client.address,
-    total_ms: rounded(clock.totalMs),
-    slowest_stage: slowest,
-    stages_ms: ms,
+    total_ms: rounded(totalMs),
+    slowest_stage: stageNames[ms.indexOf(Math.max(...ms))],
+    stages_ms: Object.fromEntries(reached),
   };
 }
 

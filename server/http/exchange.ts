@@ -5,7 +5,7 @@ import { STATUS_CODES } from 'node:http';
 import { type ProblemCode, problems } from '../errors.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
-import { type Stage, StageClock } from './stages.ts';
+import { Stage, StageClock } from './stages.ts';
 
 /** Undelivered body bytes that are read and let go after an early answer; a longer rest closes the connection. */
 const DISCARD_BYTES_MAX = 1_048_576;
@@ -99,7 +99,7 @@ export class Exchange {
       if (this.method === 'HEAD') this.#endHead(Buffer.byteLength(body), close);
       else res.end(body, close);
     });
-    this.lap('respond');
+    this.lap(Stage.respond);
     this.#finish();
   }
 

@@ -5,6 +5,7 @@ import type { Route } from '../routes.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
+import { Stage } from './stages.ts';
 
 export interface ServerOptions {
   memory: BodyMemory;
@@ -109,7 +110,7 @@ export class HttpServer implements ExchangeHost {
     const exchange = new Exchange(res, req, this, { route: route.path, parameters, headers, client, requestId });
     if (headerBytes > this.#options.headerBytesMax) return exchange.problem('headers_too_large');
     if (client.requests > this.#options.clientRequestsMax) return exchange.problemLater('client_busy', 1);
-    exchange.lap('accept');
+    exchange.lap(Stage.accept);
     try {
       const pending = route.handle(exchange);
       if (pending !== undefined) pending.catch((error) => this.#fail(exchange, error));

@@ -1,22 +1,24 @@
 /** How long each step of the answer path took. Steps lie end to end; waiting on purpose is left out by the caller. */
 
-export const stages = ['accept', 'body', 'limit', 'verify', 'commit', 'respond'] as const;
-export type Stage = (typeof stages)[number];
+/** Names of the steps; a Stage is a place in this list. */
+export const stageNames = ['accept', 'body', 'limit', 'verify', 'commit', 'respond'] as const;
 
-/** Milliseconds of each stage; 0 for stages that a request did not reach. */
+export const Stage = { accept: 0, body: 1, limit: 2, verify: 3, commit: 4, respond: 5 } as const satisfies Record<
+  (typeof stageNames)[number],
+  number
+>;
+export type Stage = (typeof Stage)[keyof typeof Stage];
+
 export class StageClock {
   readonly startedMs = performance.now();
+  /** Milliseconds of each stage, 0 where a request did not come. By number: by name it cost 1 us a request more. */
+  readonly ms = [0, 0, 0, 0, 0, 0];
   #lastMs = this.startedMs;
-  accept = 0;
-  body = 0;
-  limit = 0;
-  verify = 0;
-  commit = 0;
-  respond = 0;
 
+  /** Ends a stage: the time since the last call is its own. */
   lap(stage: Stage): void {
     const nowMs = performance.now();
-    this[stage] += nowMs - this.#lastMs;
+    this.ms[stage]! += nowMs - this.#lastMs;
     this.#lastMs = nowMs;
   }
 

@@ -81,12 +81,12 @@ export class WebhookDirectory {
     return entry === undefined && !isUuid(id) ? null : entry?.webhook;
   }
 
-  /** The webhook as it is now, or null; a promise when the database must be asked, which rejects when it cannot be. */
-  find(id: string, nowMs: number): Webhook | null | Promise<Webhook | null> {
+  /** The webhook as it is now, null when there is none; a promise when the database must be asked, of undefined when it cannot be. */
+  find(id: string, nowMs: number): Webhook | null | Promise<Webhook | null | undefined> {
     const entry = this.#entries.get(id);
-    if (entry === undefined) return isUuid(id) ? this.#load(id) : null;
+    if (entry === undefined) return isUuid(id) ? this.#load(id).catch(() => undefined) : null;
     if (entry.changed || (nowMs - this.#heardAtMs > SILENCE_MS && nowMs - entry.checkedAtMs > SILENCE_MS))
-      return this.#load(id);
+      return this.#load(id).catch(() => undefined);
     return entry.webhook === null ? null : withoutExpired(entry.webhook, nowMs);
   }
 

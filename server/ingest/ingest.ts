@@ -15,6 +15,7 @@ import { presentedSignature } from '../core/signature.ts';
 import { printable, storedHeaders } from '../core/stored-headers.ts';
 import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { Stage } from '../http/stages.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Webhook, WebhookDirectory } from './directory.ts';
 import { takeIngest, tellLimit } from './limit.ts';
@@ -49,21 +50,21 @@ export function createIngest(parts: IngestParts): (exchange: Exchange) => Promis
     try {
       const limit = await takeIngest(limiter, policy, exchange, known);
       tellLimit(exchange, known?.policy ?? policy, limit);
-      exchange.lap('limit');
+      exchange.lap(Stage.limit);
       if (!limit.allowed) return exchange.problemLater('rate_limited', limit.resetSeconds);
 
-      const webhook = await found(directory.find(webhookId, Date.now()));
+      const webhook = await directory.find(webhookId, Date.now());
       if (webhook === undefined) return exchange.problemLater('database_unavailable', RETRY_SECONDS);
       if (webhook === null) return exchange.problem('webhook_unknown');
       if (!webhook.enabled) return exchange.problem('webhook_disabled');
 
       const received = await reading.outcome;
-      exchange.lap('body');
+      exchange.lap(Stage.body);
       if (received.kind !== 'complete') return refuseBody(exchange, received);
       if (received.bytes.length > webhook.capBytes) return exchange.problem('payload_too_large');
 
       const verdict = await verify(exchange, webhook, received.bytes);
-      exchange.lap('verify');
+      exchange.lap(Stage.verify);
       if (verdict !== 'verified') return refuseSignature(exchange, verdict);
       if (exchange.aborted) return;
 
@@ -79,7 +80,7 @@ export function createIngest(parts: IngestParts): (exchange: Exchange) => Promis
         contentType: contentType === undefined ? null : printable(contentType),
         body: received.bytes,
       });
-      exchange.lap('commit');
+      exchange.lap(Stage.commit);
       if (stored.kind !== 'committed') return refuseStore(exchange, stored);
 
       const receivedAt = new Date(receivedAtMs).toISOString();
@@ -104,15 +105,6 @@ export function createIngest(parts: IngestParts): (exchange: Exchange) => Promis
     const verdict = await verifier.verify(body, presented.digests, webhook.secrets);
     if (verdict.kind === 'verified') parts.onVerified(verdict.secretPlace);
     return verdict.kind;
-  }
-}
-
-/** Undefined when the database could not be asked. */
-async function found(webhook: Webhook | null | Promise<Webhook | null>): Promise<Webhook | null | undefined> {
-  try {
-    return await webhook;
-  } catch {
-    return undefined;
   }
 }
 
