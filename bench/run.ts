@@ -1,5 +1,5 @@
 /** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`. */
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { UndoStack } from '../server/undo.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
 import { BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
@@ -15,7 +15,7 @@ interface Options {
 }
 
 const BUSY_LOAD = 0.5;
-/** Exit codes: interrupted by Ctrl-C, as a shell says it. */
+/** Exit code after Ctrl-C, as a shell says it. */
 const INTERRUPTED = 130;
 
 function positive(text: string): number {
@@ -41,6 +41,7 @@ async function main(): Promise<number> {
     .option('--seconds <seconds>', 'length of one measured window', positive)
     .option('--rounds <rounds>', 'windows of each contestant', wholePositive)
     .option('--no-keep', 'add no line to bench/results')
+    .exitOverride()
     .action(async (names: string[], options: Options) => {
       if (options.list)
         return void process.stdout.write(
@@ -54,6 +55,7 @@ async function main(): Promise<number> {
     return exitCode;
   } catch (error) {
     if (interrupt.signal.aborted) return INTERRUPTED;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (!(error instanceof BenchError)) throw error;
     process.stderr.write(`bench: ${error.message}\n`);
     return 1;

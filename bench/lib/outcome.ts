@@ -33,6 +33,8 @@ export interface Outcome {
   tables: Table[];
   measures: Measure[];
   ratios: Ratio[];
+  /** The tables hold the ratios already; no table of them is added. */
+  ratiosInTables?: true;
   goals: Goal[];
   /** How it was measured, a sentence each. */
   notes: string[];

@@ -15,7 +15,7 @@ export function renderReport(scenario: Scenario, outcome: Outcome, machine: Mach
       'where absolute figures swing with whatever else the machine does.',
     ...outcome.tables.map(renderTable),
   ];
-  if (outcome.ratios.length > 0)
+  if (outcome.ratios.length > 0 && !outcome.ratiosInTables)
     parts.push(
       renderTable({
         header: ['ratio', 'to', 'times'],

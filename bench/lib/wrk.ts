@@ -1,5 +1,5 @@
 /** The load generator: wrk, told by a Lua script that is written once, so that the signature is computed once. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { BenchError } from './outcome.ts';
 
@@ -26,6 +26,12 @@ interface Summary {
 
 const TIMEOUT_SECONDS = 10;
 const MARK = 'WRK-SUMMARY ';
+
+/** Throws BenchError when there is no wrk; call it before anything is started. */
+export function requireWrk(): void {
+  const { error } = spawnSync('wrk', ['-v']);
+  if (error !== undefined) throw new BenchError(`wrk cannot be run (${error.message}); get it: apt-get install wrk`);
+}
 
 /** Writes the script for one request that is sent again and again. Header values and body must not hold `]==]`. */
 export function writeScript(path: string, headers: Record<string, string>, body: string): void {
@@ -59,7 +65,7 @@ export function parseWrk(output: string): WrkWindow {
   };
 }
 
-/** Runs wrk with one thread: it takes less than a core, and the servers need the rest. Rejects with BenchError. */
+/** Runs wrk with one thread: it takes less than a core, and the servers need the rest. Rejects with BenchError, or with AbortError at Ctrl-C. */
 export async function runWrk(
   { url, script, connections, seconds }: { url: string; script: string; connections: number; seconds: number },
   signal: AbortSignal,
@@ -75,9 +81,7 @@ export async function runWrk(
       output += text;
     });
   await new Promise<void>((resolve, reject) => {
-    wrk.once('error', (error: NodeJS.ErrnoException) =>
-      reject(error.code === 'ENOENT' ? new BenchError('wrk is not installed; run: apt-get install wrk') : error),
-    );
+    wrk.once('error', reject);
     wrk.once('close', resolve);
   });
   return parseWrk(output);

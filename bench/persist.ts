@@ -1,0 +1,185 @@
+/**
+ * Scenario `persist`: three ways to commit the same rows over one connection, fsync on, so many rows a commit:
+ * binary COPY (as Weir does it), one INSERT .. SELECT FROM unnest, and an INSERT for each row inside one transaction.
+ */
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { inetBytes } from '../server/core/address.ts';
+import { CopyEncoder, copyEventsSql, type EventRow } from '../server/core/copy-rows.ts';
+import { uuidText, uuidv7 } from '../server/core/ids.ts';
+import { CopyConnection } from '../server/db/copy.ts';
+import { freshStart, openBenchDatabase, pgOptions, settledRows } from './lib/database.ts';
+import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
+import { formatSpread, ratioByRound } from './lib/stats.ts';
+
+const BATCH_ROWS = [1, 10, 100, 500, 2000];
+const BODY_BYTES = 1024;
+const ADDRESS = '192.0.2.1';
+const HEADERS =
+  'content-type: application/json\nuser-agent: GitHub-Hookshot/044aadd\nx-github-event: push\naccept: */*';
+const COLUMNS = 'id, webhook_id, received_at, source_ip, headers, content_type, body, bytes';
+
+export const persist: Scenario = {
+  name: 'persist',
+  summary: 'rows committed a second (fsync on, one connection, 1 KiB bodies): COPY, unnest, INSERT a row',
+  defaults: { rounds: 5, seconds: 1 },
+  run,
+};
+
+interface Way {
+  name: string;
+  /** Commits the rows; resolves when they are on the disk. */
+  commit: (rows: readonly EventRow[]) => Promise<void>;
+}
+
+interface Cell {
+  way: string;
+  batchRows: number;
+  rowsPerSecond: number[];
+}
+
+const COPY = 'binary COPY';
+const UNNEST = 'INSERT .. SELECT FROM unnest';
+const INSERTS = 'INSERT a row, one transaction';
+
+async function run(context: BenchContext): Promise<Outcome> {
+  const { conninfo, database } = await openBenchDatabase(context);
+  const copying = await CopyConnection.connect(conninfo, () => {});
+  context.undo(() => copying.close());
+  const client = new pg.Client(pgOptions(conninfo));
+  await client.connect();
+  context.undo(() => client.end());
+  const ways: Way[] = [
+    { name: COPY, commit: copyWay(copying) },
+    { name: UNNEST, commit: (rows) => unnest(client, rows) },
+    { name: INSERTS, commit: (rows) => inserts(client, rows) },
+  ];
+
+  const template = randomRows(Math.max(...BATCH_ROWS));
+  const cells: Cell[] = BATCH_ROWS.flatMap((batchRows) =>
+    ways.map(({ name }) => ({ way: name, batchRows, rowsPerSecond: [] })),
+  );
+  const faults: string[] = [];
+  for (let round = 0; round <= context.rounds; round++) {
+    for (const { way, batchRows, rowsPerSecond } of cells) {
+      context.signal.throwIfAborted();
+      await freshStart(database, 'events');
+      const { commit } = ways.find(({ name }) => name === way)!;
+      const { rows, seconds } = await commitFor(context.seconds, commit, template.slice(0, batchRows));
+      const stored = await settledRows(database, 'events');
+      if (stored !== rows) faults.push(`${way}: ${stored} rows for ${rows} that were committed`);
+      // The first round warms up: plans, code, the files of the write-ahead log.
+      if (round > 0) rowsPerSecond.push(rows / seconds);
+    }
+    context.say(round === 0 ? 'warmed up' : `round ${round} of ${context.rounds} done`);
+  }
+  return summarise(cells, faults);
+}
+
+async function commitFor(seconds: number, commit: Way['commit'], template: readonly EventRow[]) {
+  const startMs = performance.now();
+  let rows = 0;
+  do {
+    await commit(withNewIds(template));
+    rows += template.length;
+  } while (performance.now() - startMs < seconds * 1000);
+  return { rows, seconds: (performance.now() - startMs) / 1000 };
+}
+
+function copyWay(connection: CopyConnection): Way['commit'] {
+  const encoder = new CopyEncoder();
+  return async (rows) => {
+    const outcome = await connection.copyIn(copyEventsSql, encoder.encode(rows));
+    if (outcome.kind !== 'committed') throw new BenchError(`COPY ended as ${outcome.kind}: ${outcome.message}`);
+  };
+}
+
+async function unnest(client: pg.Client, rows: readonly EventRow[]): Promise<void> {
+  const values = rows.map(columnsOf);
+  await client.query({
+    name: 'unnest',
+    text: `insert into events (${COLUMNS}) select * from unnest(
+      $1::uuid[], $2::uuid[], $3::timestamptz[], $4::inet[], $5::bytea[], $6::text[], $7::bytea[], $8::int[])`,
+    values: Array.from({ length: 8 }, (_, column) => values.map((row) => row[column])),
+  });
+}
+
+async function inserts(client: pg.Client, rows: readonly EventRow[]): Promise<void> {
+  const text = `insert into events (${COLUMNS}) values ($1, $2, $3, $4, $5, $6, $7, $8)`;
+  const alone = rows.length === 1;
+  if (!alone) await client.query('begin');
+  for (const row of rows) await client.query({ name: 'insert', text, values: columnsOf(row) });
+  if (!alone) await client.query('commit');
+}
+
+/** The row as node-postgres takes it. */
+function columnsOf(row: EventRow): unknown[] {
+  const { id, webhookId, receivedAtMs, headers, contentType, body } = row;
+  const headerBytes = Buffer.from(headers);
+  return [
+    uuidText(id),
+    uuidText(webhookId),
+    new Date(receivedAtMs),
+    ADDRESS,
+    headerBytes,
+    contentType,
+    body,
+    body.length,
+  ];
+}
+
+function randomRows(count: number): EventRow[] {
+  const webhookId = randomBytes(16);
+  const sourceIp = inetBytes(ADDRESS);
+  return Array.from({ length: count }, () => ({
+    id: randomBytes(16),
+    webhookId,
+    receivedAtMs: 0,
+    sourceIp,
+    headers: HEADERS,
+    contentType: 'application/json',
+    body: randomBytes(BODY_BYTES),
+  }));
+}
+
+/** The key is new each time and rises, as that of events does. */
+function withNewIds(rows: readonly EventRow[]): EventRow[] {
+  const nowMs = Date.now();
+  return rows.map((row) => ({ ...row, id: uuidv7(nowMs, randomBytes(16)), receivedAtMs: nowMs }));
+}
+
+function summarise(cells: readonly Cell[], faults: string[]): Outcome {
+  const find = (way: string, batchRows: number) =>
+    cells.find((cell) => cell.way === way && cell.batchRows === batchRows)!.rowsPerSecond;
+  const ways = [COPY, UNNEST, INSERTS];
+  const named = (way: string, batchRows: number) => `${way}, ${batchRows} a commit`;
+  return {
+    tables: [
+      {
+        header: ['rows a commit', ...ways.map((way) => `${way}, rows/s`)],
+        rows: BATCH_ROWS.map((batchRows) => [
+          String(batchRows),
+          ...ways.map((way) => formatSpread(find(way, batchRows))),
+        ]),
+      },
+    ],
+    measures: cells.map(({ way, batchRows, rowsPerSecond }) => ({
+      name: named(way, batchRows),
+      unit: 'rows/s',
+      values: rowsPerSecond,
+    })),
+    ratios: BATCH_ROWS.flatMap((batchRows) =>
+      [UNNEST, INSERTS].map((way) => ({
+        of: named(COPY, batchRows),
+        to: named(way, batchRows),
+        values: ratioByRound(find(COPY, batchRows), find(way, batchRows)),
+      })),
+    ),
+    goals: [],
+    notes: [
+      'COPY goes through libpq with the encoder of the server, the others through node-postgres with a prepared statement; encoding is in the time of all three.',
+      'The table is emptied and a checkpoint made before each window.',
+    ],
+    faults,
+  };
+}
