@@ -13,6 +13,7 @@ import { createLog, type Log, openDestination } from './log.ts';
 import { MetricsPage } from './metrics-page.ts';
 import { portError, probePort } from './port.ts';
 import { openLimiter } from './ratelimit/open.ts';
+import { waitForEnd } from './signals.ts';
 import { Supervisor } from './supervisor.ts';
 import { UndoStack } from './undo.ts';
 
@@ -64,7 +65,7 @@ async function start(
   undo.push(() => lock.release());
   log('starting', { processes: settings.WORKERS, threads: settings.THREADS, database: settings.database.kind });
 
-  const { conninfo, database, migrated, detach } = await attachDatabase(
+  const { conninfo, database, migrated, revive, detach } = await attachDatabase(
     settings,
     (line) => log('database_starting', { line }),
     { joinSmaller: false },
@@ -100,6 +101,7 @@ async function start(
   const listener = new ChangeListener(conninfo, {
     change: (payload) => supervisor.applyEverywhere(payload),
     alive: () => supervisor.broadcast({ kind: 'heard' }),
+    lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
     up: () => {
       log('listener_up');
       supervisor.broadcast({ kind: 'changes_lost' });
@@ -128,45 +130,4 @@ async function extendPartitions(database: Database, log: Log) {
   const made = await makePartitions(database, Date.now());
   if (made.length > 0) log('partitions_made', { partitions: made });
   return (await readHorizon(database))!;
-}
-
-interface Ending {
-  ended: Promise<{ code: number; reason: string }>;
-  end(code: number, reason: string): void;
-  onScale(handler: (change: 1 | -1) => void): void;
-  onRestart(handler: () => void): void;
-  /** Puts the signals back. */
-  stop(): void;
-}
-
-/** Signals: TERM and INT end, HUP restarts one by one (on a terminal it means that the terminal is gone), TTIN and TTOU scale. */
-function waitForEnd(terminal: boolean): Ending {
-  let scale: (change: 1 | -1) => void = () => {};
-  let restart: () => void = () => {};
-  let end!: Ending['end'];
-  const ended = new Promise<{ code: number; reason: string }>((resolve) => {
-    end = (code, reason) => resolve({ code, reason });
-  });
-  const handlers: [NodeJS.Signals, () => void][] = [
-    ['SIGTERM', () => end(0, 'SIGTERM')],
-    // npm forwards the terminal's Ctrl-C once more: a second one is no reason to hurry.
-    ['SIGINT', () => end(0, 'SIGINT')],
-    ['SIGHUP', () => (terminal ? end(0, 'SIGHUP') : restart())],
-    ['SIGTTIN', () => scale(1)],
-    ['SIGTTOU', () => scale(-1)],
-  ];
-  for (const [signal, handler] of handlers) process.on(signal, handler);
-  return {
-    ended,
-    end,
-    onScale: (handler) => {
-      scale = handler;
-    },
-    onRestart: (handler) => {
-      restart = handler;
-    },
-    stop: () => {
-      for (const [signal, handler] of handlers) process.off(signal, handler);
-    },
-  };
 }

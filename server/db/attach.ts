@@ -13,6 +13,8 @@ export interface Attached {
   database: Database;
   /** Names of the migrations that were applied on the way. */
   migrated: string[];
+  /** Starts an embedded server that was killed; nothing to do when it runs, or for a server that is not ours. */
+  revive(): Promise<void>;
   /** Closes the pool; the last user of an embedded server stops it. */
   detach(): Promise<void>;
 }
@@ -38,23 +40,28 @@ export async function attachDatabase(
   log: (line: string) => void,
   { joinSmaller }: { joinSmaller: boolean },
 ): Promise<Attached> {
-  const embedded =
-    settings.database.kind === 'embedded'
-      ? await joinEmbeddedPostgres({
-          dataDir: settings.DATA_DIR,
-          maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
-          joinSmaller,
-          log,
-        })
-      : null;
+  const join = () =>
+    joinEmbeddedPostgres({
+      dataDir: settings.DATA_DIR,
+      maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
+      joinSmaller,
+      log,
+    });
+  let embedded = settings.database.kind === 'embedded' ? await join() : null;
   const conninfo = embedded?.conninfo ?? (settings.database as { conninfo: string }).conninfo;
   const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-primary' });
+  const revive = async () => {
+    const before = embedded;
+    if (before === null) return;
+    embedded = await join();
+    await before.leave();
+  };
   const detach = async () => {
     await database.close();
     await embedded?.leave();
   };
   try {
-    return { conninfo, database, migrated: await migrate(database), detach };
+    return { conninfo, database, migrated: await migrate(database), revive, detach };
   } catch (error) {
     await detach();
     throw new DatabaseError(

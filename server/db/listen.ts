@@ -21,6 +21,8 @@ export interface ListenerEvents {
   change(payload: string): Promise<void>;
   /** The database was heard just now. */
   alive(): void;
+  /** The connection is gone; awaited before each try to have another. */
+  lost(): Promise<void>;
   /** Listening (again): what changed in between is not known. */
   up(): void;
   down(reason: string): void;
@@ -59,7 +61,9 @@ export class ChangeListener {
         if (failures === 0) this.#events.down((error as Error).message.trim());
       }
       await this.#end();
-      if (!this.#stopped) await delay(backoffMs(failures++, RECONNECT, Math.random()));
+      if (this.#stopped) return;
+      await this.#events.lost();
+      await delay(backoffMs(failures++, RECONNECT, Math.random()));
     }
   }
 
