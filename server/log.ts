@@ -73,7 +73,9 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
   if (!terminal) return { write: (line) => void sink.write(line), flush };
   const readable = pretty.prettyFactory({
     colorize: true,
-    ignore: 'pid,hostname,event',
+    ignore: 'pid,hostname,event,place,line',
+    // What another program said stands for itself; the meaning of the event is for machines.
+    messageFormat: (log, messageKey) => String(log.line ?? log[messageKey]),
     translateTime: 'SYS:HH:MM:ss',
     singleLine: true,
   });

@@ -71,7 +71,7 @@ async function start(
     { joinSmaller: false },
   );
   undo.push(detach);
-  for (const name of migrated) log('migrated', { name });
+  for (const name of migrated) log('migrated', { migration: name });
   await checkConnectionBudget(database, settings);
   let horizon = await extendPartitions(database, log);
   await (await openLimiter(settings, log, { requireStore: true })).close();
@@ -128,6 +128,6 @@ async function start(
 
 async function extendPartitions(database: Database, log: Log) {
   const made = await makePartitions(database, Date.now());
-  if (made.length > 0) log('partitions_made', { partitions: made });
+  if (made.length > 0) log('partitions_made', { partitions: made.length, newest: made.at(-1) });
   return (await readHorizon(database))!;
 }
