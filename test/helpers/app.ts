@@ -123,6 +123,7 @@ async function listen(conninfo: string, app: App): Promise<ChangeListener> {
       up = true;
       app.changesLost();
     },
+    lost: async () => {},
     down: () => {},
   });
   listener.start();
