@@ -11,6 +11,8 @@ export async function announced<T>(conninfo: string, webhookId: string, work: ()
   const client = new (pg.native as typeof pg).Client({
     nativeConnectionString: weirConninfo(conninfo, 'weir-command'),
   } as pg.ClientConfig);
+  // Lost while it waits: the work is done or tells of its own failure. Ended at once, see ChangeListener.
+  client.on('error', () => void client.end().catch(() => {}));
   await client.connect();
   try {
     await client.query(`listen ${APPLIED_CHANNEL}`);

@@ -77,6 +77,9 @@ export class ChangeListener {
     let lost: Error | null = null;
     client.on('error', (error) => {
       lost = error;
+      // At once: libpq has closed the socket, libuv still watches its number, and another connection that is given the
+      // same number would abort the program (uv_poll_start on a handle that could not be made).
+      void client.end().catch(() => {});
     });
     client.on('notification', ({ payload }) => void this.#onNotification(client, payload ?? ''));
     await client.connect();

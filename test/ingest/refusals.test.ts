@@ -1,0 +1,141 @@
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { problems } from '../../server/errors.ts';
+import { type Overrides, startTestApp, type TestApp } from '../helpers/app.ts';
+import { RawClient, signedRequest } from '../helpers/requests.ts';
+
+const UNKNOWN = '2f1c0d7e-0000-4000-8000-000000000000';
+let app: TestApp;
+const start = async (overrides: Overrides) => {
+  app = await startTestApp({ WEBHOOK_MAX_PAYLOAD_BYTES: 1_000, ...overrides });
+};
+const tooLarge = { method: 'POST', body: 'x'.repeat(1_001) };
+
+async function codeOf(path: string, request: RequestInit): Promise<[number, string]> {
+  const response = await fetch(app.url + path, request);
+  return [response.status, ((await response.json()) as { code: string }).code];
+}
+
+describe('of two reasons to refuse', () => {
+  afterEach(() => app.stop());
+
+  test('the rate limit beats every other, and Retry-After says when', async () => {
+    await start({ RATE_LIMIT_INGEST_MAX: 1, RATE_LIMIT_INGEST_WINDOW_SECONDS: 3_600 });
+    const webhook = await app.addWebhook();
+    expect(await codeOf(`/in/${UNKNOWN}`, tooLarge)).toEqual([404, 'webhook_unknown']);
+    for (const path of [`/in/${UNKNOWN}`, '/in/nonsense', webhook.path]) {
+      const response = await fetch(app.url + path, tooLarge);
+      expect(response.status).toBe(429);
+      expect(((await response.json()) as { code: string }).code).toBe('rate_limited');
+      const retryAfter = Number(response.headers.get('retry-after'));
+      expect(retryAfter).toBeGreaterThan(0);
+      expect(retryAfter).toBeLessThanOrEqual(7_200);
+      expect(response.headers.get('ratelimit')).toBe(`"ingest";r=0;t=${retryAfter}`);
+    }
+    await app.webhooks.setEnabled(webhook.id, false);
+    expect(await codeOf(webhook.path, tooLarge)).toEqual([429, 'rate_limited']);
+    expect((await fetch(`${app.url}/in`, tooLarge)).status).toBe(404);
+  });
+
+  test('an unknown webhook beats a disabled one, that beats the cap, and the cap beats the signature', async () => {
+    await start({});
+    const webhook = await app.addWebhook();
+    expect(await codeOf(`/in/${UNKNOWN}`, tooLarge)).toEqual([404, 'webhook_unknown']);
+    expect(await codeOf('/in/nonsense', tooLarge)).toEqual([404, 'webhook_unknown']);
+    expect(await codeOf(webhook.path, tooLarge)).toEqual([413, 'payload_too_large']);
+    expect(await codeOf(webhook.path, { method: 'POST', body: 'x' })).toEqual([403, 'signature_missing']);
+    await app.webhooks.setEnabled(webhook.id, false);
+    expect(await codeOf(webhook.path, tooLarge)).toEqual([410, 'webhook_disabled']);
+    await app.webhooks.remove(webhook.id);
+    expect(await codeOf(webhook.path, tooLarge)).toEqual([404, 'webhook_unknown']);
+  });
+
+  test('a wrong signature beats a database that is away', async () => {
+    await start({});
+    const webhook = await app.addWebhook();
+    await app.cutOff();
+    // For a second the directory is believed.
+    expect(await codeOf(webhook.path, { method: 'POST', body: 'x' })).toEqual([403, 'signature_missing']);
+    const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
+    await app.restore();
+  });
+});
+
+describe('a body over the cap', () => {
+  afterAll(() => app.stop());
+  const chunk = (bytes: number) => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
+
+  test('is answered 413 with the way out', async () => {
+    await start({});
+    const webhook = await app.addWebhook({ secret: null });
+    const response = await fetch(webhook.url, tooLarge);
+    expect(response.status).toBe(413);
+    expect(((await response.json()) as { detail: string }).detail).toBe(
+      'The payload exceeds the limit: raise WEBHOOK_MAX_PAYLOAD_BYTES or send a URL reference instead of inline content.',
+    );
+    expect((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(1_000) })).status).toBe(202);
+  });
+
+  test('is refused by its declared length, before a byte of it was sent', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    const client = await RawClient.connect(app.port);
+    await client.send(`POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n`);
+    const answer = await client.answer();
+    expect([answer!.status, answer!.headers.connection]).toEqual([413, 'close']);
+    await client.ended();
+    expect((await fetch(webhook.url, { method: 'POST', body: 'x' })).status).toBe(202);
+  });
+
+  test('is refused when its chunks pass the cap, without waiting for the last', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    const client = await RawClient.connect(app.port);
+    await client.send(`POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk(600)}`);
+    await client.send(chunk(401));
+    const answer = await client.answer();
+    expect([answer!.status, answer!.headers.connection]).toEqual([413, 'close']);
+    await client.ended();
+  });
+
+  test('passes in chunks when it is at the cap', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    const client = await RawClient.connect(app.port);
+    const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    await client.send(`${head}${chunk(600)}${chunk(400)}0\r\n\r\n`);
+    expect((await client.answer())!.status).toBe(202);
+    client.destroy();
+  });
+
+  test('leaves the connection to the next request when its rest is short', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    const client = await RawClient.connect(app.port);
+    const request = (body: string) =>
+      `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    await client.send(request('x'.repeat(20_000)));
+    expect((await client.answer())!.status).toBe(413);
+    await client.send(request('small'));
+    expect((await client.answer())!.status).toBe(202);
+    client.destroy();
+  });
+
+  test('is measured by the webhook’s own cap, which may only lower the common one', async () => {
+    const small = await app.addWebhook({ secret: null, maxPayloadBytes: 10 });
+    const large = await app.addWebhook({ secret: null, maxPayloadBytes: 1_000_000 });
+    const statuses = [];
+    for (const [webhook, bytes] of [
+      [small, 10],
+      [small, 11],
+      [large, 1_000],
+      [large, 1_001],
+    ] as const)
+      statuses.push((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(bytes) })).status);
+    expect(statuses).toEqual([202, 413, 202, 413]);
+  });
+});
+
+test('the table of errors has a status of its own kind for each code', () => {
+  for (const [code, { status, title, detail }] of Object.entries(problems)) {
+    expect([code, status >= 400 && status < 600]).toEqual([code, true]);
+    expect(title).not.toBe('');
+    expect(detail).toMatch(/^[A-Z].*\.$/);
+  }
+});
