@@ -1,6 +1,7 @@
 /** The database that the settings name, ready to be used: embedded or not, the server and the commands come in here. */
 import type { Settings } from '../config.ts';
 import { describeConninfo, withoutSecrets } from './conninfo.ts';
+import { COPY_CONNECTIONS } from './copy-link.ts';
 import { joinEmbeddedPostgres } from './embedded.ts';
 import { migrate } from './migrate.ts';
 import { type Database, openDatabase } from './pool.ts';
@@ -24,9 +25,9 @@ const OTHER_CONNECTIONS = 20;
 /** What Postgres keeps back for superusers by default. */
 const RESERVED_CONNECTIONS = 3;
 
-/** What all parts together may open: each process its COPY connection and its pool, one process more while restarting. */
+/** What all parts together may open: each process its COPY connections and its pool, one process more while restarting. */
 export function connectionsNeeded(settings: Settings): number {
-  return (settings.WORKERS + 1) * (settings.DB_POOL_MAX + 1) + OTHER_CONNECTIONS;
+  return (settings.WORKERS + 1) * (settings.DB_POOL_MAX + COPY_CONNECTIONS) + OTHER_CONNECTIONS;
 }
 
 /**

@@ -1,19 +1,29 @@
 /** A COPY connection that comes back: connects, is lost, connects again with back-off, until it is closed for good. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../core/backoff.ts';
+import { CopyEncoder } from '../core/copy-rows.ts';
 import { CopyConnection, type CopyOutcome } from './copy.ts';
 
+/** How many of them a process opens, see EventWriter. */
+export const COPY_CONNECTIONS = 2;
+
+/** An open transaction keeps Postgres from cleaning up: one that waits for data is ended after this long. */
+const UNUSED_MS = 50;
+const emptyCopy = new CopyEncoder().encode([]);
 const RECONNECT = { firstMs: 100, maxMs: 5_000 };
 
 export class CopyLink {
   readonly #conninfo: string;
-  readonly #onChange: (up: boolean, reason: string) => void;
+  readonly #onChange: (reason: string) => void;
   #connection: CopyConnection | null = null;
   #connecting: Promise<void> | null = null;
   #stopped = false;
+  /** Ends a COPY that was begun and got no data. */
+  #unused: NodeJS.Timeout | undefined;
+  #ending: Promise<unknown> | null = null;
 
   /** @param onChange told when the connection came up, and when it went away or could not be made, with libpq's reason. */
-  constructor(conninfo: string, onChange: (up: boolean, reason: string) => void) {
+  constructor(conninfo: string, onChange: (reason: string) => void) {
     this.#conninfo = conninfo;
     this.#onChange = onChange;
   }
@@ -33,12 +43,27 @@ export class CopyLink {
 
   /** One COPY, see CopyConnection.copyIn; one that takes longer than `timeoutMs` is a lost connection. */
   async copyIn(sql: string, data: Buffer, timeoutMs: number): Promise<CopyOutcome> {
+    clearTimeout(this.#unused);
     const connection = this.#connection;
     if (connection === null) return { kind: 'lost', inDoubt: false, message: 'not connected' };
     const timer = setTimeout(() => connection.close(`no commit within ${timeoutMs} ms`), timeoutMs);
+    if (this.#ending !== null) await this.#ending;
     const outcome = await connection.copyIn(sql, data);
     clearTimeout(timer);
     return outcome;
+  }
+
+  /** Begins the next COPY, so that its data need not wait for the server; without data it soon ends, empty. */
+  begin(sql: string): void {
+    const connection = this.#connection;
+    if (connection === null || this.#ending !== null) return;
+    connection.begin(sql);
+    clearTimeout(this.#unused);
+    this.#unused = setTimeout(() => {
+      this.#ending = connection.copyIn(sql, emptyCopy).then(() => {
+        this.#ending = null;
+      });
+    }, UNUSED_MS);
   }
 
   /** First column of a query's rows, as soon as the connection is up. Rejects after `timeoutMs` and when the query fails. */
@@ -53,6 +78,7 @@ export class CopyLink {
 
   close(): void {
     this.#stopped = true;
+    clearTimeout(this.#unused);
     this.#connection?.close();
   }
 
@@ -61,9 +87,9 @@ export class CopyLink {
       try {
         this.#connection = await CopyConnection.connect(this.#conninfo, (reason) => this.#onClosed(reason));
         if (this.#stopped) return this.#connection.close();
-        return this.#onChange(true, '');
+        return this.#onChange('');
       } catch (error) {
-        if (attempt === 0) this.#onChange(false, (error as Error).message.trim());
+        if (attempt === 0) this.#onChange((error as Error).message.trim());
         await delay(backoffMs(attempt, RECONNECT, Math.random()));
       }
     }
@@ -72,7 +98,7 @@ export class CopyLink {
   #onClosed(reason: string): void {
     this.#connection = null;
     if (this.#stopped) return;
-    this.#onChange(false, reason);
+    this.#onChange(reason);
     void this.start();
   }
 }

@@ -4,6 +4,9 @@
  * pg-native's own copy stream drops errors and can stop for ever, so this speaks to libpq itself. Two things to know:
  * libuv polls the one socket with two handles, and with both active the writer never wakes, so the reader is stopped
  * before waiting for writable; and in COPY_IN state getResult() says COPY_IN again and again, so nothing drains it there.
+ * A third: when the server closes while bytes of ours lie unread, the socket is in error, and libuv ends its poll with a status
+ * that the addon swallows; nobody is woken ever again. So somebody has to look now and then (seen: a COPY that waited out
+ * COMMIT_TIMEOUT_MS after pg_terminate_backend).
  */
 import Native, { type Libpq } from 'pg-native';
 import { weirConninfo } from './conninfo.ts';
@@ -17,6 +20,8 @@ export type CopyOutcome =
 
 /** libpq copies what it is given; slices keep its own buffer small. */
 const SLICE_BYTES = 262_144;
+/** A connection that was lost without a wake-up is noticed within this. */
+const LOOK_EVERY_MS = 250;
 
 class ConnectionLost extends Error {}
 
@@ -24,20 +29,20 @@ export class CopyConnection {
   readonly #pq: Libpq;
   readonly #onClosed: (reason: string) => void;
   #closed = false;
+  /** A COPY that was begun ahead of its data, and whether the server waits for them by now. */
+  #beginning: Promise<CopyOutcome | null> | null = null;
+  #ready = false;
   /** Called when the socket has something to read, or when the connection is closed. */
   #wake: (() => void) | null = null;
+  readonly #lookout: NodeJS.Timeout;
 
   private constructor(pq: Libpq, onClosed: (reason: string) => void) {
     this.#pq = pq;
     this.#onClosed = onClosed;
     pq.setNonBlocking(true);
-    pq.on('readable', () => {
-      const wake = this.#wake;
-      if (wake !== null) wake();
-      // Nobody waits: the server says goodbye or sends a notice. Read it, so that the poll does not spin.
-      else if (!pq.consumeInput()) this.close(pq.errorMessage().trim());
-    });
+    pq.on('readable', () => this.#look());
     pq.startReader();
+    this.#lookout = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
   /**
@@ -61,23 +66,46 @@ export class CopyConnection {
 
   /** Sends the bytes through the COPY statement and waits for its commit. Never rejects. One call at a time. */
   async copyIn(sql: string, data: Buffer): Promise<CopyOutcome> {
+    // Where the server waits already, all of it is sent before this call returns: no turn of the event loop in between.
+    if (!this.#ready) {
+      const failure = await (this.#beginning ?? this.#begin(sql));
+      if (failure !== null) return failure;
+    }
+    this.#ready = false;
+    this.#beginning = null;
     let endSent = false;
     try {
-      await this.#send(sql);
-      if ((await this.#result()) !== 'PGRES_COPY_IN') return this.#refused(await this.#drain());
       for (let at = 0; at < data.length; at += SLICE_BYTES) {
         this.#check(this.#pq.putCopyData(data.subarray(at, at + SLICE_BYTES)) === 1);
-        if (at + SLICE_BYTES < data.length) await this.#flush();
+        if (this.#pq.flush() !== 0) await this.#flush();
       }
       endSent = true;
       this.#check(this.#pq.putCopyEnd() === 1);
-      await this.#flush();
+      if (this.#pq.flush() !== 0) await this.#flush();
       const error = await this.#drain();
       return error === null ? { kind: 'committed' } : this.#refused(error);
     } catch (error) {
       if (!(error instanceof ConnectionLost)) throw error;
       this.close(error.message);
       return { kind: 'lost', inDoubt: endSent, message: error.message };
+    }
+  }
+
+  /** Begins a COPY ahead of its data; the next `copyIn` takes it up. The transaction stays open until then. */
+  begin(sql: string): void {
+    this.#beginning ??= this.#begin(sql);
+  }
+
+  async #begin(sql: string): Promise<CopyOutcome | null> {
+    try {
+      await this.#send(sql);
+      if ((await this.#result()) !== 'PGRES_COPY_IN') return this.#refused(await this.#drain());
+      this.#ready = true;
+      return null;
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) throw error;
+      this.close(error.message);
+      return { kind: 'lost', inDoubt: false, message: error.message };
     }
   }
 
@@ -96,11 +124,18 @@ export class CopyConnection {
   close(reason = 'closed'): void {
     if (this.#closed) return;
     this.#closed = true;
+    clearInterval(this.#lookout);
     this.#pq.stopReader();
     this.#pq.removeAllListeners();
     this.#pq.finish();
     this.#wake?.();
     this.#onClosed(reason);
+  }
+
+  #look(): void {
+    if (this.#wake !== null) this.#wake();
+    // Nobody waits: the server says goodbye or sends a notice. Read it, so that the poll does not spin.
+    else if (!this.#pq.consumeInput()) this.close(this.#pq.errorMessage().trim());
   }
 
   async #send(sql: string): Promise<void> {
@@ -120,6 +155,8 @@ export class CopyConnection {
       });
       this.#wake = null;
       this.#check(!this.#closed);
+      // Woken by the look-out, the call for writable still stands.
+      this.#pq.removeAllListeners('writable');
       this.#pq.startReader();
       // The server may be telling us that it gave up; unread, its words would block both sides.
       this.#check(this.#pq.consumeInput());
