@@ -222,6 +222,8 @@ function otherMajor(pgdata: string, has: string, ours: string): EmbeddedPostgres
     `The database in ${pgdata} was made by Postgres ${has}; this Weir brings Postgres ${ours}. Nothing was changed. To move over:
   1. start the Weir that made it and run:  pg_dump --format=custom --host=${pgdata} --username=weir --file=weir.dump weir
   2. stop it and run:  mv ${pgdata} ${pgdata}-${has}
-  3. start this Weir and run:  pg_restore --clean --if-exists --host=${pgdata} --username=weir --dbname=weir weir.dump`,
+  3. start this Weir and run:  psql --host=${pgdata} --username=weir --command='drop schema public cascade' --command='create schema public' weir
+     and then:  pg_restore --exit-on-error --host=${pgdata} --username=weir --dbname=weir weir.dump
+  4. restart this Weir`,
   );
 }
