@@ -3,7 +3,7 @@ import { type SettingRow, settingRows, shownDefault } from './tables.ts';
 
 const head = `# Every setting of Weir at its default: copy this file to .env and uncomment what you change.
 # The environment wins over .env, and an empty value counts as unset. A .env with secrets in it: chmod 600 .env
-# Written by \`npm run docs\` from server/config.ts; don't edit it here.
+# Written by \`npm run docs\` from server/setting-table.ts; don't edit it here.
 `;
 
 export function envExample(): string {

@@ -1,9 +1,10 @@
 /** The tables of the code as Markdown: settings, routes, errors, metrics, log events. */
-import { settingTable } from '../config.ts';
+
 import { type Problem, problems } from '../errors.ts';
 import { logEvents } from '../log.ts';
 import { metricTable } from '../metrics.ts';
 import { routes } from '../routes.ts';
+import { settingTable } from '../setting-table.ts';
 import { markdownTable } from './regions.ts';
 
 /** One row of `settingTable`, as the documentation needs it. */

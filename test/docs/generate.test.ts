@@ -1,0 +1,57 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { envExample } from '../../server/docs/env-example.ts';
+import { renderReadme, writeDocs } from '../../server/docs/generate.ts';
+import { markdownTable, replaceRegion } from '../../server/docs/regions.ts';
+import { regions } from '../../server/docs/tables.ts';
+import { settingTable } from '../../server/setting-table.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const read = (name: string) => readFileSync(join(root, name), 'utf8');
+
+describe('the documents say what the tables say (mend: npm run build && npm run docs)', () => {
+  test('README.md', () => {
+    expect(read('README.md')).toBe(renderReadme(read('README.md')));
+  });
+
+  test('.env.example', () => {
+    expect(read('.env.example')).toBe(envExample());
+  });
+
+  test('and .env.example names every setting, none of them in force', () => {
+    const lines = read('.env.example').split('\n');
+    for (const name of Object.keys(settingTable)) expect(lines.some((line) => line.startsWith(`#${name}=`))).toBe(true);
+    expect(lines.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([]);
+  });
+});
+
+describe('a region', () => {
+  test('is replaced between its markers and nowhere else', () => {
+    const page = 'a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n';
+    expect(replaceRegion(page, 'x', 'new\n')).toBe('a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n');
+  });
+
+  test.each([
+    ['without its beginning', 'a <!-- x:end -->'],
+    ['without its end', '<!-- x:begin --> a'],
+    ['with its end first', '<!-- x:end --> a <!-- x:begin -->'],
+    ['that stands twice', '<!-- x:begin --><!-- x:end --><!-- x:begin --><!-- x:end -->'],
+  ])('%s is refused', (_, page) => {
+    expect(() => replaceRegion(page, 'x', 'new')).toThrow('<!-- x:begin --> and then <!-- x:end -->, once each');
+  });
+
+  test('keeps a bar in a cell inside its cell', () => {
+    expect(markdownTable(['a'], [['b|c']])).toBe('| a |\n| --- |\n| b\\|c |\n');
+  });
+});
+
+test('writing tells which documents differed, and writes nothing the second time', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-docs-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const empty = Object.keys(regions).map((name) => `<!-- ${name}:begin --><!-- ${name}:end -->\n`);
+  writeFileSync(join(directory, 'README.md'), empty.join(''));
+  expect(writeDocs(directory)).toEqual(['README.md', '.env.example']);
+  expect(writeDocs(directory)).toEqual([]);
+});
