@@ -65,7 +65,7 @@ export function parseWrk(output: string): WrkWindow {
   };
 }
 
-/** Runs wrk with one thread: it takes less than a core, and the servers need the rest. Rejects with BenchError, or with AbortError at Ctrl-C. */
+/** Runs wrk with one thread: on two cores a second one changed no figure beyond the noise. Rejects with BenchError, or with AbortError at Ctrl-C. */
 export async function runWrk(
   { url, script, connections, seconds }: { url: string; script: string; connections: number; seconds: number },
   signal: AbortSignal,
