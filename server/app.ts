@@ -9,10 +9,10 @@ import { createReady, live } from './health.ts';
 import { Clients } from './http/clients.ts';
 import { ByteBudget, SlabArena } from './http/memory.ts';
 import { HttpServer } from './http/server.ts';
-import { WebhookDirectory } from './ingest/directory.ts';
 import { createIngest } from './ingest/ingest.ts';
 import { EventWriter } from './ingest/persist.ts';
 import { Verifier } from './ingest/verify.ts';
+import { webhookDirectory } from './ingest/webhook.ts';
 import { derivedKeys } from './keys.ts';
 import type { Log } from './log.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
@@ -65,7 +65,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
     observer: observe.writer,
   });
-  const directory = new WebhookDirectory({
+  const directory = webhookDirectory({
     database,
     keys: derivedKeys(order.keys, 'webhook-secrets'),
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,

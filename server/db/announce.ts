@@ -3,7 +3,7 @@ import pg from 'pg';
 import { weirConninfo } from './conninfo.ts';
 import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
 
-/** A primary that does not answer in time checks with the database by itself, see WebhookDirectory. */
+/** A primary that does not answer in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;
 
 /** @param webhookId whose change the triggers announce while `work` commits. */

@@ -13,17 +13,18 @@ import { randomFillSync } from 'node:crypto';
 import { uuidText, uuidv7 } from '../core/ids.ts';
 import { presentedSignature } from '../core/signature.ts';
 import { printable, storedHeaders } from '../core/stored-headers.ts';
+import type { Directory } from '../db/directory.ts';
 import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Stage } from '../http/stages.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
-import type { Webhook, WebhookDirectory } from './directory.ts';
 import { takeIngest, tellLimit } from './limit.ts';
 import type { EventWriter, PersistOutcome } from './persist.ts';
 import type { Verdict, Verifier } from './verify.ts';
+import { secretsAt, type Webhook } from './webhook.ts';
 
 export interface IngestParts {
-  directory: WebhookDirectory;
+  directory: Directory<Webhook>;
   limiter: RateLimiter;
   /** The common limit over all webhooks. */
   policy: Policy;
@@ -99,10 +100,11 @@ export function createIngest(parts: IngestParts): (exchange: Exchange) => Promis
     webhook: Webhook,
     body: Uint8Array<SharedArrayBuffer>,
   ): Promise<SignatureOutcome> {
-    if (webhook.secrets.length === 0) return 'verified';
+    const secrets = secretsAt(webhook, Date.now());
+    if (secrets.length === 0) return 'verified';
     const presented = presentedSignature(exchange.headers, webhook.signatureHeader);
     if (presented.kind !== 'digests') return presented.kind;
-    const verdict = await verifier.verify(body, presented.digests, webhook.secrets);
+    const verdict = await verifier.verify(body, presented.digests, secrets);
     if (verdict.kind === 'verified') parts.onVerified(verdict.secretPlace);
     return verdict.kind;
   }

@@ -1,0 +1,54 @@
+/**
+ * Agent credentials, `wa_<lookup id>_<secret><check digits>`: found by the look-up id in one index probe, compared by hash.
+ * The check digits let a secret scanner tell a real one from a look-alike, and Weir refuse a mistyped one without a query.
+ */
+import { createHash, randomInt } from 'node:crypto';
+
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const LOOKUP_CHARACTERS = 12;
+/** 43 of 62 characters: 256 bits. */
+const SECRET_CHARACTERS = 43;
+const CHECK_CHARACTERS = 6;
+
+const shape = new RegExp(
+  `^wa_([0-9A-Za-z]{${LOOKUP_CHARACTERS}})_([0-9A-Za-z]{${SECRET_CHARACTERS}})([0-9A-Za-z]{${CHECK_CHARACTERS}})$`,
+);
+
+export interface Credential {
+  lookupId: string;
+  /** SHA-256 of the secret part, 32 bytes: what is stored. */
+  secretHash: Buffer;
+}
+
+/** A new credential: the text is shown once, the rest is stored. */
+export function makeCredential(): Credential & { text: string } {
+  const lookupId = randomText(LOOKUP_CHARACTERS);
+  const secret = randomText(SECRET_CHARACTERS);
+  return { text: `wa_${lookupId}_${secret}${checkDigits(lookupId, secret)}`, lookupId, secretHash: hashSecret(secret) };
+}
+
+/** Reads a presented credential; null when it has another shape or wrong check digits. */
+export function parseCredential(text: string): Credential | null {
+  const match = shape.exec(text);
+  if (match === null) return null;
+  const [, lookupId, secret, check] = match as unknown as [string, string, string, string];
+  return checkDigits(lookupId, secret) === check ? { lookupId, secretHash: hashSecret(secret) } : null;
+}
+
+function hashSecret(secret: string): Buffer {
+  return createHash('sha256').update(secret).digest();
+}
+
+function checkDigits(lookupId: string, secret: string): string {
+  let number = createHash('sha256').update(`weir/credential/${lookupId}/${secret}`).digest().readUIntBE(0, 6);
+  let digits = '';
+  for (let i = 0; i < CHECK_CHARACTERS; i++) {
+    digits += ALPHABET[number % ALPHABET.length];
+    number = Math.floor(number / ALPHABET.length);
+  }
+  return digits;
+}
+
+function randomText(characters: number): string {
+  return Array.from({ length: characters }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
+}
