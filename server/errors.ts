@@ -24,6 +24,18 @@ export const problems = {
     title: 'Too Many Requests',
     detail: 'Too many requests from this client address; wait as long as Retry-After says.',
   },
+  agent_unauthenticated: {
+    status: 401,
+    title: 'Unauthorized',
+    detail: 'Present an agent credential or a session that is in force: Authorization: Bearer …',
+  },
+  invalid_json: { status: 400, title: 'Bad Request', detail: 'The body must be JSON in UTF-8.' },
+  invalid_request: {
+    status: 422,
+    title: 'Unprocessable Content',
+    detail: 'The member errors points at each bad field.',
+  },
+  body_too_large: { status: 413, title: 'Content Too Large', detail: 'The request body exceeds 1 MiB.' },
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
   webhook_disabled: { status: 410, title: 'Gone', detail: 'This webhook is disabled.' },
   payload_too_large: {

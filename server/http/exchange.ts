@@ -80,6 +80,11 @@ export class Exchange {
     this.#extraFields += `\r\n${name}: ${value}`;
   }
 
+  /** Leaves out the time since the last stage: it was spent waiting on purpose. */
+  waited(): void {
+    this.clock.skip();
+  }
+
   /** Ends a stage of the answer path; see stages.ts. */
   lap(stage: Stage): void {
     this.clock.lap(stage);
@@ -113,10 +118,18 @@ export class Exchange {
     this.answer(status, 'application/json', JSON.stringify(value));
   }
 
-  /** Answers with RFC 9457 problem details; `detail` replaces the table's sentence. */
-  problem(code: ProblemCode, detail?: string): void {
+  /** Answers with RFC 9457 problem details; `detail` replaces the table's sentence, `members` are extension members. */
+  problem(code: ProblemCode, detail?: string, members: Record<string, unknown> = {}): void {
     const { status, title, detail: usual } = problems[code];
-    const document = { type: 'about:blank', title, status, detail: detail ?? usual, code, request_id: this.requestId };
+    const document = {
+      type: 'about:blank',
+      title,
+      status,
+      detail: detail ?? usual,
+      code,
+      request_id: this.requestId,
+      ...members,
+    };
     this.answer(status, 'application/problem+json', JSON.stringify(document));
   }
 

@@ -14,6 +14,7 @@ export class StageClock {
   /** Milliseconds of each stage, 0 where a request did not come. By number: by name it cost 1 us a request more. */
   readonly ms = [0, 0, 0, 0, 0, 0];
   #lastMs = this.startedMs;
+  #skippedMs = 0;
 
   /** Ends a stage: the time since the last call is its own. */
   lap(stage: Stage): void {
@@ -22,8 +23,15 @@ export class StageClock {
     this.#lastMs = nowMs;
   }
 
+  /** Counts the time since the last call to no stage, and not to the total. */
+  skip(): void {
+    const nowMs = performance.now();
+    this.#skippedMs += nowMs - this.#lastMs;
+    this.#lastMs = nowMs;
+  }
+
   /** From the first header to the end of the answer. */
   get totalMs(): number {
-    return this.#lastMs - this.startedMs;
+    return this.#lastMs - this.startedMs - this.#skippedMs;
   }
 }

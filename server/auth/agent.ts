@@ -1,0 +1,108 @@
+/**
+ * Who is an agent: a credential `wa_…`, looked up and compared by hash, or a session `ws_…`, checked without a query.
+ * Nothing of a presented token is ever logged, and a refusal does not say which part was wrong.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import { parseCredential } from '../core/credential.ts';
+import { readSession, signSession } from '../core/session-token.ts';
+import type { Directory } from '../db/directory.ts';
+import type { Database } from '../db/pool.ts';
+import { type Agent, findAgentByLookupId } from '../db/queries/read-agents.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { tellLimit } from '../http/tell-limit.ts';
+import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
+
+/** Sessions are short, so that a stolen one is soon worthless; agents fetch a new one with their credential. */
+export const SESSION_SECONDS = 900;
+
+export interface AgentAuthParts {
+  database: Database;
+  agents: Directory<Agent>;
+  limiter: RateLimiter;
+  policy: Policy;
+  /** Keys that sign sessions, current first. */
+  keys: readonly Buffer[];
+}
+
+export class AgentAuth {
+  readonly #parts: AgentAuthParts;
+
+  constructor(parts: AgentAuthParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The agent of a request to an agent-only route; null when it is refused, and then the exchange is answered. A session in
+   * force neither counts in the limit nor is refused by it; a credential counts, and so does everything that fails.
+   */
+  async agent(exchange: Exchange): Promise<Agent | null> {
+    const token = bearer(exchange);
+    const session = await this.#bySession(token);
+    if (session === undefined) return refuseUnavailable(exchange);
+    if (session !== null) return session;
+    return (await this.#count(exchange)) ? this.byCredential(exchange, token) : null;
+  }
+
+  /** The agent of a route that takes only credentials, and of mixed routes: every request counts. */
+  async counted(exchange: Exchange, sessionsToo: boolean): Promise<Agent | null> {
+    if (!(await this.#count(exchange))) return null;
+    const token = bearer(exchange);
+    const session = sessionsToo ? await this.#bySession(token) : null;
+    if (session === undefined) return refuseUnavailable(exchange);
+    return session ?? this.byCredential(exchange, token);
+  }
+
+  /** A token for SESSION_SECONDS from now on. */
+  session(agent: Agent, nowMs: number): string {
+    const { id, generation } = agent;
+    return signSession({ agentId: id, generation, expiresAtMs: nowMs + SESSION_SECONDS * 1000 }, this.#parts.keys[0]!);
+  }
+
+  /** @param text the credential, from the header or a body. */
+  async byCredential(exchange: Exchange, text: string): Promise<Agent | null> {
+    const credential = parseCredential(text);
+    if (credential === null) return refuse(exchange);
+    try {
+      const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);
+      if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash)) return refuse(exchange);
+      return found;
+    } catch {
+      return refuseUnavailable(exchange);
+    }
+  }
+
+  /** Null: no session in force; undefined: nobody can say, since the database is away. */
+  async #bySession(token: string): Promise<Agent | null | undefined> {
+    const nowMs = Date.now();
+    const claim = readSession(token, this.#parts.keys, nowMs);
+    if (claim === null) return null;
+    const agent = await this.#parts.agents.find(claim.agentId, nowMs);
+    if (agent === undefined) return undefined;
+    return agent?.generation === claim.generation ? agent : null;
+  }
+
+  /** False when the limit is used up; then the exchange is answered. */
+  async #count(exchange: Exchange): Promise<boolean> {
+    const { limiter, policy } = this.#parts;
+    const decision = await limiter.take(exchange.client.limitKey('agent-auth'), policy);
+    tellLimit(exchange, policy, decision);
+    if (!decision.allowed) exchange.problemLater('rate_limited', decision.resetSeconds);
+    return decision.allowed;
+  }
+}
+
+/** The token of `Authorization: Bearer …`, or nothing. */
+export function bearer(exchange: Exchange): string {
+  return /^Bearer +(\S+) *$/i.exec(exchange.header('authorization') ?? '')?.[1] ?? '';
+}
+
+function refuse(exchange: Exchange): null {
+  exchange.setHeader('www-authenticate', 'Bearer');
+  exchange.problem('agent_unauthenticated');
+  return null;
+}
+
+function refuseUnavailable(exchange: Exchange): null {
+  exchange.problemLater('database_unavailable', 1);
+  return null;
+}

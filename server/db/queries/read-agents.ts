@@ -1,0 +1,38 @@
+import type { Database } from '../pool.ts';
+
+/** An agent that is not revoked. A session holds while its generation is the agent's. */
+export interface Agent {
+  readonly id: string;
+  readonly name: string;
+  readonly generation: number;
+}
+
+/** Reads the agents of these ids, or the newest of all; unknown and revoked ones are left out. */
+export function readAgents(database: Database, ids: readonly string[] | null, rowsMax: number): Promise<Agent[]> {
+  return database.query<Agent>({
+    name: 'read-agents',
+    text: `
+      select id, name, generation
+      from agents
+      where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
+      order by created_at desc
+      limit $2`,
+    values: [ids && `{${ids.join(',')}}`, rowsMax],
+  });
+}
+
+/** The agent of a credential and the hash of its secret part; one index probe. */
+export async function findAgentByLookupId(
+  database: Database,
+  lookupId: string,
+): Promise<(Agent & { secretHash: Buffer }) | undefined> {
+  const [row] = await database.query<Agent & { secretHash: Buffer }>({
+    name: 'agent-by-lookup-id',
+    text: `
+      select id, name, generation, secret_hash as "secretHash"
+      from agents
+      where lookup_id = $1 and revoked_at is null`,
+    values: [lookupId],
+  });
+  return row;
+}

@@ -1,0 +1,81 @@
+/** Request bodies that are JSON: read, bounded, parsed, checked by a zod schema. */
+import { isUtf8 } from 'node:buffer';
+import type { z } from 'zod';
+import type { BodyReader } from './body.ts';
+import type { Exchange } from './exchange.ts';
+
+const BODY_BYTES_MAX = 1_048_576;
+/** Objects and arrays inside each other; nothing of ours needs more, and deeper ones only cost stack. */
+const DEPTH_MAX = 32;
+const RETRY_SECONDS = 1;
+
+export class JsonBody {
+  readonly #exchange: Exchange;
+  readonly #reading: BodyReader;
+
+  /** Starts to read; make it before the handler gives up its turn. */
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+    this.#reading = exchange.readBody(BODY_BYTES_MAX);
+  }
+
+  /** The checked value; undefined when there is none, and then the exchange is answered. An empty body reads as `{}`. */
+  async parse<T>(schema: z.ZodType<T>): Promise<T | undefined> {
+    const exchange = this.#exchange;
+    try {
+      const received = await this.#reading.outcome;
+      if (received.kind === 'aborted') return undefined;
+      if (received.kind === 'too_large') return void exchange.problem('body_too_large');
+      if (received.kind !== 'complete') return void exchange.problemLater(received.kind, RETRY_SECONDS);
+      const value = parseJson(received.bytes);
+      if (value === undefined) return void exchange.problem('invalid_json');
+      const result = schema.safeParse(value);
+      if (result.success) return result.data;
+      const errors = result.error.issues.map(({ path, message }) => ({ pointer: jsonPointer(path), detail: message }));
+      return void exchange.problem('invalid_request', undefined, { errors });
+    } finally {
+      this.#reading.release();
+    }
+  }
+
+  /** For a handler that answers without looking at the body. */
+  release(): void {
+    this.#reading.release();
+  }
+}
+
+function parseJson(bytes: Uint8Array<SharedArrayBuffer>): unknown {
+  // Decoders refuse shared memory: the bytes are copied out of the slab first.
+  const own = Buffer.from(bytes);
+  if (own.length === 0) return {};
+  if (!isUtf8(own) || isTooDeep(own)) return undefined;
+  try {
+    return JSON.parse(own.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Counts brackets outside strings, so that nothing recursive ever sees what is too deep. */
+function isTooDeep(json: Uint8Array): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let i = 0; i < json.length; i++) {
+    const byte = json[i];
+    if (inString) {
+      if (byte === BACKSLASH) i++;
+      else if (byte === QUOTE) inString = false;
+    } else if (byte === QUOTE) inString = true;
+    else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
+      if (++depth > DEPTH_MAX) return true;
+    } else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) depth--;
+  }
+  return false;
+}
+
+const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');
+
+/** RFC 6901. */
+function jsonPointer(path: readonly PropertyKey[]): string {
+  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}
