@@ -66,8 +66,12 @@ export class RawClient {
   send(bytes: string | Uint8Array): Promise<void> {
     if (this.#closed) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#socket.once('close', () => resolve());
-      this.#socket.write(bytes, () => resolve());
+      const done = () => {
+        this.#socket.off('close', done);
+        resolve();
+      };
+      this.#socket.once('close', done);
+      this.#socket.write(bytes, done);
     });
   }
 
