@@ -76,11 +76,10 @@ function chosen(names: readonly string[]): readonly Scenario[] {
 async function measure(scenario: Scenario, options: Options, signal: AbortSignal): Promise<number> {
   const { rounds = scenario.defaults.rounds, seconds = scenario.defaults.seconds } = options;
   const machine = describeMachine();
-  const at = new Date();
+  const conditions = { rounds, at: new Date(), load: loadOfLastMinute() };
   const say = (line: string) => void process.stderr.write(`  ${line}\n`);
   process.stderr.write(`${scenario.name}: ${rounds} rounds of ${seconds} s a window\n`);
-  if (loadOfLastMinute() > BUSY_LOAD)
-    say('the machine is busy with something else: trust ratios, not absolute figures');
+  if (conditions.load > BUSY_LOAD) say('the machine is busy with something else: trust ratios, not absolute figures');
 
   const undo = new UndoStack();
   let outcome: Outcome;
@@ -89,8 +88,8 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   } finally {
     await undo.run();
   }
-  process.stdout.write(`\n${renderReport(scenario, outcome, machine, rounds)}\n`);
-  if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, rounds, at));
+  process.stdout.write(`\n${renderReport(scenario, outcome, machine, conditions)}\n`);
+  if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, conditions));
   return outcome.faults.length > 0 ? 1 : 0;
 }
 

@@ -140,7 +140,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     drain: async () => {
       leaving = true;
       server.stopListening();
-      await Promise.race([server.idle(), delay(settings.DRAIN_SECONDS * 1000)]);
+      await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
       writer.close();
@@ -151,6 +151,11 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
 }
 
 const START_WAIT_MS = 2_000;
+/**
+ * A draining process closes its idle connections when none has carried a request for this long. Closed at the first moment
+ * without an open request, TERM under 32 busy keep-alive connections reset up to 30 requests.
+ */
+const QUIET_MS = 500;
 
 /** 99th percentile in seconds since the last call. */
 function readAndReset(lag: ReturnType<typeof monitorEventLoopDelay>): number {

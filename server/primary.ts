@@ -121,8 +121,7 @@ async function start(
   undo.push(() => clearInterval(daily));
 
   undo.push(() => supervisor.stop());
-  await supervisor.start();
-  log('listening', { url: settings.PUBLIC_URL, processes: supervisor.size });
+  if (await supervisor.start()) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.size });
   return supervisor;
 }
 

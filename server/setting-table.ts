@@ -263,7 +263,8 @@ export const settingTable = {
 
 function isOrigin(value: string): boolean {
   const url = tryUrl(value);
-  return url !== null && /^https?:$/.test(url.protocol) && url.origin === value;
+  // A URL may hold a star for a host name; an origin that stands for many is refused.
+  return url !== null && /^https?:$/.test(url.protocol) && url.origin === value && !value.includes('*');
 }
 
 function isRedisUrl(value: string): boolean {

@@ -67,9 +67,10 @@ export class Supervisor {
     return this.#members.size;
   }
 
-  /** Forks all processes; resolves when every one of them listens. */
-  async start(): Promise<void> {
-    await Promise.all(Array.from({ length: this.#wanted }, () => this.#fork().listening));
+  /** Forks all processes; resolves with true when every one of them listens, with false when one died before that. */
+  async start(): Promise<boolean> {
+    const listening = await Promise.all(Array.from({ length: this.#wanted }, () => this.#fork().listening));
+    return listening.every(Boolean);
   }
 
   /** Tells all processes. */

@@ -5,12 +5,25 @@ import type { Machine } from './machine.ts';
 import type { Goal, Outcome, Scenario, Table } from './outcome.ts';
 import { formatNumber, formatSpread, spreadOf } from './stats.ts';
 
+/** Under what a run took place. */
+export interface Conditions {
+  rounds: number;
+  at: Date;
+  /** Load average of the minute before: what else wanted the cores. */
+  load: number;
+}
+
 /** The whole report of one scenario, Markdown. */
-export function renderReport(scenario: Scenario, outcome: Outcome, machine: Machine, rounds: number): string {
+export function renderReport(
+  scenario: Scenario,
+  outcome: Outcome,
+  machine: Machine,
+  { rounds, load }: Conditions,
+): string {
   const { cpu, cores, memory, node, kernel, commit } = machine;
   const parts = [
     `## ${scenario.name}: ${scenario.summary}`,
-    `${cpu}, ${cores} cores, ${memory}; Node ${node}, Linux ${kernel}, commit ${commit ?? 'unknown'}. ` +
+    `${cpu}, ${cores} cores, ${memory}; Node ${node}, Linux ${kernel}, commit ${commit ?? 'unknown'}; load ${load.toFixed(1)} before the run. ` +
       `Medians of ${rounds} rounds (lowest to highest); contestants take turns in each round, so that ratios hold ` +
       'where absolute figures swing with whatever else the machine does.',
     ...outcome.tables.map(renderTable),
@@ -58,11 +71,17 @@ function limitOf({ atLeast, below, unit }: Goal): string {
 }
 
 /** The record of one run; `low` and `high` are the lowest and the highest round. */
-export function recordOf(scenario: Scenario, outcome: Outcome, machine: Machine, rounds: number, at: Date): object {
+export function recordOf(
+  scenario: Scenario,
+  outcome: Outcome,
+  machine: Machine,
+  { rounds, at, load }: Conditions,
+): object {
   return {
     scenario: scenario.name,
     at: at.toISOString(),
     machine,
+    load: Number(load.toFixed(2)),
     runs: rounds,
     results: outcome.measures.map(({ name, unit, values }) => ({ name, ...rounded(values), unit })),
     ratios: outcome.ratios.map(({ of, to, values }) => ({ of, to, ...rounded(values) })),

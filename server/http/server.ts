@@ -1,6 +1,8 @@
 /** The listening side: attaches the route table to uWebSockets.js and knows which requests are under way. */
+
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import uWS from 'uWebSockets.js';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Route } from '../routes.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
@@ -32,6 +34,8 @@ export class HttpServer implements ExchangeHost {
   readonly #requestIds = requestIdSource();
   #listener: us_listen_socket | null = null;
   #onIdle: (() => void) | null = null;
+  /** Requests that were answered or aborted so far. */
+  #finished = 0;
 
   constructor(routes: readonly Route[], options: ServerOptions) {
     this.memory = options.memory;
@@ -62,6 +66,20 @@ export class HttpServer implements ExchangeHost {
     this.#listener = null;
   }
 
+  /**
+   * Resolves when no connection is left, or none has carried a request for `quietMs`. A client that keeps its connection may
+   * have sent its next request already: the moment without an open request is not yet the moment to close.
+   */
+  async quiet(quietMs: number): Promise<void> {
+    for (;;) {
+      await this.idle();
+      if (this.connections === 0) return;
+      const finished = this.#finished;
+      await delay(quietMs);
+      if (this.openRequests === 0 && this.#finished === finished) return;
+    }
+  }
+
   /** Resolves when no request is under way. */
   idle(): Promise<void> {
     if (this.openRequests === 0) return Promise.resolve();
@@ -77,6 +95,7 @@ export class HttpServer implements ExchangeHost {
 
   finished(exchange: Exchange): void {
     this.openRequests--;
+    this.#finished++;
     this.#options.onFinished(exchange);
     if (this.openRequests === 0) this.#onIdle?.();
   }

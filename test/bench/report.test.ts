@@ -6,6 +6,7 @@ import type { Goal, Outcome, Scenario } from '../../bench/lib/outcome.ts';
 import { isMet, keepRecord, recordOf, renderReport, renderTable } from '../../bench/lib/report.ts';
 
 const machine = { cpu: 'a chip', cores: 2, memory: '8 GiB', node: 'v20.0.0', kernel: '6.1', commit: 'abc1234' };
+const conditions = { rounds: 3, at: new Date(0), load: 0.25 };
 const outcome: Outcome = {
   tables: [{ header: ['who', 'requests/s'], rows: [['Weir', '20']] }],
   measures: [{ name: 'Weir', unit: 'requests/s', values: [10, 30, 20] }],
@@ -40,23 +41,31 @@ test.each([
 });
 
 test('the report names the machine, the goals that were missed and how it was measured', () => {
-  const report = renderReport(scenario, outcome, machine, 3);
-  for (const text of ['a chip', 'abc1234', '0.5 (0.4 to 0.6)', 'p99 below 60 ms', 'missed', 'measured at night'])
+  const report = renderReport(scenario, outcome, machine, conditions);
+  for (const text of [
+    'a chip',
+    'abc1234',
+    'load 0.3',
+    '0.5 (0.4 to 0.6)',
+    'p99 below 60 ms',
+    'missed',
+    'measured at night',
+  ])
     expect(report).toContain(text);
   expect(report).not.toContain('invalid');
 });
 
 test('a run with faults says that it is invalid, in the report and in the record', () => {
   const faulty = { ...outcome, faults: ['bare answered nothing'] };
-  expect(renderReport(scenario, faulty, machine, 3)).toMatch(/invalid[\s\S]*bare answered nothing/);
-  expect(recordOf(scenario, faulty, machine, 3, new Date(0))).toMatchObject({ faults: ['bare answered nothing'] });
+  expect(renderReport(scenario, faulty, machine, conditions)).toMatch(/invalid[\s\S]*bare answered nothing/);
+  expect(recordOf(scenario, faulty, machine, conditions)).toMatchObject({ faults: ['bare answered nothing'] });
 });
 
 test('each run adds one line to the record of its scenario', () => {
   const directory = mkdtempSync(join(tmpdir(), 'weir-results-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   for (const at of [new Date(0), new Date(1)])
-    keepRecord(join(directory, 'results'), scenario, recordOf(scenario, outcome, machine, 3, at));
+    keepRecord(join(directory, 'results'), scenario, recordOf(scenario, outcome, machine, { ...conditions, at }));
   const lines = readFileSync(join(directory, 'results', 'example.jsonl'), 'utf8')
     .trimEnd()
     .split('\n');
@@ -65,6 +74,7 @@ test('each run adds one line to the record of its scenario', () => {
     scenario: 'example',
     at: '1970-01-01T00:00:00.000Z',
     machine,
+    load: 0.25,
     runs: 3,
     results: [{ name: 'Weir', median: 20, low: 10, high: 30, unit: 'requests/s' }],
     ratios: [{ of: 'Weir', to: 'bare', median: 0.5, low: 0.4, high: 0.6 }],

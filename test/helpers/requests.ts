@@ -66,13 +66,17 @@ export class RawClient {
   send(bytes: string | Uint8Array): Promise<void> {
     if (this.#closed) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#socket.once('close', () => resolve());
-      this.#socket.write(bytes, () => resolve());
+      const done = () => {
+        this.#socket.off('close', done);
+        resolve();
+      };
+      this.#socket.once('close', done);
+      this.#socket.write(bytes, done);
     });
   }
 
   /**
-   * The next answer; null when the connection ended without a whole one. Rejects after `timeoutMs`.
+   * The next final answer (100 Continue is read over); null when the connection ended without a whole one. Rejects after `timeoutMs`.
    * @param toHead the answer to HEAD has the length of a body and no body.
    */
   async answer({ toHead = false, timeoutMs = 10_000 } = {}): Promise<RawAnswer | null> {
@@ -81,6 +85,7 @@ export class RawClient {
       const found = parseAnswer(this.#received, toHead);
       if (found !== null) {
         this.#received = this.#received.subarray(found.bytes);
+        if (found.answer.status < 200) continue;
         return found.answer;
       }
       if (this.#closed) return null;
@@ -134,7 +139,8 @@ function parseAnswer(received: Buffer, toHead: boolean): { answer: RawAnswer; by
   const [statusLine, ...lines] = received.subarray(0, headEnd).toString('latin1').split('\r\n');
   const headers: Record<string, string> = {};
   for (const line of lines) headers[line.slice(0, line.indexOf(':')).toLowerCase()] = line.replace(/^[^:]*:\s*/, '');
-  const bodyBytes = toHead ? 0 : Number(headers['content-length'] ?? 0);
+  const interim = / 1\d\d /.test(statusLine!);
+  const bodyBytes = toHead || interim ? 0 : Number(headers['content-length'] ?? 0);
   const bytes = headEnd + 4 + bodyBytes;
   if (received.length < bytes) return null;
   const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(statusLine!)?.[1]);

@@ -86,6 +86,21 @@ describe('a body over the cap', () => {
     expect((await fetch(webhook.url, { method: 'POST', body: 'x' })).status).toBe(202);
   });
 
+  test('is refused when its sender asks first, and one at the cap is asked for', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    for (const [bytes, status] of [
+      [50_000_000, 413],
+      [1_000, 202],
+    ] as const) {
+      const client = await RawClient.connect(app.port);
+      const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue`;
+      await client.send(`${head}\r\nContent-Length: ${bytes}\r\n\r\n`);
+      if (status === 202) await client.send('x'.repeat(bytes));
+      expect((await client.answer())!.status).toBe(status);
+      client.destroy();
+    }
+  });
+
   test('is refused when its chunks pass the cap, without waiting for the last', async () => {
     const webhook = await app.addWebhook({ secret: null });
     const client = await RawClient.connect(app.port);

@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runCommand } from '../../server/cli/weir.ts';
+import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+
+let directory: string;
+let keptUp: EmbeddedPostgres;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
+  await chmod(directory, 0o711);
+  // So that commands join it: each would start and stop it otherwise.
+  keptUp = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
+});
+
+afterAll(async () => {
+  await keptUp.leave();
+  await rm(directory, { recursive: true });
+});
+
+interface Told {
+  code: number;
+  out: string;
+  err: string;
+}
+
+async function weir(args: string[], stdin = ''): Promise<Told> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const environment = { DATA_DIR: 'data', WORKERS: '1', PUBLIC_URL: 'https://weir.example' };
+  const io = { environment, directory, stdin: Readable.from([stdin]), stdout, stderr };
+  const code = await runCommand(['webhook', ...args], io);
+  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+}
+
+async function json(...args: string[]): Promise<Record<string, unknown>> {
+  const { code, out, err } = await weir([...args, '--json']);
+  expect([code, err]).toEqual([0, '']);
+  expect(out.endsWith('}\n')).toBe(true);
+  return JSON.parse(out);
+}
+
+const listed = async (id: unknown) =>
+  ((await json('list')).items as Record<string, unknown>[]).find((item) => item.id === id);
+
+describe('webhook add', () => {
+  test('--json tells all of it, and the secret only because it was generated', async () => {
+    const made = await json(
+      'add',
+      '--name',
+      'github',
+      '--generate-secret',
+      '--signature-header',
+      'X-Own',
+      '--rate-limit',
+      '100',
+    );
+    expect(made).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'github',
+      url: `https://weir.example/in/${made.id}`,
+      secret: expect.stringMatching(/^[0-9a-f]{64}$/),
+      enabled: true,
+      has_secret: true,
+      previous_secret_expires_at: null,
+      signature_header: 'x-own',
+      rate_limit_max: 100,
+      created_at: expect.stringMatching(/Z$/),
+    });
+    const { secret, ...rest } = made;
+    expect(await listed(made.id)).toEqual(rest);
+    expect((await weir(['list'])).out).not.toContain(secret);
+  });
+
+  test.each([
+    ['on the command line', ['--secret', 'given by me'], ''],
+    ['on standard input', ['--secret-stdin'], 'given by me\n'],
+  ])('does not repeat a secret that was given %s', async (_how, args, stdin) => {
+    for (const form of [[], ['--json']]) {
+      const { code, out, err } = await weir(['add', '--name', 'a', ...args, ...form], stdin);
+      expect(code).toBe(0);
+      expect(out + err).not.toContain('given by me');
+    }
+  });
+
+  test('tells people the address, the secret and what to try', async () => {
+    const { code, out } = await weir(['add', '--name', 'shop', '--generate-secret']);
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^Made shop\.\n {2}URL {5}https:\/\/weir\.example\/in\/[0-9a-f-]{36}\n {2}Secret {2}[0-9a-f]{64} {3}\(shown once\)\n/,
+    );
+    expect(out).toMatch(/npx weir send https:\S+ --secret [0-9a-f]{64}/);
+  });
+
+  test('makes one without a secret when none is asked for', async () => {
+    const made = await json('add', '--name', 'open');
+    expect([made.has_secret, 'secret' in made]).toEqual([false, false]);
+  });
+
+  test.each([
+    ['no name', [], /--name/],
+    ['an empty name', ['--name', ''], /name must have/],
+    ['two secrets', ['--name', 'a', '--secret', 's', '--generate-secret'], /--generate-secret/],
+    ['two sources of a secret', ['--name', 'a', '--secret', 's', '--secret-stdin'], /--secret/],
+    ['an empty secret on standard input', ['--name', 'a', '--secret-stdin'], /secret/],
+    ['a bad header name', ['--name', 'a', '--signature-header', 'X Y'], /header name/],
+    ['no number for a limit', ['--name', 'a', '--rate-limit', 'many'], /whole number/],
+    ['no limit for a limit', ['--name', 'a', '--rate-limit', '0'], /at least 1/],
+    ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
+  ])('with %s is wrong usage: it says why and makes nothing', async (_what, args, message) => {
+    const before = (await json('list')).items as unknown[];
+    const { code, out, err } = await weir(['add', ...args]);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect((await json('list')).items).toHaveLength(before.length);
+  });
+});
+
+describe('webhook', () => {
+  test('disable, enable and remove do what they say', async () => {
+    const { id } = (await json('add', '--name', 'a')) as { id: string };
+    expect((await weir(['disable', id])).out).toBe(`${id}: disabled.\n`);
+    expect((await listed(id))?.enabled).toBe(false);
+    expect(await json('enable', id)).toEqual({ id, done: 'enable' });
+    expect((await listed(id))?.enabled).toBe(true);
+    expect((await weir(['remove', id.toUpperCase()])).out).toBe(`${id}: removed.\n`);
+    expect(await listed(id)).toBeUndefined();
+  });
+
+  test('rotate generates and prints a secret once, and tells when the one before ends', async () => {
+    const { id, secret } = await json('add', '--name', 'a', '--generate-secret');
+    const rotated = await json('rotate', String(id), '--overlap-seconds', '3600');
+    expect(rotated).toEqual({ id, secret: expect.stringMatching(/^[0-9a-f]{64}$/), overlap_seconds: 3600 });
+    expect(rotated.secret).not.toBe(secret);
+    const endsMs = Date.parse(String((await listed(id))?.previous_secret_expires_at));
+    expect(Math.abs(endsMs - Date.now() - 3_600_000)).toBeLessThan(30_000);
+    await json('rotate', String(id));
+    expect((await listed(id))?.previous_secret_expires_at).toBeNull();
+  });
+
+  test('rotate does not repeat a secret that was given', async () => {
+    const { id } = await json('add', '--name', 'a', '--generate-secret');
+    const { code, out } = await weir(['rotate', String(id), '--secret-stdin'], 'given by me');
+    expect([code, out]).toEqual([0, `${id}: the new secret is in force.\n`]);
+  });
+
+  test.each(['enable', 'disable', 'rotate', 'remove'])('%s of an unknown id fails and names it', async (command) => {
+    const id = randomUUID();
+    const { code, out, err } = await weir([command, id]);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain(id);
+  });
+
+  test.each([
+    ['disable', 'nonsense'],
+    ['rotate', '1'],
+    ['remove'],
+    ['frobnicate'],
+    ['rotate', randomUUID(), '--overlap-seconds', '-1'],
+  ])('%s %s is wrong usage', async (...args) => {
+    const { code, out, err } = await weir(args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(/^error: /);
+  });
+
+  test('list shows a table with one line each', async () => {
+    const { id } = await json('add', '--name', 'in the table', '--rate-limit', '7');
+    const { out } = await weir(['list']);
+    const [head, ...lines] = out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +NAME +STATE +SIGNED +RATE LIMIT +CREATED$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +enabled +no +7 +2/);
+  });
+});
