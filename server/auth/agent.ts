@@ -40,14 +40,14 @@ export class AgentAuth {
     const session = await this.#bySession(token);
     if (session === undefined) return refuseUnavailable(exchange);
     if (session !== null) return session;
-    return (await this.#count(exchange)) ? this.byCredential(exchange, token) : null;
+    return (await this.count(exchange)) ? this.byCredential(exchange, token) : null;
   }
 
-  /** The agent of a route that takes only credentials, and of mixed routes: every request counts. */
-  async counted(exchange: Exchange, sessionsToo: boolean): Promise<Agent | null> {
-    if (!(await this.#count(exchange))) return null;
+  /** The agent of a mixed route, where no user was found: there every request of an agent counts. Null as above. */
+  async fallback(exchange: Exchange): Promise<Agent | null> {
+    if (!(await this.count(exchange))) return null;
     const token = bearer(exchange);
-    const session = sessionsToo ? await this.#bySession(token) : null;
+    const session = await this.#bySession(token);
     if (session === undefined) return refuseUnavailable(exchange);
     return session ?? this.byCredential(exchange, token);
   }
@@ -81,8 +81,8 @@ export class AgentAuth {
     return agent?.generation === claim.generation ? agent : null;
   }
 
-  /** False when the limit is used up; then the exchange is answered. */
-  async #count(exchange: Exchange): Promise<boolean> {
+  /** Counts one authentication; false when the limit is used up, and then the exchange is answered. */
+  async count(exchange: Exchange): Promise<boolean> {
     const { limiter, policy } = this.#parts;
     const decision = await limiter.take(exchange.client.limitKey('agent-auth'), policy);
     tellLimit(exchange, policy, decision);

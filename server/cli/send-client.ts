@@ -1,13 +1,10 @@
 /** One signed POST at a time over kept-alive connections. */
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import { keepAlive, nameOf } from './keep-alive.ts';
 import { type Attempt, parseRetryAfter } from './send-pace.ts';
 
 /** Without an answer in this time a request counts as failed with ETIMEDOUT. */
 const ANSWER_TIMEOUT_MS = 60_000;
-
-/** Idle connections are closed by us first: Weir drops them after ten seconds, and a reset in between looks like a fault. */
-const IDLE_TIMEOUT_MS = 4_000;
 
 /** Posts a body; never rejects. */
 export type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
@@ -26,11 +23,7 @@ export interface Client {
  * @param connectionsMax connections open at a time; further requests wait for one
  */
 export function openClient(url: URL, connectionsMax: number): Client {
-  const secure = url.protocol === 'https:';
-  const options = { keepAlive: true, maxSockets: connectionsMax, timeout: IDLE_TIMEOUT_MS };
-  const agent = secure ? new HttpsAgent(options) : new HttpAgent(options);
-  const request = secure ? httpsRequest : httpRequest;
-
+  const { agent, request } = keepAlive(url, connectionsMax);
   const post: Post = (headers, body) =>
     new Promise((settle) => {
       const startMs = performance.now();
@@ -50,9 +43,4 @@ export function openClient(url: URL, connectionsMax: number): Client {
 function answered(response: IncomingMessage, latencyMs: number): Attempt {
   const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
   return { kind: 'answered', status: response.statusCode ?? 0, retryAfterMs, latencyMs };
-}
-
-/** A name with several addresses (localhost) fails with an AggregateError that carries the code of the tries. */
-function nameOf(error: NodeJS.ErrnoException): string {
-  return error.code ?? error.name;
 }

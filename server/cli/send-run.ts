@@ -1,6 +1,6 @@
 /** The sending itself: lanes that take the next request, send it, and repeat it where that is called for. */
 import { setMaxListeners } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from './pause.ts';
 import type { Post } from './send-client.ts';
 import { type Attempt, nextStep, Pace } from './send-pace.ts';
 import { requestHeaders, type SignedPayload } from './send-payloads.ts';
@@ -86,13 +86,4 @@ export async function runSend(
   };
 
   await Promise.all(Array.from({ length: Math.min(job.concurrency, job.count) }, lane));
-}
-
-/** The longest that a timer takes; a longer wait sleeps again. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
-
-/** Sleeps, unless `stop` has come or comes before. A part of a millisecond is below what timers keep, and skipped. */
-async function pause(ms: number, stop: AbortSignal): Promise<void> {
-  for (let leftMs = ms; leftMs >= 1 && !stop.aborted; leftMs -= TIMER_MS_MAX)
-    await delay(Math.min(leftMs, TIMER_MS_MAX), undefined, { signal: stop }).catch(() => {});
 }

@@ -1,6 +1,7 @@
 /** `weir send`: sends signed webhook requests, and says what became of them. */
 import { Command } from 'commander';
 import { CommandError, type CommandIo } from './io.ts';
+import { parseAddress, wholeNumber } from './options.ts';
 import { openClient } from './send-client.ts';
 import { readPayloads, sign } from './send-payloads.ts';
 import { showProgress } from './send-progress.ts';
@@ -92,21 +93,6 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   if (tally.notAccepted > 0)
     throw new CommandError(`${tally.notAccepted} of ${tally.sent} requests were not answered with a 2xx status.`);
   if (interrupted) throw new CommandError(`Stopped after ${tally.sent} of ${job.count} requests.`);
-}
-
-function parseAddress(address: string): URL {
-  const url = URL.canParse(address) ? new URL(address) : null;
-  if (url === null || !/^https?:$/.test(url.protocol))
-    throw new CommandError(`${JSON.stringify(address)} is no http or https address.`, 2);
-  return url;
-}
-
-function wholeNumber(option: string, max: number): (given: string) => number {
-  return (given) => {
-    const value = /^\d{1,10}$/.test(given) ? Number(given) : 0;
-    if (value >= 1 && value <= max) return value;
-    throw new CommandError(`${option} is ${JSON.stringify(given)}; allowed: a whole number from 1 to ${max}.`, 2);
-  };
 }
 
 function parseRate(given: string): number {

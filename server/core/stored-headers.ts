@@ -21,6 +21,18 @@ export function storedHeaders(headers: readonly string[], signatureHeader: strin
   return lines;
 }
 
+/** Stored field lines as an object; the values of a repeated field are joined with a comma (RFC 9110, section 5.3). */
+export function readStoredHeaders(lines: string): Record<string, string> {
+  const headers: Record<string, string> = Object.create(null);
+  for (const line of lines === '' ? [] : lines.split('\n')) {
+    const colon = line.indexOf(': ');
+    const name = line.slice(0, colon);
+    const value = line.slice(colon + 2);
+    headers[name] = name in headers ? `${headers[name]}, ${value}` : value;
+  }
+  return headers;
+}
+
 /** A field value without control characters: they could pass for the end of a line, and Postgres refuses NUL in text. */
 export function printable(value: string): string {
   return value.replace(controlCharacters, ' ');

@@ -41,6 +41,7 @@ export class Exchange {
   readonly #host: ExchangeHost;
   #extraFields = '';
   #body: BodyReader | null = null;
+  #onGone: (() => void) | null = null;
 
   constructor(
     res: HttpResponse,
@@ -61,10 +62,20 @@ export class Exchange {
     res.onAborted(() => this.#onAborted());
   }
 
+  /** The process is about to end: answer soon. */
+  get draining(): boolean {
+    return this.#host.draining;
+  }
+
   /** First value of a field, by its name in lower case. */
   header(name: string): string | undefined {
     for (let i = 0; i < this.headers.length; i += 2) if (this.headers[i] === name) return this.headers[i + 1];
     return undefined;
+  }
+
+  /** Calls back when the client leaves before its answer; one callback at a time. */
+  whenGone(callback: (() => void) | null): void {
+    this.#onGone = callback;
   }
 
   /** Starts to read the body; call it before the route handler gives up its turn, or the first chunks are lost. Release it. */
@@ -151,6 +162,7 @@ export class Exchange {
     if (this.status !== 0) return;
     this.aborted = true;
     this.#body?.abandon();
+    this.#onGone?.();
     this.#finish();
   }
 

@@ -45,6 +45,8 @@ create table deliveries (
   event_id uuid not null,
   -- The event's own, and the millisecond inside both ids: deliveries are partitioned and dropped with their events.
   received_at timestamptz not null,
+  -- Of the event's body: a claim is bounded in bytes before it reads any.
+  bytes integer not null,
   state text not null default 'pending' check (state in ('pending', 'leased', 'done', 'dead')),
   available_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0),
@@ -68,8 +70,8 @@ comment on function delivery_id is 'A UUIDv7 of the same millisecond as the even
 
 create function fan_out() returns trigger language plpgsql as $$
 begin
-  insert into deliveries (id, webhook_id, agent_id, event_id, received_at)
-  select delivery_id(arrived.id), arrived.webhook_id, subscriptions.agent_id, arrived.id, arrived.received_at
+  insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+  select delivery_id(arrived.id), arrived.webhook_id, subscriptions.agent_id, arrived.id, arrived.received_at, arrived.bytes
   from arrived
   join subscriptions using (webhook_id)
   join agents on agents.id = subscriptions.agent_id and agents.revoked_at is null;

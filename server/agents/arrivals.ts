@@ -1,0 +1,84 @@
+/**
+ * Wakes claims that wait. One query tells for all of them which agents have something: after a commit was heard of, and
+ * once a second anyway, so that a lost notification, an ended lease or a nack's delay costs at most that second.
+ */
+import type { Database } from '../db/pool.ts';
+import { agentsWithWork } from '../db/queries/claim-deliveries.ts';
+
+const EVERY_MS = 1_000;
+/** Between two queries, however much arrives. */
+const GAP_MS = 5;
+
+export class Arrivals {
+  readonly #database: Database;
+  readonly #waiting = new Map<string, Set<() => void>>();
+  #timer: NodeJS.Timeout | null = null;
+  #dueAtMs = Number.POSITIVE_INFINITY;
+  #lastMs = 0;
+  #asking = false;
+  #closed = false;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Claims that wait. */
+  get size(): number {
+    let size = 0;
+    for (const wakes of this.#waiting.values()) size += wakes.size;
+    return size;
+  }
+
+  /** Resolves when the agent may have something to claim, after `timeoutMs`, or when `giveUp` hands its callback a reason to. */
+  wait(agentId: string, timeoutMs: number, giveUp: (wake: () => void) => void): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wakes = this.#waiting.get(agentId) ?? new Set();
+      this.#waiting.set(agentId, wakes);
+      const timer = setTimeout(() => wake(), timeoutMs);
+      const wake = () => {
+        clearTimeout(timer);
+        wakes.delete(wake);
+        if (wakes.size === 0 && this.#waiting.get(agentId) === wakes) this.#waiting.delete(agentId);
+        resolve();
+      };
+      wakes.add(wake);
+      giveUp(wake);
+      this.#askWithin(EVERY_MS);
+    });
+  }
+
+  /** Something was committed, here or elsewhere. */
+  heard(): void {
+    if (this.#waiting.size > 0) this.#askWithin(Math.max(0, this.#lastMs + GAP_MS - performance.now()));
+  }
+
+  /** Wakes everybody, and whoever comes later at once. */
+  close(): void {
+    this.#closed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    for (const wakes of [...this.#waiting.values()]) for (const wake of [...wakes]) wake();
+  }
+
+  /** One timer for all; it is only ever moved forward. */
+  #askWithin(ms: number): void {
+    const dueAtMs = performance.now() + ms;
+    if (this.#closed || dueAtMs >= this.#dueAtMs) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#dueAtMs = dueAtMs;
+    this.#timer = setTimeout(() => void this.#ask(), ms);
+  }
+
+  async #ask(): Promise<void> {
+    this.#timer = null;
+    this.#dueAtMs = Number.POSITIVE_INFINITY;
+    if (this.#asking) return this.#askWithin(GAP_MS);
+    this.#asking = true;
+    this.#lastMs = performance.now();
+    // A database that is away is asked again in a second; the claims go on waiting, or end by their own time.
+    const ready = await agentsWithWork(this.#database, [...this.#waiting.keys()]).catch(() => []);
+    this.#asking = false;
+    for (const agentId of ready) for (const wake of [...(this.#waiting.get(agentId) ?? [])]) wake();
+    if (this.#waiting.size > 0) this.#askWithin(EVERY_MS);
+  }
+}

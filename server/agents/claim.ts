@@ -1,0 +1,78 @@
+/** POST /api/v1/agent/deliveries/claim: leases deliveries, and waits for some when there are none. */
+import { isUtf8 } from 'node:buffer';
+import { z } from 'zod';
+import { receiptText } from '../core/receipt.ts';
+import { readStoredHeaders } from '../core/stored-headers.ts';
+import type { Database } from '../db/pool.ts';
+import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
+import type { Agent } from '../db/queries/read-agents.ts';
+import { releaseDeliveries } from '../db/queries/settle-deliveries.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { Arrivals } from './arrivals.ts';
+
+export const claimSchema = z.strictObject({
+  max: z.int().min(1).max(1000).default(1),
+  lease_seconds: z.int().min(5).max(3600).default(30),
+  wait_seconds: z.int().min(0).max(30).default(0),
+  webhook_ids: z.array(z.guid()).max(1000).optional(),
+});
+export type ClaimInput = z.output<typeof claimSchema>;
+
+/** Bodies of one answer together: what a claim may cost in memory, here and at the agent. */
+const CLAIM_BYTES_MAX = 16_777_216;
+
+export interface ClaimParts {
+  database: Database;
+  arrivals: Arrivals;
+  /** DELIVERY_MAX_ATTEMPTS */
+  attemptsMax: number;
+}
+
+export function createClaim({ database, arrivals, attemptsMax }: ClaimParts) {
+  return async function claim(exchange: Exchange, agent: Agent, input: ClaimInput): Promise<void> {
+    const untilMs = performance.now() + input.wait_seconds * 1000;
+    const order = {
+      agentId: agent.id,
+      max: input.max,
+      leaseSeconds: input.lease_seconds,
+      webhookIds: input.webhook_ids ?? null,
+      bytesMax: CLAIM_BYTES_MAX,
+      attemptsMax,
+    };
+    let claimed = await claimDeliveries(database, order);
+    while (claimed.length === 0 && !exchange.aborted && !exchange.draining) {
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0) break;
+      await arrivals.wait(agent.id, leftMs, (wake) => exchange.whenGone(wake));
+      exchange.waited();
+      if (!exchange.aborted) claimed = await claimDeliveries(database, order);
+    }
+    if (exchange.aborted && claimed.length > 0) return releaseDeliveries(database, agent.id, claimed.map(receiptOf));
+    exchange.answer(200, 'application/json', `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}`);
+  };
+}
+
+function receiptOf({ id, attempt }: Claimed) {
+  return { deliveryId: id, attempt };
+}
+
+function deliveryJson(claimed: Claimed): string {
+  const { body } = claimed;
+  const event = {
+    id: claimed.eventId,
+    webhook_id: claimed.webhookId,
+    webhook_name: claimed.webhookName,
+    received_at: claimed.receivedAt,
+    content_type: claimed.contentType,
+    headers: readStoredHeaders(claimed.headers.toString('utf8')),
+    // Text with NUL is legal JSON, but few programs survive it.
+    ...(isUtf8(body) && !body.includes(0) ? { body: body.toString('utf8') } : { body_base64: body.toString('base64') }),
+  };
+  return JSON.stringify({
+    id: claimed.id,
+    receipt: receiptText(receiptOf(claimed)),
+    attempt: claimed.attempt,
+    leased_until: claimed.leasedUntil,
+    event,
+  });
+}

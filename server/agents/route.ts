@@ -1,0 +1,31 @@
+/** Wraps the handlers of agent-only routes: who asks, and what. */
+import type { z } from 'zod';
+import type { AgentAuth } from '../auth/agent.ts';
+import type { Agent } from '../db/queries/read-agents.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { JsonBody } from '../http/json-body.ts';
+
+type Handler = (exchange: Exchange) => Promise<void>;
+
+/** A route without a body. */
+export function forAgent(auth: AgentAuth, handle: (exchange: Exchange, agent: Agent) => void | Promise<void>): Handler {
+  return async (exchange) => {
+    const agent = await auth.agent(exchange);
+    if (agent !== null) await handle(exchange, agent);
+  };
+}
+
+/** A route with a JSON body; the body is read while the agent is looked up. */
+export function forAgentWith<Input>(
+  auth: AgentAuth,
+  schema: z.ZodType<Input>,
+  handle: (exchange: Exchange, agent: Agent, input: Input) => void | Promise<void>,
+): Handler {
+  return async (exchange) => {
+    const body = new JsonBody(exchange);
+    const agent = await auth.agent(exchange);
+    if (agent === null) return body.release();
+    const input = await body.parse(schema);
+    if (input !== undefined) await handle(exchange, agent, input);
+  };
+}

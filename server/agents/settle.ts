@@ -1,0 +1,54 @@
+/** POST /api/v1/agent/deliveries/ack, /nack and /extend: what became of a lease, by receipt, many at a time. */
+import { z } from 'zod';
+import { parseReceipt, receiptText } from '../core/receipt.ts';
+import type { Database } from '../db/pool.ts';
+import type { Agent } from '../db/queries/read-agents.ts';
+import { type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
+import type { Exchange } from '../http/exchange.ts';
+
+const receipts = z.array(z.string().max(100)).min(1).max(1000);
+
+export const ackSchema = z.strictObject({ receipts });
+export const nackSchema = z.strictObject({
+  receipts,
+  delay_seconds: z.number().min(0).max(86_400).optional(),
+  reason: z.string().max(500).optional(),
+});
+export const extendSchema = z.strictObject({ receipts, lease_seconds: z.int().min(5).max(3600) });
+
+export interface SettleParts {
+  database: Database;
+  /** DELIVERY_MAX_ATTEMPTS */
+  attemptsMax: number;
+}
+
+/** Handlers of the three; each answers `{"done":[…],"gone":[…]}` with the receipts as they came. */
+export function createSettle({ database, attemptsMax }: SettleParts) {
+  async function settle(
+    exchange: Exchange,
+    agent: Agent,
+    texts: readonly string[],
+    settlement: Settlement,
+  ): Promise<void> {
+    // A text that is no receipt names a lease that never was: it is gone, like one that was lost.
+    const known = [...new Set(texts)].flatMap((text) => parseReceipt(text) ?? []);
+    const settled = known.length === 0 ? new Set() : await settleDeliveries(database, agent.id, known, settlement);
+    const done = new Set(known.filter(({ deliveryId }) => settled.has(deliveryId)).map(receiptText));
+    const isDone = (text: string) => done.has(text.toLowerCase());
+    exchange.json(200, { done: texts.filter(isDone), gone: texts.filter((text) => !isDone(text)) });
+  }
+
+  return {
+    ack: (exchange: Exchange, agent: Agent, input: z.output<typeof ackSchema>) =>
+      settle(exchange, agent, input.receipts, { kind: 'ack' }),
+    nack: (exchange: Exchange, agent: Agent, input: z.output<typeof nackSchema>) =>
+      settle(exchange, agent, input.receipts, {
+        kind: 'nack',
+        delaySeconds: input.delay_seconds ?? null,
+        reason: input.reason ?? null,
+        attemptsMax,
+      }),
+    extend: (exchange: Exchange, agent: Agent, input: z.output<typeof extendSchema>) =>
+      settle(exchange, agent, input.receipts, { kind: 'extend', leaseSeconds: input.lease_seconds }),
+  };
+}

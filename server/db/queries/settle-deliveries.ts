@@ -1,0 +1,106 @@
+import { uuidv7Milliseconds } from '../../core/ids.ts';
+import type { Receipt } from '../../core/receipt.ts';
+import type { Database } from '../pool.ts';
+
+/** What becomes of a lease. Each is idempotent: the same receipt again changes nothing and is done. */
+export type Settlement =
+  | { kind: 'ack' }
+  /** `delaySeconds` null: exponential back-off with jitter by the number of attempts. */
+  | { kind: 'nack'; delaySeconds: number | null; reason: string | null; attemptsMax: number }
+  | { kind: 'extend'; leaseSeconds: number };
+
+/** First and longest wait after a nack without a delay of its own. */
+const NACK_FIRST_SECONDS = 5;
+const NACK_MAX_SECONDS = 3_600;
+
+/**
+ * Settles leases of one agent in one statement; returns the ids of the receipts that are done. The others' leases were lost:
+ * claimed again, replayed, or never this agent's.
+ */
+export async function settleDeliveries(
+  database: Database,
+  agentId: string,
+  receipts: readonly Receipt[],
+  settlement: Settlement,
+): Promise<Set<string>> {
+  const { name, set, already, values } = statementOf(settlement);
+  const rows = await database.query<{ id: string }>({
+    name,
+    // Rows are locked in the order of their ids: two settlements of the same receipts cannot wait for each other.
+    text: `
+      with receipts as (
+        select * from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, attempt, received_at)
+      ), held as materialized (
+        select d.received_at, d.id, d.webhook_id, d.state
+        from receipts r
+        join deliveries d on d.received_at = r.received_at and d.id = r.id and d.attempts = r.attempt
+        where d.agent_id = $1
+        order by d.id
+        for update of d
+      ), settled as (
+        update deliveries d
+        set ${set}
+        from held h
+        where d.received_at = h.received_at and d.id = h.id and d.webhook_id = h.webhook_id and h.state = 'leased'
+        returning d.id
+      )
+      select id from settled
+      union all
+      select id from held where state in (${already})`,
+    values: [agentId, ...columns(receipts), ...values],
+  });
+  return new Set(rows.map((row) => row.id));
+}
+
+/** Takes back leases whose claim nobody heard: the attempt does not count. */
+export async function releaseDeliveries(
+  database: Database,
+  agentId: string,
+  receipts: readonly Receipt[],
+): Promise<void> {
+  await database.query({
+    name: 'release-deliveries',
+    text: `
+      update deliveries d
+      set state = 'pending', attempts = d.attempts - 1, available_at = now()
+      from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, attempt, received_at)
+      where d.received_at = r.received_at and d.id = r.id and d.attempts = r.attempt
+        and d.agent_id = $1 and d.state = 'leased'`,
+    values: [agentId, ...columns(receipts)],
+  });
+}
+
+/** Ids, attempts and times as Postgres arrays; an id tells its time, and the time its partition. */
+function columns(receipts: readonly Receipt[]): string[] {
+  const array = (column: (receipt: Receipt) => string | number) => `{${receipts.map(column).join(',')}}`;
+  return [
+    array(({ deliveryId }) => deliveryId),
+    array(({ attempt }) => attempt),
+    array(({ deliveryId }) => new Date(uuidv7Milliseconds(deliveryId)).toISOString()),
+  ];
+}
+
+function statementOf(settlement: Settlement): { name: string; set: string; already: string; values: unknown[] } {
+  switch (settlement.kind) {
+    case 'ack':
+      return { name: 'ack-deliveries', set: `state = 'done', finished_at = now()`, already: `'done'`, values: [] };
+    case 'extend':
+      return {
+        name: 'extend-deliveries',
+        set: 'available_at = now() + make_interval(secs => $5)',
+        already: 'null',
+        values: [settlement.leaseSeconds],
+      };
+    case 'nack':
+      return {
+        name: 'nack-deliveries',
+        set: `state = case when d.attempts < $7 then 'pending' else 'dead' end,
+          finished_at = case when d.attempts < $7 then null else now() end,
+          reason = $6,
+          available_at = now() + make_interval(secs => coalesce($5::float8,
+            least(${NACK_MAX_SECONDS}, ${NACK_FIRST_SECONDS} * 2 ^ least(d.attempts - 1, 20)) * (0.5 + random() / 2)))`,
+        already: `'pending', 'dead'`,
+        values: [settlement.delaySeconds, settlement.reason, settlement.attemptsMax],
+      };
+  }
+}
