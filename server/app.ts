@@ -2,9 +2,18 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { Arrivals } from './agents/arrivals.ts';
+import { claimSchema, createClaim } from './agents/claim.ts';
+import { ArrivalNotice } from './agents/notice.ts';
+import { forAgent, forAgentWith } from './agents/route.ts';
+import { createSession, me } from './agents/session.ts';
+import { ackSchema, createSettle, extendSchema, nackSchema } from './agents/settle.ts';
+import { AgentAuth } from './auth/agent.ts';
 import { parseNetwork } from './core/address.ts';
+import { Directory } from './db/directory.ts';
 import type { Horizon } from './db/partitions.ts';
 import { openDatabase } from './db/pool.ts';
+import { type Agent, readAgents } from './db/queries/read-agents.ts';
 import { createReady, live } from './health.ts';
 import { Clients } from './http/clients.ts';
 import { ByteBudget, SlabArena } from './http/memory.ts';
@@ -25,6 +34,7 @@ export interface App {
   /** The port that it listens on; of use when the setting is a free one chosen by the kernel. */
   port: number;
   heard(): void;
+  arrived(): void;
   changesLost(): void;
   change(payload: string): Promise<void>;
   setHorizon(horizon: Horizon): void;
@@ -86,6 +96,23 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     clampToPartitions: (ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1),
     onVerified: (place) => metrics.verified(place === 0 ? 'current' : 'previous'),
   });
+  const agents = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
+  const auth = new AgentAuth({
+    database,
+    agents,
+    limiter,
+    policy: {
+      name: 'agent-auth',
+      max: settings.RATE_LIMIT_AGENT_AUTH_MAX,
+      windowSeconds: settings.RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS,
+    },
+    keys: derivedKeys(order.keys, 'agent-sessions'),
+  });
+  const arrivals = new Arrivals(database);
+  const notice = new ArrivalNotice(database, arrivals, () => agents.size > 0);
+  writer.onCommitted(() => notice.committed());
+  const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
+  const settle = createSettle({ database, attemptsMax });
   const ready = createReady({
     database,
     canCommit: () => writer.available,
@@ -95,15 +122,30 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     nowMs: () => performance.now(),
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
-  const server = new HttpServer(routeTable({ live, ready, ingest }), {
-    memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
-    clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),
-    headerBytesMax: settings.HEADER_BYTES_MAX,
-    clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
-    onFinished: observe.finished,
-    onFailure: observe.failed,
-  });
+  const server = new HttpServer(
+    routeTable({
+      live,
+      ready,
+      ingest,
+      agentSession: createSession(auth),
+      agentMe: forAgent(auth, me),
+      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, attemptsMax })),
+      ack: forAgentWith(auth, ackSchema, settle.ack),
+      nack: forAgentWith(auth, nackSchema, settle.nack),
+      extend: forAgentWith(auth, extendSchema, settle.extend),
+    }),
+    {
+      memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
+      clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),
+      headerBytesMax: settings.HEADER_BYTES_MAX,
+      clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+      onFinished: observe.finished,
+      onFailure: observe.failed,
+    },
+  );
 
+  /** By the first word of a change's payload. */
+  const caches = { webhook: directory, agent: agents };
   const lag = monitorEventLoopDelay({ resolution: 10 });
   lag.enable();
   metrics.gauge('weir_queue_events', () => writer.queued);
@@ -111,6 +153,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
   metrics.gauge('weir_connections', () => server.connections);
   metrics.gauge('weir_open_requests', () => server.openRequests);
+  metrics.gauge('weir_claims_waiting', () => arrivals.size);
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_database_up', () => Number(writer.available));
   metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
@@ -119,16 +162,22 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   metrics.gauge('weir_event_loop_lag_seconds', () => readAndReset(lag), 'max');
 
   // A database that is away at this moment does not keep the process from answering 503 for itself.
-  await Promise.race([Promise.all([writer.start(), directory.preload().catch(() => {})]), delay(START_WAIT_MS)]);
+  const preloads = [directory, agents].map((cache) => cache.preload().catch(() => {}));
+  await Promise.race([Promise.all([writer.start(), ...preloads]), delay(START_WAIT_MS)]);
   const port = await server.listen(settings.HOST, settings.PORT);
 
   return {
     port,
-    heard: () => directory.heard(Date.now()),
-    changesLost: () => directory.invalidateAll(),
+    heard: () => {
+      for (const cache of Object.values(caches)) cache.heard(Date.now());
+    },
+    arrived: () => arrivals.heard(),
+    changesLost: () => {
+      for (const cache of Object.values(caches)) cache.invalidateAll();
+    },
     change: async (payload) => {
-      const webhookId = /^webhook:(.+)$/.exec(payload)?.[1];
-      if (webhookId !== undefined) await directory.invalidate(webhookId);
+      const [kind, id] = payload.split(':');
+      if (id !== undefined && kind! in caches) await caches[kind as keyof typeof caches].invalidate(id);
     },
     setHorizon: (next) => {
       horizon = next;
@@ -140,6 +189,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     drain: async () => {
       leaving = true;
       server.stopListening();
+      arrivals.close();
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();

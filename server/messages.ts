@@ -19,6 +19,8 @@ export type ToProcess =
   | { kind: 'changes_lost' }
   /** A payload of weir_changes; answered by `applied` with the same number. */
   | { kind: 'change'; number: number; payload: string }
+  /** Events were committed somewhere: claims that wait may look. */
+  | { kind: 'arrived' }
   | { kind: 'horizon'; horizon: Horizon }
   | { kind: 'collect_metrics'; number: number }
   /** readyz says 503 from now on; all is served. */

@@ -31,6 +31,7 @@ export const metricTable = {
   weir_body_bytes_held: ['gauge', 'memory that request bodies take'],
   weir_connections: ['gauge', 'open TCP connections'],
   weir_open_requests: ['gauge', 'requests under way'],
+  weir_claims_waiting: ['gauge', 'claims that wait for a delivery'],
   weir_threads: ['gauge', 'HMAC threads that are up'],
   weir_database_up: ['gauge', 'processes whose commit connection is up'],
   weir_rate_limit_degraded: ['gauge', 'processes whose shared rate-limit store is away'],

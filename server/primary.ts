@@ -100,6 +100,7 @@ async function start(
 
   const listener = new ChangeListener(conninfo, {
     change: (payload) => supervisor.applyEverywhere(payload),
+    arrived: () => supervisor.broadcast({ kind: 'arrived' }),
     alive: () => supervisor.broadcast({ kind: 'heard' }),
     lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
     up: () => {

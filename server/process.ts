@@ -44,6 +44,8 @@ export function runProcess(): void {
         return app.heard();
       case 'changes_lost':
         return app.changesLost();
+      case 'arrived':
+        return app.arrived();
       case 'change':
         // A database that cannot be asked right now: the cached state is gone already, which is what matters.
         await app.change(message.payload).catch(() => {});

@@ -12,7 +12,13 @@ export interface Route {
 export interface Handlers {
   live: Route['handle'];
   ready: Route['handle'];
-  ingest: (exchange: Exchange) => Promise<void>;
+  ingest: Route['handle'];
+  agentSession: Route['handle'];
+  agentMe: Route['handle'];
+  claim: Route['handle'];
+  ack: Route['handle'];
+  nack: Route['handle'];
+  extend: Route['handle'];
 }
 
 /** Method, path, handler, and what it answers, for people. */
@@ -20,6 +26,12 @@ export const routes = [
   ['GET', '/healthz', 'live', '200 while the process is alive'],
   ['GET', '/readyz', 'ready', '200 when a webhook sent now would be stored; else 503, with the failing check named'],
   ['POST', '/in/:webhook_id', 'ingest', '202 once the event is committed; else one of the errors below'],
+  ['POST', '/api/v1/agent/session', 'agentSession', 'a session for an agent credential'],
+  ['GET', '/api/v1/agent/me', 'agentMe', 'the agent itself'],
+  ['POST', '/api/v1/agent/deliveries/claim', 'claim', 'deliveries under lease; waits for some when there are none'],
+  ['POST', '/api/v1/agent/deliveries/ack', 'ack', 'which receipts are done, and which leases were lost'],
+  ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'the same, for deliveries that are to be tried again'],
+  ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'the same, for leases that need more time'],
 ] as const satisfies readonly (readonly [Route['method'], string, keyof Handlers, string])[];
 
 export function routeTable(handlers: Handlers): Route[] {

@@ -40,6 +40,11 @@ export class Directory<Row extends { readonly id: string }> {
     for (const row of await this.#read(null, ROWS_MAX)) this.#keep(row.id, row);
   }
 
+  /** Rows that are known. */
+  get size(): number {
+    return this.#rows.size;
+  }
+
   /** What is known without asking, old or not; undefined when nothing is. */
   known(id: string): Row | undefined {
     return this.#rows.get(id)?.row;

@@ -11,6 +11,8 @@ import { weirConninfo } from './conninfo.ts';
 export const LISTENER_NAME = 'weir-listener';
 export const CHANGES_CHANNEL = 'weir_changes';
 export const APPLIED_CHANNEL = 'weir_applied';
+/** Events were committed somewhere; the payload says nothing. */
+export const ARRIVALS_CHANNEL = 'weir_arrivals';
 
 const HEARTBEAT_MS = 300;
 const HEARTBEAT_TIMEOUT_MS = 900;
@@ -19,6 +21,8 @@ const RECONNECT = { firstMs: 100, maxMs: 2_000 };
 export interface ListenerEvents {
   /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process knows. */
   change(payload: string): Promise<void>;
+  /** Events were committed, by any process of any machine. */
+  arrived(): void;
   /** The database was heard just now. */
   alive(): void;
   /** The connection is gone; awaited before each try to have another. */
@@ -81,9 +85,12 @@ export class ChangeListener {
       // same number would abort the program (uv_poll_start on a handle that could not be made).
       void client.end().catch(() => {});
     });
-    client.on('notification', ({ payload }) => void this.#onNotification(client, payload ?? ''));
+    client.on('notification', ({ channel, payload }) => {
+      if (channel === ARRIVALS_CHANNEL) this.#events.arrived();
+      else void this.#onChange(client, payload ?? '');
+    });
     await client.connect();
-    await client.query(`listen ${CHANGES_CHANNEL}`);
+    await client.query(`listen ${CHANGES_CHANNEL}; listen ${ARRIVALS_CHANNEL}`);
     this.#events.up();
     onUp();
     while (!this.#stopped) {
@@ -95,7 +102,7 @@ export class ChangeListener {
   }
 
   /** Tells the command that made the change that it holds here. */
-  async #onNotification(client: pg.Client, payload: string): Promise<void> {
+  async #onChange(client: pg.Client, payload: string): Promise<void> {
     try {
       await this.#events.change(payload);
       await client.query('select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);

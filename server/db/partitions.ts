@@ -1,8 +1,12 @@
-/** Partitions of `events`: one a day (UTC), made days ahead, so that midnight finds its table ready. */
+/** Partitions of `events` and `deliveries`: one a day (UTC) each, made days ahead, so that midnight finds them ready. */
 import { SCHEMA_LOCK } from './migrate.ts';
 import type { Database } from './pool.ts';
 
 export const DAY_MS = 86_400_000;
+
+/** Tables with a partition a day; a delivery lies on the day of its event. */
+export const partitionedTables = ['events', 'deliveries'] as const;
+type PartitionedTable = (typeof partitionedTables)[number];
 
 /** Clocks of several machines differ: yesterday is kept open too. */
 const DAYS_BEHIND = 1;
@@ -19,40 +23,48 @@ export interface Horizon {
 /**
  * Makes the missing partitions around `nowMs`; returns their names.
  *
- * CREATE standalone and ATTACH, not CREATE .. PARTITION OF: the latter takes an exclusive lock on `events` that waits
+ * CREATE standalone and ATTACH, not CREATE .. PARTITION OF: the latter takes an exclusive lock on the table that waits
  * behind pg_dump, and every COPY then waits behind it.
  */
 export async function makePartitions(database: Database, nowMs: number): Promise<string[]> {
   const today = Math.floor(nowMs / DAY_MS);
   const wanted = Array.from({ length: DAYS_BEHIND + DAYS_AHEAD + 1 }, (_, i) => today - DAYS_BEHIND + i);
   const made: string[] = [];
-  for (const day of wanted) if (await makePartition(database, day * DAY_MS)) made.push(partitionName(day * DAY_MS));
+  for (const day of wanted)
+    for (const table of partitionedTables)
+      if (await makePartition(database, table, day * DAY_MS)) made.push(partitionName(table, day * DAY_MS));
   return made;
 }
 
-/** The span of the partitions that exist; null when there are none. Assumes no gaps, as `makePartitions` leaves none. */
+/** The span in which every table has its partitions; null when there is none. Assumes no gaps, as `makePartitions` leaves none. */
 export async function readHorizon(database: Database): Promise<Horizon | null> {
-  const [row] = await database.query<{ first: string | null; last: string | null }>({
+  const rows = await database.query<{ first: string; last: string }>({
     name: 'partition-horizon',
-    text: `select min(relname::text) as first, max(relname::text) as last
+    text: `select min(right(relname, 8)) as first, max(right(relname, 8)) as last
            from pg_inherits join pg_class on pg_class.oid = inhrelid
-           where inhparent = 'events'::regclass and relname ~ '^events_[0-9]{8}$'`,
+           where inhparent = any ($1::regclass[]) and relname ~ '_[0-9]{8}$'
+           group by inhparent`,
+    values: [`{${partitionedTables.join(',')}}`],
   });
-  if (!row?.first || !row.last) return null;
-  return { fromMs: dayOfPartition(row.first), toMs: dayOfPartition(row.last) + DAY_MS };
+  if (rows.length < partitionedTables.length) return null;
+  return {
+    fromMs: Math.max(...rows.map(({ first }) => dayMs(first))),
+    toMs: Math.min(...rows.map(({ last }) => dayMs(last))) + DAY_MS,
+  };
 }
 
 /** `events_20260131` for any millisecond of that day. */
-export function partitionName(ms: number): string {
-  return `events_${new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')}`;
+export function partitionName(table: PartitionedTable, ms: number): string {
+  return `${table}_${new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')}`;
 }
 
-function dayOfPartition(name: string): number {
-  return Date.parse(name.replace(/^events_(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
+/** First millisecond of a day written as 20260131. */
+function dayMs(day: string): number {
+  return Date.parse(day.replace(/^(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
 }
 
-function makePartition(database: Database, dayMs: number): Promise<boolean> {
-  const name = partitionName(dayMs);
+function makePartition(database: Database, table: PartitionedTable, fromMs: number): Promise<boolean> {
+  const name = partitionName(table, fromMs);
   const bound = (ms: number) => `'${new Date(ms).toISOString()}'`;
   return database.transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [SCHEMA_LOCK] });
@@ -62,9 +74,9 @@ function makePartition(database: Database, dayMs: number): Promise<boolean> {
     });
     if (row?.exists) return false;
     await query({ text: `set local lock_timeout = '${LOCK_TIMEOUT}'` });
-    await query({ text: `create table ${name} (like events including all)` });
+    await query({ text: `create table ${name} (like ${table} including all)` });
     await query({
-      text: `alter table events attach partition ${name} for values from (${bound(dayMs)}) to (${bound(dayMs + DAY_MS)})`,
+      text: `alter table ${table} attach partition ${name} for values from (${bound(fromMs)}) to (${bound(fromMs + DAY_MS)})`,
     });
     return true;
   });

@@ -42,7 +42,7 @@ async function checkPartitions(database: Database, running: boolean, nowMs: numb
   const horizon = await readHorizon(database);
   const daysAhead = horizon === null ? -1 : Math.floor((horizon.toMs - nowMs) / DAY_MS);
   if (horizon !== null && daysAhead >= 1)
-    return ok('partitions', `made up to ${partitionName(horizon.toMs - DAY_MS)}, ${daysAhead} days ahead`);
+    return ok('partitions', `made up to ${partitionName('events', horizon.toMs - DAY_MS)}, ${daysAhead} days ahead`);
   const finding = daysAhead < 0 ? 'there is no partition for today' : 'there is no partition for tomorrow';
   if (!running) return advice('partitions', finding, 'start Weir, which makes them');
   return problem('partitions', finding, 'look for partitions_failed in the log: it says why they could not be made');

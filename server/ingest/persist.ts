@@ -62,6 +62,7 @@ export class EventWriter {
   #committing = false;
   #scheduled = false;
   #eventsPerSecond = 0;
+  #onCommitted: () => void = () => {};
 
   constructor(options: PersistOptions) {
     this.#options = options;
@@ -83,6 +84,11 @@ export class EventWriter {
       this.#queue.push({ row, settle });
       this.#schedule();
     });
+  }
+
+  /** Calls back after each commit, before its answers. */
+  onCommitted(callback: () => void): void {
+    this.#onCommitted = callback;
   }
 
   /** Events that wait for their commit. */
@@ -150,6 +156,7 @@ export class EventWriter {
       const ms = performance.now() - startedMs;
       this.#measure(batch.length, ms);
       this.#options.observer.committed(batch.length, ms);
+      this.#onCommitted();
     }
     return outcome;
   }
