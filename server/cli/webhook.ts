@@ -1,7 +1,8 @@
-import { Command, InvalidArgumentError } from 'commander';
-import { isUuid } from '../core/ids.ts';
+import { Command } from 'commander';
 import { derivedKeys } from '../keys.ts';
-import { type Change, WebhookInputError, Webhooks } from '../manage/webhooks.ts';
+import { InputError } from '../manage/input.ts';
+import { type Change, Webhooks } from '../manage/webhooks.ts';
+import { positive, seconds, uuid } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';
@@ -142,7 +143,7 @@ function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: Sess
     try {
       return await work(new Webhooks(session.database, session.conninfo, key), session);
     } catch (error) {
-      if (error instanceof WebhookInputError) throw new CommandError(error.message, 2);
+      if (error instanceof InputError) throw new CommandError(error.message, 2);
       throw error;
     }
   });
@@ -159,19 +160,4 @@ async function givenSecret(io: CommandIo, options: { secret?: string; secretStdi
 
 function known(id: string, change: Change<null>): void {
   if (change.kind === 'unknown') throw new CommandError(`no webhook has the id ${id}; see: weir webhook list`);
-}
-
-function uuid(text: string): string {
-  if (!isUuid(text)) throw new InvalidArgumentError('an id looks like 2f1c0d7e-….');
-  return text.toLowerCase();
-}
-
-function positive(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('a whole number of at least 1 is needed.');
-  return Number(text);
-}
-
-function seconds(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
-  return Number(text);
 }

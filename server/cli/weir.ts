@@ -4,6 +4,7 @@ import { realpathSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { describeFailure } from '../failure.ts';
+import { agentCommand } from './agent.ts';
 import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
 import { CommandError, type CommandIo } from './io.ts';
@@ -24,6 +25,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     )
     .addCommand(migrateCommand(io))
     .addCommand(webhookCommand(io))
+    .addCommand(agentCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });

@@ -6,8 +6,8 @@ import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
 /** A primary that does not answer in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;
 
-/** @param webhookId whose change the triggers announce while `work` commits. */
-export async function announced<T>(conninfo: string, webhookId: string, work: () => Promise<T>): Promise<T> {
+/** @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`. */
+export async function announced<T>(conninfo: string, payload: string, work: () => Promise<T>): Promise<T> {
   const client = new (pg.native as typeof pg).Client({
     nativeConnectionString: weirConninfo(conninfo, 'weir-command'),
   } as pg.ClientConfig);
@@ -25,8 +25,8 @@ export async function announced<T>(conninfo: string, webhookId: string, work: ()
     const everywhere = new Promise<void>((resolve) => {
       if (listeners === 0) return resolve();
       const timer = setTimeout(resolve, WAIT_MS);
-      client.on('notification', ({ payload }) => {
-        if (payload !== `webhook:${webhookId}` || ++heard < listeners) return;
+      client.on('notification', (notification) => {
+        if (notification.payload !== payload || ++heard < listeners) return;
         clearTimeout(timer);
         resolve();
       });

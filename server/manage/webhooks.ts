@@ -11,6 +11,7 @@ import {
   setWebhookEnabled,
   type WebhookRecord,
 } from '../db/queries/manage-webhooks.ts';
+import { checkName, InputError } from './input.ts';
 
 export interface NewWebhook {
   name: string;
@@ -21,9 +22,6 @@ export interface NewWebhook {
 }
 
 export type Change<T> = { kind: 'done'; value: T } | { kind: 'unknown' };
-
-/** Bad input, told to whoever gave it. */
-export class WebhookInputError extends Error {}
 
 const fieldName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$/;
 const SECRET_CHARACTERS_MAX = 1_000;
@@ -45,13 +43,13 @@ export class Webhooks {
     return randomBytes(32).toString('hex');
   }
 
-  /** Throws WebhookInputError that names the bad field. */
+  /** Throws InputError that names the bad field. */
   async add(webhook: NewWebhook): Promise<WebhookRecord> {
     const name = checkName(webhook.name);
     const signatureHeader = webhook.signatureHeader === null ? null : checkHeader(webhook.signatureHeader);
     const secret = webhook.secret === null ? null : checkSecret(webhook.secret);
     const id = randomUUID();
-    await announced(this.#conninfo, id, () =>
+    await announced(this.#conninfo, `webhook:${id}`, () =>
       this.#database.transaction(async (query) => {
         await insertWebhook(query, { id, name, signatureHeader, rateLimitMax: webhook.rateLimitMax });
         if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), 0);
@@ -86,7 +84,7 @@ export class Webhooks {
   }
 
   async #change(id: string, work: (query: Database['query']) => Promise<boolean>): Promise<Change<null>> {
-    const found = await announced(this.#conninfo, id, () => this.#database.transaction(work));
+    const found = await announced(this.#conninfo, `webhook:${id}`, () => this.#database.transaction(work));
     return found ? { kind: 'done', value: null } : { kind: 'unknown' };
   }
 
@@ -95,22 +93,14 @@ export class Webhooks {
   }
 }
 
-function checkName(name: string): string {
-  const trimmed = name.trim();
-  if (trimmed === '' || trimmed.length > 200) throw new WebhookInputError('the name must have 1 to 200 characters');
-  return trimmed;
-}
-
 function checkHeader(header: string): string {
   if (!fieldName.test(header))
-    throw new WebhookInputError(
-      `${JSON.stringify(header)} is no header name; letters, digits and hyphens, at most 100`,
-    );
+    throw new InputError(`${JSON.stringify(header)} is no header name; letters, digits and hyphens, at most 100`);
   return header.toLowerCase();
 }
 
 function checkSecret(secret: string): string {
   if (secret === '' || secret.length > SECRET_CHARACTERS_MAX)
-    throw new WebhookInputError(`the secret must have 1 to ${SECRET_CHARACTERS_MAX} characters`);
+    throw new InputError(`the secret must have 1 to ${SECRET_CHARACTERS_MAX} characters`);
   return secret;
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type NewWebhook, WebhookInputError } from '../../server/manage/webhooks.ts';
+import { InputError } from '../../server/manage/input.ts';
+import type { NewWebhook } from '../../server/manage/webhooks.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
@@ -124,7 +125,7 @@ describe('a new webhook', () => {
   ])('is refused with %s, and nothing is stored', async (_what, bad, message) => {
     const before = (await app.webhooks.list()).length;
     const refusal = await app.webhooks.add({ ...usual, ...bad }).catch((error) => error);
-    expect(refusal).toBeInstanceOf(WebhookInputError);
+    expect(refusal).toBeInstanceOf(InputError);
     expect(refusal.message).toMatch(message);
     expect(refusal.message).not.toContain('ssssss');
     expect(await app.webhooks.list()).toHaveLength(before);
