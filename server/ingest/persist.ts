@@ -3,6 +3,7 @@ import { CopyEncoder, copyEventsSql, type EventRow } from '../core/copy-rows.ts'
 import { uuidText } from '../core/ids.ts';
 import type { CopyOutcome } from '../db/copy.ts';
 import { CopyLink } from '../db/copy-link.ts';
+import { CommitQueue, eventsOf, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
 
 export type PersistOutcome =
   | { kind: 'committed' }
@@ -22,30 +23,21 @@ export interface PersistObserver {
   refused(events: number, sqlState: string, message: string): void;
 }
 
-export interface PersistOptions {
+export interface PersistOptions extends QueueLimits {
   conninfo: string;
-  /** QUEUE_EVENTS_MAX, COMMIT_EVENTS_MAX, COMMIT_TIMEOUT_MS */
-  queueEventsMax: number;
-  commitEventsMax: number;
+  /** COMMIT_TIMEOUT_MS */
   commitTimeoutMs: number;
   observer: PersistObserver;
 }
 
-interface Waiting {
-  row: EventRow;
-  settle: (outcome: PersistOutcome) => void;
-}
+type Batch = Waiting<EventRow, PersistOutcome>[];
 
-/** A batch of so many says that another one follows: its COPY is begun ahead. */
-const BEGIN_AHEAD_EVENTS = 8;
-/** Bodies in one commit; a single larger body goes alone. */
-const COMMIT_BYTES_MAX = 8_388_608;
+/** A batch of so many requests says that another one follows: its COPY is begun ahead. */
+const BEGIN_AHEAD_REQUESTS = 8;
 /** How long the fate of a commit is looked up before its senders are told to repeat. */
 const IN_DOUBT_MS = 5_000;
-/** Weight of the newest commit in the running mean of events a second. */
-const RATE_WEIGHT = 0.2;
 
-const unavailable: PersistOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
+export const unavailable: PersistOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
 
 /**
  * Two COPY connections that take turns: while one commits, the other has its COPY begun already, so that the next batch goes
@@ -58,14 +50,14 @@ export class EventWriter {
   /** They take turns: the first one is next. */
   #links: [CopyLink, CopyLink];
   #toldAvailable: boolean | null = null;
-  #queue: Waiting[] = [];
+  readonly #queue: CommitQueue<EventRow, PersistOutcome>;
   #committing = false;
   #scheduled = false;
-  #eventsPerSecond = 0;
   #onCommitted: () => void = () => {};
 
   constructor(options: PersistOptions) {
     this.#options = options;
+    this.#queue = new CommitQueue(options);
     const makeLink = () => new CopyLink(options.conninfo, (reason) => this.#onLinkChanged(reason));
     this.#links = [makeLink(), makeLink()];
   }
@@ -77,23 +69,22 @@ export class EventWriter {
 
   /** Stores one event; resolves after its commit, or with the reason why it is not stored. Never rejects. */
   add(row: EventRow): Promise<PersistOutcome> {
-    if (!this.available) return Promise.resolve(unavailable);
-    if (this.#queue.length >= this.#options.queueEventsMax)
-      return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#drainSeconds() });
-    return new Promise((settle) => {
-      this.#queue.push({ row, settle });
-      this.#schedule();
-    });
+    return this.addAll([row]);
   }
 
-  /** Calls back after each commit, before its answers. */
-  onCommitted(callback: () => void): void {
-    this.#onCommitted = callback;
+  /** Stores events in one commit, all or none. Never rejects. */
+  addAll(rows: readonly EventRow[]): Promise<PersistOutcome> {
+    if (!this.available) return Promise.resolve(unavailable);
+    if (this.#queue.full)
+      return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
+    const outcome = this.#queue.push(rows);
+    this.#schedule();
+    return outcome;
   }
 
   /** Events that wait for their commit. */
   get queued(): number {
-    return this.#queue.length;
+    return this.#queue.events;
   }
 
   /** False while no connection is up; they come back by themselves. */
@@ -104,7 +95,7 @@ export class EventWriter {
   /** Ends the connections; what waits is answered `unavailable`. Drain first. */
   close(): void {
     for (const link of this.#links) link.close();
-    settleAll(this.#queue.splice(0), unavailable);
+    this.#queue.settleAll(unavailable);
   }
 
   /** Once a turn: everything that this turn verified is in the queue by then. */
@@ -118,27 +109,18 @@ export class EventWriter {
   }
 
   #commitNext(): void {
-    if (this.#committing || this.#queue.length === 0) return;
-    if (this.available) void this.#commit(this.#takeBatch());
-    else settleAll(this.#queue.splice(0), unavailable);
+    if (this.#committing || this.#queue.empty) return;
+    if (this.available) void this.#commit(this.#queue.takeBatch());
+    else this.#queue.settleAll(unavailable);
   }
 
-  #takeBatch(): Waiting[] {
-    const { commitEventsMax } = this.#options;
-    let events = 0;
-    let bytes = 0;
-    while (events < this.#queue.length && events < commitEventsMax && (events === 0 || bytes < COMMIT_BYTES_MAX))
-      bytes += this.#queue[events++]!.row.body.length;
-    return this.#queue.splice(0, events);
-  }
-
-  async #commit(batch: Waiting[]): Promise<void> {
+  async #commit(batch: Batch): Promise<void> {
     this.#committing = true;
     const [first, second] = this.#links;
     const [link, other] = first.up ? [first, second] : [second, first];
     this.#links = [other, link];
     const copying = this.#copy(link, batch);
-    if (batch.length >= BEGIN_AHEAD_EVENTS) other.begin(copyEventsSql);
+    if (batch.length >= BEGIN_AHEAD_REQUESTS) other.begin(copyEventsSql);
     const outcome = await copying;
     // What is not committed may need the connection to find out why; the next batch waits for that.
     if (outcome.kind !== 'committed') await this.#settle(link, batch, outcome);
@@ -148,51 +130,54 @@ export class EventWriter {
     if (outcome.kind === 'committed') await this.#settle(link, batch, outcome);
   }
 
-  async #copy(link: CopyLink, batch: readonly Waiting[]): Promise<CopyOutcome> {
+  async #copy(link: CopyLink, batch: Readonly<Batch>): Promise<CopyOutcome> {
     const startedMs = performance.now();
-    const data = this.#encoder.encode(batch.map(({ row }) => row));
+    const rows = rowsOf(batch);
+    const data = this.#encoder.encode(rows);
     const outcome = await link.copyIn(copyEventsSql, data, this.#options.commitTimeoutMs);
     if (outcome.kind === 'committed') {
       const ms = performance.now() - startedMs;
-      this.#measure(batch.length, ms);
-      this.#options.observer.committed(batch.length, ms);
+      this.#queue.measure(rows.length, ms);
+      this.#options.observer.committed(rows.length, ms);
       this.#onCommitted();
     }
     return outcome;
   }
 
-  async #settle(link: CopyLink, batch: Waiting[], outcome: CopyOutcome): Promise<void> {
+  async #settle(link: CopyLink, batch: Batch, outcome: CopyOutcome): Promise<void> {
     if (outcome.kind === 'committed') settleAll(batch, { kind: 'committed' });
     else if (outcome.kind === 'refused') await this.#settleRefused(link, batch, outcome);
     else {
       // Whoever waits for a connection that is gone is told at once.
-      settleAll(this.#queue.splice(0), unavailable);
+      this.#queue.settleAll(unavailable);
       if (outcome.inDoubt) await this.#settleInDoubt(link, batch);
       else settleAll(batch, unavailable);
     }
   }
 
-  /** One bad row fails the whole COPY for everybody in it: halves are tried until the culprit stands alone. */
-  async #settleRefused(link: CopyLink, batch: Waiting[], error: { sqlState: string; message: string }): Promise<void> {
+  /** One bad row fails the whole COPY for everybody in it: halves are tried until the culprit's request stands alone. */
+  async #settleRefused(link: CopyLink, batch: Batch, error: { sqlState: string; message: string }): Promise<void> {
     if (isFaultOfData(error.sqlState) && batch.length > 1) {
       const middle = Math.ceil(batch.length / 2);
       for (const half of [batch.slice(0, middle), batch.slice(middle)])
         await this.#settle(link, half, await this.#copy(link, half));
       return;
     }
-    this.#options.observer.refused(batch.length, error.sqlState, error.message);
+    this.#options.observer.refused(eventsOf(batch), error.sqlState, error.message);
     settleAll(batch, isFaultOfData(error.sqlState) ? { kind: 'refused' } : unavailable);
   }
 
   /** The end was sent and no answer heard: a row that can be seen is committed, the others' senders repeat. */
-  async #settleInDoubt(link: CopyLink, batch: Waiting[]): Promise<void> {
-    const times = batch.map(({ row }) => row.receivedAtMs);
+  async #settleInDoubt(link: CopyLink, batch: Batch): Promise<void> {
+    const rows = rowsOf(batch);
+    const times = rows.map((row) => row.receivedAtMs);
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
-    const ids = batch.map(({ row }) => `'${uuidText(row.id)}'`).join(',');
+    const ids = rows.map((row) => `'${uuidText(row.id)}'`).join(',');
     const sql = `select id from events where received_at between ${at(Math.min(...times))} and ${at(Math.max(...times))} and id in (${ids})`;
     const stored = new Set(await link.column(sql, IN_DOUBT_MS).catch(() => []));
-    this.#options.observer.inDoubt(batch.length, stored.size);
-    for (const { row, settle } of batch) settle(stored.has(uuidText(row.id)) ? { kind: 'committed' } : unavailable);
+    this.#options.observer.inDoubt(rows.length, stored.size);
+    const isStored = (row: EventRow) => stored.has(uuidText(row.id));
+    for (const { rows, settle } of batch) settle(rows.every(isStored) ? { kind: 'committed' } : unavailable);
   }
 
   #onLinkChanged(reason: string): void {
@@ -200,26 +185,18 @@ export class EventWriter {
     this.#toldAvailable = this.available;
     this.#options.observer.connection(this.available, reason);
   }
-
-  #measure(events: number, ms: number): void {
-    const rate = (events * 1000) / Math.max(ms, 0.1);
-    this.#eventsPerSecond += RATE_WEIGHT * (rate - this.#eventsPerSecond);
-  }
-
-  /** When the queue of now will be committed, at the pace of the last commits. */
-  #drainSeconds(): number {
-    return Math.max(1, Math.ceil(this.#queue.length / Math.max(1, this.#eventsPerSecond)));
-  }
 }
 
-function settleAll(batch: readonly Waiting[], outcome: PersistOutcome): void {
-  for (const { settle } of batch) settle(outcome);
+function rowsOf(batch: Readonly<Batch>): EventRow[] {
+  const rows: EventRow[] = [];
+  for (const waiting of batch) rows.push(...waiting.rows);
+  return rows;
 }
 
 /**
  * Classes 22 (data) and 23 (integrity), less the missing partition: that one is ours, and the primary is about to make it.
  * A duplicate key would be ours as well, but repeating would not help.
  */
-function isFaultOfData(sqlState: string): boolean {
+export function isFaultOfData(sqlState: string): boolean {
   return /^2[23]/.test(sqlState) && sqlState !== '23514';
 }

@@ -119,6 +119,7 @@ async function listen(conninfo: string, app: App): Promise<ChangeListener> {
   const listener = new ChangeListener(conninfo, {
     // A database that cannot be asked right now: the cached state is gone already, which is what matters.
     change: (payload) => app.change(payload).catch(() => {}),
+    arrived: () => app.arrived(),
     alive: () => app.heard(),
     up: () => {
       up = true;
