@@ -9,6 +9,7 @@ import { forAgent, forAgentWith } from './agents/route.ts';
 import { createSession, me } from './agents/session.ts';
 import { ackSchema, createSettle, extendSchema, nackSchema } from './agents/settle.ts';
 import { AgentAuth } from './auth/agent.ts';
+import { createReaderResolver } from './auth/reader.ts';
 import { parseNetwork } from './core/address.ts';
 import { Directory } from './db/directory.ts';
 import type { Horizon } from './db/partitions.ts';
@@ -24,6 +25,8 @@ import { Verifier } from './ingest/verify.ts';
 import { webhookDirectory } from './ingest/webhook.ts';
 import { derivedKeys } from './keys.ts';
 import type { Log } from './log.ts';
+import { createDeliveryList } from './manage/deliveries.ts';
+import { createEvents } from './manage/events.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { createObservers } from './observe.ts';
@@ -112,6 +115,8 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   const notice = new ArrivalNotice(database, arrivals, () => agents.size > 0);
   writer.onCommitted(() => notice.committed());
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
+  const resolve = createReaderResolver(auth);
+  const events = createEvents({ database, resolve });
   const settle = createSettle({ database, attemptsMax });
   const ready = createReady({
     database,
@@ -133,6 +138,10 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
       ack: forAgentWith(auth, ackSchema, settle.ack),
       nack: forAgentWith(auth, nackSchema, settle.nack),
       extend: forAgentWith(auth, extendSchema, settle.extend),
+      listEvents: events.list,
+      oneEvent: events.one,
+      eventBody: events.body,
+      listDeliveries: createDeliveryList(database, resolve),
     }),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },

@@ -38,11 +38,27 @@ export const problems = {
   body_too_large: { status: 413, title: 'Content Too Large', detail: 'The request body exceeds 1 MiB.' },
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
   webhook_disabled: { status: 410, title: 'Gone', detail: 'This webhook is disabled.' },
+  event_unknown: { status: 404, title: 'Not Found', detail: 'No event that you may see has this id.' },
   payload_too_large: {
     status: 413,
     title: 'Content Too Large',
     detail:
       'The payload exceeds the limit: raise WEBHOOK_MAX_PAYLOAD_BYTES or send a URL reference instead of inline content.',
+  },
+  batch_too_large: {
+    status: 413,
+    title: 'Content Too Large',
+    detail: 'The batch has more lines than BATCH_LINES_MAX; send it in parts.',
+  },
+  batch_empty: {
+    status: 422,
+    title: 'Unprocessable Content',
+    detail: 'The batch has no line: send newline-delimited JSON, one event a line.',
+  },
+  batch_invalid: {
+    status: 422,
+    title: 'Unprocessable Content',
+    detail: 'Nothing was stored, since some lines are no JSON; the member errors has the first of them, by line number.',
   },
   signature_missing: {
     status: 403,

@@ -19,19 +19,28 @@ export interface Handlers {
   ack: Route['handle'];
   nack: Route['handle'];
   extend: Route['handle'];
+  listEvents: Route['handle'];
+  oneEvent: Route['handle'];
+  eventBody: Route['handle'];
+  listDeliveries: Route['handle'];
 }
 
 /** Method, path, handler, and what it answers, for people. */
 export const routes = [
   ['GET', '/healthz', 'live', '200 while the process is alive'],
   ['GET', '/readyz', 'ready', '200 when a webhook sent now would be stored; else 503, with the failing check named'],
-  ['POST', '/in/:webhook_id', 'ingest', '202 once the event is committed; else one of the errors below'],
+  ['POST', '/in/:webhook_id', 'ingest', '202 once the event is committed, 200 for a repeat; else one of the errors below'],
+  ['POST', '/in/:webhook_id/batch', 'ingestBatch', '202 once all lines are committed, each an event; else one of the errors below'],
   ['POST', '/api/v1/agent/session', 'agentSession', 'a session for an agent credential'],
   ['GET', '/api/v1/agent/me', 'agentMe', 'the agent itself'],
   ['POST', '/api/v1/agent/deliveries/claim', 'claim', 'deliveries under lease; waits for some when there are none'],
   ['POST', '/api/v1/agent/deliveries/ack', 'ack', 'which receipts are done, and which leases were lost'],
   ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'the same, for deliveries that are to be tried again'],
   ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'the same, for leases that need more time'],
+  ['GET', '/api/v1/events', 'listEvents', 'events, newest first; an agent sees those that were on their way to it'],
+  ['GET', '/api/v1/events/:id', 'oneEvent', 'one event without its body'],
+  ['GET', '/api/v1/events/:id/body', 'eventBody', 'the stored bytes, unchanged, as an attachment'],
+  ['GET', '/api/v1/deliveries', 'listDeliveries', 'deliveries, newest first; an agent sees its own'],
 ] as const satisfies readonly (readonly [Route['method'], string, keyof Handlers, string])[];
 
 export function routeTable(handlers: Handlers): Route[] {

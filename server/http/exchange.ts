@@ -26,6 +26,8 @@ export interface ExchangeHost {
 export class Exchange {
   readonly method: string;
   readonly path: string;
+  /** Without the question mark; read for GET and HEAD alone. */
+  readonly query: string;
   readonly route: string;
   /** Path parameters, in order. */
   readonly parameters: readonly string[];
@@ -53,6 +55,7 @@ export class Exchange {
     this.#host = host;
     this.method = req.getCaseSensitiveMethod();
     this.path = req.getUrl();
+    this.query = this.method === 'POST' ? '' : req.getQuery();
     this.route = snapshot.route;
     this.parameters = snapshot.parameters;
     this.headers = snapshot.headers;

@@ -18,6 +18,8 @@ export interface NewWebhook {
   secret: string | null;
   /** RFC 9110 token, any case. */
   signatureHeader: string | null;
+  /** RFC 9110 token, any case: a request that repeats its value is not stored again. */
+  dedupeHeader: string | null;
   rateLimitMax: number | null;
 }
 
@@ -47,11 +49,12 @@ export class Webhooks {
   async add(webhook: NewWebhook): Promise<WebhookRecord> {
     const name = checkName(webhook.name);
     const signatureHeader = webhook.signatureHeader === null ? null : checkHeader(webhook.signatureHeader);
+    const dedupeHeader = webhook.dedupeHeader === null ? null : checkHeader(webhook.dedupeHeader);
     const secret = webhook.secret === null ? null : checkSecret(webhook.secret);
     const id = randomUUID();
     await announced(this.#conninfo, `webhook:${id}`, () =>
       this.#database.transaction(async (query) => {
-        await insertWebhook(query, { id, name, signatureHeader, rateLimitMax: webhook.rateLimitMax });
+        await insertWebhook(query, { id, name, signatureHeader, dedupeHeader, rateLimitMax: webhook.rateLimitMax });
         if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), 0);
       }),
     );

@@ -61,7 +61,7 @@ comment on column deliveries.reason is 'What the agent said with its last nack.'
 
 -- Claims walk it from the oldest; finished deliveries leave it.
 create index deliveries_claimable on deliveries (agent_id, webhook_id, available_at) where state in ('pending', 'leased');
-create index deliveries_of_agent on deliveries (agent_id, state, received_at desc, id desc);
+create index deliveries_of_agent on deliveries (agent_id, received_at, id);
 
 create function delivery_id(event_id uuid) returns uuid language sql volatile as $$
   select (left(event_id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid

@@ -10,6 +10,7 @@ export interface WebhookRecord {
   has_secret: boolean;
   previous_secret_expires_at: string | null;
   signature_header: string | null;
+  dedupe_header: string | null;
   rate_limit_max: number | null;
   created_at: string;
 }
@@ -18,7 +19,7 @@ export interface WebhookRecord {
 export function listWebhooks({ query }: { query: Query }, id: string | null): Promise<WebhookRecord[]> {
   return query<WebhookRecord>({
     text: `
-      select w.id, w.name, w.enabled, w.signature_header, w.rate_limit_max,
+      select w.id, w.name, w.enabled, w.signature_header, w.dedupe_header, w.rate_limit_max,
         to_char(w.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created_at,
         exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current') as has_secret,
         (select to_char(s.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from webhook_secrets s
@@ -33,11 +34,18 @@ export function listWebhooks({ query }: { query: Query }, id: string | null): Pr
 /** Inserts a webhook without a secret. */
 export async function insertWebhook(
   query: Query,
-  webhook: { id: string; name: string; signatureHeader: string | null; rateLimitMax: number | null },
+  webhook: {
+    id: string;
+    name: string;
+    signatureHeader: string | null;
+    dedupeHeader: string | null;
+    rateLimitMax: number | null;
+  },
 ): Promise<void> {
   await query({
-    text: 'insert into webhooks (id, name, signature_header, rate_limit_max) values ($1, $2, $3, $4)',
-    values: [webhook.id, webhook.name, webhook.signatureHeader, webhook.rateLimitMax],
+    text: `insert into webhooks (id, name, signature_header, dedupe_header, rate_limit_max)
+           values ($1, $2, $3, $4, $5)`,
+    values: [webhook.id, webhook.name, webhook.signatureHeader, webhook.dedupeHeader, webhook.rateLimitMax],
   });
 }
 

@@ -5,6 +5,7 @@ export interface WebhookRow {
   id: string;
   enabled: boolean;
   signatureHeader: string | null;
+  dedupeHeader: string | null;
   maxPayloadBytes: number | null;
   rateLimitMax: number | null;
   sealed: Buffer[];
@@ -22,6 +23,7 @@ export async function readWebhooks(
     text: `
       select w.id, w.enabled,
         w.signature_header as "signatureHeader",
+        w.dedupe_header as "dedupeHeader",
         w.max_payload_bytes as "maxPayloadBytes",
         w.rate_limit_max as "rateLimitMax",
         coalesce(json_agg(encode(s.sealed, 'hex') order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed,

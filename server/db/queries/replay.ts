@@ -1,0 +1,54 @@
+import { uuidv7Milliseconds } from '../../core/ids.ts';
+import type { Database } from '../pool.ts';
+import type { DeliveryState } from './read-deliveries.ts';
+
+const pendingAgain = `state = 'pending', attempts = 0, available_at = now(), finished_at = null, reason = null`;
+
+/** One delivery, dead or done, is pending again, attempts from zero. False when there is none in these states. */
+export async function replayDelivery(database: Database, id: string): Promise<boolean> {
+  const rows = await database.query({
+    text: `update deliveries set ${pendingAgain}
+           where received_at = $1 and id = $2 and state in ('dead', 'done') returning 1`,
+    values: [new Date(uuidv7Milliseconds(id)).toISOString(), id],
+  });
+  return rows.length > 0;
+}
+
+/** The same for all of an agent in one of these states; returns how many. */
+export async function replayDeliveries(
+  database: Database,
+  {
+    agentId,
+    state,
+    webhookId,
+  }: { agentId: string; state: Extract<DeliveryState, 'dead' | 'done'>; webhookId: string | null },
+): Promise<number> {
+  const rows = await database.query({
+    text: `update deliveries set ${pendingAgain}
+           where agent_id = $1 and state = $2 and ($3::uuid is null or webhook_id = $3) returning 1`,
+    values: [agentId, state, webhookId],
+  });
+  return rows.length;
+}
+
+/**
+ * New deliveries of an event, to these agents or, with null, to all that are subscribed to its webhook; returns their ids.
+ * None when the event does not exist.
+ */
+export async function replayEvent(
+  database: Database,
+  eventId: string,
+  agentIds: readonly string[] | null,
+): Promise<string[]> {
+  const rows = await database.query<{ id: string }>({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+           select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes
+           from events e
+           join agents a on a.revoked_at is null and ($3::uuid[] is not null and a.id = any ($3)
+             or $3 is null and exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
+           where e.received_at = $1 and e.id = $2
+           returning id`,
+    values: [new Date(uuidv7Milliseconds(eventId)).toISOString(), eventId, agentIds && `{${agentIds.join(',')}}`],
+  });
+  return rows.map((row) => row.id);
+}
