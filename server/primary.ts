@@ -5,9 +5,8 @@ import type { Settings } from './config.ts';
 import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
 import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
-import { makePartitions, readHorizon } from './db/partitions.ts';
-import type { Database } from './db/pool.ts';
 import { greet } from './greeting.ts';
+import { extendPartitions, keepHouse } from './housekeeping.ts';
 import { loadSecretsKeys } from './keys.ts';
 import { createLog, type Log, openDestination } from './log.ts';
 import { MetricsPage } from './metrics-page.ts';
@@ -16,8 +15,6 @@ import { openLimiter } from './ratelimit/open.ts';
 import { waitForEnd } from './signals.ts';
 import { Supervisor } from './supervisor.ts';
 import { UndoStack } from './undo.ts';
-
-const PARTITIONS_EVERY_MS = 3_600_000;
 
 /**
  * Runs Weir until a signal or a hopeless failure ends it; resolves with the exit code. Rejects when it cannot start, with
@@ -112,22 +109,14 @@ async function start(
   listener.start();
   undo.push(() => listener.stop());
 
-  const daily = setInterval(async () => {
-    horizon = await extendPartitions(database, log).catch((error) => {
-      log('partitions_failed', { reason: error.message });
-      return horizon;
-    });
-    supervisor.broadcast({ kind: 'horizon', horizon });
-  }, PARTITIONS_EVERY_MS);
-  undo.push(() => clearInterval(daily));
+  undo.push(
+    keepHouse(database, settings, log, (next) => {
+      horizon = next;
+      supervisor.broadcast({ kind: 'horizon', horizon });
+    }),
+  );
 
   undo.push(() => supervisor.stop());
   if (await supervisor.start()) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.size });
   return supervisor;
-}
-
-async function extendPartitions(database: Database, log: Log) {
-  const made = await makePartitions(database, Date.now());
-  if (made.length > 0) log('partitions_made', { partitions: made.length, newest: made.at(-1) });
-  return (await readHorizon(database))!;
 }

@@ -5,8 +5,10 @@ import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { describeFailure } from '../failure.ts';
 import { agentCommand } from './agent.ts';
+import { deliveryCommand } from './delivery.ts';
 import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
+import { eventCommand } from './event.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { migrateCommand } from './migrate.ts';
 import { sendCommand } from './send.ts';
@@ -26,6 +28,8 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(migrateCommand(io))
     .addCommand(webhookCommand(io))
     .addCommand(agentCommand(io))
+    .addCommand(eventCommand(io))
+    .addCommand(deliveryCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });

@@ -45,7 +45,7 @@ async function checkPartitions(database: Database, running: boolean, nowMs: numb
     return ok('partitions', `made up to ${partitionName('events', horizon.toMs - DAY_MS)}, ${daysAhead} days ahead`);
   const finding = daysAhead < 0 ? 'there is no partition for today' : 'there is no partition for tomorrow';
   if (!running) return advice('partitions', finding, 'start Weir, which makes them');
-  return problem('partitions', finding, 'look for partitions_failed in the log: it says why they could not be made');
+  return problem('partitions', finding, 'look for housekeeping_failed in the log: it says why they could not be made');
 }
 
 /** Every stored secret is opened and forgotten at once. */

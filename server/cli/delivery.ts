@@ -1,0 +1,92 @@
+import { Command, Option } from 'commander';
+import { type DeliveryState, deliveryStates, listDeliveries } from '../db/queries/read-deliveries.ts';
+import { replayDeliveries, replayDelivery } from '../db/queries/replay.ts';
+import { eventId } from '../manage/paging.ts';
+import { positive, uuid } from './arguments.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+interface ListOptions {
+  agent?: string;
+  webhook?: string;
+  state?: DeliveryState;
+  limit: number;
+  json?: boolean;
+}
+
+interface ReplayOptions {
+  agent?: string;
+  webhook?: string;
+  state: 'dead' | 'done';
+  json?: boolean;
+}
+
+/** `weir delivery list|replay`. */
+export function deliveryCommand(io: CommandIo): Command {
+  const command = new Command('delivery').description('look at deliveries, and make finished ones pending again');
+
+  command
+    .command('list')
+    .description('show the newest deliveries')
+    .option('--agent <id>', 'of this agent', uuid)
+    .option('--webhook <id>', 'of this endpoint', uuid)
+    .addOption(new Option('--state <state>', 'in this state').choices(deliveryStates))
+    .option('--limit <deliveries>', 'how many', positive, 20)
+    .option('--json', 'print one JSON document')
+    .action((options: ListOptions) =>
+      withDatabase(io, async ({ database }) => {
+        const filter = {
+          agentId: options.agent ?? null,
+          webhookId: options.webhook ?? null,
+          state: options.state ?? null,
+        };
+        const rows = await listDeliveries(database, filter, null, options.limit);
+        if (options.json) io.stdout.write(`${JSON.stringify({ items: rows })}\n`);
+        else if (rows.length === 0) io.stdout.write('No such deliveries.\n');
+        else
+          io.stdout.write(
+            table(
+              ['ID', 'EVENT', 'AGENT', 'STATE', 'ATTEMPTS', 'REASON'],
+              rows.map((row) => [
+                row.id,
+                row.event_id,
+                row.agent_id,
+                row.state,
+                String(row.attempts),
+                row.reason ?? '',
+              ]),
+            ),
+          );
+      }),
+    );
+
+  command
+    .command('replay')
+    .description(
+      'make one delivery pending again, or with --agent all of an agent in a state; attempts count from zero',
+    )
+    .argument('[id]', 'id of the delivery', uuid)
+    .option('--agent <id>', 'all of this agent', uuid)
+    .option('--webhook <id>', 'of this endpoint alone', uuid)
+    .addOption(new Option('--state <state>', 'in this state').choices(['dead', 'done']).default('dead'))
+    .option('--json', 'print one JSON document')
+    .action((id: string | undefined, options: ReplayOptions) => {
+      if ((id === undefined) === (options.agent === undefined))
+        throw new CommandError('name one delivery by its id, or all of an agent with --agent', 2);
+      return withDatabase(io, async ({ database }) => {
+        const replayed =
+          id === undefined
+            ? await replayDeliveries(database, {
+                agentId: options.agent!,
+                state: options.state,
+                webhookId: options.webhook ?? null,
+              })
+            : Number(eventId.safeParse(id).success && (await replayDelivery(database, id)));
+        if (id !== undefined && replayed === 0) throw new CommandError(`no dead or done delivery has the id ${id}`);
+        if (options.json) io.stdout.write(`${JSON.stringify({ replayed })}\n`);
+        else io.stdout.write(`${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} pending again.\n`);
+      });
+    });
+  return command;
+}

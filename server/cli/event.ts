@@ -1,0 +1,102 @@
+import { Command } from 'commander';
+import { isUuid } from '../core/ids.ts';
+import { readStoredHeaders } from '../core/stored-headers.ts';
+import { type EventRecord, findEvent, listEvents } from '../db/queries/read-events.ts';
+import { replayEvent } from '../db/queries/replay.ts';
+import { eventId } from '../manage/paging.ts';
+import { positive, uuid, uuids } from './arguments.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+interface Output {
+  json?: boolean;
+}
+
+/** `weir event list|show|replay`. */
+export function eventCommand(io: CommandIo): Command {
+  const command = new Command('event').description('look at stored events, and send them to their agents again');
+
+  command
+    .command('list')
+    .description('show the newest events')
+    .option('--webhook <id>', 'of this endpoint', uuid)
+    .option('--limit <events>', 'how many', positive, 20)
+    .option('--json', 'print one JSON document')
+    .action(({ webhook, limit, json }: Output & { webhook?: string; limit: number }) =>
+      withDatabase(io, async ({ database }) => {
+        const rows = await listEvents(database, { agentId: null, webhookId: webhook ?? null }, null, limit);
+        if (json) print(io, { items: rows.map(described) });
+        else if (rows.length === 0) io.stdout.write('No events yet.\n');
+        else
+          io.stdout.write(
+            table(
+              ['ID', 'ENDPOINT', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE'],
+              rows.map((row) => [
+                row.id,
+                row.webhook_id,
+                row.received_at,
+                row.source_ip,
+                String(row.bytes),
+                row.content_type ?? '',
+              ]),
+            ),
+          );
+      }),
+    );
+
+  command
+    .command('show')
+    .description('show one event; its body goes to standard output byte for byte with --body')
+    .argument('<id>', 'id of the event', uuid)
+    .option('--body', 'write the body alone')
+    .option('--json', 'print one JSON document')
+    .action((id: string, { body, json }: Output & { body?: boolean }) =>
+      withDatabase(io, async ({ database }) => {
+        const event = isEventId(id) ? await findEvent(database, null, id) : undefined;
+        if (event === undefined) throw new CommandError(`no event has the id ${id}; see: weir event list`);
+        if (body) return void io.stdout.write(event.body);
+        if (json) return print(io, { ...described(event), body_base64: event.body.toString('base64') });
+        io.stdout.write(`${event.headers.toString('utf8')}\n\n`);
+        io.stdout.write(event.body);
+        io.stdout.write('\n');
+      }),
+    );
+
+  command
+    .command('replay')
+    .description('make new deliveries of an event, to every subscribed agent')
+    .argument('<id>', 'id of the event', uuid)
+    .option('--agent <id>', 'to this agent instead; may be given several times', uuids)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { agent, json }: Output & { agent?: string[] }) =>
+      withDatabase(io, async ({ database }) => {
+        const made = isEventId(id) ? await replayEvent(database, id, agent ?? null) : [];
+        if (made.length === 0) throw new CommandError(`no delivery was made: no such event, or no agent for it`);
+        if (json) print(io, { id, delivery_ids: made });
+        else io.stdout.write(`${id}: ${made.length} new ${made.length === 1 ? 'delivery' : 'deliveries'}.\n`);
+      }),
+    );
+  return command;
+}
+
+function isEventId(id: string): boolean {
+  return isUuid(id) && eventId.safeParse(id).success;
+}
+
+function described(event: EventRecord): object {
+  const { id, webhook_id, received_at, source_ip, content_type, bytes, headers } = event;
+  return {
+    id,
+    webhook_id,
+    received_at,
+    source_ip,
+    content_type,
+    bytes,
+    headers: readStoredHeaders(headers.toString('utf8')),
+  };
+}
+
+function print(io: CommandIo, value: unknown): void {
+  io.stdout.write(`${JSON.stringify(value)}\n`);
+}

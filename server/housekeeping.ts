@@ -1,0 +1,51 @@
+/** What the primary does once an hour: partitions for the days ahead, and what RETENTION_DAYS lets go. */
+import type { Settings } from './config.ts';
+import { type Horizon, makePartitions, readHorizon } from './db/partitions.ts';
+import type { Database } from './db/pool.ts';
+import { deleteExpiredKeys, dropOldPartitions } from './db/retention.ts';
+import type { Log } from './log.ts';
+
+const EVERY_MS = 3_600_000;
+const FIRST_MS = 60_000;
+
+/** Makes the partitions that are missing; the span that has them afterwards. */
+export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
+  const made = await makePartitions(database, Date.now());
+  if (made.length > 0) log('partitions_made', { partitions: made.length, newest: made.at(-1) });
+  return (await readHorizon(database))!;
+}
+
+/**
+ * Keeps house until the returned function is called; that one waits for what is under way.
+ * @param onHorizon told after every round.
+ */
+export function keepHouse(
+  database: Database,
+  settings: Settings,
+  log: Log,
+  onHorizon: (horizon: Horizon) => void,
+): () => Promise<void> {
+  let round: Promise<void> = Promise.resolve();
+  const work = async () => {
+    try {
+      onHorizon(await extendPartitions(database, log));
+      const dropped = await dropOldPartitions(database, settings.RETENTION_DAYS, Date.now());
+      if (dropped.length > 0) log('partitions_dropped', { partitions: dropped });
+      const keys = await deleteExpiredKeys(database);
+      if (keys > 0) log('dedupe_keys_expired', { keys });
+    } catch (error) {
+      log('housekeeping_failed', { reason: (error as Error).message });
+    }
+  };
+  const start = () => {
+    round = work();
+  };
+  // Soon after the start too: a machine that is switched off every night would never come to it.
+  const first = setTimeout(start, FIRST_MS);
+  const hourly = setInterval(start, EVERY_MS);
+  return async () => {
+    clearTimeout(first);
+    clearInterval(hourly);
+    await round;
+  };
+}
