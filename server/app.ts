@@ -19,8 +19,12 @@ import { createReady, live } from './health.ts';
 import { Clients } from './http/clients.ts';
 import { ByteBudget, SlabArena } from './http/memory.ts';
 import { HttpServer } from './http/server.ts';
-import { createIngest } from './ingest/ingest.ts';
+import { storeBatch } from './ingest/batch.ts';
+import { DedupeWriter } from './ingest/dedupe.ts';
+import { createIngest, type IngestParts } from './ingest/ingest.ts';
 import { EventWriter } from './ingest/persist.ts';
+import { RowMaker } from './ingest/rows.ts';
+import { storeSingle } from './ingest/single.ts';
 import { Verifier } from './ingest/verify.ts';
 import { webhookDirectory } from './ingest/webhook.ts';
 import { derivedKeys } from './keys.ts';
@@ -78,6 +82,14 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
     observer: observe.writer,
   });
+  const dedupeWriter = new DedupeWriter({
+    database,
+    retentionDays: settings.RETENTION_DAYS,
+    queueEventsMax: settings.QUEUE_EVENTS_MAX,
+    commitEventsMax: settings.COMMIT_EVENTS_MAX,
+    available: () => writer.available,
+    observer: observe.dedupeWriter,
+  });
   const directory = webhookDirectory({
     database,
     keys: derivedKeys(order.keys, 'webhook-secrets'),
@@ -85,7 +97,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     onUnreadable: observe.secretUnreadable,
   });
-  const ingest = createIngest({
+  const ingestParts: IngestParts = {
     directory,
     limiter,
     policy: {
@@ -95,10 +107,10 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     },
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     verifier,
-    writer,
-    clampToPartitions: (ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1),
     onVerified: (place) => metrics.verified(place === 0 ? 'current' : 'previous'),
-  });
+  };
+  const rows = new RowMaker((ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1));
+  const storeParts = { rows, writer, dedupeWriter };
   const agents = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
   const auth = new AgentAuth({
     database,
@@ -114,6 +126,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   const arrivals = new Arrivals(database);
   const notice = new ArrivalNotice(database, arrivals, () => agents.size > 0);
   writer.onCommitted(() => notice.committed());
+  dedupeWriter.onCommitted(() => notice.committed());
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
   const resolve = createReaderResolver(auth);
   const events = createEvents({ database, resolve });
@@ -131,7 +144,8 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     routeTable({
       live,
       ready,
-      ingest,
+      ingest: createIngest(ingestParts, storeSingle(storeParts)),
+      ingestBatch: createIngest(ingestParts, storeBatch(storeParts, settings.BATCH_LINES_MAX)),
       agentSession: createSession(auth),
       agentMe: forAgent(auth, me),
       claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, attemptsMax })),
@@ -157,7 +171,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   const caches = { webhook: directory, agent: agents };
   const lag = monitorEventLoopDelay({ resolution: 10 });
   lag.enable();
-  metrics.gauge('weir_queue_events', () => writer.queued);
+  metrics.gauge('weir_queue_events', () => writer.queued + dedupeWriter.queued);
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
   metrics.gauge('weir_connections', () => server.connections);
@@ -203,6 +217,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
       writer.close();
+      dedupeWriter.close();
       lag.disable();
       await Promise.all([verifier.close(), limiter.close(), database.close()]);
     },

@@ -58,7 +58,8 @@ export const problems = {
   batch_invalid: {
     status: 422,
     title: 'Unprocessable Content',
-    detail: 'Nothing was stored, since some lines are no JSON; the member errors has the first of them, by line number.',
+    detail:
+      'Nothing was stored, since some lines are no JSON; the member errors has the first of them, by line number.',
   },
   signature_missing: {
     status: 403,

@@ -23,6 +23,7 @@ export const metricTable = {
   weir_commit_events: ['histogram', 'events in one group commit'],
   weir_verify_batch_requests: ['histogram', 'requests in one batch for an HMAC thread'],
   weir_events_committed_total: ['counter', 'events stored'],
+  weir_events_repeated_total: ['counter', 'events not stored again, since the value of their dedupe_header was known'],
   weir_events_in_doubt_total: ['counter', 'events whose commit was not heard and had to be looked up, by outcome'],
   weir_signatures_verified_total: ['counter', 'verified signatures, by the secret that did (current, previous)'],
   weir_thread_failures_total: ['counter', 'HMAC threads that died or hung'],
@@ -114,6 +115,7 @@ export class Metrics {
   readonly #commitEvents = new Distribution(sizeBuckets, {});
   readonly #verifyBatches = new Distribution(sizeBuckets, {});
   readonly #committed = new HotCounter();
+  readonly #repeated = new HotCounter();
   readonly #inDoubt = new HotCounter();
   readonly #verified = new HotCounter();
   readonly #threadFailures = new HotCounter();
@@ -133,6 +135,7 @@ export class Metrics {
     this.#register('weir_commit_events', (name) => this.#commitEvents.samples(name));
     this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
     this.#register('weir_events_committed_total', () => this.#committed.samples());
+    this.#register('weir_events_repeated_total', () => this.#repeated.samples());
     this.#register('weir_events_in_doubt_total', () => this.#inDoubt.samples());
     this.#register('weir_signatures_verified_total', () => this.#verified.samples());
     this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
@@ -160,6 +163,10 @@ export class Metrics {
     this.#committed.add(events);
     this.#commitEvents.observe(events);
     this.#commitSeconds.observe(seconds);
+  }
+
+  repeated(events: number): void {
+    this.#repeated.add(events);
   }
 
   inDoubt(events: number, found: number): void {

@@ -1,6 +1,7 @@
 /** Turns what happens in the parts of a process into metrics and log lines; the parts know neither. */
 import type { Exchange } from './http/exchange.ts';
 import { type Stage, stageNames } from './http/stages.ts';
+import type { DedupeObserver } from './ingest/dedupe.ts';
 import type { PersistObserver } from './ingest/persist.ts';
 import type { VerifyObserver } from './ingest/verify.ts';
 import type { Log } from './log.ts';
@@ -12,6 +13,7 @@ export interface Observers {
   databaseError(error: Error): void;
   secretUnreadable(webhookId: string): void;
   writer: PersistObserver;
+  dedupeWriter: DedupeObserver;
   verifier: VerifyObserver;
 }
 
@@ -21,6 +23,14 @@ const STAGED_PREFIX = '/in/';
 /** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
 export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
   const logsRequests = log.enabled('request');
+  const commits: Omit<PersistObserver, 'connection'> = {
+    committed: (events, ms) => metrics.committed(events, ms / 1000),
+    inDoubt(events, found) {
+      metrics.inDoubt(events, found);
+      log('commit_in_doubt', { events, found });
+    },
+    refused: (events, sqlState, message) => log('database_refused', { events, sql_state: sqlState, reason: message }),
+  };
   return {
     finished(exchange) {
       const { clock, route } = exchange;
@@ -38,14 +48,10 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     databaseError: (error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
     writer: {
-      committed: (events, ms) => metrics.committed(events, ms / 1000),
+      ...commits,
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
-      inDoubt(events, found) {
-        metrics.inDoubt(events, found);
-        log('commit_in_doubt', { events, found });
-      },
-      refused: (events, sqlState, message) => log('database_refused', { events, sql_state: sqlState, reason: message }),
     },
+    dedupeWriter: { ...commits, repeated: (events) => metrics.repeated(events) },
     verifier: {
       batch: (items) => metrics.verifyBatch(items),
       threadFailed(error) {

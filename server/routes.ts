@@ -13,6 +13,7 @@ export interface Handlers {
   live: Route['handle'];
   ready: Route['handle'];
   ingest: Route['handle'];
+  ingestBatch: Route['handle'];
   agentSession: Route['handle'];
   agentMe: Route['handle'];
   claim: Route['handle'];
@@ -29,8 +30,8 @@ export interface Handlers {
 export const routes = [
   ['GET', '/healthz', 'live', '200 while the process is alive'],
   ['GET', '/readyz', 'ready', '200 when a webhook sent now would be stored; else 503, with the failing check named'],
-  ['POST', '/in/:webhook_id', 'ingest', '202 once the event is committed, 200 for a repeat; else one of the errors below'],
-  ['POST', '/in/:webhook_id/batch', 'ingestBatch', '202 once all lines are committed, each an event; else one of the errors below'],
+  ['POST', '/in/:webhook_id', 'ingest', '202 once the event is committed, 200 for a repeat; else an error below'],
+  ['POST', '/in/:webhook_id/batch', 'ingestBatch', '202 once every line is committed as an event; else an error below'],
   ['POST', '/api/v1/agent/session', 'agentSession', 'a session for an agent credential'],
   ['GET', '/api/v1/agent/me', 'agentMe', 'the agent itself'],
   ['POST', '/api/v1/agent/deliveries/claim', 'claim', 'deliveries under lease; waits for some when there are none'],

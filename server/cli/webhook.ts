@@ -13,6 +13,7 @@ interface AddOptions {
   secretStdin?: boolean;
   generateSecret?: boolean;
   signatureHeader?: string;
+  dedupeHeader?: string;
   rateLimit?: number;
   json?: boolean;
 }
@@ -36,6 +37,7 @@ export function webhookCommand(io: CommandIo): Command {
     .option('--secret-stdin', 'read the secret from standard input')
     .option('--generate-secret', 'make a secret and print it, once')
     .option('--signature-header <name>', 'only this header carries the signature')
+    .option('--dedupe-header <name>', 'a request that repeats the value of this header is not stored again')
     .option('--rate-limit <requests>', 'requests a window and client IP, for this endpoint alone', positive)
     .option('--json', 'print one JSON document')
     .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => add(io, webhooks, session, options)));
@@ -86,6 +88,7 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
     name: options.name,
     secret: given ?? generated,
     signatureHeader: options.signatureHeader ?? null,
+    dedupeHeader: options.dedupeHeader ?? null,
     rateLimitMax: options.rateLimit ?? null,
   });
   const url = `${settings.FRONTEND_PUBLIC_API_URL}/in/${webhook.id}`;

@@ -1,18 +1,19 @@
 /**
- * POST /in/{webhook_id}, the main job. The order of the steps is the order in which one answer beats another:
+ * POST /in/{webhook_id} and /in/{webhook_id}/batch, the main job. The order of the steps is the order in which one answer beats
+ * another:
  *
  *     accept   snapshot of headers and address                         (server.ts: 404, 431)
  *     body     streams into a slab, stops at the cap                   413   (aborted: counted, no answer)
  *     limit    runs beside body, is awaited before the next            429
  *     webhook  from the directory                                      404, 410
  *     verify   a thread checks the signature, batched by turn          403
+ *     lines    of a batch only: each must be JSON                      413, 422
  *     persist  group commit, binary COPY                               503   (queue full, store gone)
- *     respond  one write                                               202
+ *     respond  one write                                               202   (200: a repeat, not stored again)
+ *
+ * The last three are a Store's: single.ts makes one event of a verified body, batch.ts one of each line.
  */
-import { randomFillSync } from 'node:crypto';
-import { uuidText, uuidv7 } from '../core/ids.ts';
 import { presentedSignature } from '../core/signature.ts';
-import { printable, storedHeaders } from '../core/stored-headers.ts';
 import type { Directory } from '../db/directory.ts';
 import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -20,7 +21,7 @@ import { Stage } from '../http/stages.ts';
 import { tellLimit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { takeIngest } from './limit.ts';
-import type { EventWriter, PersistOutcome } from './persist.ts';
+import type { PersistOutcome } from './persist.ts';
 import type { Verdict, Verifier } from './verify.ts';
 import { secretsAt, type Webhook } from './webhook.ts';
 
@@ -32,18 +33,17 @@ export interface IngestParts {
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
   verifier: Verifier;
-  writer: EventWriter;
-  /** Moves a time to the nearest one that has a partition. */
-  clampToPartitions: (ms: number) => number;
   /** A signature was verified by the webhook's current (0) or previous (1) secret. */
   onVerified: (secretPlace: number) => void;
 }
 
+/** Stores a verified body and answers. The bytes are held until it resolves. */
+export type Store = (exchange: Exchange, webhook: Webhook, body: Uint8Array<SharedArrayBuffer>) => Promise<void>;
+
 const RETRY_SECONDS = 1;
 
-export function createIngest(parts: IngestParts): (exchange: Exchange) => Promise<void> {
-  const { directory, limiter, policy, capBytes, verifier, writer } = parts;
-  const nextRandom = randomSource();
+export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => Promise<void> {
+  const { directory, limiter, policy, capBytes, verifier } = parts;
 
   return async function ingest(exchange) {
     const webhookId = exchange.parameters[0]!.toLowerCase();
@@ -70,27 +70,7 @@ export function createIngest(parts: IngestParts): (exchange: Exchange) => Promis
       if (verdict !== 'verified') return refuseSignature(exchange, verdict);
       if (exchange.aborted) return;
 
-      const receivedAtMs = parts.clampToPartitions(Date.now());
-      const id = uuidv7(receivedAtMs, nextRandom());
-      const contentType = exchange.header('content-type');
-      const stored = await writer.add({
-        id,
-        webhookId: webhook.idBytes,
-        receivedAtMs,
-        sourceIp: exchange.client.inet,
-        headers: storedHeaders(exchange.headers, webhook.signatureHeader),
-        contentType: contentType === undefined ? null : printable(contentType),
-        body: received.bytes,
-      });
-      exchange.lap(Stage.commit);
-      if (stored.kind !== 'committed') return refuseStore(exchange, stored);
-
-      const receivedAt = new Date(receivedAtMs).toISOString();
-      exchange.answer(
-        202,
-        'application/json',
-        `{"id":"${uuidText(id)}","webhook_id":"${webhook.id}","received_at":"${receivedAt}","bytes":${received.bytes.length}}`,
-      );
+      await store(exchange, webhook, received.bytes);
     } finally {
       reading.release();
     }
@@ -123,25 +103,12 @@ function refuseSignature(exchange: Exchange, outcome: Exclude<SignatureOutcome, 
   else exchange.problem(`signature_${outcome}`);
 }
 
-function refuseStore(exchange: Exchange, outcome: Exclude<PersistOutcome, { kind: 'committed' }>): void {
+/** Answers what could not be stored. */
+export function refuseStore(exchange: Exchange, outcome: Exclude<PersistOutcome, { kind: 'committed' }>): void {
   if (outcome.kind === 'refused') exchange.problem('row_refused');
   else
     exchange.problemLater(
       outcome.kind === 'queue_full' ? 'queue_full' : 'database_unavailable',
       outcome.retryAfterSeconds,
     );
-}
-
-/** Gives 16 random bytes a call, drawn 256 times at once: a call into the generator costs more than its bytes. */
-function randomSource(): () => Uint8Array {
-  const pool = new Uint8Array(16 * 256);
-  let at = pool.length;
-  return () => {
-    if (at === pool.length) {
-      randomFillSync(pool);
-      at = 0;
-    }
-    at += 16;
-    return pool.slice(at - 16, at);
-  };
 }

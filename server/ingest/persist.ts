@@ -37,7 +37,7 @@ const BEGIN_AHEAD_REQUESTS = 8;
 /** How long the fate of a commit is looked up before its senders are told to repeat. */
 const IN_DOUBT_MS = 5_000;
 
-export const unavailable: PersistOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
+export const unavailable = { kind: 'unavailable', retryAfterSeconds: 1 } as const satisfies PersistOutcome;
 
 /**
  * Two COPY connections that take turns: while one commits, the other has its COPY begun already, so that the next batch goes
@@ -75,11 +75,15 @@ export class EventWriter {
   /** Stores events in one commit, all or none. Never rejects. */
   addAll(rows: readonly EventRow[]): Promise<PersistOutcome> {
     if (!this.available) return Promise.resolve(unavailable);
-    if (this.#queue.full)
-      return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
+    if (this.#queue.full) return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
     const outcome = this.#queue.push(rows);
     this.#schedule();
     return outcome;
+  }
+
+  /** Calls back after each commit, before its answers. */
+  onCommitted(callback: () => void): void {
+    this.#onCommitted = callback;
   }
 
   /** Events that wait for their commit. */
@@ -170,10 +174,10 @@ export class EventWriter {
   /** The end was sent and no answer heard: a row that can be seen is committed, the others' senders repeat. */
   async #settleInDoubt(link: CopyLink, batch: Batch): Promise<void> {
     const rows = rowsOf(batch);
-    const times = rows.map((row) => row.receivedAtMs);
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
+    const [first, last] = span(rows);
     const ids = rows.map((row) => `'${uuidText(row.id)}'`).join(',');
-    const sql = `select id from events where received_at between ${at(Math.min(...times))} and ${at(Math.max(...times))} and id in (${ids})`;
+    const sql = `select id from events where received_at between ${at(first)} and ${at(last)} and id in (${ids})`;
     const stored = new Set(await link.column(sql, IN_DOUBT_MS).catch(() => []));
     this.#options.observer.inDoubt(rows.length, stored.size);
     const isStored = (row: EventRow) => stored.has(uuidText(row.id));
@@ -188,9 +192,20 @@ export class EventWriter {
 }
 
 function rowsOf(batch: Readonly<Batch>): EventRow[] {
-  const rows: EventRow[] = [];
-  for (const waiting of batch) rows.push(...waiting.rows);
-  return rows;
+  const all: EventRow[] = [];
+  for (const { rows } of batch) for (const row of rows) all.push(row);
+  return all;
+}
+
+/** First and last millisecond of `received_at`. */
+function span(rows: readonly EventRow[]): [number, number] {
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const { receivedAtMs } of rows) {
+    first = Math.min(first, receivedAtMs);
+    last = Math.max(last, receivedAtMs);
+  }
+  return [first, last];
 }
 
 /**

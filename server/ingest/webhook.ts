@@ -12,6 +12,8 @@ export interface Webhook {
   readonly enabled: boolean;
   /** Lower case; when set, only it carries the signature. */
   readonly signatureHeader: string | null;
+  /** Lower case; a request that repeats its value is not stored again. */
+  readonly dedupeHeader: string | null;
   readonly capBytes: number;
   /** Its own limit; null: the common one. */
   readonly policy: Policy | null;
@@ -62,6 +64,7 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds, onUnreadable }: 
     idBytes: uuidBytes(row.id),
     enabled: row.enabled,
     signatureHeader: row.signatureHeader,
+    dedupeHeader: row.dedupeHeader,
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,

@@ -68,7 +68,13 @@ describe('the doctor looks at the database', () => {
     ['no key', null, 'problem'],
   ])('whose secrets are opened with %s', async (_, keys, state) => {
     const webhooks = new Webhooks(attached.database, attached.conninfo, derivedKeys([someKey], 'webhook-secrets')[0]!);
-    const { id } = await webhooks.add({ name: 'a', secret: 'geheim', signatureHeader: null, rateLimitMax: null });
+    const { id } = await webhooks.add({
+      name: 'a',
+      secret: 'geheim',
+      signatureHeader: null,
+      dedupeHeader: null,
+      rateLimitMax: null,
+    });
     const check = (await examine({ keys })).find(({ name }) => name === 'stored_secrets');
     await webhooks.remove(id);
     expect(check!.state).toBe(state);

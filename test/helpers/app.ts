@@ -94,7 +94,7 @@ async function start(overrides: Overrides, undo: UndoStack): Promise<TestApp> {
     logLines,
     async addWebhook({ maxPayloadBytes, ...webhook } = {}) {
       const secret = webhook.secret === undefined ? 'a secret between friends' : webhook.secret;
-      const rest = { name: 'test', signatureHeader: null, rateLimitMax: null };
+      const rest = { name: 'test', signatureHeader: null, dedupeHeader: null, rateLimitMax: null };
       const { id } = await webhooks.add({ ...rest, ...webhook, secret });
       if (maxPayloadBytes !== undefined) {
         const text = 'update webhooks set max_payload_bytes = $2 where id = $1';

@@ -87,7 +87,7 @@ describe('a change of a webhook that is not there', () => {
 });
 
 describe('a new webhook', () => {
-  const usual: NewWebhook = { name: 'a', secret: null, signatureHeader: null, rateLimitMax: null };
+  const usual: NewWebhook = { name: 'a', secret: null, signatureHeader: null, dedupeHeader: null, rateLimitMax: null };
 
   test('is told as people see it, never with its secret', async () => {
     const record = await app.webhooks.add({
@@ -95,6 +95,7 @@ describe('a new webhook', () => {
       name: ' spaced ',
       secret: 'hush-hush',
       signatureHeader: 'X-Own',
+      dedupeHeader: 'X-Once',
     });
     expect(record).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -103,6 +104,7 @@ describe('a new webhook', () => {
       has_secret: true,
       previous_secret_expires_at: null,
       signature_header: 'x-own',
+      dedupe_header: 'x-once',
       rate_limit_max: null,
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
     });
@@ -122,6 +124,7 @@ describe('a new webhook', () => {
     ['a header name with a blank', { signatureHeader: 'X Own' }, /header name/],
     ['a header name with a colon', { signatureHeader: 'X-Own:' }, /header name/],
     ['an empty header name', { signatureHeader: '' }, /header name/],
+    ['a dedupe header with a blank', { dedupeHeader: 'X Once' }, /header name/],
   ])('is refused with %s, and nothing is stored', async (_what, bad, message) => {
     const before = (await app.webhooks.list()).length;
     const refusal = await app.webhooks.add({ ...usual, ...bad }).catch((error) => error);

@@ -1,0 +1,165 @@
+/**
+ * Whether bytes are one JSON text, by the grammar of RFC 8259, without making anything of them.
+ *
+ * JSON.parse would do, at the price of its tree, which of a hostile body at a raised cap would end the process. This holds one
+ * bit for each open bracket. 1 MiB takes 2 ms (long strings) to 9 ms (nothing but brackets); JSON.parse 2 to 77 ms.
+ */
+import { isUtf8 } from 'node:buffer';
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const BACKSLASH = 0x5c;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const END = -1;
+
+const literals = new Map(
+  [...'tfn'].map((first, i) => [first.charCodeAt(0), Buffer.from(['true', 'false', 'null'][i]!)]),
+);
+const escapes = new Set(Buffer.from('"\\/bfnrt'));
+
+/** What keeps these bytes from being one JSON text in UTF-8, for people; null when nothing does. Bytes count from 1. */
+export function jsonFault(bytes: Uint8Array): string | null {
+  if (!isUtf8(bytes)) return 'the line is not UTF-8';
+  const at = faultAt(bytes);
+  if (at === END) return null;
+  if (at === bytes.length) return 'the line ends before its JSON does';
+  return `no JSON can go on like this at byte ${at + 1}`;
+}
+
+/** Place of the first byte that fits nowhere, the length when the text ends too early, END when all is well. */
+function faultAt(bytes: Uint8Array): number {
+  const open = new Brackets();
+  let at = afterSpace(bytes, 0);
+  for (;;) {
+    // A value begins here.
+    const byte = byteAt(bytes, at);
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      const next = afterSpace(bytes, at + 1);
+      if (byteAt(bytes, next) !== byte + 2) {
+        open.push(byte === OPEN_OBJECT);
+        at = byte === OPEN_OBJECT ? afterName(bytes, next) : next;
+        if (at < 0) return ~at;
+        continue;
+      }
+      at = next + 1;
+    } else {
+      at = afterScalar(bytes, at, byte);
+      if (at < 0) return ~at;
+    }
+    // A value has ended: so may what it stands in, and what that stands in.
+    for (;;) {
+      at = afterSpace(bytes, at);
+      if (open.depth === 0) return at === bytes.length ? END : at;
+      const next = byteAt(bytes, at);
+      if (next === COMMA) break;
+      if (next !== (open.inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) return at;
+      open.pop();
+      at++;
+    }
+    at = afterSpace(bytes, at + 1);
+    if (open.inObject) at = afterName(bytes, at);
+    if (at < 0) return ~at;
+  }
+}
+
+// The functions below give the place behind what they read, or, where it is at fault, the complement of the fault's place.
+
+/** A member's name and the colon behind it. */
+function afterName(bytes: Uint8Array, start: number): number {
+  if (byteAt(bytes, start) !== QUOTE) return ~start;
+  const nameEnd = afterString(bytes, start);
+  if (nameEnd < 0) return nameEnd;
+  const at = afterSpace(bytes, nameEnd);
+  return byteAt(bytes, at) === COLON ? afterSpace(bytes, at + 1) : ~at;
+}
+
+function afterScalar(bytes: Uint8Array, at: number, byte: number): number {
+  if (byte === QUOTE) return afterString(bytes, at);
+  const literal = literals.get(byte);
+  return literal === undefined ? afterNumber(bytes, at) : afterLiteral(bytes, at, literal);
+}
+
+function afterString(bytes: Uint8Array, start: number): number {
+  let at = start + 1;
+  while (at < bytes.length) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) return at + 1;
+    if (byte < 0x20) return ~at;
+    at++;
+    if (byte !== BACKSLASH) continue;
+    const escaped = byteAt(bytes, at);
+    if (escaped !== 0x75 && !escapes.has(escaped)) return ~at;
+    at++;
+    if (escaped === 0x75) for (const end = at + 4; at < end; at++) if (!isHex(byteAt(bytes, at))) return ~at;
+  }
+  return ~at;
+}
+
+function afterNumber(bytes: Uint8Array, start: number): number {
+  let at = byteAt(bytes, start) === 0x2d ? start + 1 : start;
+  at = byteAt(bytes, at) === 0x30 ? at + 1 : afterDigits(bytes, at);
+  if (at >= 0 && byteAt(bytes, at) === 0x2e) at = afterDigits(bytes, at + 1);
+  if (at < 0 || (byteAt(bytes, at) | 0x20) !== 0x65) return at;
+  const sign = byteAt(bytes, at + 1);
+  return afterDigits(bytes, sign === 0x2b || sign === 0x2d ? at + 2 : at + 1);
+}
+
+/** At least one. */
+function afterDigits(bytes: Uint8Array, start: number): number {
+  let at = start;
+  while (isDigit(byteAt(bytes, at))) at++;
+  return at === start ? ~at : at;
+}
+
+function afterLiteral(bytes: Uint8Array, start: number, literal: Uint8Array): number {
+  for (let i = 0; i < literal.length; i++) if (byteAt(bytes, start + i) !== literal[i]) return ~(start + i);
+  return start + literal.length;
+}
+
+function afterSpace(bytes: Uint8Array, start: number): number {
+  let at = start;
+  for (let byte = byteAt(bytes, at); byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; )
+    byte = byteAt(bytes, ++at);
+  return at;
+}
+
+function byteAt(bytes: Uint8Array, at: number): number {
+  return at < bytes.length ? bytes[at]! : END;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
+}
+
+function isHex(byte: number): boolean {
+  return isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+}
+
+/** The open brackets, a bit each: whether it is an object's. */
+class Brackets {
+  depth = 0;
+  inObject = false;
+  #bits = new Uint8Array(8);
+
+  push(isObject: boolean): void {
+    const place = this.depth >> 3;
+    if (place === this.#bits.length) {
+      const larger = new Uint8Array(this.#bits.length * 2);
+      larger.set(this.#bits);
+      this.#bits = larger;
+    }
+    const bit = 1 << (this.depth & 7);
+    this.#bits[place] = isObject ? this.#bits[place]! | bit : this.#bits[place]! & ~bit;
+    this.depth++;
+    this.inObject = isObject;
+  }
+
+  pop(): void {
+    const top = --this.depth - 1;
+    this.inObject = top >= 0 && (this.#bits[top >> 3]! & (1 << (top & 7))) !== 0;
+  }
+}

@@ -1,0 +1,79 @@
+/** POST /in/{webhook_id}/batch: each line of a verified body is an event, all are in one commit. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { EventRow } from '../core/copy-rows.ts';
+import { uuidText } from '../core/ids.ts';
+import { type Line, type LinesOutcome, readLines } from '../core/ndjson.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { Stage } from '../http/stages.ts';
+import { type DedupeOutcome, dedupeKey, dedupeValue } from './dedupe.ts';
+import { refuseStore, type Store } from './ingest.ts';
+import type { StoreParts } from './single.ts';
+
+/** What the lines are, whatever type the batch as a whole has; that stays among the stored headers. */
+const LINE_TYPE = 'application/json';
+/** Every event stores the headers of its request: so much for a batch. Beyond it only where both limits are raised. */
+const HEADER_BYTES_MAX = 33_554_432;
+
+type Lines = Line<SharedArrayBuffer>[];
+
+/** @param linesMax BATCH_LINES_MAX */
+export function storeBatch({ rows, writer, dedupeWriter }: StoreParts, linesMax: number): Store {
+  return async (exchange, webhook, body) => {
+    const outcome = await readInTurns(body, linesMax);
+    if (outcome.kind !== 'lines') return refuseLines(exchange, outcome, linesMax);
+    if (exchange.aborted) return;
+
+    const { lines } = outcome;
+    const bodies = lines.map(({ bytes }) => bytes);
+    const events = rows.many(exchange, webhook, bodies, LINE_TYPE);
+    if (events[0]!.headers.length * lines.length > HEADER_BYTES_MAX)
+      return exchange.problem('batch_too_large', 'The headers, stored with each line, are too long for so many lines.');
+
+    const stored = await store(events, lines, dedupeValue(exchange, webhook));
+    exchange.lap(Stage.commit);
+    if (stored.kind !== 'stored') return refuseStore(exchange, stored);
+    answer(exchange, events, stored.eventIds);
+  };
+
+  async function store(events: EventRow[], lines: Lines, value: string | null): Promise<DedupeOutcome> {
+    if (value !== null)
+      return dedupeWriter.addAll(events.map((row, i) => ({ ...row, key: dedupeKey(value, lines[i]!.number) })));
+    const outcome = await writer.addAll(events);
+    return outcome.kind === 'committed' ? { kind: 'stored', eventIds: events.map(({ id }) => uuidText(id)) } : outcome;
+  }
+}
+
+/** A large batch is read in slices, so that other requests have their turns in between. */
+async function readInTurns(
+  body: Uint8Array<SharedArrayBuffer>,
+  linesMax: number,
+): Promise<LinesOutcome<SharedArrayBuffer>> {
+  const reading = readLines(body, linesMax);
+  for (;;) {
+    const step = reading.next();
+    if (step.done) return step.value;
+    await nextTurn();
+  }
+}
+
+function refuseLines(
+  exchange: Exchange,
+  outcome: Exclude<LinesOutcome<SharedArrayBuffer>, { kind: 'lines' }>,
+  linesMax: number,
+): void {
+  if (outcome.kind === 'empty') return exchange.problem('batch_empty');
+  if (outcome.kind === 'too_many')
+    return exchange.problem(
+      'batch_too_large',
+      `The batch has more than ${linesMax} lines (BATCH_LINES_MAX); send it in parts.`,
+    );
+  exchange.problem('batch_invalid', undefined, { errors: outcome.faults });
+}
+
+/** Ids in the order of the lines; that of a repeated line is the first one's. 200 when every line is a repeat. */
+function answer(exchange: Exchange, events: readonly EventRow[], eventIds: readonly string[]): void {
+  const accepted = events.filter(({ id }, i) => uuidText(id) === eventIds[i]).length;
+  const repeated = events.length - accepted;
+  const told = repeated === 0 ? {} : { duplicates: repeated, ...(accepted === 0 ? { duplicate: true } : {}) };
+  exchange.json(accepted === 0 ? 200 : 202, { accepted, ids: eventIds, ...told });
+}

@@ -1,0 +1,60 @@
+/** Verified requests as rows of `events`. */
+import { randomFillSync } from 'node:crypto';
+import type { EventRow } from '../core/copy-rows.ts';
+import { uuidv7 } from '../core/ids.ts';
+import { printable, storedHeaders } from '../core/stored-headers.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { Webhook } from './webhook.ts';
+
+export class RowMaker {
+  readonly #clampToPartitions: (ms: number) => number;
+  readonly #nextRandom = randomSource();
+
+  /** @param clampToPartitions moves a time to the nearest one that has a partition. */
+  constructor(clampToPartitions: (ms: number) => number) {
+    this.#clampToPartitions = clampToPartitions;
+  }
+
+  /** The request as one event. */
+  one(exchange: Exchange, webhook: Webhook, body: Uint8Array): EventRow {
+    const receivedAtMs = this.#clampToPartitions(Date.now());
+    const contentType = exchange.header('content-type');
+    return {
+      id: uuidv7(receivedAtMs, this.#nextRandom()),
+      webhookId: webhook.idBytes,
+      receivedAtMs,
+      sourceIp: exchange.client.inet,
+      headers: storedHeaders(exchange.headers, webhook.signatureHeader),
+      contentType: contentType === undefined ? null : printable(contentType),
+      body,
+    };
+  }
+
+  /** Each body as an event of its own, received at once; their ids rise from one to the next. */
+  many(exchange: Exchange, webhook: Webhook, bodies: readonly Uint8Array[], contentType: string): EventRow[] {
+    const first = this.one(exchange, webhook, bodies[0]!);
+    const seed = Buffer.from(first.id.buffer, first.id.byteOffset, 16).readUInt32BE(12) & 0x7fffffff;
+    return bodies.map((body, i) => ({ ...first, id: withLastWord(first.id, seed + i), contentType, body }));
+  }
+}
+
+/** RFC 9562, section 6.2, method 2: a random number that grows by one for each id of the same millisecond. */
+function withLastWord(id: Uint8Array, word: number): Uint8Array {
+  const next = Buffer.from(id);
+  next.writeUInt32BE(word, 12);
+  return next;
+}
+
+/** Gives 16 random bytes a call, drawn 256 times at once: a call into the generator costs more than its bytes. */
+function randomSource(): () => Uint8Array {
+  const pool = new Uint8Array(16 * 256);
+  let at = pool.length;
+  return () => {
+    if (at === pool.length) {
+      randomFillSync(pool);
+      at = 0;
+    }
+    at += 16;
+    return pool.slice(at - 16, at);
+  };
+}

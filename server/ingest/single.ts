@@ -1,0 +1,45 @@
+/** The usual request: its body is one event. */
+import { uuidText, uuidv7Milliseconds } from '../core/ids.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { Stage } from '../http/stages.ts';
+import { type DedupeWriter, dedupeKey, dedupeValue } from './dedupe.ts';
+import { refuseStore, type Store } from './ingest.ts';
+import type { EventWriter } from './persist.ts';
+import type { RowMaker } from './rows.ts';
+import type { Webhook } from './webhook.ts';
+
+export interface StoreParts {
+  rows: RowMaker;
+  writer: EventWriter;
+  /** For requests that carry their webhook's dedupe_header. */
+  dedupeWriter: DedupeWriter;
+}
+
+export function storeSingle({ rows, writer, dedupeWriter }: StoreParts): Store {
+  return async (exchange, webhook, body) => {
+    const value = dedupeValue(exchange, webhook);
+    const row = rows.one(exchange, webhook, body);
+    if (value === null) {
+      const outcome = await writer.add(row);
+      exchange.lap(Stage.commit);
+      if (outcome.kind !== 'committed') return refuseStore(exchange, outcome);
+      return answer(exchange, 202, webhook, uuidText(row.id), body.length, '');
+    }
+    const outcome = await dedupeWriter.addAll([{ ...row, key: dedupeKey(value) }]);
+    exchange.lap(Stage.commit);
+    if (outcome.kind !== 'stored') return refuseStore(exchange, outcome);
+    const eventId = outcome.eventIds[0]!;
+    if (eventId === uuidText(row.id)) answer(exchange, 202, webhook, eventId, body.length, '');
+    else answer(exchange, 200, webhook, eventId, body.length, ',"duplicate":true');
+  };
+}
+
+/** @param bodyBytes of this request; a repeat may differ in it from the first one. */
+function answer(exchange: Exchange, status: number, webhook: Webhook, id: string, bodyBytes: number, more: string) {
+  const receivedAt = new Date(uuidv7Milliseconds(id)).toISOString();
+  exchange.answer(
+    status,
+    'application/json',
+    `{"id":"${id}","webhook_id":"${webhook.id}","received_at":"${receivedAt}","bytes":${bodyBytes}${more}}`,
+  );
+}
