@@ -27,7 +27,7 @@ export const problems = {
   agent_unauthenticated: {
     status: 401,
     title: 'Unauthorized',
-    detail: 'Present an agent credential or a session that is in force: Authorization: Bearer …',
+    detail: 'Present an agent credential or a session that is in force, as Authorization: Bearer.',
   },
   invalid_json: { status: 400, title: 'Bad Request', detail: 'The body must be JSON in UTF-8.' },
   invalid_request: {
