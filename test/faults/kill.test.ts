@@ -11,7 +11,8 @@ let webhook: { path: string; secret: string };
 let sender: Sender;
 
 beforeAll(async () => {
-  weir = await startWeir();
+  // A lost connection must be noticed by its own signs (a socket in error wakes nobody, see db/copy.ts), not by this time-out.
+  weir = await startWeir({ COMMIT_TIMEOUT_MS: 600_000 });
   webhook = await weir.addWebhook();
 }, TEST_MS);
 afterEach(() => sender.stop());
@@ -59,10 +60,6 @@ test('a Postgres session in the middle of a COPY', { timeout: TEST_MS }, async (
   await expectNothingLost();
   expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
   expect(sender.losses).toEqual([]);
-  // Noticed by its own signs, not by COMMIT_TIMEOUT_MS: a socket in error wakes nobody (see db/copy.ts).
-  expect(weir.events('database_down').map(({ reason }) => reason)).not.toContainEqual(
-    expect.stringContaining('within'),
-  );
 });
 
 test('Postgres itself', { timeout: TEST_MS }, async () => {
