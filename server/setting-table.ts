@@ -102,7 +102,7 @@ export const settingTable = {
     4,
     1,
     1000,
-    'connections of a process besides its COPY one; more than the server allows in all refuses to start',
+    'connections of a process besides its two for COPY; more than the server allows in all refuses to start',
   ),
   AUTH_MODE: {
     schema: z.enum(['local', 'hosted']),

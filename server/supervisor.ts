@@ -48,6 +48,8 @@ export class Supervisor {
   readonly #answers = new Map<string, (message: FromProcess) => void>();
   #wanted: number;
   #stopping = false;
+  /** It was said once that it gives up; until it is stopped, nobody is forked in vain. */
+  #hopeless = false;
   #quickDeaths = 0;
   #questions = 0;
 
@@ -157,7 +159,7 @@ export class Supervisor {
       );
     const waitMs = this.#quickDeaths === 0 ? 0 : backoffMs(this.#quickDeaths - 1, REPLACE, Math.random());
     setTimeout(() => {
-      if (!this.#stopping && this.#staying() < this.#wanted) this.#fork();
+      if (!this.#stopping && !this.#hopeless && this.#staying() < this.#wanted) this.#fork();
     }, waitMs);
   }
 
@@ -166,7 +168,8 @@ export class Supervisor {
   }
 
   #giveUp(reason: string): void {
-    if (this.#stopping) return;
+    if (this.#stopping || this.#hopeless) return;
+    this.#hopeless = true;
     this.#options.log('crash_loop', { reason });
     this.#options.onHopeless(reason);
   }

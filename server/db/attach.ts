@@ -66,7 +66,7 @@ export async function attachDatabase(
   } catch (error) {
     await detach();
     throw new DatabaseError(
-      `the database at ${describeConninfo(conninfo)} cannot be used: ${withoutSecrets((error as Error).message, conninfo)}; check DATABASE_URL or the POSTGRES_* settings`,
+      `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets((error as Error).message, conninfo))}; check DATABASE_URL or the POSTGRES_* settings`,
     );
   }
 }
@@ -81,4 +81,9 @@ export async function checkConnectionBudget(database: Database, settings: Settin
     throw new DatabaseError(
       `the database allows ${row!.allowed} connections, but WORKERS=${settings.WORKERS} and DB_POOL_MAX=${settings.DB_POOL_MAX} may open ${needed}; lower one of them or raise max_connections`,
     );
+}
+
+/** libpq explains itself over several lines. */
+function oneLine(text: string): string {
+  return text.trim().replace(/\s+/g, ' ');
 }

@@ -1,0 +1,132 @@
+/** What `weir start` refuses: one sentence on stderr that names the setting, exit code 1, and nothing left running. */
+import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { lockDataDir } from '../../server/db/lock.ts';
+import { migrationFiles } from '../../server/db/migrate.ts';
+import type { Overrides } from '../helpers/app.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { isListening, processesOf } from '../helpers/processes.ts';
+import { freePort } from '../helpers/redis.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+import { ask, makeDataDir, PATIENCE_MS, spawnWeir, startWeir } from '../helpers/weir.ts';
+
+const TEST_MS = 120_000;
+let dataDir: string;
+let database: FreshDatabase;
+
+beforeAll(async () => {
+  dataDir = await makeDataDir();
+  database = await freshDatabase();
+});
+afterAll(async () => {
+  await database.drop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+/** A port that something else holds until the test ends. */
+async function takenPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  return (server.address() as { port: number }).port;
+}
+
+const newer = migrationFiles().at(-1)!.version + 1;
+
+type Case = [what: string, prepare: () => Promise<Overrides> | Overrides, says: RegExp];
+
+const refusals: Case[] = [
+  [
+    'a port that is in use',
+    async () => ({ PORT: await takenPort() }),
+    /^weir: PORT \d+ on 127\.0\.0\.1 is in use by another program; stop it or set PORT$/,
+  ],
+  [
+    'a metrics port that is in use',
+    async () => ({ METRICS_PORT: await takenPort() }),
+    /^weir: METRICS_PORT \d+ on 127\.0\.0\.1 is in use by another program; stop it or set METRICS_PORT$/,
+  ],
+  [
+    'an address of another machine',
+    () => ({ HOST: '203.0.113.1' }),
+    /^weir: HOST 203\.0\.113\.1 cannot be listened on/,
+  ],
+  [
+    'a setting that is out of range',
+    () => ({ WORKERS: 0 }),
+    /^weir: WORKERS is "0"; allowed: a whole number from 1 to 1024$/,
+  ],
+  [
+    'a bad SECRETS_KEY, without showing it',
+    () => ({ SECRETS_KEY: 'c2VzYW1l' }),
+    /^weir: SECRETS_KEY is not usable; allowed: 32 bytes in base64 \(openssl rand -base64 32\)$/,
+  ],
+  [
+    'a DATA_DIR that another Weir serves from',
+    async () => {
+      const lock = await lockDataDir(dataDir);
+      onTestFinished(() => lock.release());
+      return {};
+    },
+    /^weir: Another Weir is running with DATA_DIR .*; stop it first, or set another DATA_DIR and PORT$/,
+  ],
+  [
+    'a database that is not there, without showing the password',
+    async () => ({ DATABASE_URL: `postgres://someone:sesame@127.0.0.1:${await freePort()}/weir` }),
+    /^weir: the database at (?!.*sesame).* cannot be used: .*; check DATABASE_URL or the POSTGRES_\* settings$/s,
+  ],
+  [
+    'more processes than the database has connections for',
+    () => ({ WORKERS: 200 }),
+    /^weir: .*connections.*(WORKERS|DB_POOL_MAX)/,
+  ],
+  [
+    'a database of a newer release',
+    async () => {
+      const table = 'schema_migrations';
+      await database.database.query({ text: `insert into ${table} (version, name) values (${newer}, 'newer')` });
+      onTestFinished(async () => {
+        await database.database.query({ text: `delete from ${table} where version = ${newer}` });
+      });
+      return {};
+    },
+    new RegExp(`^weir: the database at .* is at schema version ${newer}, newer than this release`),
+  ],
+  [
+    'a rate-limit store that is not there',
+    async () => ({
+      RATE_LIMIT_BACKEND: 'shared',
+      RATE_LIMIT_SHARED_URL: `redis://:sesame@127.0.0.1:${await freePort()}`,
+    }),
+    /^weir: RATE_LIMIT_SHARED_URL (?!.*sesame).* cannot be used: .*RATE_LIMIT_BACKEND=memory$/,
+  ],
+];
+
+test.each(refusals)('is refused: %s', { timeout: TEST_MS }, async (_what, prepare, says) => {
+  const ports = { PORT: await freePort(), METRICS_PORT: await freePort() };
+  const given = { WORKERS: 1, DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, ...ports, ...(await prepare()) };
+  const weir = spawnWeir({ DATA_DIR: dataDir, ...given });
+  expect(await weir.ended).toBe(1);
+  expect(weir.stderr().trimEnd()).toMatch(says);
+  expect(weir.stderr().trimEnd().split('\n')).toHaveLength(1);
+  // The log, as far as it came, is whole: every line of it is JSON, and it never says that it listens.
+  expect(weir.events('listening')).toEqual([]);
+  // The lock of the test itself has the directory as a word of its command line, not as a part of one.
+  await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
+});
+
+test('every line that it writes from its start to its end is JSON', { timeout: TEST_MS }, async () => {
+  const weir = await startWeir({ DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, LOG_LEVEL: 'trace' });
+  expect((await ask(weir.port, '/readyz')).status).toBe(200);
+  await weir.stop();
+  expect(await weir.ended).toBe(0);
+  expect(weir.stderr()).toBe('');
+  const events = weir.lines.map((line) => (JSON.parse(line) as { event: string; pid: number }).event);
+  // From the primary and from its processes.
+  expect(events).toEqual(expect.arrayContaining(['starting', 'database_up', 'listening', 'request', 'stopped']));
+  expect(events.at(-1)).toBe('stopped');
+  expect(await isListening(weir.port)).toBe(false);
+});

@@ -1,0 +1,110 @@
+/** Slow and broken clients: they cost bounded memory for a bounded time, and the others are served. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
+import { RawClient, signatureOf, signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+
+const SLOW_SENDERS = 200;
+const BODY_BYTES = 100_000;
+/** uWebSockets.js looks every four seconds and gives an upload twelve; a busy machine takes longer. */
+const PATIENCE_MS = 60_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+
+let app: TestApp;
+let webhook: TestWebhook;
+
+beforeAll(async () => {
+  app = await startTestApp();
+  webhook = await app.addWebhook();
+});
+afterAll(() => app.stop());
+
+const heldBytes = () => app.metric('weir_body_bytes_held');
+const aborted = () => app.metric('weir_requests_aborted_total');
+const openRequests = () => app.metric('weir_open_requests');
+
+/** A signed head that promises BODY_BYTES, and the beginning of the body. */
+function begin(firstBytes: number): string {
+  const body = 'x'.repeat(BODY_BYTES);
+  const fields = [`Content-Length: ${BODY_BYTES}`, `X-Hub-Signature-256: ${signatureOf(webhook.secret!, body)}`];
+  return `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\n${fields.join('\r\n')}\r\n\r\n${body.slice(0, firstBytes)}`;
+}
+
+async function expectServed(): Promise<void> {
+  const answer = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
+  expect(answer.status).toBe(202);
+  await answer.arrayBuffer();
+}
+
+const eventCount = async () => {
+  const rows = await app.database.query<{ count: string }>({ text: 'select count(*) from events' });
+  return Number(rows[0]!.count);
+};
+
+test.each([
+  ['in the middle of its body', 50_000],
+  ['before the first byte of it', 0],
+])('a client that leaves %s is counted and holds nothing any more', async (_when, sentBytes) => {
+  const before = { aborted: await aborted(), events: await eventCount() };
+  const clients = await Promise.all(Array.from({ length: 20 }, () => RawClient.connect(app.port)));
+  await Promise.all(clients.map((client) => client.send(begin(sentBytes))));
+  await until(async () => (await openRequests()) === 20);
+  await until(async () => (await heldBytes()) === 20 * sentBytes);
+  for (const client of clients) client.destroy();
+  await until(async () => (await aborted()) === before.aborted + 20);
+  expect(await heldBytes()).toBe(0);
+  expect(await openRequests()).toBe(0);
+  expect(await eventCount()).toBe(before.events);
+  await expectServed();
+});
+
+test('a client that leaves before its answer has had its event stored or not, and nothing is held', async () => {
+  const before = await app.metric('weir_events_committed_total');
+  const body = '{"hello":"world"}';
+  const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n`;
+  const request = `${head}X-Hub-Signature-256: ${signatureOf(webhook.secret!, body)}\r\n\r\n${body}`;
+  for (let i = 0; i < 20; i++) {
+    const client = await RawClient.connect(app.port);
+    await client.send(request);
+    client.destroy();
+  }
+  await expectServed();
+  await until(async () => (await openRequests()) === 0 && (await heldBytes()) === 0);
+  const committed = (await app.metric('weir_events_committed_total')) - before;
+  expect(committed).toBeGreaterThanOrEqual(1);
+  expect(committed).toBeLessThanOrEqual(21);
+});
+
+test('slow senders and half heads keep nobody from being served, and are dropped in the end', {
+  timeout: 2 * PATIENCE_MS,
+}, async () => {
+  const before = await aborted();
+  const slow = await Promise.all(Array.from({ length: SLOW_SENDERS }, () => RawClient.connect(app.port)));
+  await Promise.all(slow.map((client) => client.send(begin(1))));
+  const halfHeads = await Promise.all(Array.from({ length: 20 }, () => RawClient.connect(app.port)));
+  await Promise.all(halfHeads.map((client) => client.send(`POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nX-Sl`)));
+  await until(async () => (await openRequests()) === SLOW_SENDERS);
+  expect(await heldBytes()).toBe(SLOW_SENDERS);
+
+  let sending = true;
+  const drip = (async () => {
+    while (sending) {
+      // Not a wait for anything: this is what one byte a second means.
+      await delay(1000);
+      await Promise.all(slow.filter((client) => !client.closed).map((client) => client.send('x')));
+    }
+  })();
+  try {
+    for (let i = 0; i < 50; i++) await expectServed();
+    await until(async () => (await openRequests()) === 0, eventually);
+    await Promise.all([...slow, ...halfHeads].map((client) => client.ended(eventually)));
+  } finally {
+    sending = false;
+    await drip;
+    for (const client of [...slow, ...halfHeads]) client.destroy();
+  }
+  expect(await aborted()).toBe(before + SLOW_SENDERS);
+  expect(await heldBytes()).toBe(0);
+  await expectServed();
+});

@@ -1,0 +1,64 @@
+/** Processes that die as soon as they start: Weir gives up by itself and says so, in JSON lines to the last. */
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { processesOf } from '../helpers/processes.ts';
+import { freePort } from '../helpers/redis.ts';
+import { someKey } from '../helpers/settings.ts';
+import { makeDataDir, spawnWeir } from '../helpers/weir.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+let installation: string;
+
+/** A copy of the build, so that a file of it can be broken. */
+beforeAll(async () => {
+  installation = await mkdtemp(join(tmpdir(), 'weir-i-'));
+  await cp(join(root, 'dist'), join(installation, 'dist'), { recursive: true });
+  await cp(join(root, 'package.json'), join(installation, 'package.json'));
+  await symlink(join(root, 'node_modules'), join(installation, 'node_modules'));
+});
+afterAll(() => rm(installation, { recursive: true }));
+
+test('a process that cannot start ends the service with exit code 1', { timeout: 60_000 }, async () => {
+  await writeFile(
+    join(installation, 'dist/server/app.js'),
+    'throw new Error("this file is broken"); export let startApp;',
+  );
+  const dataDir = await makeDataDir();
+  const { conninfo, drop } = await freshDatabase();
+  const weir = spawnWeir(
+    {
+      DATABASE_URL: conninfo,
+      SECRETS_KEY: someKey,
+      DATA_DIR: dataDir,
+      PORT: await freePort(),
+      METRICS_PORT: await freePort(),
+      // Ten deaths in a row, and the pauses between them grow: as many as can die in the first row.
+      WORKERS: 10,
+    },
+    { entry: join(installation, 'dist/server/cli/weir.js') },
+  );
+  try {
+    expect(await weir.ended).toBe(1);
+    expect(weir.events('crash_loop')).toMatchObject([
+      {
+        level: 60,
+        reason: expect.stringMatching(/^10 processes in a row died within 3 s of their start \(last: 1\)/),
+      },
+    ]);
+    expect(weir.events('process_died').length).toBeGreaterThanOrEqual(10);
+    // What a process says on its last breath is part of the log.
+    expect(weir.events('process_output').map(({ line }) => line)).toContain('Error: this file is broken');
+    // They never listened, and nobody is told that they did.
+    expect(weir.events('listening')).toEqual([]);
+    expect(weir.events('stopped')).toHaveLength(1);
+    expect(await processesOf(dataDir)).toEqual([]);
+  } finally {
+    weir.child.kill('SIGKILL');
+    await weir.ended;
+    await drop();
+    await rm(dataDir, { recursive: true });
+  }
+});

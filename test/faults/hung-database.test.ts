@@ -1,0 +1,84 @@
+/** A Postgres that hangs, and one that commits without its answer being heard. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { postgresPids } from '../helpers/processes.ts';
+import { missing, type Sender, startSender } from '../helpers/sender.ts';
+import { until } from '../helpers/wait.ts';
+import { kill, PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 120_000;
+const QUEUE_EVENTS_MAX = 40;
+const eventually = { timeoutMs: PATIENCE_MS };
+let weir: Weir;
+let webhook: { path: string; secret: string };
+let sender: Sender;
+
+beforeAll(async () => {
+  weir = await startWeir({ WORKERS: 1, COMMIT_TIMEOUT_MS: 1000, QUEUE_EVENTS_MAX });
+  webhook = await weir.addWebhook();
+}, TEST_MS);
+afterEach(() => sender.stop());
+afterAll(() => weir.stop(), TEST_MS);
+
+/** All of its processes, those of the moment: a stopped postmaster forks no more. */
+async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+  const { postmaster } = (await postgresPids(weir.dataDir))!;
+  kill(postmaster, signal);
+  for (const pid of (await postgresPids(weir.dataDir))!.backends) kill(pid, signal);
+}
+
+const inDoubt = () => weir.metric('weir_events_in_doubt_total');
+
+test('a Postgres that hangs: 503 within the commit timeout, and all is well when it wakes', {
+  timeout: TEST_MS,
+}, async () => {
+  sender = startSender({ port: weir.port, ...webhook, lanes: 100 });
+  await sender.acceptMore(200);
+  await signalPostgres('SIGSTOP');
+  try {
+    // More requests than the queue takes: the rest is told at once, and what is held stays bounded.
+    const codes = () => new Set(sender.refusals.map(({ code }) => code));
+    await until(() => codes().has('queue_full') && codes().has('database_unavailable'), eventually);
+    expect([...codes()].sort()).toEqual(['database_unavailable', 'queue_full']);
+    expect(sender.refusals.every(({ status, retryAfter }) => status === 503 && Number(retryAfter) >= 1)).toBe(true);
+    expect(await weir.metric('weir_queue_events')).toBeLessThanOrEqual(QUEUE_EVENTS_MAX);
+    const told = await until(async () => {
+      const answer = await readiness(weir.port);
+      return answer?.status === 503 && answer;
+    }, eventually);
+    expect(told.checks.database).toBe('failing');
+  } finally {
+    await signalPostgres('SIGCONT');
+  }
+  await sender.acceptMore(200);
+  await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+  await sender.stop();
+  expect(sender.losses).toEqual([]);
+  expect(await missing(weir.database, sender.accepted)).toEqual([]);
+});
+
+test('a commit whose answer is lost is looked up, and answered 202', { timeout: TEST_MS }, async () => {
+  const ask = (text: string) => weir.database.query<Record<string, string>>({ text });
+  // With a standby that never comes, Postgres has committed and does not say so: then the session is cut.
+  const awaitStandby = async (name: string) => {
+    await ask(`alter system set synchronous_standby_names = '${name}'`);
+    await ask('select pg_reload_conf()');
+    await until(async () => (await ask('show synchronous_standby_names'))[0]!.synchronous_standby_names === name);
+  };
+  const before = { doubtful: await inDoubt(), committed: await weir.metric('weir_events_committed_total') };
+  await awaitStandby('nobody');
+  try {
+    sender = startSender({ port: weir.port, ...webhook, lanes: 1 });
+    for (let answered = 0; answered < 5; answered++) {
+      await until(async () => {
+        await ask("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
+        return sender.accepted.size > answered;
+      }, eventually);
+    }
+  } finally {
+    await awaitStandby('');
+  }
+  await sender.stop();
+  expect(await inDoubt()).toBeGreaterThanOrEqual(before.doubtful + 5);
+  await until(() => weir.events('commit_in_doubt').filter(({ found }) => found === 1).length >= 5, eventually);
+  expect(await missing(weir.database, sender.accepted)).toEqual([]);
+});

@@ -1,0 +1,128 @@
+/** Signals under load: HUP fails no request, TERM and INT answer everything that was accepted and leave nothing behind. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isListening, postgresPids, processesOf } from '../helpers/processes.ts';
+import { RawClient, signatureOf } from '../helpers/requests.ts';
+import { missing, startSender } from '../helpers/sender.ts';
+import { until } from '../helpers/wait.ts';
+import { PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 120_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+let weir: Weir;
+let webhook: { path: string; secret: string };
+
+beforeAll(async () => {
+  weir = await startWeir();
+  webhook = await weir.addWebhook();
+}, TEST_MS);
+afterAll(() => weir.stop(), TEST_MS);
+
+/** Begins an upload, half of it sent; `finish` sends the rest. */
+async function beginUpload() {
+  const body = JSON.stringify({ slow: 'sender'.repeat(100) });
+  const client = await RawClient.connect(weir.port);
+  const fields = [`Content-Length: ${body.length}`, `X-Hub-Signature-256: ${signatureOf(webhook.secret, body)}`];
+  const head = [`POST ${webhook.path} HTTP/1.1`, 'Host: x', ...fields].join('\r\n');
+  await client.send(`${head}\r\n\r\n${body.slice(0, 100)}`);
+  return { client, finish: () => client.send(body.slice(100)) };
+}
+
+const openUploads = async (count: number) =>
+  until(async () => (await weir.metric('weir_open_requests')) >= count, eventually);
+
+/** A request on a connection that had carried one before, without an answer: the service broke its word. */
+const broken = ({ losses }: { losses: { reused: boolean }[] }) => losses.filter(({ reused }) => reused);
+
+/** Also after the end nothing was lost: the next Weir over the same directory finds it. */
+async function startAgain(overrides: Parameters<typeof startWeir>[0] = {}): Promise<void> {
+  const { dataDir } = weir;
+  await weir.forget();
+  weir = await startWeir({ ...overrides, DATA_DIR: dataDir });
+}
+
+async function expectNothingLeft(): Promise<void> {
+  expect(await processesOf(weir.dataDir)).toEqual([]);
+  expect(await Promise.all([weir.port, weir.metricsPort].map(isListening))).toEqual([false, false]);
+  expect(await postgresPids(weir.dataDir)).toBeNull();
+}
+
+test('TTIN and TTOU: one process more, one fewer, never none', { timeout: TEST_MS }, async () => {
+  const amount = async (count: number) => {
+    await until(async () => (await weir.servingPids()).length === count, eventually);
+    await until(async () => (await weir.metric('weir_processes')) === count, eventually);
+  };
+  weir.signal('SIGTTIN');
+  await amount(3);
+  for (const count of [2, 1]) {
+    weir.signal('SIGTTOU');
+    await amount(count);
+  }
+  weir.signal('SIGTTOU');
+  // Two signals that wait together come by their numbers, not in their order: the page's answer says that the first one has come.
+  await amount(1);
+  weir.signal('SIGTTIN');
+  await amount(2);
+  expect(weir.events('processes_changed').map(({ processes }) => processes)).toEqual([3, 2, 1, 2]);
+});
+
+test('HUP: every process is replaced, and keep-alive clients notice nothing', { timeout: TEST_MS }, async () => {
+  const before = await weir.servingPids();
+  const sender = startSender({ port: weir.port, ...webhook });
+  await sender.acceptMore(300);
+  weir.signal('SIGHUP');
+  await until(() => weir.events('restarted').length === 1, eventually);
+  await sender.acceptMore(300);
+  await sender.stop();
+  const after = await weir.servingPids();
+  expect(after).toHaveLength(2);
+  expect(after.filter((pid) => before.includes(pid))).toEqual([]);
+  expect(sender.refusals).toEqual([]);
+  expect(broken(sender)).toEqual([]);
+  expect(await missing(weir.database, sender.accepted)).toEqual([]);
+});
+
+test('INT: twice is no hurry; what was begun is answered, and nothing is left', { timeout: TEST_MS }, async () => {
+  const upload = await beginUpload();
+  await openUploads(1);
+  const sender = startSender({ port: weir.port, ...webhook });
+  await sender.acceptMore(300);
+  weir.signal('SIGINT');
+  await until(() => weir.events('draining').length === 1, eventually);
+  weir.signal('SIGINT');
+  await until(async () => !(await isListening(weir.port)), eventually);
+  await upload.finish();
+  expect(await upload.client.answer()).toMatchObject({ status: 202, headers: { connection: 'close' } });
+  expect(await weir.ended).toBe(0);
+  await sender.stop();
+  expect(sender.refusals).toEqual([]);
+  expect(broken(sender)).toEqual([]);
+  await expectNothingLeft();
+  await startAgain({ DRAIN_DELAY_SECONDS: 2, DRAIN_SECONDS: 3 });
+  expect(await missing(weir.database, sender.accepted)).toEqual([]);
+});
+
+test('TERM with a delay: readyz says 503 while all is served', { timeout: TEST_MS }, async () => {
+  const sender = startSender({ port: weir.port, ...webhook });
+  await sender.acceptMore(300);
+  weir.signal('SIGTERM');
+  const told = await until(async () => {
+    const answer = await readiness(weir.port);
+    return answer?.status === 503 && answer;
+  }, eventually);
+  expect(told).toMatchObject({ retryAfter: '1', checks: { draining: 'failing', database: 'ok' } });
+  await sender.acceptMore(100);
+  expect(sender.refusals).toEqual([]);
+  expect(sender.losses).toEqual([]);
+
+  // An upload that never ends is given up after DRAIN_SECONDS.
+  const upload = await beginUpload();
+  expect(await weir.ended).toBe(0);
+  await upload.client.ended();
+  expect(await upload.client.answer()).toBeNull();
+  expect(weir.events('drain_timeout')).not.toEqual([]);
+  await sender.stop();
+  expect(broken(sender)).toEqual([]);
+  await expectNothingLeft();
+  await startAgain();
+  expect(await missing(weir.database, sender.accepted)).toEqual([]);
+});

@@ -1,0 +1,97 @@
+/** Threads that hang, throw or die: a batch is tried once more, then its requests are told; the next ones find whole threads. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Verifier } from '../../server/ingest/verify.ts';
+import { signatureOf } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+
+const TIMEOUT_MS = 500;
+const secret = Buffer.from('a secret between friends');
+let directory: string;
+let faultsLeft: string;
+let failures: Error[];
+let verifier: Verifier;
+
+/** The real thread, which at first fails as often as a file says. */
+async function startVerifier(fault: string, faults: number, threads: number): Promise<void> {
+  await writeFile(faultsLeft, String(faults));
+  const workerFile = join(directory, 'worker.mjs');
+  const real = pathToFileURL(resolve(import.meta.dirname, '../../dist/workers/hmac.js'));
+  await writeFile(
+    workerFile,
+    `import { readFileSync, writeFileSync } from 'node:fs';
+     import verifyBatch from ${JSON.stringify(real)};
+     export default function (batch) {
+       const left = Number(readFileSync(${JSON.stringify(faultsLeft)}, 'utf8'));
+       if (left === 0) return verifyBatch(batch);
+       writeFileSync(${JSON.stringify(faultsLeft)}, String(left - 1));
+       ${fault}
+     }`,
+  );
+  const observer = { batch: () => {}, threadFailed: (error: Error) => failures.push(error) };
+  verifier = new Verifier({ workerFile, threads, timeoutMs: TIMEOUT_MS, observer });
+}
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-th-'));
+  faultsLeft = join(directory, 'faults-left');
+  failures = [];
+});
+afterEach(async () => {
+  await verifier.close();
+  await rm(directory, { recursive: true });
+});
+
+function verify(text: string, { claimed = text } = {}) {
+  const body = new Uint8Array(new SharedArrayBuffer(Buffer.byteLength(text)));
+  body.set(Buffer.from(text));
+  const digest = Buffer.from(signatureOf(secret.toString(), claimed).slice('sha256='.length), 'hex');
+  return verifier.verify(body, [digest], [secret]);
+}
+
+const faults = [
+  ['hangs', 'for (;;);'],
+  ['throws', 'throw new Error("broken");'],
+  ['ends', 'process.exit(1);'],
+  ['runs out of memory', 'for (const kept = []; ; ) kept.push(new Array(100_000).fill(kept.length));'],
+] as const;
+
+test.each(faults)('a batch whose thread %s is verified by another one', async (_how, fault) => {
+  await startVerifier(fault, 1, 1);
+  const verdicts = await Promise.all([verify('one'), verify('two', { claimed: 'other' })]);
+  expect(verdicts).toEqual([{ kind: 'verified', secretPlace: 0 }, { kind: 'mismatch' }]);
+  expect(failures.length).toBeGreaterThanOrEqual(1);
+});
+
+test.each(faults)(
+  'a batch whose second thread %s too is given up, and the next one is verified',
+  async (_how, fault) => {
+    await startVerifier(fault, 2, 2);
+    expect(await Promise.all([verify('one'), verify('two')])).toEqual([
+      { kind: 'unavailable' },
+      { kind: 'unavailable' },
+    ]);
+    expect(await readFile(faultsLeft, 'utf8')).toBe('0');
+    expect(verifier.queued).toBe(0);
+    expect(await verify('three')).toEqual({ kind: 'verified', secretPlace: 0 });
+    expect(await verify('four', { claimed: 'other' })).toEqual({ kind: 'mismatch' });
+    await until(() => verifier.threads === 2);
+  },
+);
+
+test('requests behind a batch that hangs wait for it, and no longer than its two tries', async () => {
+  await startVerifier('for (;;);', 2, 1);
+  const startedMs = performance.now();
+  const first = verify('one').then((verdict) => ({ verdict, ms: performance.now() - startedMs }));
+  await until(async () => (await readFile(faultsLeft, 'utf8')) === '1');
+  const later = verify('two');
+  const { verdict, ms } = await first;
+  expect(verdict).toEqual({ kind: 'unavailable' });
+  // Each try ends by its own timer; a busy machine may let a timer wait, but not a second one begin.
+  expect(ms).toBeGreaterThanOrEqual(2 * TIMEOUT_MS - 20);
+  expect(ms).toBeLessThan(2 * TIMEOUT_MS + 5_000);
+  expect(await later).toEqual({ kind: 'verified', secretPlace: 0 });
+});

@@ -1,0 +1,143 @@
+/** A sender that keeps many signed requests under way, remembers every 202, and never repeats a request by itself. */
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Database } from '../../server/db/pool.ts';
+import { signatureOf } from './requests.ts';
+import { until } from './wait.ts';
+import { PATIENCE_MS } from './weir.ts';
+
+export interface SenderOptions {
+  port: number;
+  path: string;
+  secret: string;
+  /** Connections, each with one request under way. */
+  lanes?: number;
+  bodyBytes?: number;
+  /** False: each request on a connection of its own. */
+  keepAlive?: boolean;
+}
+
+/** An answer that is no 202. */
+export interface Refusal {
+  status: number;
+  retryAfter: string | undefined;
+  code: string;
+}
+
+/** A request without an answer. */
+export interface Loss {
+  /** Its connection had carried a request before, so that the service had certainly accepted it. */
+  reused: boolean;
+  code: string;
+}
+
+export interface Sender {
+  /** Bodies by the id that their 202 told. */
+  readonly accepted: Map<string, string>;
+  readonly refusals: Refusal[];
+  readonly losses: Loss[];
+  /** Processes that answered, as their request ids tell them apart. */
+  readonly answeredBy: Set<string>;
+  /** Resolves when so many more are accepted. */
+  acceptMore(count: number): Promise<void>;
+  /** Sends nothing new; resolves when everything under way is answered or lost. */
+  stop(): Promise<void>;
+}
+
+/** After a request that failed: whoever is away is not asked without pause. */
+const PACE_MS = 10;
+
+export function startSender(options: SenderOptions): Sender {
+  const { lanes = 32, bodyBytes = 600, keepAlive = true } = options;
+  const agent = new Agent({ keepAlive, maxSockets: lanes });
+  const accepted = new Map<string, string>();
+  const refusals: Refusal[] = [];
+  const losses: Loss[] = [];
+  const answeredBy = new Set<string>();
+  let stopped = false;
+  let number = 0;
+
+  async function lane(): Promise<void> {
+    while (!stopped) {
+      const body = JSON.stringify({ number: number++, filling: 'æ'.repeat(bodyBytes / 2) });
+      const outcome = await sendOnce(agent, options, body);
+      if ('status' in outcome) {
+        answeredBy.add(outcome.requestId.split('-')[0]!);
+        if (outcome.status === 202) accepted.set((JSON.parse(outcome.body) as { id: string }).id, body);
+        else refusals.push(refusalOf(outcome));
+      } else losses.push(outcome);
+      if (!('status' in outcome) || outcome.status !== 202) await delay(PACE_MS);
+    }
+  }
+
+  const running = Promise.all(Array.from({ length: lanes }, lane));
+  return {
+    accepted,
+    refusals,
+    losses,
+    answeredBy,
+    async acceptMore(count) {
+      const wanted = accepted.size + count;
+      await until(() => accepted.size >= wanted, { timeoutMs: PATIENCE_MS });
+    },
+    async stop() {
+      stopped = true;
+      await running;
+      agent.destroy();
+    },
+  };
+}
+
+interface Reply {
+  status: number;
+  requestId: string;
+  retryAfter: string | undefined;
+  body: string;
+}
+
+function sendOnce(agent: Agent, { port, path, secret }: SenderOptions, body: string): Promise<Reply | Loss> {
+  const headers = {
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(body),
+    'X-Hub-Signature-256': signatureOf(secret, body),
+  };
+  return new Promise((resolve) => {
+    const sent = request({ host: '127.0.0.1', port, path, method: 'POST', agent, headers, timeout: PATIENCE_MS });
+    const lost = (code: string) => resolve({ reused: sent.reusedSocket, code });
+    sent.once('error', (error: NodeJS.ErrnoException) => lost(error.code ?? error.message));
+    sent.once('timeout', () => sent.destroy(new Error('no answer')));
+    sent.once('response', (response) => void readReply(response).then(resolve, () => lost('cut off')));
+    sent.end(body);
+  });
+}
+
+async function readReply(response: IncomingMessage): Promise<Reply> {
+  let body = '';
+  for await (const chunk of response.setEncoding('utf8')) body += chunk;
+  return {
+    status: response.statusCode!,
+    requestId: String(response.headers['x-request-id']),
+    retryAfter: response.headers['retry-after'],
+    body,
+  };
+}
+
+function refusalOf({ status, retryAfter, body }: Reply): Refusal {
+  return { status, retryAfter, code: (JSON.parse(body) as { code: string }).code };
+}
+
+const IDS_A_QUERY = 2_000;
+
+/** Ids that were answered 202 and are not stored, or not byte for byte. */
+export async function missing(database: Database, accepted: ReadonlyMap<string, string>): Promise<string[]> {
+  const ids = [...accepted.keys()];
+  const wrong: string[] = [];
+  for (let at = 0; at < ids.length; at += IDS_A_QUERY) {
+    const asked = ids.slice(at, at + IDS_A_QUERY);
+    const text = 'select id, body from events where id = any($1::uuid[])';
+    const rows = await database.query<{ id: string; body: Buffer }>({ text, values: [asked] });
+    const stored = new Map(rows.map(({ id, body }) => [id, body]));
+    wrong.push(...asked.filter((id) => !stored.get(id)?.equals(Buffer.from(accepted.get(id)!))));
+  }
+  return wrong;
+}

@@ -1,0 +1,187 @@
+/** A whole Weir as an operator runs it: `weir start` as a child, with its own DATA_DIR, ports and serving processes. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { readSettings } from '../../server/config.ts';
+import { type Database, openDatabase } from '../../server/db/pool.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
+import { Webhooks } from '../../server/manage/webhooks.ts';
+import type { Overrides } from './app.ts';
+import { childrenOf, look, processesOf } from './processes.ts';
+import { freePort } from './redis.ts';
+import { until } from './wait.ts';
+
+const entryFile = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
+
+/** Limits that no test meets by accident; two processes, whatever the machine. */
+const usual: Overrides = { WORKERS: 2, RATE_LIMIT_INGEST_MAX: 1_000_000_000, DRAIN_SECONDS: 10 };
+
+/** Nothing on a busy machine takes longer than this, unless it hangs. */
+export const PATIENCE_MS = 60_000;
+
+export interface WeirChild {
+  readonly child: ChildProcess;
+  readonly pid: number;
+  /** Whole lines of stdout so far. */
+  readonly lines: string[];
+  readonly stderr: () => string;
+  /** The exit code, or the signal that ended it; with its output read to the end. */
+  readonly ended: Promise<number | NodeJS.Signals>;
+  /** Log lines with this `event`. Throws when any line is no JSON. */
+  events(name: string): Record<string, unknown>[];
+}
+
+/** Spawns `weir COMMAND` with nothing in its environment but these settings. `entry`: another installation's weir.js. */
+export function spawnWeir(settings: Overrides, { command = ['start'], entry = entryFile } = {}): WeirChild {
+  const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
+  const env = { PATH: process.env.PATH, ...Object.fromEntries(given) };
+  const child = spawn(process.execPath, [entry, ...command], { cwd: tmpdir(), env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const lines: string[] = [];
+  let rest = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    const parts = (rest + text).split('\n');
+    rest = parts.pop()!;
+    lines.push(...parts);
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const ended = new Promise<number | NodeJS.Signals>((resolve) =>
+    child.once('close', (code, signal) => {
+      if (rest !== '') lines.push(rest);
+      resolve(code ?? signal!);
+    }),
+  );
+  const events = (name: string) =>
+    lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === name);
+  return { child, pid: child.pid!, lines, stderr: () => stderr, ended, events };
+}
+
+export interface Weir extends WeirChild {
+  port: number;
+  metricsPort: number;
+  dataDir: string;
+  /** A pool for the test's own questions. */
+  database: Database;
+  /** A webhook that the processes know of when this resolves; with a rate limit of its own when one is given. */
+  addWebhook(rateLimitMax?: number): Promise<{ path: string; secret: string }>;
+  signal(signal: NodeJS.Signals): void;
+  /** Serving processes, oldest first. */
+  servingPids(): Promise<number[]>;
+  /** Sum over the labels of a metric, from the metrics page. */
+  metric(name: string): Promise<number>;
+  /** Lets go of what the test itself holds; Weir runs on. */
+  forget(): Promise<void>;
+  /** TERM, the end, and nothing left: processes that remain are killed, the directory goes. */
+  stop(): Promise<void>;
+}
+
+/** A short path, since a socket stands in it, that the account of Postgres can enter. */
+export async function makeDataDir(): Promise<string> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'weir-f-'));
+  await chmod(dataDir, 0o711);
+  return dataDir;
+}
+
+/** Starts and waits until it listens; rejects with what it said when it refuses. `DATA_DIR` joins an earlier one's. */
+export async function startWeir(overrides: Overrides = {}): Promise<Weir> {
+  const dataDir = String(overrides.DATA_DIR ?? (await makeDataDir()));
+  const port = await freePort();
+  const metricsPort = await freePort();
+  const settings = { ...usual, ...overrides, DATA_DIR: dataDir, PORT: port, METRICS_PORT: metricsPort };
+  const started = spawnWeir(settings);
+  const early = started.ended.then((code) => code);
+  const isUp = until(() => started.events('listening').length > 0, { timeoutMs: PATIENCE_MS });
+  const code = await Promise.race([early, isUp.then(() => null)]);
+  if (code !== null) {
+    isUp.catch(() => {});
+    throw new Error(`weir start ended with ${code}: ${started.stderr()}${started.lines.join('\n')}`);
+  }
+  const conninfo = String(overrides.DATABASE_URL ?? `host='${dataDir}/postgres' port=5432 user=weir dbname=weir`);
+  const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-test', onError: () => {} });
+  const text = Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, String(value)]));
+  const keys = loadSecretsKeys(readSettings(text, dataDir));
+  const webhooks = new Webhooks(database, conninfo, derivedKeys(keys, 'webhook-secrets')[0]!);
+  let forgotten: Promise<void> | undefined;
+  const forget = () => {
+    forgotten ??= database.close();
+    return forgotten;
+  };
+  return {
+    ...started,
+    port,
+    metricsPort,
+    dataDir,
+    database,
+    async addWebhook(rateLimitMax) {
+      const secret = 'a secret between friends';
+      const { id } = await webhooks.add({
+        name: 'test',
+        signatureHeader: null,
+        rateLimitMax: rateLimitMax ?? null,
+        secret,
+      });
+      return { path: `/in/${id}`, secret };
+    },
+    signal: (signal) => void started.child.kill(signal),
+    async servingPids() {
+      const children = await Promise.all((await childrenOf(started.pid)).map(look));
+      return children.flatMap((child) => (child?.command.endsWith('/server/main.js') ? [child.pid] : []));
+    },
+    async metric(name) {
+      const { body } = await ask(metricsPort, '/metrics');
+      const values = body.split('\n').filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
+      return values.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+    },
+    forget,
+    async stop() {
+      await forget();
+      started.child.kill('SIGTERM');
+      await started.ended;
+      for (const { pid } of await processesOf(dataDir)) kill(pid, 'SIGKILL');
+      await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A process that has ended in the meantime is no failure. */
+export function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: string;
+}
+
+/** GET on a connection of its own; rejects when there is no answer. */
+export function ask(port: number, path: string): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const request = get({ host: '127.0.0.1', port, path, agent: false, timeout: PATIENCE_MS }, async (response) => {
+      let body = '';
+      for await (const chunk of response.setEncoding('utf8')) body += chunk;
+      resolve({ status: response.statusCode!, headers: response.headers, body });
+    });
+    request.once('timeout', () => request.destroy(new Error(`no answer to ${path}`))).once('error', reject);
+  });
+}
+
+/** What readyz says; `null` when nobody answers. */
+export async function readiness(
+  port: number,
+): Promise<{ status: number; retryAfter: unknown; checks: Record<string, string> } | null> {
+  const answer = await ask(port, '/readyz').catch(() => null);
+  if (answer === null) return null;
+  const { checks } = JSON.parse(answer.body) as { checks: Record<string, string> };
+  return { status: answer.status, retryAfter: answer.headers['retry-after'], checks };
+}
