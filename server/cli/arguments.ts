@@ -1,6 +1,7 @@
-/** Parsers of arguments that several commands take; commander tells their errors. */
+/** Parsers of arguments that several commands take; commander tells InvalidArgumentError, the command line CommandError. */
 import { InvalidArgumentError } from 'commander';
 import { isUuid } from '../core/ids.ts';
+import { CommandError } from './io.ts';
 
 export function uuid(text: string): string {
   if (!isUuid(text)) throw new InvalidArgumentError('an id looks like 2f1c0d7e-….');
@@ -20,4 +21,21 @@ export function positive(text: string): number {
 export function seconds(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
   return Number(text);
+}
+
+/** An http or https address. */
+export function parseAddress(address: string): URL {
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new CommandError(`${JSON.stringify(address)} is no http or https address.`, 2);
+  return url;
+}
+
+/** A reader of whole numbers from `min` to `max`, both included. */
+export function wholeNumber(option: string, max: number, min = 1): (given: string) => number {
+  return (given) => {
+    const value = /^\d{1,10}$/.test(given) ? Number(given) : -1;
+    if (value >= min && value <= max) return value;
+    throw new CommandError(`${option} is ${JSON.stringify(given)}; allowed: a whole number from ${min} to ${max}.`, 2);
+  };
 }

@@ -1,7 +1,7 @@
 /** `weir send`: sends signed webhook requests, and says what became of them. */
 import { Command } from 'commander';
+import { parseAddress, wholeNumber } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
-import { parseAddress, wholeNumber } from './options.ts';
 import { openClient } from './send-client.ts';
 import { readPayloads, sign } from './send-payloads.ts';
 import { showProgress } from './send-progress.ts';

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { describeFailure } from '../failure.ts';
 import { agentCommand } from './agent.ts';
+import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
 import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
@@ -31,6 +32,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(eventCommand(io))
     .addCommand(deliveryCommand(io))
     .addCommand(sendCommand(io))
+    .addCommand(consumeCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])

@@ -1,0 +1,70 @@
+/** The calls of an agent, each under its session. */
+import { type Backoff, backoffMs } from '../core/backoff.ts';
+import type { ApiClient } from './consume-client.ts';
+import { type Delivery, isDelivery } from './consume-delivery.ts';
+import { type Repetition, repeat, unexpected } from './consume-repeat.ts';
+import type { Session } from './consume-session.ts';
+import { CommandError } from './io.ts';
+import { pause } from './pause.ts';
+
+const ANSWER_TIMEOUT_MS = 30_000;
+
+/** Between sign-ins while fresh sessions are refused: a clock that is off, or a process that does not know the agent yet. */
+const backoff: Backoff = { firstMs: 250, maxMs: 10_000 };
+
+export interface ClaimOrder {
+  max: number;
+  lease_seconds: number;
+  /** How long the server waits for a delivery when there is none. */
+  wait_seconds: number;
+  webhook_ids?: readonly string[];
+}
+
+export type SettlePath = 'ack' | 'nack' | 'extend';
+
+/** Which of the receipts were settled; the leases of the others are lost. */
+export type Settled = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
+
+/** Every call repeats until it is answered (consume-repeat.ts), and rejects with CommandError when nothing mends it. */
+export interface AgentApi {
+  /** Null when `signal` ended it: the server takes back what it had claimed for a client that is gone. */
+  claim: (order: ClaimOrder, signal: AbortSignal) => Promise<Delivery[] | null>;
+  /** @param fields what goes along with the receipts, e.g. `lease_seconds` */
+  settle: (path: SettlePath, receipts: readonly string[], fields: object) => Promise<Settled>;
+}
+
+/** @param repetition its signal ends every call but claims, which have their own */
+export function agentApi(client: ApiClient, session: Session, repetition: Repetition): AgentApi {
+  async function call(name: string, body: object, waitMs: number, signal: AbortSignal): Promise<object | null> {
+    const path = `api/v1/agent/deliveries/${name}`;
+    for (let refusals = 0; ; refusals++) {
+      const token = await session.token(signal);
+      if (token === null) return null;
+      const timeoutMs = waitMs + ANSWER_TIMEOUT_MS;
+      const told = await repeat(() => client.post({ path, token, body, timeoutMs, signal }), { ...repetition, signal });
+      if (told.kind === 'stopped') return null;
+      if (told.status === 200 && typeof told.document === 'object' && told.document !== null) return told.document;
+      if (told.status !== 401) throw unexpected(client.base, path, told.status, told.document);
+      session.refused(token);
+      // The first refusal is the usual end of a session.
+      if (refusals > 0) await pause(backoffMs(refusals - 1, backoff, Math.random()), signal);
+    }
+  }
+
+  return {
+    async claim(order, signal) {
+      const document = await call('claim', order, order.wait_seconds * 1000, signal);
+      if (document === null) return null;
+      const { deliveries } = document as { deliveries?: unknown };
+      if (Array.isArray(deliveries) && deliveries.every(isDelivery)) return deliveries;
+      throw new CommandError(`${client.base} answered a claim with something that is none; is it a Weir?`);
+    },
+    async settle(path, receipts, fields) {
+      const document = await call(path, { receipts, ...fields }, 0, repetition.signal);
+      if (document === null) return { kind: 'stopped' };
+      const { done } = document as { done?: unknown };
+      if (Array.isArray(done)) return { kind: 'settled', done: new Set(done) };
+      throw new CommandError(`${client.base} answered receipts with something unknown; is it a Weir?`);
+    },
+  };
+}

@@ -1,0 +1,62 @@
+/** The file of an agent's credential. Nothing of its content is ever told. */
+import { readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { parseCredential } from '../core/credential.ts';
+import { CommandError } from './io.ts';
+
+/** Far more than a credential has. */
+const FILE_BYTES_MAX = 4_096;
+
+/** Read by the group or by everybody. */
+const OTHERS_READ = 0o044;
+
+export interface CredentialFile {
+  /** Reads it again: the credential as it is now, or the last one when the file is gone or can be read only once. */
+  read: () => Promise<string>;
+  /** An advice about its permissions, null when they are well. */
+  advice: string | null;
+}
+
+/** Reads the file once; CommandError when it cannot be read or holds no credential. */
+export async function openCredentialFile(name: string, directory: string): Promise<CredentialFile> {
+  const path = resolve(directory, name);
+  const found = await stat(path).catch(unreadable(name));
+  if (found.size > FILE_BYTES_MAX) throw holdsNone(name);
+  let last = await readCredential(path, name);
+  // A pipe, as <(...) makes one, ends with the first reader.
+  const again = found.isFile();
+  return {
+    read: async () => {
+      if (again) last = await readCredential(path, name).catch(() => last);
+      return last;
+    },
+    advice:
+      again && (found.mode & OTHERS_READ) !== 0
+        ? `Others on this machine can read ${name}; close it to them: chmod 600 ${name}`
+        : null,
+  };
+}
+
+async function readCredential(path: string, name: string): Promise<string> {
+  const text = (await readFile(path, 'utf8').catch(unreadable(name))).trim();
+  if (parseCredential(text) === null) throw holdsNone(name);
+  return text;
+}
+
+function holdsNone(name: string): CommandError {
+  return new CommandError(
+    `${name} holds no agent credential (wa_…); put in it what \`weir agent add\` printed, whole.`,
+  );
+}
+
+function unreadable(name: string): (error: NodeJS.ErrnoException) => never {
+  return (error) => {
+    const why =
+      error.code === 'ENOENT'
+        ? 'there is no such file'
+        : error.code === 'EISDIR'
+          ? 'it is a directory'
+          : (error.code ?? error.message);
+    throw new CommandError(`${name} cannot be read: ${why}.`);
+  };
+}

@@ -1,0 +1,126 @@
+/** Works on deliveries by running a command for each. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { bodyOf, environmentOf } from './consume-delivery.ts';
+import { failureReason, LastLine } from './consume-reason.ts';
+import type { Verdict, Worker } from './consume-work.ts';
+
+/** A command that was asked to end has this long before it is killed. */
+export const KILL_AFTER_MS = 5_000;
+
+/** A command has ended when its shell has: what still holds its output open is waited for no longer than this. */
+const OUTPUT_GRACE_MS = 500;
+
+type Sink = (chunk: Buffer) => Promise<unknown>;
+
+export interface ExecParts {
+  command: string;
+  directory: string;
+  environment: NodeJS.ProcessEnv;
+  /** Where the command's output and complaints go; each resolves when there is room for more. */
+  output: Sink;
+  complaint: Sink;
+}
+
+/**
+ * `sh -c` with the body on standard input and the metadata in the environment; exit 0 is done. Each command leads a process
+ * group of its own: Ctrl-C at the terminal reaches only us, and a command is stopped with all that it started.
+ */
+export function executor({ command, directory, environment, output, complaint }: ExecParts): Worker {
+  return (delivery) => {
+    let child: ChildProcessWithoutNullStreams;
+    try {
+      const env = { ...environment, ...environmentOf(delivery) };
+      child = spawn('sh', ['-c', command], { cwd: directory, env, detached: true, stdio: 'pipe' });
+    } catch (error) {
+      return { verdict: Promise.resolve(notStarted(error)), stop: () => {}, kill: () => {} };
+    }
+    const lastLine = new LastLine();
+    const copies = [
+      new Copy(child.stdout, output),
+      new Copy(child.stderr, (chunk) => {
+        lastLine.add(chunk);
+        return complaint(chunk);
+      }),
+    ];
+    // A command need not read its input.
+    child.stdin.on('error', () => {});
+    child.stdin.end(bodyOf(delivery));
+
+    let ended = false;
+    const signalGroup = (signal: NodeJS.Signals) => {
+      if (ended || child.pid === undefined) return;
+      try {
+        process.kill(-child.pid, signal);
+      } catch {
+        // It has just ended.
+      }
+    };
+    let killTimer: NodeJS.Timeout | undefined;
+    const exited = new Promise<Verdict | { code: number | null; signal: string | null }>((resolve) => {
+      child.once('error', (error) => resolve(notStarted(error)));
+      child.once('exit', (code, signal) => {
+        ended = true;
+        clearTimeout(killTimer);
+        resolve({ code, signal });
+      });
+    });
+    const verdict = exited.then(async (end): Promise<Verdict> => {
+      if ('kind' in end) return end;
+      await Promise.all(copies.map((copy) => copy.end()));
+      return end.code === 0 ? { kind: 'done' } : { kind: 'failed', reason: failureReason(end, lastLine.text()) };
+    });
+    return {
+      verdict,
+      stop: () => {
+        signalGroup('SIGTERM');
+        killTimer ??= setTimeout(() => signalGroup('SIGKILL'), KILL_AFTER_MS);
+        if (ended) clearTimeout(killTimer);
+      },
+      kill: () => signalGroup('SIGKILL'),
+    };
+  };
+}
+
+/** Passes on what a stream gives, as fast as it is taken. */
+class Copy {
+  readonly #from: Readable;
+  readonly #finished: Promise<void>;
+  #isFinished = false;
+  #passing = false;
+  #chunks = 0;
+
+  constructor(from: Readable, to: Sink) {
+    this.#from = from;
+    this.#finished = this.#run(to);
+  }
+
+  /** Call it when the writer has ended; resolves when the rest was passed on, or nothing came for OUTPUT_GRACE_MS. */
+  async end(): Promise<void> {
+    for (let before = -1; !this.#isFinished && (this.#passing || this.#chunks !== before); ) {
+      before = this.#chunks;
+      await Promise.race([this.#finished, delay(OUTPUT_GRACE_MS)]);
+    }
+    this.#from.destroy();
+  }
+
+  async #run(to: Sink): Promise<void> {
+    try {
+      for await (const chunk of this.#from) {
+        this.#passing = true;
+        this.#chunks += 1;
+        await to(chunk);
+        this.#passing = false;
+      }
+    } catch {
+      // Cut off after the command's end.
+    }
+    this.#isFinished = true;
+  }
+}
+
+function notStarted(error: unknown): Verdict {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return { kind: 'failed', reason: `the command could not be started: ${code ?? message}` };
+}

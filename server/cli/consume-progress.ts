@@ -1,0 +1,71 @@
+/** Shows on standard error how `weir consume` goes: a line kept up to date on a terminal, and lines of note everywhere. */
+import type { Trouble } from './consume-repeat.ts';
+import { progressLine, type Tally } from './consume-tally.ts';
+import type { CommandIo } from './io.ts';
+
+const REDRAWN_EVERY_MS = 200;
+const COLUMNS_DEFAULT = 80;
+const CLEAR_LINE = '\r\x1b[K';
+
+type Stream = CommandIo['stderr'];
+
+export interface Progress extends Trouble {
+  /** A line that stays. */
+  tell: (line: string) => void;
+  /** Writes to a stream that may be the same terminal; resolves when it is written, with the error if it cannot be. */
+  write: (stream: Stream, chunk: Buffer | string) => Promise<Error | null>;
+  stop: () => void;
+}
+
+export function showProgress(tally: Tally, stderr: Stream & { columns?: number }): Progress {
+  const terminal = stderr.isTTY === true;
+  let shown = '';
+  // What commands say may end in the middle of a line, which must not be written over.
+  let lineOpen = false;
+  const draw = () => {
+    // One column stays free: a full line would wrap.
+    const text = progressLine(tally).slice(0, (stderr.columns ?? COLUMNS_DEFAULT) - 1);
+    if (text === shown || lineOpen) return;
+    stderr.write(`${CLEAR_LINE}${text}`);
+    shown = text;
+  };
+  const clear = () => {
+    if (shown !== '') stderr.write(CLEAR_LINE);
+    shown = '';
+  };
+  const timer = terminal ? setInterval(draw, REDRAWN_EVERY_MS) : undefined;
+  if (terminal) draw();
+
+  const tell = (line: string) => {
+    clear();
+    stderr.write(`${lineOpen ? '\n' : ''}${line}\n`);
+    lineOpen = false;
+    if (terminal) draw();
+  };
+  let inTrouble = false;
+  return {
+    tell,
+    write: (stream, chunk) => {
+      if (terminal && stream.isTTY === true) {
+        clear();
+        lineOpen = chunk.at(-1) !== 0x0a && chunk.at(-1) !== '\n';
+      }
+      return new Promise((written) => void stream.write(chunk, (error) => written(error ?? null)));
+    },
+    waiting: (cause, afterMs) => {
+      tally.lastError = cause;
+      // Once for each time of trouble: its tries may be many.
+      if (!inTrouble) tell(`${cause}: the next try is in ${(afterMs / 1000).toFixed(1)} s.`);
+      inTrouble = true;
+    },
+    over: () => {
+      if (inTrouble) tell('Answered again.');
+      inTrouble = false;
+    },
+    stop: () => {
+      clearInterval(timer);
+      clear();
+      if (lineOpen) stderr.write('\n');
+    },
+  };
+}

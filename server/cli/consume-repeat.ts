@@ -1,0 +1,68 @@
+/** Repeats a request until the server has said what it has to say. */
+import { type Backoff, backoffMs } from '../core/backoff.ts';
+import type { Answer } from './consume-client.ts';
+import { CommandError } from './io.ts';
+import { pause } from './pause.ts';
+
+/** Between tries where the server named no wait. */
+const backoff: Backoff = { firstMs: 200, maxMs: 10_000 };
+
+/** Is told of tries that fail; must not throw. */
+export interface Trouble {
+  /** A try failed, and the next one comes in `afterMs`. */
+  waiting: (cause: string, afterMs: number) => void;
+  /** A request was answered again. */
+  over: () => void;
+}
+
+export interface Repetition {
+  /** Where the request goes, for the message of the last failure. */
+  base: string;
+  /** Tries that end in a lost connection or in a 5xx, the first included, before it is given up. */
+  triesMax: number;
+  trouble: Trouble;
+  signal: AbortSignal;
+}
+
+/** `stopped`: the signal ended it, and nobody knows whether the last try arrived. */
+export type Told = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
+
+/**
+ * Tries until the answer is neither 429 nor 5xx: lost connections and faults are repeated with back-off, 429 and 503 after
+ * what Retry-After says. Throws CommandError when the tries are used up.
+ */
+export async function repeat(attempt: () => Promise<Answer>, repetition: Repetition): Promise<Told> {
+  const { base, triesMax, trouble, signal } = repetition;
+  let tries = 0;
+  for (let waits = 0; !signal.aborted; waits++) {
+    const answer = await attempt();
+    if (signal.aborted && answer.kind === 'failed') break;
+    if (answer.kind === 'answered' && answer.status !== 429 && answer.status < 500) {
+      trouble.over();
+      return { kind: 'answered', status: answer.status, document: answer.document };
+    }
+    const cause = answer.kind === 'failed' ? answer.name : String(answer.status);
+    if (cause !== '429') tries += 1;
+    if (tries >= triesMax) throw new CommandError(`${base} gave no answer: ${cause}, after ${tries} tries.`);
+    const told = answer.kind === 'answered' ? answer.retryAfterMs : null;
+    const afterMs = told ?? backoffMs(waits, backoff, Math.random());
+    trouble.waiting(cause, afterMs);
+    await pause(afterMs, signal);
+  }
+  return { kind: 'stopped' };
+}
+
+const DETAIL_CHARACTERS_MAX = 300;
+
+/** The failure of an answer that no repetition mends; it tells the server's own detail (RFC 9457). */
+export function unexpected(base: string, path: string, status: number, document: unknown): CommandError {
+  if (status === 404)
+    return new CommandError(`${base} has no ${path}; give the address at which Weir's API is reached.`);
+  const detail = (document as { detail?: unknown } | null)?.detail;
+  const told = typeof detail === 'string' ? `: ${printable(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
+  return new CommandError(`${base} answered ${path} with ${status}${told}`);
+}
+
+function printable(text: string): string {
+  return text.replace(/\p{Cc}+/gu, ' ');
+}

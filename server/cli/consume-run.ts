@@ -1,0 +1,212 @@
+/** The consuming itself: claims what there is room for, has it worked on, settles it, and drains when told to. */
+import { setMaxListeners } from 'node:events';
+import type { AgentApi } from './consume-api.ts';
+import { claimAll } from './consume-claims.ts';
+import type { Delivery } from './consume-delivery.ts';
+import { Leases } from './consume-leases.ts';
+import { Settler } from './consume-settle.ts';
+import type { Tally } from './consume-tally.ts';
+import type { Verdict, Work, Worker } from './consume-work.ts';
+import { CommandError } from './io.ts';
+
+/** Claimed and not yet settled, however fast the work is: what waits for the answers to acks. */
+const UNSETTLED_MAX = 10_000;
+
+/** How long the server is tried for after the last work of a drain has ended. */
+const SETTLE_MS_MAX = 10_000;
+
+export interface ConsumeJob {
+  /** Deliveries worked on at a time. */
+  concurrency: number;
+  /** Ends when so many are settled; null: never by itself. */
+  max: number | null;
+  /** Ends when what one claim gave is settled. */
+  once: boolean;
+  leaseSeconds: number;
+  waitSeconds: number;
+  /** Null: every webhook that the agent is subscribed to. */
+  webhookIds: readonly string[] | null;
+  /** What runs when a drain begins may go on for so long. */
+  drainSeconds: number;
+}
+
+export interface ConsumeParts {
+  api: AgentApi;
+  worker: Worker;
+  tally: Tally;
+  /** A line of note; must not throw. */
+  tell: (line: string) => void;
+  /** Begins a drain: no more claims; what runs may end, and is settled. */
+  stop: AbortController;
+  /** Ends all calls and all work; the reason `hurry` kills commands, any other asks them to end. */
+  cut: AbortController;
+}
+
+export class Consumption {
+  readonly #job: ConsumeJob;
+  readonly #parts: ConsumeParts;
+  readonly #settler: Settler;
+  readonly #leases: Leases;
+  readonly #works = new Set<Work>();
+  readonly #unsettled = new Set<Promise<void>>();
+  /** Work that ran on at the end of the drain's time. */
+  readonly #cutShort = new Set<Work>();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #settlingBounded = false;
+  #failure: unknown = null;
+  #changed = () => {};
+
+  constructor(job: ConsumeJob, parts: ConsumeParts) {
+    this.#job = job;
+    this.#parts = parts;
+    this.#settler = new Settler(parts.api);
+    this.#leases = new Leases(parts.api, job.leaseSeconds, (error) => this.#fail(error));
+  }
+
+  /** Resolves when all is settled or cut off. Rejects with CommandError when nothing mends what went wrong. Runs once. */
+  async run(): Promise<void> {
+    const { stop, cut } = this.#parts;
+    setMaxListeners(0, stop.signal, cut.signal);
+    const onStop = () => this.#drain();
+    const onCut = () => this.#cutOff();
+    stop.signal.addEventListener('abort', onStop);
+    cut.signal.addEventListener('abort', onCut);
+    try {
+      await this.#claimAll().catch((error) => this.#fail(error));
+      while (this.#unsettled.size > 0) await Promise.all(this.#unsettled);
+    } finally {
+      stop.signal.removeEventListener('abort', onStop);
+      cut.signal.removeEventListener('abort', onCut);
+      this.#leases.close();
+      for (const timer of this.#timers) clearTimeout(timer);
+    }
+    if (this.#failure !== null) throw this.#failure;
+  }
+
+  #claimAll(): Promise<void> {
+    const { concurrency, once, leaseSeconds, waitSeconds, webhookIds } = this.#job;
+    const { api, tally, stop } = this.#parts;
+    const max = this.#job.max ?? Number.POSITIVE_INFINITY;
+    return claimAll({
+      api,
+      order: {
+        lease_seconds: leaseSeconds,
+        wait_seconds: waitSeconds,
+        ...(webhookIds === null ? {} : { webhook_ids: webhookIds }),
+      },
+      once,
+      room: () =>
+        Math.min(
+          concurrency - this.#works.size,
+          UNSETTLED_MAX - this.#unsettled.size,
+          max - tally.settled - this.#unsettled.size,
+        ),
+      enough: () => tally.settled >= max,
+      changed: () =>
+        new Promise((resolve) => {
+          this.#changed = resolve;
+        }),
+      begin: (delivery) => this.#begin(delivery),
+      signal: stop.signal,
+    });
+  }
+
+  #begin(delivery: Delivery): void {
+    this.#parts.tally.claimed += 1;
+    const settled = this.#follow(delivery)
+      .catch((error) => this.#fail(error))
+      .finally(() => {
+        this.#unsettled.delete(settled);
+        this.#changed();
+      });
+    this.#unsettled.add(settled);
+  }
+
+  async #follow(delivery: Delivery): Promise<void> {
+    const { worker, tally, tell } = this.#parts;
+    const work = worker(delivery);
+    let lost = false;
+    this.#works.add(work);
+    tally.running = this.#works.size;
+    this.#leases.hold(delivery.receipt, () => {
+      lost = true;
+      tell(`Delivery ${delivery.id}: its lease was lost, so the work on it is stopped; it comes again.`);
+      work.stop();
+    });
+    const verdict = await work.verdict;
+    this.#leases.release(delivery.receipt);
+    this.#works.delete(work);
+    tally.running = this.#works.size;
+    this.#changed();
+    this.#boundSettling();
+    if (lost) tally.gone += 1;
+    else if (this.#cutShort.has(work)) {
+      // Exit 0 of a command that was told to end does not say that its work was done.
+      const reason = `stopped: it still ran ${this.#job.drainSeconds} s after the agent was told to end`;
+      await this.#settle(delivery, { kind: 'failed', reason }, 0);
+    } else await this.#settle(delivery, verdict);
+  }
+
+  /** @param delaySeconds when it may come again after a failure; without it the server decides */
+  async #settle({ id, receipt, attempt }: Delivery, verdict: Verdict, delaySeconds?: number): Promise<void> {
+    const { tally, tell, cut } = this.#parts;
+    if (cut.signal.aborted) return;
+    if (verdict.kind !== 'done') {
+      tally.lastError = verdict.reason;
+      tell(`Delivery ${id}, attempt ${attempt}: ${verdict.reason}`);
+    }
+    if (verdict.kind === 'broken') this.#drainAfter(verdict.reason);
+    const outcome =
+      verdict.kind === 'done'
+        ? await this.#settler.ack(receipt)
+        : await this.#settler.nack(receipt, {
+            reason: verdict.reason,
+            ...(delaySeconds === undefined ? {} : { delay_seconds: delaySeconds }),
+          });
+    if (outcome === 'stopped') return;
+    if (outcome === 'gone') {
+      tally.gone += 1;
+      tell(`Delivery ${id}: its lease was lost before it was settled, so it comes again.`);
+    } else if (verdict.kind === 'done') tally.done += 1;
+    else tally.failed += 1;
+  }
+
+  #drain(): void {
+    this.#changed();
+    const over = () => {
+      for (const work of this.#works) {
+        this.#cutShort.add(work);
+        work.stop();
+      }
+    };
+    this.#timers.push(setTimeout(over, this.#job.drainSeconds * 1000));
+    this.#boundSettling();
+  }
+
+  #boundSettling(): void {
+    const { stop, cut } = this.#parts;
+    if (!stop.signal.aborted || this.#works.size > 0 || this.#settlingBounded) return;
+    this.#settlingBounded = true;
+    this.#timers.push(setTimeout(() => cut.abort('the server does not answer'), SETTLE_MS_MAX));
+  }
+
+  #cutOff(): void {
+    this.#parts.stop.abort();
+    for (const work of this.#works) {
+      if (this.#parts.cut.signal.reason === 'hurry') work.kill();
+      else work.stop();
+    }
+  }
+
+  /** Nothing can be settled any more. */
+  #fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#parts.cut.abort(error);
+  }
+
+  /** No delivery can be worked on any more; what was claimed is given back. */
+  #drainAfter(reason: string): void {
+    this.#failure ??= new CommandError(`${reason}.`);
+    this.#parts.stop.abort();
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Acknowledges and refuses deliveries, many in one request: what one turn of the event loop settles goes together, and
+ * while a request is under way the next one gathers.
+ */
+import type { AgentApi, SettlePath } from './consume-api.ts';
+
+/** Receipts of one request, as the API bounds them. */
+const RECEIPTS_MAX = 1_000;
+
+/** `gone`: the lease was lost before, so that the delivery comes again. `stopped`: nobody knows. */
+export type Outcome = 'done' | 'gone' | 'stopped';
+
+export interface Refusal {
+  reason: string;
+  /** Without it the server waits longer with every attempt. */
+  delay_seconds?: number;
+}
+
+export class Settler {
+  readonly #acks: Lane;
+  readonly #nacks: Lane;
+
+  constructor(api: AgentApi) {
+    this.#acks = new Lane(api, 'ack');
+    this.#nacks = new Lane(api, 'nack');
+  }
+
+  /** Rejects with CommandError when the API refuses the call for good. */
+  ack(receipt: string): Promise<Outcome> {
+    return this.#acks.add(receipt, {});
+  }
+
+  /** As `ack`. Refusals with equal fields share a request. */
+  nack(receipt: string, refusal: Refusal): Promise<Outcome> {
+    return this.#nacks.add(receipt, refusal);
+  }
+}
+
+interface Entry {
+  receipt: string;
+  fields: object;
+  resolve: (outcome: Outcome) => void;
+  reject: (error: unknown) => void;
+}
+
+/** One request at a time. */
+class Lane {
+  readonly #api: AgentApi;
+  readonly #path: SettlePath;
+  /** By the fields, as JSON, in the order of their first entry. */
+  readonly #waiting = new Map<string, Entry[]>();
+  #busy = false;
+
+  constructor(api: AgentApi, path: SettlePath) {
+    this.#api = api;
+    this.#path = path;
+  }
+
+  add(receipt: string, fields: object): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      const key = JSON.stringify(fields);
+      const entry = { receipt, fields, resolve, reject };
+      const alike = this.#waiting.get(key);
+      if (alike === undefined) this.#waiting.set(key, [entry]);
+      else alike.push(entry);
+      if (this.#busy) return;
+      this.#busy = true;
+      setImmediate(() => void this.#run());
+    });
+  }
+
+  async #run(): Promise<void> {
+    for (let next = this.#take(); next !== null; next = this.#take()) await this.#send(next);
+    this.#busy = false;
+  }
+
+  #take(): Entry[] | null {
+    for (const [key, entries] of this.#waiting) {
+      const taken = entries.splice(0, RECEIPTS_MAX);
+      if (entries.length === 0) this.#waiting.delete(key);
+      return taken;
+    }
+    return null;
+  }
+
+  async #send(entries: readonly Entry[]): Promise<void> {
+    const receipts = entries.map(({ receipt }) => receipt);
+    try {
+      const settled = await this.#api.settle(this.#path, receipts, entries[0]!.fields);
+      for (const { receipt, resolve } of entries)
+        resolve(settled.kind === 'stopped' ? 'stopped' : settled.done.has(receipt) ? 'done' : 'gone');
+    } catch (error) {
+      for (const { reject } of entries) reject(error);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** Counts what became of the deliveries of `weir consume`, and tells it. */
+
+/** The document of `--json`. */
+export interface ConsumeSummary {
+  claimed: number;
+  /** Acknowledged. */
+  done: number;
+  /** Refused: they come again, or become dead letters. */
+  failed: number;
+  /** Leases that were lost before they were settled; those deliveries come again. */
+  gone: number;
+  /** Claimed, and neither of the above: their leases end by themselves, and they come again. */
+  unsettled: number;
+  last_error: string | null;
+  seconds: number;
+}
+
+export class Tally {
+  claimed = 0;
+  done = 0;
+  failed = 0;
+  gone = 0;
+  /** Being worked on. */
+  running = 0;
+  lastError: string | null = null;
+
+  /** Done or failed: what `--max` counts. */
+  get settled(): number {
+    return this.done + this.failed;
+  }
+
+  get unsettled(): number {
+    return this.claimed - this.settled - this.gone;
+  }
+
+  summary(elapsedMs: number): ConsumeSummary {
+    const { claimed, done, failed, gone, unsettled, lastError } = this;
+    const seconds = Number((elapsedMs / 1000).toFixed(3));
+    return { claimed, done, failed, gone, unsettled, last_error: lastError, seconds };
+  }
+}
+
+/** The summary for people: one line. */
+export function describeConsumed({ claimed, done, failed, gone, unsettled, seconds }: ConsumeSummary): string {
+  const parts = [`${whole(done)} done`];
+  if (failed > 0) parts.push(`${whole(failed)} failed`);
+  if (gone > 0) parts.push(`${whole(gone)} lost their lease`);
+  if (unsettled > 0) parts.push(`${whole(unsettled)} not settled`);
+  return `${whole(claimed)} ${claimed === 1 ? 'delivery' : 'deliveries'} in ${seconds} s: ${parts.join(', ')}\n`;
+}
+
+/** What a terminal shows meanwhile. */
+export function progressLine({ claimed, running, done, failed, lastError }: Tally): string {
+  const counts = `claimed ${whole(claimed)}, running ${whole(running)}, done ${whole(done)}, failed ${whole(failed)}`;
+  return lastError === null ? counts : `${counts}; last error: ${lastError}`;
+}
+
+function whole(value: number): string {
+  return value.toLocaleString('en-GB');
+}

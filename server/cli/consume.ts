@@ -1,0 +1,159 @@
+/** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them or runs a command for each, and settles them. */
+import { Command } from 'commander';
+import { parseAddress, uuids, wholeNumber } from './arguments.ts';
+import { agentApi } from './consume-api.ts';
+import { openApiClient } from './consume-client.ts';
+import { openCredentialFile } from './consume-credential.ts';
+import { executor } from './consume-exec.ts';
+import { printer } from './consume-print.ts';
+import { type Progress, showProgress } from './consume-progress.ts';
+import { Consumption } from './consume-run.ts';
+import { Session } from './consume-session.ts';
+import { watchEnd } from './consume-signals.ts';
+import { type ConsumeSummary, describeConsumed, Tally } from './consume-tally.ts';
+import type { Worker } from './consume-work.ts';
+import { CommandError, type CommandIo } from './io.ts';
+
+interface ConsumeOptions {
+  credentialFile: string;
+  exec?: string;
+  max?: number;
+  once?: true;
+  leaseSeconds: number;
+  waitSeconds: number;
+  concurrency: number;
+  webhook?: string[];
+  drainSeconds: number;
+  json?: true;
+}
+
+const MAX_MAX = 1_000_000_000;
+/** As many as one claim can ask for. */
+const CONCURRENCY_MAX = 1_000;
+const LEASE_SECONDS_MAX = 3_600;
+const WAIT_SECONDS_MAX = 30;
+const DRAIN_SECONDS_MAX = 86_400;
+
+/** With `--once`, e.g. in a timer's job, a server that is away is given up after about twenty seconds. */
+const ONCE_TRIES_MAX = 10;
+
+/**
+ * Builds the command. It fails with CommandError: exit code 2 for unusable arguments; 1 when the credential is refused, the
+ * API cannot be used, or something claimed could not be settled. Commands that fail are the deliveries' matter: exit 0.
+ */
+export function consumeCommand(io: CommandIo): Command {
+  return new Command('consume')
+    .description('Be an agent: claim deliveries, print each as a line of JSON or run a command for it, acknowledge it.')
+    .argument('<url>', 'base address of the API, e.g. http://127.0.0.1:8080')
+    .requiredOption('--credential-file <file>', 'file with the credential that `weir agent add` printed')
+    .option(
+      '--exec <command>',
+      'run by sh -c for each delivery: body on standard input, metadata in WEIR_* variables; exit 0 acknowledges',
+    )
+    .option('--max <n>', 'end after so many were settled', wholeNumber('--max', MAX_MAX))
+    .option('--once', 'claim once, work that off, end')
+    .option(
+      '--lease-seconds <n>',
+      'how long a delivery is ours unless it is extended, as it is while work goes on',
+      wholeNumber('--lease-seconds', LEASE_SECONDS_MAX, 5),
+      60,
+    )
+    .option(
+      '--wait-seconds <n>',
+      'how long a claim waits for a delivery',
+      wholeNumber('--wait-seconds', WAIT_SECONDS_MAX, 0),
+      20,
+    )
+    .option('--concurrency <n>', 'deliveries worked on at a time', wholeNumber('--concurrency', CONCURRENCY_MAX), 8)
+    .option('--webhook <id>', 'only deliveries of this webhook; may be repeated', uuids)
+    .option(
+      '--drain-seconds <n>',
+      'after TERM or Ctrl-C, what runs may go on for so long',
+      wholeNumber('--drain-seconds', DRAIN_SECONDS_MAX, 0),
+      30,
+    )
+    .option('--json', 'with --exec: print the summary as one JSON document; output of commands goes to standard error')
+    .action((url: string, options: ConsumeOptions) => consume(url, options, io));
+}
+
+async function consume(address: string, options: ConsumeOptions, io: CommandIo): Promise<void> {
+  const url = parseAddress(address);
+  if (options.exec?.trim() === '') throw new CommandError('--exec is empty; give a command, or leave it out.', 2);
+  const credential = await openCredentialFile(options.credentialFile, io.directory);
+
+  const stop = new AbortController();
+  const cut = new AbortController();
+  const tally = new Tally();
+  const client = openApiClient(url);
+  const progress = showProgress(tally, io.stderr);
+  if (credential.advice !== null) progress.tell(credential.advice);
+  const once = options.once === true;
+  const repetition = {
+    base: client.base,
+    triesMax: once ? ONCE_TRIES_MAX : Number.POSITIVE_INFINITY,
+    trouble: progress,
+    signal: cut.signal,
+  };
+  const session = new Session({ client, readCredential: credential.read, repetition });
+  const job = {
+    concurrency: options.concurrency,
+    max: options.max ?? null,
+    once,
+    leaseSeconds: options.leaseSeconds,
+    waitSeconds: options.waitSeconds,
+    webhookIds: options.webhook ?? null,
+    drainSeconds: options.drainSeconds,
+  };
+  const api = agentApi(client, session, repetition);
+  const consumption = new Consumption(job, {
+    api,
+    worker: worker(options, io, progress),
+    tally,
+    tell: progress.tell,
+    stop,
+    cut,
+  });
+
+  // The reader of the lines may go away at any time; the write that notices tells it.
+  const onOutputError = () => {};
+  io.stdout.on('error', onOutputError);
+  const ending = watchEnd(
+    () => stop.abort(),
+    () => cut.abort('hurry'),
+  );
+  const startMs = performance.now();
+  try {
+    await consumption.run();
+  } finally {
+    ending.stop();
+    cut.abort();
+    client.close();
+    progress.stop();
+    report(tally.summary(performance.now() - startMs), options, io);
+    io.stdout.removeListener('error', onOutputError);
+  }
+  if (tally.unsettled > 0) throw new CommandError(notSettled(tally.unsettled));
+}
+
+function notSettled(count: number): string {
+  return count === 1
+    ? '1 claimed delivery was not settled; it comes again when its lease ends.'
+    : `${count} claimed deliveries were not settled; they come again when their leases end.`;
+}
+
+function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Progress): Worker {
+  if (exec === undefined) return printer((line) => progress.write(io.stdout, line));
+  return executor({
+    command: exec,
+    directory: io.directory,
+    environment: io.environment,
+    output: (chunk) => progress.write(json === true ? io.stderr : io.stdout, chunk),
+    complaint: (chunk) => progress.write(io.stderr, chunk),
+  });
+}
+
+/** Standard output is for the deliveries' lines or the commands' output; only the document of --json may join it. */
+function report(summary: ConsumeSummary, { exec, json }: ConsumeOptions, io: CommandIo): void {
+  if (json === true && exec !== undefined) io.stdout.write(`${JSON.stringify(summary)}\n`);
+  else io.stderr.write(describeConsumed(summary));
+}

@@ -1,0 +1,50 @@
+/** Runs `weir consume` inside the test, and gathers what it says. */
+import { PassThrough, Readable } from 'node:stream';
+import { consumeCommand } from '../../server/cli/consume.ts';
+import { CommandError } from '../../server/cli/io.ts';
+
+export interface Ended {
+  exitCode: number;
+  message: string;
+  out: string;
+  err: string;
+}
+
+export interface Running {
+  ended: Promise<Ended>;
+  out: () => string;
+  err: () => string;
+}
+
+export interface World {
+  directory: string;
+  terminal?: boolean;
+  stdout?: NodeJS.WritableStream;
+}
+
+export function startConsume(args: string[], { directory, terminal = false, stdout }: World): Running {
+  const gathered = { out: '', err: '' };
+  const gather = (name: 'out' | 'err') =>
+    Object.assign(new PassThrough(), { isTTY: name === 'err' && terminal, columns: 200 }).on('data', (chunk) => {
+      gathered[name] += chunk;
+    });
+  const io = {
+    environment: { PATH: process.env.PATH, FROM_OUTSIDE: 'yes' },
+    directory,
+    stdin: Readable.from([]),
+    stdout: stdout ?? gather('out'),
+    stderr: gather('err'),
+  };
+  const ended = consumeCommand(io)
+    .exitOverride()
+    .parseAsync(args, { from: 'user' })
+    .then(
+      () => null,
+      (error: unknown) => {
+        if (error instanceof CommandError) return error;
+        throw error;
+      },
+    )
+    .then((failure) => ({ exitCode: failure?.exitCode ?? 0, message: failure?.message ?? '', ...gathered }));
+  return { ended, out: () => gathered.out, err: () => gathered.err };
+}
