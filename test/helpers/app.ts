@@ -49,26 +49,31 @@ const workerFile = fileURLToPath(new URL('../../dist/workers/hmac.js', import.me
 /** Limits that no test meets by accident, and every line in the log. */
 const usual: Overrides = { RATE_LIMIT_INGEST_MAX: 1_000_000, LOG_LEVEL: 'trace', DRAIN_SECONDS: 1 };
 
-/** Starts on a free port with a fresh database; stop it in the end. */
-export async function startTestApp(overrides: Overrides = {}): Promise<TestApp> {
+/**
+ * Starts on a free port with a fresh database; stop it in the end.
+ * @param beside an app whose database this one shares, as a process of another machine does; stop that one last. Secrets open
+ * at both only with one SECRETS_KEY.
+ */
+export async function startTestApp(overrides: Overrides = {}, beside?: TestApp): Promise<TestApp> {
   const undo = new UndoStack();
   try {
-    return await start(overrides, undo);
+    return await start(overrides, undo, beside);
   } catch (error) {
     await undo.run();
     throw error;
   }
 }
 
-async function start(overrides: Overrides, undo: UndoStack): Promise<TestApp> {
+async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): Promise<TestApp> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-app-'));
   undo.push(() => rm(directory, { recursive: true }));
   const given = Object.entries({ ...usual, ...overrides }).map(([name, value]) => [name, String(value)]);
   // The schema allows no PORT 0: a free port is for tests alone.
   const settings = { ...readSettings(Object.fromEntries(given), directory), PORT: 0 };
   const keys = loadSecretsKeys(settings);
-  const { conninfo, database, cutOff, restore, drop } = await freshDatabase();
-  undo.push(drop);
+  const fresh = beside === undefined ? await freshDatabase() : null;
+  if (fresh !== null) undo.push(fresh.drop);
+  const { conninfo, database, cutOff, restore } = fresh ?? beside!;
   await makePartitions(database, Date.now());
   const horizon = (await readHorizon(database))!;
 

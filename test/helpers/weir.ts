@@ -122,6 +122,7 @@ export async function startWeir(overrides: Overrides = {}): Promise<Weir> {
       const { id } = await webhooks.add({
         name: 'test',
         signatureHeader: null,
+        dedupeHeader: null,
         rateLimitMax: rateLimitMax ?? null,
         secret,
       });
