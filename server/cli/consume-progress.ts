@@ -23,8 +23,8 @@ export function showProgress(tally: Tally, stderr: Stream & { columns?: number }
   // What commands say may end in the middle of a line, which must not be written over.
   let lineOpen = false;
   const draw = () => {
-    // One column stays free: a full line would wrap.
-    const text = progressLine(tally).slice(0, (stderr.columns ?? COLUMNS_DEFAULT) - 1);
+    // One column stays free: a full line would wrap. Some terminals say that they have none.
+    const text = progressLine(tally).slice(0, (stderr.columns || COLUMNS_DEFAULT) - 1);
     if (text === shown || lineOpen) return;
     stderr.write(`${CLEAR_LINE}${text}`);
     shown = text;

@@ -1,0 +1,75 @@
+/** `weir consume` against a real Weir: real port, real Postgres, and the command as it is run in this process. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Agents } from '../../server/manage/agents.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+import { startConsume } from './consume-command.ts';
+
+let weir: TestApp;
+let webhook: TestWebhook;
+let directory: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-consume-'));
+  weir = await startTestApp();
+  webhook = await weir.addWebhook();
+  const { credential } = await new Agents(weir.database, weir.conninfo).add('test', [webhook.id]);
+  await writeFile(join(directory, 'credential'), credential, { mode: 0o600 });
+});
+
+afterAll(async () => {
+  await weir?.stop();
+  await rm(directory, { recursive: true });
+});
+
+function consume(args: string[]) {
+  return startConsume([weir.url, '--credential-file', 'credential', ...args], { directory });
+}
+
+async function send(body: string): Promise<void> {
+  const answer = await fetch(webhook.url, signedRequest({ secret: webhook.secret, body }));
+  expect(answer.status).toBe(202);
+}
+
+async function states(): Promise<Record<string, number>> {
+  const rows = await weir.database.query<{ state: string; count: number }>({
+    text: 'select state, count(*)::int as count from deliveries group by state',
+  });
+  return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
+}
+
+test('every event that was accepted is printed once and acknowledged, those that come during the long poll as well', async () => {
+  await Promise.all(Array.from({ length: 20 }, (_, number) => send(`{"number":${number}}`)));
+  const { ended, out } = consume(['--max', '30', '--concurrency', '7']);
+  await until(() => out().split('\n').length > 20);
+  await Promise.all(Array.from({ length: 10 }, (_, number) => send(`{"number":${number + 20}}`)));
+  expect((await ended).exitCode).toBe(0);
+  const numbers = out()
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(JSON.parse(line).event.body).number);
+  expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, number) => number));
+  expect(await states()).toEqual({ done: 30 });
+});
+
+test('a command that fails has its delivery wait with the reason', async () => {
+  await send('fails');
+  const { out } = await consume(['--once', '--exec', 'read -r line; echo "$line" >&2; exit 4', '--json']).ended;
+  expect(JSON.parse(out)).toMatchObject({ claimed: 1, failed: 1 });
+  const [row] = await weir.database.query({ text: `select attempts, reason from deliveries where state = 'pending'` });
+  expect(row).toEqual({ attempts: 1, reason: 'exit 4: fails' });
+  expect((await consume(['--once', '--wait-seconds', '0']).ended).out).toBe('');
+});
+
+test('TERM takes the long poll back: what comes afterwards is still there for the next agent', async () => {
+  const { ended } = consume([]);
+  await until(async () => (await weir.metric('weir_claims_waiting')) > 0);
+  process.emit('SIGTERM', 'SIGTERM');
+  expect((await ended).exitCode).toBe(0);
+  await send('later');
+  expect((await consume(['--once']).ended).out).toContain('"body":"later"');
+});
