@@ -1,10 +1,13 @@
 /** Ordinary queries: a small pool of pg-native connections. The hot path has a connection of its own, see copy.ts. */
 import pg from 'pg';
+import type NativeClient from 'pg-native';
 import { weirConninfo } from './conninfo.ts';
 
 /** A query that takes longer counts as lost: the connection is dropped and the caller told. */
 const QUERY_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
+/** A connection that was lost without a wake-up is noticed within this. */
+const LOOK_EVERY_MS = 250;
 
 /** Runs one statement, or several in one transaction. Rows are plain objects; bytea and timestamps as node-postgres reads them. */
 export interface Database {
@@ -41,11 +44,28 @@ export function openDatabase(
     nativeConnectionString: weirConninfo(conninfo, applicationName),
   } as pg.PoolConfig);
   pool.on('error', (error) => onError?.(error));
+  lookAfter(pool);
   return {
     query: async <Row extends object>(statement: Statement) => (await pool.query<Row>(prepared(statement))).rows,
     transaction: (work) => inTransaction(pool, work),
     close: () => pool.end(),
   };
+}
+
+/**
+ * A connection that the server closes while bytes of ours lie unread wakes nobody (see copy.ts): its query would wait for
+ * QUERY_TIMEOUT_MS. So every connection is made to look now and then, as if there were something to read.
+ */
+function lookAfter(pool: pg.Pool): void {
+  const lookouts = new Map<pg.PoolClient, NodeJS.Timeout>();
+  pool.on('connect', (client) => {
+    const { pq } = (client as unknown as { native: NativeClient }).native;
+    lookouts.set(client, setInterval(() => pq.emit('readable'), LOOK_EVERY_MS).unref());
+  });
+  pool.on('remove', (client) => {
+    clearInterval(lookouts.get(client));
+    lookouts.delete(client);
+  });
 }
 
 async function inTransaction<T>(pool: pg.Pool, work: (query: Database['query']) => Promise<T>): Promise<T> {

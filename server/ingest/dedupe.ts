@@ -125,7 +125,8 @@ export class DedupeWriter {
   }
 
   async #settleFailed(batch: Batch, { code: sqlState, message }: Error & { code?: string }): Promise<void> {
-    if (sqlState === undefined || /^(57P0|08)/.test(sqlState)) {
+    // Without a code the connection broke, or nothing was heard in time.
+    if (!sqlState || /^(57P0|08)/.test(sqlState)) {
       // Whoever waits for a database that is gone is told at once.
       if (!this.#options.available()) this.#queue.settleAll(unavailable);
       return this.#settleInDoubt(batch);
