@@ -1,6 +1,6 @@
 /** POST /api/v1/agent/deliveries/ack, /nack and /extend: what became of a lease, by receipt, many at a time. */
 import { z } from 'zod';
-import { parseReceipt, receiptText } from '../core/receipt.ts';
+import { parseReceipt } from '../core/receipt.ts';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/read-agents.ts';
 import { type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
@@ -32,8 +32,7 @@ export function createSettle({ database, attemptsMax }: SettleParts) {
   ): Promise<void> {
     // A text that is no receipt names a lease that never was: it is gone, like one that was lost.
     const known = [...new Set(texts)].flatMap((text) => parseReceipt(text) ?? []);
-    const settled = known.length === 0 ? new Set() : await settleDeliveries(database, agent.id, known, settlement);
-    const done = new Set(known.filter(({ deliveryId }) => settled.has(deliveryId)).map(receiptText));
+    const done = known.length === 0 ? new Set() : await settleDeliveries(database, agent.id, known, settlement);
     const isDone = (text: string) => done.has(text.toLowerCase());
     exchange.json(200, { done: texts.filter(isDone), gone: texts.filter((text) => !isDone(text)) });
   }

@@ -1,5 +1,5 @@
 import { uuidv7Milliseconds } from '../../core/ids.ts';
-import type { Receipt } from '../../core/receipt.ts';
+import { type Receipt, receiptText } from '../../core/receipt.ts';
 import type { Database } from '../pool.ts';
 
 /** What becomes of a lease. Each is idempotent: the same receipt again changes nothing and is done. */
@@ -14,7 +14,7 @@ const NACK_FIRST_SECONDS = 5;
 const NACK_MAX_SECONDS = 3_600;
 
 /**
- * Settles leases of one agent in one statement; returns the ids of the receipts that are done. The others' leases were lost:
+ * Settles leases of one agent in one statement; returns the receipts that are done, as texts. The others' leases were lost:
  * claimed again, replayed, or never this agent's.
  */
 export async function settleDeliveries(
@@ -24,14 +24,14 @@ export async function settleDeliveries(
   settlement: Settlement,
 ): Promise<Set<string>> {
   const { name, set, already, values } = statementOf(settlement);
-  const rows = await database.query<{ id: string }>({
+  const rows = await database.query<{ id: string; attempts: number }>({
     name,
     // Rows are locked in the order of their ids: two settlements of the same receipts cannot wait for each other.
     text: `
       with receipts as (
         select * from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, attempt, received_at)
       ), held as materialized (
-        select d.received_at, d.id, d.webhook_id, d.state
+        select d.received_at, d.id, d.webhook_id, d.state, d.attempts
         from receipts r
         join deliveries d on d.received_at = r.received_at and d.id = r.id and d.attempts = r.attempt
         where d.agent_id = $1
@@ -42,14 +42,14 @@ export async function settleDeliveries(
         set ${set}
         from held h
         where d.received_at = h.received_at and d.id = h.id and d.webhook_id = h.webhook_id and h.state = 'leased'
-        returning d.id
+        returning d.id, h.attempts
       )
-      select id from settled
+      select id, attempts from settled
       union all
-      select id from held where state in (${already})`,
+      select id, attempts from held where state in (${already})`,
     values: [agentId, ...columns(receipts), ...values],
   });
-  return new Set(rows.map((row) => row.id));
+  return new Set(rows.map(({ id, attempts }) => receiptText({ deliveryId: id, attempt: attempts })));
 }
 
 /** Takes back leases whose claim nobody heard: the attempt does not count. */
