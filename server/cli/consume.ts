@@ -1,17 +1,17 @@
 /** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them or runs a command for each, and settles them. */
 import { Command } from 'commander';
 import { parseAddress, uuids, wholeNumber } from './arguments.ts';
-import { agentApi } from './consume-api.ts';
-import { openApiClient } from './consume-client.ts';
-import { openCredentialFile } from './consume-credential.ts';
-import { executor } from './consume-exec.ts';
-import { printer } from './consume-print.ts';
-import { type Progress, showProgress } from './consume-progress.ts';
-import { Consumption } from './consume-run.ts';
-import { Session } from './consume-session.ts';
-import { watchEnd } from './consume-signals.ts';
-import { type ConsumeSummary, describeConsumed, Tally } from './consume-tally.ts';
-import type { Worker } from './consume-work.ts';
+import { agentApi } from './consume/api.ts';
+import { openApiClient } from './consume/client.ts';
+import { openCredentialFile } from './consume/credential.ts';
+import { executor } from './consume/exec.ts';
+import { printer } from './consume/print.ts';
+import { type Progress, showProgress } from './consume/progress.ts';
+import { Consumption } from './consume/run.ts';
+import { Session } from './consume/session.ts';
+import { watchEnd } from './consume/signals.ts';
+import { type ConsumeSummary, describeConsumed, Tally } from './consume/tally.ts';
+import type { Worker } from './consume/work.ts';
 import { CommandError, type CommandIo } from './io.ts';
 
 interface ConsumeOptions {

@@ -2,11 +2,11 @@
 import { Command } from 'commander';
 import { parseAddress, wholeNumber } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
-import { openClient } from './send-client.ts';
-import { readPayloads, sign } from './send-payloads.ts';
-import { showProgress } from './send-progress.ts';
-import { runSend } from './send-run.ts';
-import { describeSummary, Tally } from './send-summary.ts';
+import { openClient } from './send/client.ts';
+import { readPayloads, sign } from './send/payloads.ts';
+import { showProgress } from './send/progress.ts';
+import { runSend } from './send/run.ts';
+import { describeSummary, Tally } from './send/summary.ts';
 
 interface SendOptions {
   secret?: string;

@@ -6,8 +6,8 @@ import { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeCredential } from '../../server/core/credential.ts';
 import { until } from '../helpers/wait.ts';
-import { type Running, startConsume, type World } from './consume-command.ts';
-import { eventIdOf, PlayedWeir } from './consume-weir.ts';
+import { type Running, startConsume, type World } from './consume/command.ts';
+import { eventIdOf, PlayedWeir } from './consume/weir.ts';
 
 let directory: string;
 let weir: PlayedWeir;

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { CommandError } from '../../server/cli/io.ts';
+import type { SendSummary } from '../../server/cli/send/summary.ts';
 import { sendCommand } from '../../server/cli/send.ts';
-import type { SendSummary } from '../../server/cli/send-summary.ts';
 
 const SECRET = 'a secret between friends';
 

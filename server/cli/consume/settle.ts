@@ -2,7 +2,7 @@
  * Acknowledges and refuses deliveries, many in one request: what one turn of the event loop settles goes together, and
  * while a request is under way the next one gathers.
  */
-import type { AgentApi, SettlePath } from './consume-api.ts';
+import type { AgentApi, SettlePath } from './api.ts';
 
 /** Receipts of one request, as the API bounds them. */
 const RECEIPTS_MAX = 1_000;

@@ -1,7 +1,7 @@
 /** Works on deliveries by printing them: one line of JSON each. */
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Delivery } from './consume-delivery.ts';
-import type { Verdict, Worker } from './consume-work.ts';
+import type { Delivery } from './delivery.ts';
+import type { Verdict, Worker } from './work.ts';
 
 /** Resolves when the text was handed to the system whole, or with why it cannot be. */
 type Write = (text: string) => Promise<Error | null>;

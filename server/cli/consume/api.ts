@@ -1,11 +1,11 @@
 /** The calls of an agent, each under its session. */
-import { type Backoff, backoffMs } from '../core/backoff.ts';
-import type { ApiClient } from './consume-client.ts';
-import { type Delivery, isDelivery } from './consume-delivery.ts';
-import { type Repetition, repeat, unexpected } from './consume-repeat.ts';
-import type { Session } from './consume-session.ts';
-import { CommandError } from './io.ts';
-import { pause } from './pause.ts';
+import { type Backoff, backoffMs } from '../../core/backoff.ts';
+import { CommandError } from '../io.ts';
+import { pause } from '../pause.ts';
+import type { ApiClient } from './client.ts';
+import { type Delivery, isDelivery } from './delivery.ts';
+import { type Repetition, repeat, unexpected } from './repeat.ts';
+import type { Session } from './session.ts';
 
 const ANSWER_TIMEOUT_MS = 30_000;
 

@@ -3,7 +3,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { extname, resolve } from 'node:path';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo } from '../io.ts';
 
 export interface Payload {
   body: Buffer;

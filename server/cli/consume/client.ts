@@ -1,7 +1,7 @@
 /** JSON over POST to the API of a Weir, over kept-alive connections. */
 import type { IncomingMessage } from 'node:http';
-import { keepAlive, nameOf } from './keep-alive.ts';
-import { parseRetryAfter } from './send-pace.ts';
+import { keepAlive, nameOf } from '../keep-alive.ts';
+import { parseRetryAfter } from '../send/pace.ts';
 
 /** A claim bounds its bodies at 16 MiB and one more; escaped, or as base64, they are longer. */
 const ANSWER_BYTES_MAX = 268_435_456;

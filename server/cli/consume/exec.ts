@@ -2,9 +2,9 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { bodyOf, environmentOf } from './consume-delivery.ts';
-import { failureReason, LastLine } from './consume-reason.ts';
-import type { Verdict, Worker } from './consume-work.ts';
+import { bodyOf, environmentOf } from './delivery.ts';
+import { failureReason, LastLine } from './reason.ts';
+import type { Verdict, Worker } from './work.ts';
 
 /** A command that was asked to end has this long before it is killed. */
 export const KILL_AFTER_MS = 5_000;

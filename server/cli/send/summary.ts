@@ -1,6 +1,6 @@
 /** Counts what became of the requests of `weir send`, and tells it: one line of thought for people, one document for programs. */
 import { createHistogram } from 'node:perf_hooks';
-import type { Attempt } from './send-pace.ts';
+import type { Attempt } from './pace.ts';
 
 /** The document of `--json`. */
 export interface SendSummary {

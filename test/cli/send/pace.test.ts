@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Attempt, nextStep, Pace, parseRetryAfter, triesMax } from '../../server/cli/send-pace.ts';
+import { type Attempt, nextStep, Pace, parseRetryAfter, triesMax } from '../../../server/cli/send/pace.ts';
 
 const answered = (status: number, retryAfterMs: number | null = null): Attempt => ({
   kind: 'answered',

@@ -1,7 +1,8 @@
 /** An agent's session with a Weir: signed in with the credential, renewed before it ends and when it is refused. */
-import type { ApiClient } from './consume-client.ts';
-import { type Repetition, repeat, unexpected } from './consume-repeat.ts';
-import { CommandError } from './io.ts';
+
+import { CommandError } from '../io.ts';
+import type { ApiClient } from './client.ts';
+import { type Repetition, repeat, unexpected } from './repeat.ts';
 
 const PATH = 'api/v1/agent/session';
 const ANSWER_TIMEOUT_MS = 30_000;

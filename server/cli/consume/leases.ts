@@ -1,5 +1,5 @@
 /** Keeps the leases of deliveries that are worked on: each is extended, many in one request, when a third of it has passed. */
-import type { AgentApi } from './consume-api.ts';
+import type { AgentApi } from './api.ts';
 
 const RECEIPTS_MAX = 1_000;
 

@@ -1,7 +1,7 @@
 /** Shows on standard error how `weir send` goes: a bar on a terminal, at most one line in a pipe. */
 import { Presets, SingleBar } from 'cli-progress';
-import type { CommandIo } from './io.ts';
-import type { SendWatcher } from './send-run.ts';
+import type { CommandIo } from '../io.ts';
+import type { SendWatcher } from './run.ts';
 
 export interface Progress extends SendWatcher {
   stop: () => void;

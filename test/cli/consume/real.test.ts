@@ -3,11 +3,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Agents } from '../../server/manage/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
-import { signedRequest } from '../helpers/requests.ts';
-import { until } from '../helpers/wait.ts';
-import { startConsume } from './consume-command.ts';
+import { Agents } from '../../../server/manage/agents.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+import { startConsume } from './command.ts';
 
 let weir: TestApp;
 let webhook: TestWebhook;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeSummary, Tally } from '../../server/cli/send-summary.ts';
+import { describeSummary, Tally } from '../../../server/cli/send/summary.ts';
 
 const answered = (status: number, latencyMs: number) =>
   ({ kind: 'answered', status, retryAfterMs: null, latencyMs }) as const;

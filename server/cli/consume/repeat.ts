@@ -1,8 +1,8 @@
 /** Repeats a request until the server has said what it has to say. */
-import { type Backoff, backoffMs } from '../core/backoff.ts';
-import type { Answer } from './consume-client.ts';
-import { CommandError } from './io.ts';
-import { pause } from './pause.ts';
+import { type Backoff, backoffMs } from '../../core/backoff.ts';
+import { CommandError } from '../io.ts';
+import { pause } from '../pause.ts';
+import type { Answer } from './client.ts';
 
 /** Between tries where the server named no wait. */
 const backoff: Backoff = { firstMs: 200, maxMs: 10_000 };

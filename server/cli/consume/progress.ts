@@ -1,7 +1,8 @@
 /** Shows on standard error how `weir consume` goes: a line kept up to date on a terminal, and lines of note everywhere. */
-import type { Trouble } from './consume-repeat.ts';
-import { progressLine, type Tally } from './consume-tally.ts';
-import type { CommandIo } from './io.ts';
+
+import type { CommandIo } from '../io.ts';
+import type { Trouble } from './repeat.ts';
+import { progressLine, type Tally } from './tally.ts';
 
 const REDRAWN_EVERY_MS = 200;
 const COLUMNS_DEFAULT = 80;

@@ -1,5 +1,5 @@
 /** Work on one delivery, whoever does it. */
-import type { Delivery } from './consume-delivery.ts';
+import type { Delivery } from './delivery.ts';
 
 /** How it ended. `broken`: this delivery failed, and every further one would in the same way. */
 export type Verdict = { kind: 'done' } | { kind: 'failed'; reason: string } | { kind: 'broken'; reason: string };

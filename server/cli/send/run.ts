@@ -1,10 +1,10 @@
 /** The sending itself: lanes that take the next request, send it, and repeat it where that is called for. */
 import { setMaxListeners } from 'node:events';
-import { pause } from './pause.ts';
-import type { Post } from './send-client.ts';
-import { type Attempt, nextStep, Pace } from './send-pace.ts';
-import { requestHeaders, type SignedPayload } from './send-payloads.ts';
-import type { Tally } from './send-summary.ts';
+import { pause } from '../pause.ts';
+import type { Post } from './client.ts';
+import { type Attempt, nextStep, Pace } from './pace.ts';
+import { requestHeaders, type SignedPayload } from './payloads.ts';
+import type { Tally } from './summary.ts';
 
 export interface SendJob {
   /** At least one; sent in turn, again from the first when `count` is greater. */

@@ -1,9 +1,9 @@
 /** Claims deliveries, as many as there is room for, until enough are settled or a signal ends it. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { backoffMs } from '../core/backoff.ts';
-import type { AgentApi, ClaimOrder } from './consume-api.ts';
-import type { Delivery } from './consume-delivery.ts';
-import { pause } from './pause.ts';
+import { backoffMs } from '../../core/backoff.ts';
+import { pause } from '../pause.ts';
+import type { AgentApi, ClaimOrder } from './api.ts';
+import type { Delivery } from './delivery.ts';
 
 /** A server that answers a long poll with nothing, before its time, is not asked again at once. */
 const emptyBackoff = { firstMs: 100, maxMs: 1_000 };

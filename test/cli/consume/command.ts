@@ -1,7 +1,7 @@
 /** Runs `weir consume` inside the test, and gathers what it says. */
 import { PassThrough, Readable } from 'node:stream';
-import { consumeCommand } from '../../server/cli/consume.ts';
-import { CommandError } from '../../server/cli/io.ts';
+import { consumeCommand } from '../../../server/cli/consume.ts';
+import { CommandError } from '../../../server/cli/io.ts';
 
 export interface Ended {
   exitCode: number;

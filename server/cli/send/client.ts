@@ -1,7 +1,7 @@
 /** One signed POST at a time over kept-alive connections. */
 import type { IncomingMessage } from 'node:http';
-import { keepAlive, nameOf } from './keep-alive.ts';
-import { type Attempt, parseRetryAfter } from './send-pace.ts';
+import { keepAlive, nameOf } from '../keep-alive.ts';
+import { type Attempt, parseRetryAfter } from './pace.ts';
 
 /** Without an answer in this time a request counts as failed with ETIMEDOUT. */
 const ANSWER_TIMEOUT_MS = 60_000;

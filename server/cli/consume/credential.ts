@@ -1,8 +1,8 @@
 /** The file of an agent's credential. Nothing of its content is ever told. */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { parseCredential } from '../core/credential.ts';
-import { CommandError } from './io.ts';
+import { parseCredential } from '../../core/credential.ts';
+import { CommandError } from '../io.ts';
 
 /** Far more than a credential has. */
 const FILE_BYTES_MAX = 4_096;

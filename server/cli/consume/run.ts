@@ -1,13 +1,13 @@
 /** The consuming itself: claims what there is room for, has it worked on, settles it, and drains when told to. */
 import { setMaxListeners } from 'node:events';
-import type { AgentApi } from './consume-api.ts';
-import { claimAll } from './consume-claims.ts';
-import type { Delivery } from './consume-delivery.ts';
-import { Leases } from './consume-leases.ts';
-import { Settler } from './consume-settle.ts';
-import type { Tally } from './consume-tally.ts';
-import type { Verdict, Work, Worker } from './consume-work.ts';
-import { CommandError } from './io.ts';
+import { CommandError } from '../io.ts';
+import type { AgentApi } from './api.ts';
+import { claimAll } from './claims.ts';
+import type { Delivery } from './delivery.ts';
+import { Leases } from './leases.ts';
+import { Settler } from './settle.ts';
+import type { Tally } from './tally.ts';
+import type { Verdict, Work, Worker } from './work.ts';
 
 /** Claimed and not yet settled, however fast the work is: what waits for the answers to acks. */
 const UNSETTLED_MAX = 10_000;
