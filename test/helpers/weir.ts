@@ -94,11 +94,14 @@ export async function startWeir(overrides: Overrides = {}): Promise<Weir> {
   const metricsPort = await freePort();
   const settings = { ...usual, ...overrides, DATA_DIR: dataDir, PORT: port, METRICS_PORT: metricsPort };
   const started = spawnWeir(settings);
-  const early = started.ended.then((code) => code);
   const isUp = until(() => started.events('listening').length > 0, { timeoutMs: PATIENCE_MS });
-  const code = await Promise.race([early, isUp.then(() => null)]);
+  isUp.catch(() => {});
+  const isUpOrEnded = Promise.race([isUp.then(() => null), started.ended]);
+  const code = await isUpOrEnded.catch((error: Error) => error.message);
   if (code !== null) {
-    isUp.catch(() => {});
+    started.child.kill('SIGKILL');
+    await started.ended;
+    if (overrides.DATA_DIR === undefined) await rm(dataDir, { recursive: true, force: true });
     throw new Error(`weir start ended with ${code}: ${started.stderr()}${started.lines.join('\n')}`);
   }
   const conninfo = String(overrides.DATABASE_URL ?? `host='${dataDir}/postgres' port=5432 user=weir dbname=weir`);
