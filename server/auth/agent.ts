@@ -91,9 +91,10 @@ export class AgentAuth {
   }
 }
 
-/** The token of `Authorization: Bearer …`, or nothing. */
+/** The token of `Authorization: Bearer …`, or nothing; nothing too when the field was sent twice: nobody can say which counts. */
 export function bearer(exchange: Exchange): string {
-  return /^Bearer +(\S+) *$/i.exec(exchange.header('authorization') ?? '')?.[1] ?? '';
+  const [value = '', ...more] = exchange.headers.filter((_, i, all) => i % 2 === 1 && all[i - 1] === 'authorization');
+  return more.length > 0 ? '' : (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '');
 }
 
 function refuse(exchange: Exchange): null {
