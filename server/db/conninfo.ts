@@ -12,15 +12,18 @@ export function withParameters(conninfo: string, parameters: Record<string, stri
   return conninfo + (conninfo.includes('?') ? '&' : '?') + query;
 }
 
-/** A connection that names itself, and that notices within seconds that the other machine is gone. */
-export function weirConninfo(conninfo: string, applicationName: string): string {
+/**
+ * A connection that names itself, and that notices within seconds that the other machine is gone.
+ * @param serverSettings more of libpq's options, each as ` -c name=value`.
+ */
+export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {
   return withParameters(conninfo, {
     application_name: applicationName,
     connect_timeout: '5',
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
-    options: '-c timezone=UTC -c client_min_messages=warning',
+    options: `-c timezone=UTC -c client_min_messages=warning${serverSettings}`,
   });
 }
 

@@ -23,6 +23,9 @@ const SLICE_BYTES = 262_144;
 /** A connection that was lost without a wake-up is noticed within this. */
 const LOOK_EVERY_MS = 250;
 
+/** The fan-out reads the rows of a COPY from memory, bodies and all; the default of 4 MB would put a full batch on disk. */
+const copySettings = ' -c work_mem=32MB';
+
 class ConnectionLost extends Error {}
 
 export class CopyConnection {
@@ -52,7 +55,7 @@ export class CopyConnection {
   static connect(conninfo: string, onClosed: (reason: string) => void): Promise<CopyConnection> {
     const { pq } = new Native();
     return new Promise((resolve, reject) => {
-      pq.connect(weirConninfo(conninfo, 'weir-copy'), (error) => {
+      pq.connect(weirConninfo(conninfo, 'weir-copy', copySettings), (error) => {
         if (!error) return resolve(new CopyConnection(pq, onClosed));
         pq.finish();
         reject(error);
