@@ -21,6 +21,12 @@ export interface Statement {
   name?: string;
   text: string;
   values?: unknown[];
+  /**
+   * `once`: with a name, planned when first used on a connection and never again, for statements whose best plan is the same
+   * whatever the values are. Over partitions planning costs more than running (claim-deliveries.ts has figures), and Postgres
+   * by itself plans anew for ever what it thinks costly. Not looked at in a transaction.
+   */
+  plan?: 'once';
 }
 
 /**
@@ -45,9 +51,10 @@ export function openDatabase(
   } as pg.PoolConfig);
   pool.on('error', (error) => onError?.(error));
   lookAfter(pool);
+  const modes = new PlanModes();
   return {
-    query: async <Row extends object>(statement: Statement) => (await pool.query<Row>(prepared(statement))).rows,
-    transaction: (work) => inTransaction(pool, work),
+    query: (statement) => runAlone(pool, modes, statement),
+    transaction: (work) => inTransaction(pool, modes, work),
     close: () => pool.end(),
   };
 }
@@ -68,26 +75,65 @@ function lookAfter(pool: pg.Pool): void {
   });
 }
 
-async function inTransaction<T>(pool: pg.Pool, work: (query: Database['query']) => Promise<T>): Promise<T> {
-  const client = await pool.connect();
-  const query = async <Row extends object>(statement: Statement) => (await client.query<Row>(prepared(statement))).rows;
-  let failure: Error | undefined;
-  try {
+/** Which connections plan once. They change over only when another kind of statement comes along, a round trip each time. */
+class PlanModes {
+  readonly #once = new WeakSet<pg.PoolClient>();
+
+  async set(client: pg.PoolClient, plan: Statement['plan']): Promise<void> {
+    if (this.#once.has(client) === (plan === 'once')) return;
+    await client.query(`set plan_cache_mode to ${plan === 'once' ? 'force_generic_plan' : 'default'}`);
+    if (plan === 'once') this.#once.add(client);
+    else this.#once.delete(client);
+  }
+}
+
+function runAlone<Row extends object>(pool: pg.Pool, modes: PlanModes, statement: Statement): Promise<Row[]> {
+  return withClient(pool, async (client) => {
+    await modes.set(client, statement.plan);
+    return (await client.query<Row>(prepared(statement))).rows;
+  });
+}
+
+async function inTransaction<T>(
+  pool: pg.Pool,
+  modes: PlanModes,
+  work: (query: Database['query']) => Promise<T>,
+): Promise<T> {
+  const outcome = await withClient(pool, async (client) => {
+    await modes.set(client, undefined);
     await client.query('begin');
-    const result = await work(query);
-    await client.query('commit');
-    return result;
+    try {
+      const query: Database['query'] = async <Row extends object>(statement: Statement) =>
+        (await client.query<Row>(prepared(statement))).rows;
+      const value = await work(query);
+      await client.query('commit');
+      return { value };
+    } catch (error) {
+      // A connection that cannot roll back is not given to anyone else: this rejects, and it is dropped.
+      await client.query('rollback').catch(() => Promise.reject(error));
+      return { error };
+    }
+  });
+  if ('error' in outcome) throw outcome.error;
+  return outcome.value;
+}
+
+/** Lends a connection; when `work` rejects, or the connection is lost meanwhile, it is dropped. */
+async function withClient<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let failure: Error | undefined;
+  // What was under way is rejected too; but without a listener the event would end the process.
+  const lost = (error: Error) => {
+    failure = error;
+  };
+  client.on('error', lost);
+  try {
+    return await work(client);
   } catch (error) {
     failure = error as Error;
-    // A connection that cannot roll back is not given to anyone else.
-    await client.query('rollback').then(
-      () => {
-        failure = undefined;
-      },
-      () => {},
-    );
     throw error;
   } finally {
+    client.off('error', lost);
     client.release(failure);
   }
 }

@@ -29,14 +29,33 @@ export interface Claimed {
 /**
  * Leases the oldest deliveries, fairly over webhooks: each webhook's first, then each one's second, and so on, so that a
  * flood in one does not keep the others waiting. Rows that another claim is about to take are skipped, never waited for.
+ *
+ * What was tried: Postgres 15, 100,000 deliveries of 1 KiB pending, one connection, claim and ack in turns, the ways side by side;
+ * processor time of Postgres in us a claimed delivery, and deliveries claimed and acked a second while others used the machine:
+ *
+ *     deliveries a claim                       1             10            100          500
+ *     as it was                             1998 | 149    237 | 1,140   52 | 6,600   31.9 | 17,400
+ *     planned once a connection              710 | 311    106 | 1,640   38 | 8,200   32.1 | 17,600
+ *       and not flushed at commit            590 | 479     95 | 2,560   36 | 8,700   31.2 | 18,800
+ *       and webhooks joined before, not after  583 | 485   91 | 2,420   36 | 9,200   31.0 | 19,000
+ *       and the body escaped, not in hex     589 | 400     92 | 2,610   33 | 9,900   26.7 | 21,400
+ *
+ * Escaping is left out: a body that is not ASCII grows to four times its bytes, and is slow to read in JavaScript. Without the
+ * index deliveries_of_agent a claim costs 2 us less, an ack 2.5; agents' lists need it. Fillfactor 50 or 100 makes no difference.
+ *
+ * Not flushed: a lease is a promise for seconds. One that a crash of the database forgets is claimable again, as if it had
+ * ended; an ack is flushed, and its lease with it.
  */
 export function claimDeliveries(database: Database, order: ClaimOrder): Promise<Claimed[]> {
   return database.query<Claimed>({
     name: 'claim-deliveries',
+    plan: 'once',
     text: `
       with candidates as materialized (
-        select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes
-        from subscriptions s
+        select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes, w.name as webhook_name
+        from (select set_config('synchronous_commit', 'off', true)) lazily (flushed)
+        cross join subscriptions s
+        join webhooks w on w.id = s.webhook_id
         cross join lateral (
           select received_at, id, webhook_id, available_at, bytes
           from deliveries
@@ -46,14 +65,14 @@ export function claimDeliveries(database: Database, order: ClaimOrder): Promise<
           limit $2
           for update skip locked
         ) d
-        where s.agent_id = $1 and ($4::uuid[] is null or s.webhook_id = any ($4))
+        where s.agent_id = $1 and lazily.flushed = 'off' and ($4::uuid[] is null or s.webhook_id = any ($4))
       ), in_turn as (
         select *, row_number() over (partition by webhook_id order by available_at) as turn
         from candidates
         order by turn, available_at
         limit $2
       ), chosen as (
-        select received_at, id, webhook_id
+        select received_at, id, webhook_id, webhook_name
         from (select *, sum(bytes) over (order by turn, available_at, id) - bytes as bytes_before from in_turn) t
         where bytes_before < $6
       ), claimed as (
@@ -65,15 +84,14 @@ export function claimDeliveries(database: Database, order: ClaimOrder): Promise<
           available_at = now() + make_interval(secs => $3)
         from chosen c
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
-        returning d.id, d.state, d.attempts, d.available_at, d.event_id, d.webhook_id, d.received_at
+        returning d.id, d.state, d.attempts, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name
       )
-      select c.id, c.attempts as attempt, c.event_id as "eventId", c.webhook_id as "webhookId", w.name as "webhookName",
+      select c.id, c.attempts as attempt, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
         to_char(c.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "leasedUntil",
         to_char(c.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "receivedAt",
         e.content_type as "contentType", e.headers, e.body
       from claimed c
       join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
-      join webhooks w on w.id = c.webhook_id
       where c.state = 'leased'
       order by c.received_at, c.id`,
     values: [
@@ -91,6 +109,7 @@ export function claimDeliveries(database: Database, order: ClaimOrder): Promise<
 export async function agentsWithWork(database: Database, agentIds: readonly string[]): Promise<string[]> {
   const rows = await database.query<{ id: string }>({
     name: 'agents-with-work',
+    plan: 'once',
     text: `
       select a.id
       from unnest($1::uuid[]) a (id)
