@@ -11,6 +11,22 @@ export interface RunningWeir extends Child {
   processes: number[];
   /** An endpoint that verifies with `secret` and has no rate limit to speak of. */
   url: string;
+  /** Where it listens, without a path. */
+  origin: string;
+  /** Another endpoint with the same secret and limit. */
+  addWebhook(): Promise<Webhook>;
+  /** An agent that is subscribed to these endpoints; resolves with its credential. */
+  addAgent(webhookIds: readonly string[]): Promise<BenchAgent>;
+}
+
+export interface Webhook {
+  id: string;
+  url: string;
+}
+
+export interface BenchAgent {
+  id: string;
+  credential: string;
 }
 
 /**
@@ -47,14 +63,15 @@ export async function startWeir(options: {
     directory,
     readyText: '"event":"listening"',
   });
+  const command = async <Answer>(...words: string[]) =>
+    JSON.parse(await runToEnd([weirFile, ...words, '--json'], environment, directory)) as Answer;
+  const limit = ['--rate-limit', '100000000'];
+  const addWebhook = () => command<Webhook>('webhook', 'add', '--name', 'bench', '--secret', secret, ...limit);
+  const addAgent = (webhookIds: readonly string[]) =>
+    command<BenchAgent>('agent', 'add', '--name', 'bench', ...webhookIds.flatMap((id) => ['--webhook', id]));
   try {
-    const limit = ['--rate-limit', '100000000'];
-    const added = await runToEnd(
-      [weirFile, 'webhook', 'add', '--name', 'bench', '--secret', secret, ...limit, '--json'],
-      environment,
-      directory,
-    );
-    return { ...child, processes: nodeChildren(child.pid), url: (JSON.parse(added) as { url: string }).url };
+    const { url } = await addWebhook();
+    return { ...child, processes: nodeChildren(child.pid), url, origin: new URL(url).origin, addWebhook, addAgent };
   } catch (error) {
     await child.stop();
     throw error;

@@ -1,0 +1,190 @@
+/**
+ * Scenario `drain`: how fast an agent gets through what lies ready, over HTTP, each delivery claimed with its body and acked.
+ *
+ *     each round:  claim sizes x consumers | one a claim | plain SQL
+ *     each turn:   deliveries made anew, vacuum, checkpoint, then claim + ack until all are done or the window ends
+ */
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import type { Database } from '../server/db/pool.ts';
+import { type AgentClient, openAgent } from './lib/agent.ts';
+import { type Backlog, renewDeliveries, storeEvents } from './lib/backlog.ts';
+import { openBenchDatabase, pgOptions } from './lib/database.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { drainBySql } from './lib/sql-queue.ts';
+import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
+import { startWeir } from './lib/weir.ts';
+
+const STORED = 100_000;
+const BODY_BYTES = 1024;
+const CLAIM_SIZES = [10, 100, 500, 1000];
+const CONSUMERS = [1, 4];
+/** Of the plain SQL: its best here. */
+const SQL_CLAIM_SIZE = 500;
+
+export const drain: Scenario = {
+  name: 'drain',
+  summary: '100,000 stored deliveries of 1 KiB, claimed and acked over HTTP',
+  defaults: { rounds: 3, seconds: 12 },
+  run,
+};
+
+/** What takes turns; a value a round. */
+interface Cell {
+  name: string;
+  claimSize: number;
+  consumers: number;
+  /** Null: plain SQL. */
+  consumer: AgentClient | null;
+  perSecond: number[];
+}
+
+/** A claim and its ack; resolves with how many it was. */
+export type Step = () => Promise<number>;
+
+async function run(context: BenchContext): Promise<Outcome> {
+  const { conninfo, database, directory } = await openBenchDatabase(context);
+  const secret = randomBytes(24).toString('base64url');
+  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
+  context.undo(() => weir.stop());
+  const webhook = await weir.addWebhook();
+  const agent = await weir.addAgent([webhook.id]);
+  const backlog: Backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };
+  context.say(`storing ${formatNumber(STORED)} events`);
+  await storeEvents(database, backlog);
+
+  // One session for all: signing in is limited, and each claim under way has a connection of its own anyway.
+  const consumer = await openAgent(weir.origin, agent.credential);
+  context.undo(() => consumer.close());
+  const cells: Cell[] = [
+    ...CONSUMERS.flatMap((consumers) =>
+      [1, ...CLAIM_SIZES].map((claimSize) => ({
+        name: weirName(claimSize, consumers),
+        claimSize,
+        consumers,
+        consumer,
+        perSecond: [],
+      })),
+    ),
+    ...CONSUMERS.map((consumers) => ({
+      name: sqlName(consumers),
+      claimSize: SQL_CLAIM_SIZE,
+      consumers,
+      consumer: null,
+      perSecond: [],
+    })),
+  ];
+  const faults: string[] = [];
+  for (let round = 1; round <= context.rounds; round++)
+    for (const cell of cells) {
+      context.signal.throwIfAborted();
+      await renewDeliveries(database, backlog);
+      const steps = await Promise.all(
+        Array.from({ length: cell.consumers }, () => openStep(cell, conninfo, backlog, context)),
+      );
+      const { done, perSecond } = await drainFor(context.seconds, steps, context.signal);
+      cell.perSecond.push(perSecond);
+      const stored = await countDone(database);
+      if (stored !== done) faults.push(`${cell.name}: ${stored} deliveries are done for ${done} that were acked`);
+      context.say(`round ${round} of ${context.rounds}: ${cell.name}: ${formatNumber(perSecond)} deliveries/s`);
+    }
+  return summarise(cells, faults);
+}
+
+async function openStep(
+  { claimSize, consumer }: Cell,
+  conninfo: string,
+  backlog: Backlog,
+  { undo }: BenchContext,
+): Promise<Step> {
+  if (consumer === null) {
+    const client = new pg.Client(pgOptions(conninfo));
+    await client.connect();
+    undo(() => client.end());
+    return () => drainBySql(client, backlog, claimSize);
+  }
+  return async () => {
+    const deliveries = await consumer.claim({ max: claimSize, waitSeconds: 0 });
+    if (deliveries.length > 0) await consumer.ack(deliveries);
+    return deliveries.length;
+  };
+}
+
+/** All take steps, until there is nothing left or the time is over. */
+async function drainFor(seconds: number, steps: readonly Step[], signal: AbortSignal) {
+  const startMs = performance.now();
+  let done = 0;
+  let endMs = startMs;
+  const drainOne = async (step: Step) => {
+    while (endMs - startMs < seconds * 1000) {
+      signal.throwIfAborted();
+      const count = await step();
+      if (count === 0) return;
+      done += count;
+      endMs = performance.now();
+    }
+  };
+  await Promise.all(steps.map(drainOne));
+  return { done, perSecond: done / ((endMs - startMs) / 1000) };
+}
+
+async function countDone(database: Database): Promise<number> {
+  const [row] = await database.query<{ count: string }>({
+    text: `select count(*) from deliveries where state = 'done'`,
+  });
+  return Number(row!.count);
+}
+
+function weirName(claimSize: number, consumers: number): string {
+  return `Weir, ${consumers} consumers, ${claimSize} a claim`.replace('1 consumers', '1 consumer');
+}
+
+function sqlName(consumers: number): string {
+  return `plain SQL, ${consumers} connections`.replace('1 connections', '1 connection');
+}
+
+function summarise(cells: readonly Cell[], faults: string[]): Outcome {
+  const rates = (name: string) => cells.find((cell) => cell.name === name)!.perSecond;
+  const best = cells
+    .filter(({ consumer }) => consumer !== null)
+    .reduce((a, b) => (spreadOf(b.perSecond).median > spreadOf(a.perSecond).median ? b : a));
+  const ratio = (of: string, to: string) => ({ of, to, values: ratioByRound(rates(of), rates(to)) });
+  return {
+    tables: [
+      {
+        header: [
+          'deliveries a claim',
+          ...CONSUMERS.map((n) => `${n} ${n === 1 ? 'consumer' : 'consumers'}, deliveries/s`),
+        ],
+        rows: [
+          ...[1, ...CLAIM_SIZES].map((size) => [
+            String(size),
+            ...CONSUMERS.map((consumers) => formatSpread(rates(weirName(size, consumers)))),
+          ]),
+          [
+            `plain SQL, ${SQL_CLAIM_SIZE}, no HTTP, no bodies`,
+            ...CONSUMERS.map((consumers) => formatSpread(rates(sqlName(consumers)))),
+          ],
+        ],
+      },
+    ],
+    measures: cells.map(({ name, perSecond }) => ({ name, unit: 'deliveries/s', values: perSecond })),
+    ratios: CONSUMERS.flatMap((consumers) => [
+      ratio(weirName(SQL_CLAIM_SIZE, consumers), weirName(1, consumers)),
+      ratio(weirName(SQL_CLAIM_SIZE, consumers), sqlName(consumers)),
+    ]),
+    goals: [
+      {
+        what: `${best.name}:`,
+        value: spreadOf(best.perSecond).median,
+        unit: 'deliveries/s',
+        atLeast: 15_000,
+      },
+    ],
+    notes: [
+      'Weir with 1 process; consumers (one Node process), Weir and Postgres share the cores. A consumer claims, acks, and claims again.',
+      'Plain SQL is one statement that leases (select .. for update skip locked) and one that finishes, through node-postgres, on the same table with its indexes.',
+    ],
+    faults,
+  };
+}

@@ -1,0 +1,69 @@
+/** An agent as a contestant sees one: a session, then claims and acks over kept-alive connections. */
+import { Agent, request } from 'node:http';
+import { BenchError } from './outcome.ts';
+
+/** What a bench looks at in a claimed delivery. */
+export interface Delivery {
+  receipt: string;
+  event: { id: string; body: string };
+}
+
+export interface ClaimOrder {
+  max: number;
+  waitSeconds: number;
+}
+
+export interface AgentClient {
+  /** Rejects with BenchError when the answer is no 200. */
+  claim(order: ClaimOrder): Promise<Delivery[]>;
+  /** Rejects with BenchError when a lease was lost. */
+  ack(deliveries: readonly Delivery[]): Promise<void>;
+  /** Cuts every connection; calls under way reject. */
+  close(): void;
+}
+
+/** Longer than any window, so that no lease ends in one. */
+const LEASE_SECONDS = 600;
+
+/** @param credential of the agent, which is changed for a session at once. */
+export async function openAgent(origin: string, credential: string): Promise<AgentClient> {
+  const agent = new Agent({ keepAlive: true });
+  const post = <Answer>(path: string, token: string, body: object) =>
+    postJson<Answer>(agent, `${origin}/api/v1/agent/${path}`, token, body);
+  const { access_token: token } = await post<{ access_token: string }>('session', credential, {});
+  return {
+    claim: async ({ max, waitSeconds }) => {
+      const order = { max, wait_seconds: waitSeconds, lease_seconds: LEASE_SECONDS };
+      return (await post<{ deliveries: Delivery[] }>('deliveries/claim', token, order)).deliveries;
+    },
+    ack: async (deliveries) => {
+      const receipts = deliveries.map(({ receipt }) => receipt);
+      const { gone } = await post<{ gone: string[] }>('deliveries/ack', token, { receipts });
+      if (gone.length > 0) throw new BenchError(`${gone.length} of ${receipts.length} leases were lost`);
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+function postJson<Answer>(agent: Agent, url: string, token: string, body: object): Promise<Answer> {
+  const text = JSON.stringify(body);
+  const headers = {
+    Authorization: `Bearer ${token}`,
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(text),
+  };
+  return new Promise((resolve, reject) => {
+    const call = request(url, { method: 'POST', agent, headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.once('error', reject);
+      response.once('end', () => {
+        const answer = Buffer.concat(chunks).toString('utf8');
+        if (response.statusCode === 200) resolve(JSON.parse(answer));
+        else reject(new BenchError(`${url} answered ${response.statusCode}: ${answer}`));
+      });
+    });
+    call.once('error', reject);
+    call.end(text);
+  });
+}

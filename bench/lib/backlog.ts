@@ -1,0 +1,44 @@
+/** Deliveries that lie ready: stored by the server's own SQL, since sending them would take longer than draining them. */
+import type { Database } from '../../server/db/pool.ts';
+
+/** What the fan-out would have made of events that were sent. */
+export interface Backlog {
+  webhookId: string;
+  agentId: string;
+  rows: number;
+  bodyBytes: number;
+}
+
+const HEADERS =
+  'content-type: application/json\\nuser-agent: GitHub-Hookshot/044aadd\\nx-github-event: push\\naccept: */*';
+
+/** Stores the events, spread over the last minutes; the fan-out makes their deliveries. */
+export async function storeEvents(database: Database, { webhookId, rows, bodyBytes }: Backlog): Promise<void> {
+  // A statement of its own each: one of a hundred megabytes comes near the time limit of a query.
+  const partRows = 10_000;
+  for (let from = 0; from < rows; from += partRows)
+    await database.query({
+      text: `
+        insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
+        select (lpad(to_hex(ms), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid,
+          $1::uuid, to_timestamp(ms / 1000.0), '192.0.2.1', convert_to(E'${HEADERS}', 'UTF8'), 'application/json',
+          convert_to('{"data":"' || rpad('', $2::int - 11, md5(i::text)) || '"}', 'UTF8'), $2::int
+        from generate_series($3::int, $4::int) i
+        cross join lateral (select (extract(epoch from date_trunc('minute', now() - interval '5 minutes')) * 1000)::bigint + i as ms) t`,
+      values: [webhookId, bodyBytes, from, Math.min(from + partRows, rows) - 1],
+    });
+}
+
+/** Makes all deliveries of the stored events pending and new: rows, indexes and statistics as after the sending. */
+export async function renewDeliveries(database: Database, { webhookId, agentId, rows }: Backlog): Promise<void> {
+  await database.query({ text: 'truncate deliveries' });
+  await database.query({
+    text: `
+      insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+      select delivery_id(id), webhook_id, $2::uuid, id, received_at, bytes, received_at
+      from (select * from events where webhook_id = $1 order by received_at limit $3::bigint) e`,
+    values: [webhookId, agentId, rows],
+  });
+  await database.query({ text: 'vacuum analyze deliveries' });
+  await database.query({ text: 'checkpoint' });
+}
