@@ -4,12 +4,13 @@
  *     each round:  Weir 1 | Weir 2 | bare | Fastify     at 256 connections, then the same at 1 connection
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  */
-import { createHmac, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { freshStart, openBenchDatabase, settledRows } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { watchResident } from './lib/resident.ts';
+import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';
 
@@ -44,9 +45,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const bench = await openBenchDatabase(context);
   const secret = randomBytes(24).toString('base64url');
   const script = join(bench.directory, 'request.lua');
-  const body = bodyOf(BODY_BYTES);
-  const signature = createHmac('sha256', secret).update(body).digest('hex');
-  writeScript(script, { 'Content-Type': 'application/json', 'X-Hub-Signature-256': `sha256=${signature}` }, body);
+  writeScript(script, signedRequest(secret, bodyOf(BODY_BYTES)));
   const contestants = await startContestants(context, bench, secret);
   const all: Series[] = contestants.map((contestant) => ({ contestant, loaded: [], alone: [] }));
 
@@ -74,15 +73,6 @@ async function run(context: BenchContext): Promise<Outcome> {
         );
       }
   return summarise(all);
-}
-
-/** JSON of exactly so many bytes that does not compress much. */
-function bodyOf(bytes: number): string {
-  const frame = '{"action":"opened","data":""}';
-  const fill = randomBytes(bytes)
-    .toString('hex')
-    .slice(0, bytes - frame.length);
-  return frame.replace('""', `"${fill}"`);
 }
 
 function summarise(all: readonly Series[]): Outcome {

@@ -1,9 +1,12 @@
 /** Every scenario, in the order in which they run when none is named. */
+import { batch } from './batch.ts';
+import { deliver } from './deliver.ts';
 import { drain } from './drain.ts';
+import { fanOut } from './fan-out.ts';
 import { functions } from './functions.ts';
 import { hmac } from './hmac.ts';
 import type { Scenario } from './lib/outcome.ts';
 import { persist } from './persist.ts';
 import { receive } from './receive.ts';
 
-export const scenarios: readonly Scenario[] = [receive, persist, hmac, functions, drain];
+export const scenarios: readonly Scenario[] = [receive, batch, fanOut, deliver, drain, persist, hmac, functions];

@@ -15,6 +15,13 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median, low: sorted[0]!, high: sorted.at(-1)! };
 }
 
+/** The value that a share (0 to 1) of at least one value does not exceed: nearest rank. */
+export function percentile(values: readonly number[], share: number): number {
+  if (values.length === 0) throw new Error('no values, no percentile');
+  const sorted = Float64Array.from(values).sort();
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!;
+}
+
 /** Round by round, `of` divided by `to`. */
 export function ratioByRound(of: readonly number[], to: readonly number[]): number[] {
   if (of.length !== to.length) throw new Error('a ratio needs as many rounds on both sides');

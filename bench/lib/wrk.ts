@@ -2,6 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { BenchError } from './outcome.ts';
+import type { SignedRequest } from './signed.ts';
 
 /** One window of load. Latencies are of closed-loop connections: each sends its next request when it has its answer. */
 export interface WrkWindow {
@@ -34,7 +35,7 @@ export function requireWrk(): void {
 }
 
 /** Writes the script for one request that is sent again and again. Header values and body must not hold `]==]`. */
-export function writeScript(path: string, headers: Record<string, string>, body: string): void {
+export function writeScript(path: string, { headers, body }: SignedRequest): void {
   const lines = [
     'wrk.method = "POST"',
     `wrk.body = [==[${body}]==]`,

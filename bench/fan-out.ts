@@ -1,0 +1,131 @@
+/**
+ * Scenario `fan-out`: what agents cost at the door. Each subscribed agent gets a row for each event, in the commit of the event.
+ *
+ *     each round:  no agent | 1 agent | 3 agents     three endpoints of one Weir; nobody claims
+ *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { freshStart, openBenchDatabase, settledRows } from './lib/database.ts';
+import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
+import { bodyOf, signedRequest } from './lib/signed.ts';
+import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
+import { startWeir } from './lib/weir.ts';
+import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';
+
+const BODY_BYTES = 1024;
+const CONNECTIONS = 256;
+const AGENTS = [0, 1, 3];
+const WARM_UP_SECONDS = 1;
+
+export const fanOut: Scenario = {
+  name: 'fan-out',
+  summary: 'what each subscribed agent costs at the door: receiving with 0, 1 and 3 of them',
+  defaults: { rounds: 7, seconds: 4 },
+  run,
+};
+
+interface Window extends WrkWindow {
+  events: number;
+  deliveries: number;
+}
+
+interface Series {
+  agents: number;
+  url: string;
+  windows: Window[];
+}
+
+async function run(context: BenchContext): Promise<Outcome> {
+  requireWrk();
+  const { conninfo, database, directory } = await openBenchDatabase(context);
+  const secret = randomBytes(24).toString('base64url');
+  const script = join(directory, 'request.lua');
+  writeScript(script, signedRequest(secret, bodyOf(BODY_BYTES)));
+  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
+  context.undo(() => weir.stop());
+  const all: Series[] = [];
+  for (const agents of AGENTS) {
+    const { id, url } = await weir.addWebhook();
+    for (let i = 0; i < agents; i++) await weir.addAgent([id]);
+    all.push({ agents, url, windows: [] });
+  }
+
+  async function measure(url: string): Promise<Window> {
+    const load = (seconds: number) => runWrk({ url, script, connections: CONNECTIONS, seconds }, context.signal);
+    await load(WARM_UP_SECONDS);
+    await settledRows(database, 'events');
+    await freshStart(database, 'events, deliveries');
+    const window = await load(context.seconds);
+    const events = await settledRows(database, 'events');
+    return { ...window, events, deliveries: await settledRows(database, 'deliveries') };
+  }
+
+  for (let round = 1; round <= context.rounds; round++)
+    for (const series of all) {
+      const window = await measure(series.url);
+      series.windows.push(window);
+      context.say(
+        `round ${round} of ${context.rounds}: ${nameOf(series)}: ${formatNumber(window.requestsPerSecond)} requests/s, ` +
+          `p99 ${formatNumber(window.p99Ms)} ms`,
+      );
+    }
+  return summarise(all);
+}
+
+function nameOf({ agents }: Series): string {
+  return agents === 0 ? 'no agent' : `${agents} ${agents === 1 ? 'agent' : 'agents'}`;
+}
+
+function summarise(all: readonly Series[]): Outcome {
+  const values = ({ windows }: Series, key: keyof Window) => windows.map((window) => window[key]);
+  const [none, ...some] = all as [Series, ...Series[]];
+  const ratios = some.map(
+    (series): Ratio => ({
+      of: nameOf(series),
+      to: nameOf(none),
+      values: ratioByRound(values(series, 'requestsPerSecond'), values(none, 'requestsPerSecond')),
+    }),
+  );
+  return {
+    tables: [
+      {
+        header: [`${CONNECTIONS} connections`, 'requests/s', 'p50 ms', 'p99 ms'],
+        rows: all.map((series) => [
+          nameOf(series),
+          ...(['requestsPerSecond', 'p50Ms', 'p99Ms'] as const).map((key) => formatSpread(values(series, key))),
+        ]),
+      },
+    ],
+    measures: all.flatMap((series) => [
+      { name: `${nameOf(series)}: rate`, unit: 'requests/s', values: values(series, 'requestsPerSecond') },
+      { name: `${nameOf(series)}: p50`, unit: 'ms', values: values(series, 'p50Ms') },
+      { name: `${nameOf(series)}: p99`, unit: 'ms', values: values(series, 'p99Ms') },
+    ]),
+    ratios,
+    goals: [
+      {
+        what: 'requests/s with 1 agent over none:',
+        value: spreadOf(ratios[0]!.values).median,
+        unit: '',
+        atLeast: 0.65,
+      },
+    ],
+    notes: [
+      'One Weir with 1 process and three endpoints. Load generator (wrk, one thread, closed loop), Weir and Postgres share the cores.',
+      'Nobody claims. Every delivery was counted after its window.',
+    ],
+    faults: all.flatMap((series) => series.windows.flatMap((window) => faultsOf(series, window))),
+  };
+}
+
+function faultsOf(series: Series, { answersOther, answers2xx, socketErrors, events, deliveries }: Window): string[] {
+  const name = nameOf(series);
+  return [
+    ...(answers2xx === 0 ? [`${name}: nothing was answered`] : []),
+    ...(answersOther > 0 ? [`${name}: ${answersOther} answers were no 2xx`] : []),
+    ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
+    ...(events < answers2xx ? [`${name}: ${events} events for ${answers2xx} answers`] : []),
+    ...(deliveries !== events * series.agents ? [`${name}: ${deliveries} deliveries for ${events} events`] : []),
+  ];
+}

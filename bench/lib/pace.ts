@@ -1,0 +1,60 @@
+/** Constant arrival: requests leave when they are due, whatever became of those before. */
+import { Agent, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { BenchError } from './outcome.ts';
+
+/** One request; times in milliseconds of `performance.now()`. */
+export interface Sent {
+  id: string;
+  /** When it should have left: a sender that lags behind makes it look slower, never faster. */
+  dueMs: number;
+  answeredMs: number;
+}
+
+export interface PacedOrder {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+  perSecond: number;
+  seconds: number;
+}
+
+/** Sends for so many seconds; resolves when all are answered. Rejects with BenchError when an answer is no 202. */
+export async function sendPaced(order: PacedOrder, signal: AbortSignal): Promise<Sent[]> {
+  const agent = new Agent({ keepAlive: true });
+  const total = Math.round(order.perSecond * order.seconds);
+  const answers: Promise<Sent>[] = [];
+  const startMs = performance.now();
+  try {
+    while (answers.length < total) {
+      signal.throwIfAborted();
+      const due = Math.min(total, Math.floor(((performance.now() - startMs) / 1000) * order.perSecond) + 1);
+      while (answers.length < due)
+        answers.push(sendOne(agent, order, startMs + (answers.length / order.perSecond) * 1000));
+      await delay(1);
+    }
+    return await Promise.all(answers);
+  } finally {
+    agent.destroy();
+    await Promise.allSettled(answers);
+  }
+}
+
+function sendOne(agent: Agent, { url, headers, body }: PacedOrder, dueMs: number): Promise<Sent> {
+  return new Promise((resolve, reject) => {
+    const call = request(url, { method: 'POST', agent, headers }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => {
+        text += chunk;
+      });
+      response.once('error', reject);
+      response.once('end', () => {
+        const answeredMs = performance.now();
+        if (response.statusCode === 202) resolve({ id: (JSON.parse(text) as { id: string }).id, dueMs, answeredMs });
+        else reject(new BenchError(`${url} answered ${response.statusCode}: ${text}`));
+      });
+    });
+    call.once('error', reject);
+    call.end(body);
+  });
+}

@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase } from '../../server/db/pool.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+let fresh: FreshDatabase;
+let database: Database;
+
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  database = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'pool-test' });
+});
+
+afterAll(async () => {
+  await database.close();
+  await fresh.drop();
+});
+
+const mode = { text: `select current_setting('plan_cache_mode') as mode` };
+const modeOf = async (rows: Promise<{ mode: string }[]>) => (await rows)[0]!.mode;
+
+test('a statement that is planned once leaves nothing behind for the next one on its connection', async () => {
+  expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
+  expect(await modeOf(database.query(mode))).toBe('auto');
+  expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
+  expect(await modeOf(database.transaction((query) => query(mode)))).toBe('auto');
+});
+
+test('a statement that fails is told to its caller, and the pool goes on', async () => {
+  await expect(database.query({ text: 'select 1 / 0' })).rejects.toThrow('division by zero');
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
+test('a transaction that fails rejects with its own reason, and nothing of it stays', async () => {
+  const failing = database.transaction(async (query) => {
+    await query({ text: 'create table left_over ()' });
+    throw new Error('changed my mind');
+  });
+  await expect(failing).rejects.toThrow('changed my mind');
+  expect(await database.query({ text: `select to_regclass('left_over') as found` })).toEqual([{ found: null }]);
+});
+
+test('a connection that is lost in a transaction fails that, not the process', async () => {
+  const failing = database.transaction((query) => query({ text: 'select pg_terminate_backend(pg_backend_pid())' }));
+  await expect(failing).rejects.toThrow();
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
