@@ -1,0 +1,263 @@
+/** What a claim answers, in which order, and within which bounds. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { signatureOf } from '../helpers/requests.ts';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3, WEBHOOK_MAX_PAYLOAD_BYTES: 2_097_152 });
+});
+afterAll(() => app.stop());
+
+const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
+
+describe('a delivery', () => {
+  test('is told as the contract says, and nothing more', async () => {
+    const webhook = await app.addWebhook({ name: 'orders', signatureHeader: 'X-Own' });
+    const agent = await addAgent(app, [webhook]);
+    const body = '{"grüße":"\\u0000 is not a NUL"}';
+    const sentMs = Date.now();
+    const response = await fetch(webhook.url, {
+      method: 'POST',
+      body,
+      headers: {
+        'Content-Type': 'application/json; charset=utf-8',
+        'X-Own': signatureOf(webhook.secret!, body),
+        'X-Event': 'made',
+        Authorization: 'Basic c2VjcmV0OnNlY3JldA==',
+        Cookie: 'session=secret',
+        'X-Api-Key': 'secret',
+        'X-Gitlab-Token': 'secret',
+        'X-Client-Secret': 'secret',
+      },
+    });
+    const { id, received_at } = (await response.json()) as { id: string; received_at: string };
+    const [delivery, ...more] = await agent.claim({ lease_seconds: 60 });
+    expect(more).toEqual([]);
+    expect(delivery).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{14}7/),
+      receipt: expect.any(String),
+      attempt: 1,
+      leased_until: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      event: {
+        id,
+        webhook_id: webhook.id,
+        webhook_name: 'orders',
+        received_at,
+        content_type: 'application/json; charset=utf-8',
+        headers: expect.any(Object),
+        body,
+      },
+    });
+    expect(Math.abs(Date.parse(delivery!.leased_until) - sentMs - 60_000)).toBeLessThan(5_000);
+    expect(delivery!.event.headers).toMatchObject({
+      'x-event': 'made',
+      'content-length': String(Buffer.byteLength(body)),
+    });
+    expect(JSON.stringify(delivery!.event.headers)).not.toMatch(
+      /secret|c2VjcmV0|x-own|sha256|authorization|cookie|key|token/i,
+    );
+  });
+
+  test.each<[string, Uint8Array<ArrayBuffer>, 'body' | 'body_base64']>([
+    ['text', Buffer.from('plain'), 'body'],
+    ['an empty one', Buffer.alloc(0), 'body'],
+    ['text of many scripts', Buffer.from('añb – 語 – 👩‍🚀\r\n\t"\\'), 'body'],
+    ['text with NUL', Buffer.from('a\0b'), 'body_base64'],
+    ['a byte that is no UTF-8', Buffer.from([0x61, 0xff]), 'body_base64'],
+    ['text cut in a character', Buffer.from('語').subarray(0, 2), 'body_base64'],
+    ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80]), 'body_base64'],
+    ['all bytes there are', Buffer.from(Array.from({ length: 256 }, (_, i) => i)), 'body_base64'],
+  ])('carries its body unchanged: %s', async (_what, body, member) => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await send(webhook, body);
+    const { event } = await agent.claimOne();
+    expect(Object.keys(event).filter((key) => key.startsWith('body'))).toEqual([member]);
+    expect(Buffer.from(event[member]!, member === 'body' ? 'utf8' : 'base64').equals(body)).toBe(true);
+  });
+
+  test('has no content type where the sender gave none', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    const agent = await addAgent(app, [webhook]);
+    await fetch(webhook.url, { method: 'POST', body: Buffer.from('x') });
+    expect((await agent.claimOne()).event.content_type).toBeNull();
+  });
+});
+
+describe('the order', () => {
+  test('is oldest first, over commits and inside one', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const ids: string[] = [];
+    for (let i = 0; i < 12; i++) ids.push(await send(webhook, `${i}`));
+    expect(eventIds(await agent.claim({ max: 5 }))).toEqual(ids.slice(0, 5));
+    expect(eventIds(await agent.claim())).toEqual(ids.slice(5));
+  });
+
+  test('is fair over webhooks: a flood in one keeps the few of another waiting for nobody', async () => {
+    const [flood, few] = [await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [flood, few]);
+    await storeEvents(app.database, flood.id, 1000);
+    const wanted = await storeEvents(app.database, few.id, 3);
+    const first = await agent.claim({ max: 10 });
+    expect(first).toHaveLength(10);
+    expect(
+      eventIds(first)
+        .filter((id) => wanted.includes(id))
+        .sort(),
+    ).toEqual([...wanted].sort());
+    expect(await agent.claim({ max: 1000 })).toHaveLength(993);
+  });
+
+  test('comes back to a delivery after others that wait longer', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const first = await send(webhook);
+    const { receipt } = await agent.claimOne();
+    const second = await send(webhook);
+    await delay(2);
+    await agent.nack([receipt], { delay_seconds: 0 });
+    expect(eventIds([await agent.claimOne(), await agent.claimOne()])).toEqual([second, first]);
+  });
+});
+
+describe('webhook_ids', () => {
+  test('picks; what the agent is not subscribed to gives nothing', async () => {
+    const [a, b, foreign] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [a, b]);
+    await addAgent(app, [foreign]);
+    const [ofA, ofB] = [await send(a), await send(b)];
+    await send(foreign);
+    expect(await agent.claim({ webhook_ids: [foreign.id] })).toEqual([]);
+    expect(await agent.claim({ webhook_ids: [] })).toEqual([]);
+    expect(eventIds(await agent.claim({ webhook_ids: [b.id.toUpperCase(), foreign.id] }))).toEqual([ofB]);
+    expect(eventIds(await agent.claim())).toEqual([ofA]);
+  });
+});
+
+describe('bounds', () => {
+  let agent: TestAgent;
+  beforeAll(async () => {
+    agent = await addAgent(app);
+  });
+  const uuid = '00000000-0000-4000-8000-000000000000';
+
+  test.each<[string, object]>([
+    ['nothing at all', {}],
+    ['the least', { max: 1, lease_seconds: 5, wait_seconds: 0 }],
+    ['the most', { max: 1000, lease_seconds: 3600, webhook_ids: Array.from({ length: 1000 }, () => uuid) }],
+  ])('%s is taken', async (_what, order) => {
+    expect(await agent.post('claim', order)).toMatchObject({ status: 200, body: { deliveries: [] } });
+  });
+
+  test.each<[string, object, string]>([
+    ['no delivery', { max: 0 }, '/max'],
+    ['one delivery too many', { max: 1001 }, '/max'],
+    ['half a delivery', { max: 1.5 }, '/max'],
+    ['a count in words', { max: '10' }, '/max'],
+    ['a lease too short', { lease_seconds: 4 }, '/lease_seconds'],
+    ['a lease too long', { lease_seconds: 3601 }, '/lease_seconds'],
+    ['a wait before now', { wait_seconds: -1 }, '/wait_seconds'],
+    ['a wait too long', { wait_seconds: 31 }, '/wait_seconds'],
+    ['a webhook that is no id', { webhook_ids: [uuid, 'x'] }, '/webhook_ids/1'],
+    ['webhooks too many', { webhook_ids: Array.from({ length: 1001 }, () => uuid) }, '/webhook_ids'],
+    ['a member that nobody knows', { maximum: 1 }, ''],
+    ['a list', [], ''],
+  ])('%s is 422 and pointed at', async (_what, order, pointer) => {
+    const { status, body } = await agent.post('claim', order);
+    expect([status, body.code]).toEqual([422, 'invalid_request']);
+    expect(body.errors).toEqual([{ pointer, detail: expect.any(String) }]);
+  });
+
+  test('all that is wrong is told at once', async () => {
+    const { body } = await agent.post('claim', { max: 0, lease_seconds: 0, wait_seconds: 99 });
+    expect(body.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual([
+      '/max',
+      '/lease_seconds',
+      '/wait_seconds',
+    ]);
+  });
+
+  test.each([
+    ['receipts that are none', 'ack', {}, '/receipts'],
+    ['an empty list of receipts', 'ack', { receipts: [] }, '/receipts'],
+    ['receipts too many', 'ack', { receipts: Array.from({ length: 1001 }, () => 'x') }, '/receipts'],
+    ['a receipt too long', 'ack', { receipts: ['x'.repeat(101)] }, '/receipts/0'],
+    ['a receipt that is a number', 'nack', { receipts: ['x', 1] }, '/receipts/1'],
+    ['a delay before now', 'nack', { receipts: ['x'], delay_seconds: -1 }, '/delay_seconds'],
+    ['a delay of more than a day', 'nack', { receipts: ['x'], delay_seconds: 86_401 }, '/delay_seconds'],
+    ['a reason too long', 'nack', { receipts: ['x'], reason: 'x'.repeat(501) }, '/reason'],
+    ['no lease', 'extend', { receipts: ['x'] }, '/lease_seconds'],
+    ['a lease too short', 'extend', { receipts: ['x'], lease_seconds: 4 }, '/lease_seconds'],
+    ['a lease too long', 'extend', { receipts: ['x'], lease_seconds: 3601 }, '/lease_seconds'],
+  ] as const)('%s at %s is 422 and pointed at', async (_what, action, order, pointer) => {
+    const { status, body } = await agent.post(action, order);
+    expect([status, body.errors]).toEqual([422, [{ pointer, detail: expect.any(String) }]]);
+  });
+
+  test('1000 receipts, a day and 500 characters are taken', async () => {
+    const receipts = Array.from({ length: 1000 }, () => 'x'.repeat(100));
+    const order = { receipts, delay_seconds: 86_400, reason: 'ß'.repeat(500) };
+    expect(await agent.post('nack', order)).toMatchObject({ status: 200, body: { done: [], gone: receipts } });
+  });
+
+  test('bodies together stay within 16 MiB, but for the first one', async () => {
+    const webhook = await app.addWebhook();
+    const other = await addAgent(app, [webhook]);
+    const body = Buffer.alloc(2_097_152, 'x');
+    await Promise.all(Array.from({ length: 9 }, () => send(webhook, body)));
+    expect(await other.claim({ max: 100 })).toHaveLength(8);
+    expect(await other.claim({ max: 100 })).toHaveLength(1);
+  });
+});
+
+describe('a lease that ends', () => {
+  test('is claimable again, and counts as an attempt', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await send(webhook);
+    const first = await agent.claimOne({ lease_seconds: 60 });
+    expect(await agent.claim()).toEqual([]);
+    await letPass(app.database, 59);
+    expect(await agent.claim()).toEqual([]);
+    await letPass(app.database, 1);
+    const second = await agent.claimOne();
+    expect([second.id, second.attempt, second.event]).toEqual([first.id, 2, first.event]);
+    expect(second.receipt).not.toBe(first.receipt);
+  });
+
+  test('without attempts left makes a dead letter, once', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await send(webhook);
+    const { id } = await agent.claimOne();
+    for (let attempt = 2; attempt <= 3; attempt++) {
+      await letPass(app.database, 3600);
+      expect((await agent.claimOne()).attempt).toBe(attempt);
+    }
+    await letPass(app.database, 3600);
+    expect(await agent.claim()).toEqual([]);
+    expect(await rowOf(app.database, id)).toMatchObject({
+      state: 'dead',
+      attempts: 3,
+      finished: true,
+      reason: expect.any(String),
+    });
+    await letPass(app.database, 3600);
+    expect(await agent.claim()).toEqual([]);
+  });
+
+  test('without attempts left does not hide what can be claimed behind it', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await storeEvents(app.database, webhook.id, 5);
+    await agent.claim();
+    const text = `update deliveries set attempts = 3, available_at = now() - interval '1 hour' where agent_id = $1`;
+    await app.database.query({ text, values: [agent.id] });
+    const fresh = await send(webhook);
+    expect(eventIds(await agent.claim({ max: 2 }))).toEqual([fresh]);
+  });
+});

@@ -1,0 +1,236 @@
+/** Agents for tests: made as the command makes them, signed in, and a second process on the same database. */
+import { randomBytes } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { type App, startApp } from '../../server/app.ts';
+import { uuidText, uuidv7 } from '../../server/core/ids.ts';
+import { ChangeListener } from '../../server/db/listen.ts';
+import { readHorizon } from '../../server/db/partitions.ts';
+import type { Database } from '../../server/db/pool.ts';
+import { loadSecretsKeys } from '../../server/keys.ts';
+import { createLog } from '../../server/log.ts';
+import { Agents } from '../../server/manage/agents.ts';
+import { UndoStack } from '../../server/undo.ts';
+import { type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';
+import { signedRequest } from './requests.ts';
+import { until } from './wait.ts';
+
+export interface Delivery {
+  id: string;
+  receipt: string;
+  attempt: number;
+  leased_until: string;
+  event: {
+    id: string;
+    webhook_id: string;
+    webhook_name: string;
+    received_at: string;
+    content_type: string | null;
+    headers: Record<string, string>;
+    body?: string;
+    body_base64?: string;
+  };
+}
+
+export interface ClaimOrder {
+  max?: number;
+  lease_seconds?: number;
+  wait_seconds?: number;
+  webhook_ids?: string[];
+}
+
+export interface Settled {
+  done: string[];
+  gone: string[];
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
+  body: any;
+}
+
+/** No test meets the limit of authentications by accident. */
+export function startAgentApp(overrides: Overrides = {}): Promise<TestApp> {
+  return startTestApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000, ...overrides });
+}
+
+/** An agent with a session, at one process. */
+export class TestAgent {
+  readonly id: string;
+  readonly credential: string;
+  readonly url: string;
+  token: string;
+
+  constructor(url: string, agent: { id: string; credential: string }, token: string) {
+    this.url = url;
+    this.id = agent.id;
+    this.credential = agent.credential;
+    this.token = token;
+  }
+
+  /** The same agent and session at another process. */
+  at({ url }: { url: string }): TestAgent {
+    return new TestAgent(url, this, this.token);
+  }
+
+  post(action: 'claim' | 'ack' | 'nack' | 'extend', body: unknown, signal?: AbortSignal): Promise<Answer> {
+    return request(`${this.url}/api/v1/agent/deliveries/${action}`, this.token, body, signal);
+  }
+
+  /** Deliveries, leased for an hour unless told otherwise. Throws when the answer is no 200. */
+  async claim(order: ClaimOrder = {}): Promise<Delivery[]> {
+    const answer = await this.post('claim', { max: 1000, lease_seconds: 3600, ...order });
+    if (answer.status !== 200) throw new Error(`claim was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    return answer.body.deliveries;
+  }
+
+  /** One delivery; throws when there is none. */
+  async claimOne(order: ClaimOrder = {}): Promise<Delivery> {
+    const [delivery] = await this.claim({ max: 1, ...order });
+    if (delivery === undefined) throw new Error('there is nothing to claim');
+    return delivery;
+  }
+
+  ack(receipts: readonly string[]): Promise<Settled> {
+    return this.#settle('ack', { receipts });
+  }
+
+  nack(receipts: readonly string[], rest: { delay_seconds?: number; reason?: string } = {}): Promise<Settled> {
+    return this.#settle('nack', { receipts, ...rest });
+  }
+
+  extend(receipts: readonly string[], leaseSeconds: number): Promise<Settled> {
+    return this.#settle('extend', { receipts, lease_seconds: leaseSeconds });
+  }
+
+  async #settle(action: 'ack' | 'nack' | 'extend', body: unknown): Promise<Settled> {
+    const answer = await this.post(action, body);
+    if (answer.status !== 200)
+      throw new Error(`${action} was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  }
+}
+
+/** GET without a body, else POST; `token` goes as a bearer. */
+export async function request(
+  url: string,
+  token: string | null,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: token === null ? {} : { Authorization: `Bearer ${token}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+export function agentsOf({ database, conninfo }: Pick<TestApp, 'database' | 'conninfo'>): Agents {
+  return new Agents(database, conninfo);
+}
+
+/** Makes an agent with these subscriptions and signs it in. */
+export async function addAgent(app: TestApp, webhooks: readonly TestWebhook[] = []): Promise<TestAgent> {
+  const agent = await agentsOf(app).add(
+    'test',
+    webhooks.map(({ id }) => id),
+  );
+  return new TestAgent(app.url, agent, await signIn(app, agent.credential));
+}
+
+/** A session for a credential. */
+export async function signIn({ url }: { url: string }, credential: string): Promise<string> {
+  const { status, body } = await request(`${url}/api/v1/agent/session`, credential, {});
+  if (status !== 200) throw new Error(`the sign-in was answered ${status}`);
+  return body.access_token;
+}
+
+/** Sends a signed request; the id of its event. */
+export async function send(webhook: TestWebhook, body?: string | Uint8Array<ArrayBuffer>): Promise<string> {
+  const given = body === undefined ? {} : { body };
+  const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret, ...given }));
+  if (response.status !== 202) throw new Error(`the request was answered ${response.status}`);
+  return ((await response.json()) as { id: string }).id;
+}
+
+/** Stores many events in one statement, as a COPY does: the fan-out of the database makes their deliveries. */
+export async function storeEvents(database: Database, webhookId: string, count: number): Promise<string[]> {
+  const nowMs = Date.now();
+  const ids = Array.from({ length: count }, () => uuidText(uuidv7(nowMs, randomBytes(16))));
+  await database.query({
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
+           select id, $2::uuid, $3::timestamptz, '127.0.0.1', '', 'text/plain', 'x', 1 from unnest($1::uuid[]) id`,
+    values: [`{${ids.join(',')}}`, webhookId, new Date(nowMs).toISOString()],
+  });
+  return ids;
+}
+
+/** As if so many seconds had gone by: leases end, delays are over. */
+export async function letPass(database: Database, seconds: number): Promise<void> {
+  await database.query({
+    text: `update deliveries set available_at = available_at - make_interval(secs => $1) where state in ('pending', 'leased')`,
+    values: [seconds],
+  });
+}
+
+export interface DeliveryRow {
+  state: 'pending' | 'leased' | 'done' | 'dead';
+  attempts: number;
+  reason: string | null;
+  /** Until it is claimable; negative when it is. */
+  seconds: number;
+  finished: boolean;
+}
+
+/** A delivery as the database has it. */
+export async function rowOf(database: Database, id: string): Promise<DeliveryRow> {
+  const [row] = await database.query<DeliveryRow>({
+    text: `select state, attempts, reason, extract(epoch from available_at - now())::float8 as seconds,
+             finished_at is not null as finished from deliveries where id = $1`,
+    values: [id],
+  });
+  return row!;
+}
+
+export interface SecondApp {
+  app: App;
+  url: string;
+  logLines: string[];
+  stop(): Promise<void>;
+}
+
+const workerFile = fileURLToPath(new URL('../../dist/workers/hmac.js', import.meta.url));
+
+/** Another process on the first one's database, with its own listener or (`listens: false`) as one whose listener is away. */
+export async function startSecondApp(first: TestApp, { listens = true } = {}): Promise<SecondApp> {
+  const undo = new UndoStack();
+  const logLines: string[] = [];
+  const { settings, conninfo } = first;
+  const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
+  const horizon = (await readHorizon(first.database))!;
+  const app = await startApp({ settings, conninfo, keys: loadSecretsKeys(settings), horizon }, log, workerFile);
+  undo.push(() => app.drain());
+  if (listens) undo.push(await listen(conninfo, app));
+  return { app, url: `http://127.0.0.1:${app.port}`, logLines, stop: () => undo.run() };
+}
+
+async function listen(conninfo: string, app: App): Promise<() => Promise<void>> {
+  let up = false;
+  const listener = new ChangeListener(conninfo, {
+    change: (payload) => app.change(payload).catch(() => {}),
+    arrived: () => app.arrived(),
+    alive: () => app.heard(),
+    up: () => {
+      up = true;
+      app.changesLost();
+    },
+    lost: async () => {},
+    down: () => {},
+  });
+  listener.start();
+  await until(() => up);
+  return () => listener.stop();
+}
