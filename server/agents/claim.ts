@@ -33,6 +33,7 @@ export function createClaim({ database, arrivals, attemptsMax }: ClaimParts) {
     const untilMs = performance.now() + input.wait_seconds * 1000;
     const order = {
       agentId: agent.id,
+      generation: agent.generation,
       max: input.max,
       leaseSeconds: input.lease_seconds,
       webhookIds: input.webhook_ids ?? null,

@@ -2,6 +2,8 @@ import type { Database } from '../pool.ts';
 
 export interface ClaimOrder {
   agentId: string;
+  /** The agent's when it was let in: one that is rotated or revoked while its claim waits gets nothing more. */
+  generation: number;
   max: number;
   leaseSeconds: number;
   /** Null: of all webhooks that the agent is subscribed to. */
@@ -45,16 +47,29 @@ export interface Claimed {
  *
  * Not flushed: a lease is a promise for seconds. One that a crash of the database forgets is claimable again, as if it had
  * ended; an ack is flushed, and its lease with it.
+ *
+ * A delivery whose last lease has ended unanswered becomes a dead letter on the way; where a look met nothing else, it looks
+ * again behind them.
  */
-export function claimDeliveries(database: Database, order: ClaimOrder): Promise<Claimed[]> {
-  return database.query<Claimed>({
+export async function claimDeliveries(database: Database, order: ClaimOrder): Promise<Claimed[]> {
+  for (;;) {
+    const rows = await claimOnce(database, order);
+    const claimed = rows.filter(({ state }) => state === 'leased');
+    if (claimed.length > 0 || rows.length === 0) return claimed;
+  }
+}
+
+/** Rows that became dead letters carry nothing but their state. */
+function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { state: 'leased' | 'dead' })[]> {
+  return database.query<Claimed & { state: 'leased' | 'dead' }>({
     name: 'claim-deliveries',
     plan: 'once',
     text: `
       with candidates as materialized (
         select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes, w.name as webhook_name
         from (select set_config('synchronous_commit', 'off', true)) lazily (flushed)
-        cross join subscriptions s
+        cross join agents a
+        join subscriptions s on s.agent_id = a.id
         join webhooks w on w.id = s.webhook_id
         cross join lateral (
           select received_at, id, webhook_id, available_at, bytes
@@ -65,7 +80,7 @@ export function claimDeliveries(database: Database, order: ClaimOrder): Promise<
           limit $2
           for update skip locked
         ) d
-        where s.agent_id = $1 and lazily.flushed = 'off' and ($4::uuid[] is null or s.webhook_id = any ($4))
+        where a.id = $1 and a.generation = $7 and lazily.flushed = 'off' and ($4::uuid[] is null or s.webhook_id = any ($4))
       ), in_turn as (
         select *, row_number() over (partition by webhook_id order by available_at) as turn
         from candidates
@@ -86,13 +101,14 @@ export function claimDeliveries(database: Database, order: ClaimOrder): Promise<
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
         returning d.id, d.state, d.attempts, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name
       )
-      select c.id, c.attempts as attempt, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
+      select c.id, c.state, c.attempts as attempt, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
         to_char(c.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "leasedUntil",
         to_char(c.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "receivedAt",
         e.content_type as "contentType", e.headers, e.body
       from claimed c
-      join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
-      where c.state = 'leased'
+      left join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
+        and c.state = 'leased'
+      where e.id is not null or c.state = 'dead'
       order by c.received_at, c.id`,
     values: [
       order.agentId,
@@ -101,6 +117,7 @@ export function claimDeliveries(database: Database, order: ClaimOrder): Promise<
       order.webhookIds && `{${order.webhookIds.join(',')}}`,
       order.attemptsMax,
       order.bytesMax,
+      order.generation,
     ],
   });
 }
