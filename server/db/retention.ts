@@ -12,12 +12,13 @@ const KEYS_AT_A_TIME = 10_000;
 export async function dropOldPartitions(database: Database, retentionDays: number, nowMs: number): Promise<string[]> {
   const keptFrom = new Date(nowMs - retentionDays * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '');
   const dropped: string[] = [];
-  for (const table of partitionedTables) {
+  // Deliveries first: one that outlived its event would be leased and never handed out.
+  for (const table of [...partitionedTables].reverse()) {
     const old = await database.query<{ name: string; attached: boolean; pending: boolean }>({
       text: `select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
              from pg_class c left join pg_inherits i on i.inhrelid = c.oid
              where c.relkind = 'r' and c.relname ~ $1 and right(c.relname, 8) < $2 and c.relnamespace = (select relnamespace from pg_class where oid = $3::regclass)
-             order by 1`,
+             order by pending desc, 1`,
       values: [`^${table}_[0-9]{8}$`, keptFrom, table],
     });
     for (const { name, attached, pending } of old) {
