@@ -13,7 +13,7 @@ import { createReaderResolver } from './auth/reader.ts';
 import { parseNetwork } from './core/address.ts';
 import { Directory } from './db/directory.ts';
 import type { Horizon } from './db/partitions.ts';
-import { openDatabase } from './db/pool.ts';
+import { DatabaseUnavailable, openDatabase } from './db/pool.ts';
 import { type Agent, readAgents } from './db/queries/read-agents.ts';
 import { createReady, live } from './health.ts';
 import { Clients } from './http/clients.ts';
@@ -163,6 +163,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
       headerBytesMax: settings.HEADER_BYTES_MAX,
       clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
       onFinished: observe.finished,
+      isOutage: (error) => error instanceof DatabaseUnavailable,
       onFailure: observe.failed,
     },
   );

@@ -9,7 +9,17 @@ const IDLE_TIMEOUT_MS = 30_000;
 /** A connection that was lost without a wake-up is noticed within this. */
 const LOOK_EVERY_MS = 250;
 
-/** Runs one statement, or several in one transaction. Rows are plain objects; bytea and timestamps as node-postgres reads them. */
+/** The database cannot be reached, or not at this moment; asking again later may help. The cause is what libpq said. */
+export class DatabaseUnavailable extends Error {
+  constructor(cause: Error) {
+    super(cause.message.trim(), { cause });
+  }
+}
+
+/**
+ * Runs one statement, or several in one transaction. Rows are plain objects; bytea and timestamps as node-postgres reads
+ * them. Both reject with DatabaseUnavailable when it is the connection that fails, else with what the server said.
+ */
 export interface Database {
   query<Row extends object>(statement: Statement): Promise<Row[]>;
   transaction<T>(work: (query: Database['query']) => Promise<T>): Promise<T>;
@@ -81,7 +91,7 @@ class PlanModes {
 
   async set(client: pg.PoolClient, plan: Statement['plan']): Promise<void> {
     if (this.#once.has(client) === (plan === 'once')) return;
-    await client.query(`set plan_cache_mode to ${plan === 'once' ? 'force_generic_plan' : 'default'}`);
+    await run(client, { text: `set plan_cache_mode to ${plan === 'once' ? 'force_generic_plan' : 'default'}` });
     if (plan === 'once') this.#once.add(client);
     else this.#once.delete(client);
   }
@@ -90,7 +100,7 @@ class PlanModes {
 function runAlone<Row extends object>(pool: pg.Pool, modes: PlanModes, statement: Statement): Promise<Row[]> {
   return withClient(pool, async (client) => {
     await modes.set(client, statement.plan);
-    return (await client.query<Row>(prepared(statement))).rows;
+    return (await run<Row>(client, prepared(statement))).rows;
   });
 }
 
@@ -101,12 +111,12 @@ async function inTransaction<T>(
 ): Promise<T> {
   const outcome = await withClient(pool, async (client) => {
     await modes.set(client, undefined);
-    await client.query('begin');
+    await run(client, { text: 'begin' });
     try {
       const query: Database['query'] = async <Row extends object>(statement: Statement) =>
-        (await client.query<Row>(prepared(statement))).rows;
+        (await run<Row>(client, prepared(statement))).rows;
       const value = await work(query);
-      await client.query('commit');
+      await run(client, { text: 'commit' });
       return { value };
     } catch (error) {
       // A connection that cannot roll back is not given to anyone else: this rejects, and it is dropped.
@@ -118,9 +128,19 @@ async function inTransaction<T>(
   return outcome.value;
 }
 
+/** What the server says of a statement has a SQLSTATE; classes 08, 53 and 57P are of the server itself. */
+async function run<Row extends object>(client: pg.PoolClient, query: pg.QueryConfig): Promise<pg.QueryResult<Row>> {
+  try {
+    return await client.query<Row>(query);
+  } catch (error) {
+    const { code } = error as { code?: string };
+    throw code === undefined || /^(08|53|57P)/.test(code) ? new DatabaseUnavailable(error as Error) : error;
+  }
+}
+
 /** Lends a connection; when `work` rejects, or the connection is lost meanwhile, it is dropped. */
 async function withClient<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  const client = await pool.connect();
+  const client = await pool.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));
   let failure: Error | undefined;
   // What was under way is rejected too; but without a listener the event would end the process.
   const lost = (error: Error) => {

@@ -18,6 +18,8 @@ export interface ServerOptions {
   clientRequestsMax: number;
   /** Called once for each request, after its answer or its abort. */
   onFinished: (exchange: Exchange) => void;
+  /** True of what a handler throws when the database is away, which is no bug: 503. */
+  isOutage: (error: unknown) => boolean;
   /** A handler threw: a bug. The exchange was answered 500. */
   onFailure: (exchange: Exchange, error: unknown) => void;
 }
@@ -139,6 +141,7 @@ export class HttpServer implements ExchangeHost {
   }
 
   #fail(exchange: Exchange, error: unknown): void {
+    if (this.#options.isOutage(error)) return exchange.problemLater('database_unavailable', 1);
     exchange.problem('internal');
     this.#options.onFailure(exchange, error);
   }
