@@ -1,0 +1,210 @@
+/** Claims that wait: what wakes them, what ends them, and what becomes of those whose client has left. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import {
+  addAgent,
+  letPass,
+  type SecondApp,
+  send,
+  startAgentApp,
+  startSecondApp,
+  storeEvents,
+  type TestAgent,
+} from '../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { until } from '../helpers/wait.ts';
+
+let app: TestApp;
+let second: SecondApp;
+let webhook: TestWebhook;
+let agent: TestAgent;
+
+beforeAll(async () => {
+  app = await startAgentApp();
+  second = await startSecondApp(app);
+  webhook = await app.addWebhook();
+  agent = await addAgent(app, [webhook]);
+});
+afterAll(async () => {
+  await second.stop();
+  await app.stop();
+});
+afterEach(async () => {
+  await until(async () => (await waiting(app.app)) + (await waiting(second.app)) === 0);
+  await app.database.query({ text: 'delete from deliveries' });
+});
+
+async function waiting(where: { metrics: TestApp['app']['metrics'] }): Promise<number> {
+  const families = (await where.metrics()) as unknown as { name: string; values: { value: number }[] }[];
+  return families.find(({ name }) => name === 'weir_claims_waiting')!.values[0]!.value;
+}
+
+test.each([
+  ['the process that commits', () => agent, () => app.app],
+  ['another process on the same database', () => agent.at(second), () => second.app],
+])('wakes within tens of milliseconds of a commit: %s', async (_where, claimer, at) => {
+  const took: number[] = [];
+  for (let round = 0; round < 9; round++) {
+    const before = await waiting(at());
+    const claim = claimer().claim({ wait_seconds: 10 });
+    await until(async () => (await waiting(at())) > before);
+    const id = await send(webhook);
+    const sentMs = performance.now();
+    expect((await claim).map(({ event }) => event.id)).toEqual([id]);
+    took.push(performance.now() - sentMs);
+  }
+  const median = took.sort((a, b) => a - b)[4]!;
+  expect(median, took.map(Math.round).join(' ')).toBeLessThan(60);
+});
+
+test('a commit between its look and its wait is not slept through', async () => {
+  const took: number[] = [];
+  let sentMs = 0;
+  let stopped = false;
+  const consumer = (async () => {
+    while (!stopped) {
+      const deliveries = await agent.claim({ wait_seconds: 2 });
+      if (deliveries.length > 0) took.push(performance.now() - sentMs);
+    }
+  })();
+  for (let i = 0; i < 150; i++) {
+    // At every moment of a claim's life: right after the last one was answered, a little later, and so on.
+    await delay((i % 10) / 2);
+    sentMs = performance.now();
+    await send(webhook);
+    await until(() => took.length > i);
+  }
+  stopped = true;
+  await consumer;
+  const slow = took.filter((ms) => ms > 300);
+  expect(slow.map(Math.round)).toEqual([]);
+});
+
+test('a notification that was lost costs a second', async () => {
+  const claim = agent.claim({ wait_seconds: 10 });
+  await until(async () => (await waiting(app.app)) === 1);
+  // Stored by nobody who would tell.
+  const ids = await storeEvents(app.database, webhook.id, 1);
+  const storedMs = performance.now();
+  expect((await claim).map(({ event }) => event.id)).toEqual(ids);
+  expect(performance.now() - storedMs).toBeLessThan(1_500);
+});
+
+test('the end of a lease and of a delay wake it', async () => {
+  await send(webhook);
+  const { id, receipt } = await agent.claimOne();
+  const first = agent.claim({ wait_seconds: 10 });
+  await until(async () => (await waiting(app.app)) === 1);
+  await letPass(app.database, 3600);
+  expect((await first).map((delivery) => [delivery.id, delivery.attempt])).toEqual([[id, 2]]);
+  expect(await agent.ack([receipt])).toEqual({ done: [], gone: [receipt] });
+});
+
+test('with nothing it ends at wait_seconds, with an empty list, and is not slow in the log', async () => {
+  const startedMs = performance.now();
+  expect(await agent.claim({ wait_seconds: 2 })).toEqual([]);
+  const tookMs = performance.now() - startedMs;
+  expect(tookMs).toBeGreaterThan(1_950);
+  expect(tookMs).toBeLessThan(2_600);
+  expect(app.logLines.filter((line) => line.includes('request_slow') && line.includes('claim'))).toEqual([]);
+});
+
+test('waits for longer than an idle connection lives', { timeout: 30_000 }, async () => {
+  const claim = agent.claim({ wait_seconds: 20 });
+  await delay(14_000);
+  const id = await send(webhook);
+  expect((await claim).map(({ event }) => event.id)).toEqual([id]);
+});
+
+test('without wait_seconds it does not wait', async () => {
+  const startedMs = performance.now();
+  expect(await agent.claim()).toEqual([]);
+  expect(performance.now() - startedMs).toBeLessThan(500);
+});
+
+test('what is left out by webhook_ids does not wake it into an answer, nor keep the process busy', async () => {
+  const other = await app.addWebhook();
+  const both = await addAgent(app, [webhook, other]);
+  await send(webhook);
+  const startedMs = performance.now();
+  const claim = both.claim({ wait_seconds: 3, webhook_ids: [other.id] });
+  await delay(500);
+  const id = await send(other);
+  expect((await claim).map(({ event }) => event.id)).toEqual([id]);
+  expect(performance.now() - startedMs).toBeLessThan(1_700);
+});
+
+test('a claim that waits and whose client has left takes nothing', async () => {
+  const leaving = new AbortController();
+  const claim = agent.post('claim', { wait_seconds: 10 }, leaving.signal).catch(() => null);
+  await until(async () => (await waiting(app.app)) === 1);
+  leaving.abort();
+  await claim;
+  await until(async () => (await waiting(app.app)) === 0);
+  const id = await send(webhook);
+  const delivery = await agent.claimOne();
+  expect([delivery.event.id, delivery.attempt]).toEqual([id, 1]);
+});
+
+test('a claim whose client leaves before its answer gives its leases back, uncounted', async () => {
+  await storeEvents(app.database, webhook.id, 500);
+  const [before] = await app.database.query<{ time: string }>({ text: 'select now()::text as time' });
+  const leaving = new AbortController();
+  await app.database.transaction(async (query) => {
+    // The claim is kept in the database until its client has left.
+    await query({ text: 'lock table deliveries in exclusive mode' });
+    const claim = agent.post('claim', { max: 1000, lease_seconds: 3600 }, leaving.signal).catch(() => null);
+    await until(async () => {
+      const text = `select from pg_locks where not granted and relation = 'deliveries'::regclass`;
+      return (await query({ text })).length > 0;
+    });
+    leaving.abort();
+    expect(await claim).toBeNull();
+    await until(async () => (await app.metric('weir_open_requests')) === 0);
+  });
+  const text = `select from deliveries where agent_id = $1 and state = 'pending' and attempts = 0 and available_at > $2`;
+  await until(async () => (await app.database.query({ text, values: [agent.id, before!.time] })).length === 500);
+  expect(await agent.claim()).toHaveLength(500);
+});
+
+test('many claims of one agent that wait share what arrives, each delivery once', async () => {
+  const claims = Array.from({ length: 20 }, () => agent.claim({ max: 1, wait_seconds: 5 }));
+  await until(async () => (await waiting(app.app)) === 20);
+  const ids = await storeEvents(app.database, webhook.id, 20);
+  await send(webhook);
+  const got = (await Promise.all(claims)).flat().map(({ event }) => event.id);
+  expect(new Set(got).size).toBe(20);
+  expect(got.filter((id) => ids.includes(id)).length).toBeGreaterThan(18);
+});
+
+test('a drain answers those that wait, at once', async () => {
+  const third = await startSecondApp(app);
+  const claims = Array.from({ length: 5 }, () => agent.at(third).post('claim', { wait_seconds: 30 }));
+  await until(async () => (await waiting(third.app)) === 5);
+  const startedMs = performance.now();
+  const stopping = third.stop();
+  for (const answer of await Promise.all(claims))
+    expect([answer.status, answer.body, answer.headers.get('connection')]).toEqual([200, { deliveries: [] }, 'close']);
+  expect(performance.now() - startedMs).toBeLessThan(900);
+  await stopping;
+});
+
+test('a database that goes away while claims wait ends none of them wrongly, and is met again', async () => {
+  const claims = Array.from({ length: 3 }, () => agent.post('claim', { max: 1, wait_seconds: 20 }));
+  await until(async () => (await waiting(app.app)) === 3);
+  await app.cutOff();
+  const meanwhile = await agent.post('claim', {});
+  await app.restore();
+  expect([meanwhile.status, meanwhile.headers.get('retry-after')]).toEqual([503, '1']);
+  await until(async () => (await app.metric('weir_database_up')) === 1);
+  await until(async () => (await rowCount()) !== null);
+  for (let i = 0; i < 3; i++) await until(() => send(webhook).catch(() => null));
+  for (const { status, body } of await Promise.all(claims)) expect([status, body.deliveries.length]).toEqual([200, 1]);
+});
+
+async function rowCount(): Promise<number | null> {
+  const rows = await app.database
+    .query<{ count: number }>({ text: 'select count(*)::int from deliveries' })
+    .catch(() => null);
+  return rows === null ? null : rows[0]!.count;
+}

@@ -1,0 +1,107 @@
+/** Many consumers at once: each delivery is leased by one of them, and nobody waits for a slow one. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  addAgent,
+  letPass,
+  type SecondApp,
+  send,
+  startAgentApp,
+  startSecondApp,
+  storeEvents,
+  type TestAgent,
+} from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+
+let app: TestApp;
+let second: SecondApp;
+beforeAll(async () => {
+  app = await startAgentApp();
+  second = await startSecondApp(app);
+});
+afterAll(async () => {
+  await second.stop();
+  await app.stop();
+});
+
+/** Eight clients of one agent at two processes; each claims until `wanted` are had by all together. */
+async function claimAll(agent: TestAgent, wanted: number, ack: boolean): Promise<{ ids: string[]; empty: number }> {
+  const ids: string[] = [];
+  let empty = 0;
+  const client = async (place: TestAgent, max: number) => {
+    while (ids.length < wanted) {
+      const deliveries = await place.claim({ max });
+      if (deliveries.length === 0) empty++;
+      ids.push(...deliveries.map(({ event }) => event.id));
+      if (ack && deliveries.length > 0) {
+        const { gone } = await place.ack(deliveries.map(({ receipt }) => receipt));
+        expect(gone).toEqual([]);
+      }
+    }
+  };
+  const places = [agent, agent.at(second)];
+  await Promise.all(Array.from({ length: 8 }, (_, i) => client(places[i % 2]!, [7, 50, 100, 33][i % 4]!)));
+  return { ids, empty };
+}
+
+test.each([
+  ['while all is leased', false],
+  ['while each acknowledges what it has', true],
+])('8 clients claim 5,000 deliveries, none twice and none missing: %s', async (_what, ack) => {
+  const webhooks = await Promise.all([app.addWebhook(), app.addWebhook(), app.addWebhook()]);
+  const agent = await addAgent(app, webhooks);
+  const stored = (
+    await Promise.all(webhooks.map(({ id }, i) => storeEvents(app.database, id, [4000, 900, 100][i]!)))
+  ).flat();
+  const { ids } = await claimAll(agent, 5000, ack);
+  expect(ids).toHaveLength(5000);
+  expect(new Set(ids)).toEqual(new Set(stored));
+  await letPass(app.database, 60);
+  expect(await agent.claim()).toEqual([]);
+});
+
+test('while events arrive, 8 clients get each of them once', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const claiming = claimAll(agent, 1200, true);
+  const sent: string[] = [];
+  const sender = async () => {
+    for (let i = 0; i < 100; i++) sent.push(await send(webhook));
+  };
+  await Promise.all(Array.from({ length: 12 }, sender));
+  const { ids } = await claiming;
+  expect(ids).toHaveLength(1200);
+  expect(new Set(ids)).toEqual(new Set(sent));
+});
+
+test('an agent that never acknowledges keeps none from another', async () => {
+  const webhook = await app.addWebhook();
+  const [idle, busy] = [await addAgent(app, [webhook]), await addAgent(app, [webhook])];
+  const stored = await storeEvents(app.database, webhook.id, 3000);
+  while ((await idle.claim({ lease_seconds: 3600 })).length > 0);
+  const { ids } = await claimAll(busy, 3000, true);
+  expect(new Set(ids)).toEqual(new Set(stored));
+  await letPass(app.database, 3600);
+  expect((await idle.claim()).length).toBe(1000);
+  expect(await busy.claim()).toEqual([]);
+});
+
+test('consumers that settle, extend and lose the same leases never wait for each other in a circle', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await storeEvents(app.database, webhook.id, 300);
+  const receipts = (await agent.claim()).map(({ receipt }) => receipt);
+  const shuffled = () => [...receipts].sort(() => Math.random() - 0.5);
+  const work = Array.from({ length: 24 }, (_, i) =>
+    [
+      () => agent.extend(shuffled(), 60),
+      () => agent.at(second).nack(shuffled(), { delay_seconds: 0 }),
+      () => agent.ack(shuffled()),
+      () =>
+        agent
+          .at(second)
+          .claim()
+          .then(() => ({ done: [], gone: [] })),
+    ][i % 4]!(),
+  );
+  for (const { done, gone } of await Promise.all(work)) expect([0, 300]).toContain(done.length + gone.length);
+});

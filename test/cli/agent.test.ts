@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runCommand } from '../../server/cli/weir.ts';
+import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+
+const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
+let directory: string;
+let keptUp: EmbeddedPostgres;
+let webhookId: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
+  await chmod(directory, 0o711);
+  // So that commands join it: each would start and stop it otherwise.
+  keptUp = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
+  webhookId = String(JSON.parse((await run(['webhook', 'add', '--name', 'orders', '--json'])).out).id);
+});
+afterAll(async () => {
+  await keptUp.leave();
+  await rm(directory, { recursive: true });
+});
+
+interface Told {
+  code: number;
+  out: string;
+  err: string;
+}
+
+async function run(args: string[]): Promise<Told> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const io = { environment: { DATA_DIR: 'data', WORKERS: '1' }, directory, stdin: Readable.from(['']), stdout, stderr };
+  const code = await runCommand(args, io);
+  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+}
+const weir = (...args: string[]) => run(['agent', ...args]);
+
+async function json(...args: string[]): Promise<Record<string, unknown>> {
+  const { code, out, err } = await weir(...args, '--json');
+  expect([code, err]).toEqual([0, '']);
+  expect(out.endsWith('}\n')).toBe(true);
+  return JSON.parse(out);
+}
+
+const agents = async () => (await json('list')).items as Record<string, unknown>[];
+
+describe('agent add', () => {
+  test('--json tells its id, name and credential, and nobody tells the credential again', async () => {
+    const made = await json('add', '--name', ' ci ', '--webhook', webhookId, '--webhook', webhookId);
+    expect(made).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'ci',
+      credential: expect.stringMatching(CREDENTIAL),
+      webhook_ids: [webhookId],
+    });
+    expect((await agents()).find(({ id }) => id === made.id)).toEqual({
+      id: made.id,
+      name: 'ci',
+      revoked: false,
+      webhook_ids: [webhookId],
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    });
+    const secret = String(made.credential).slice(16);
+    expect((await weir('list')).out + (await weir('list', '--json')).out).not.toContain(secret);
+  });
+
+  test('tells people the credential and what to try', async () => {
+    const { code, out } = await weir('add', '--name', 'reader');
+    expect(code).toBe(0);
+    expect(out).toMatch(/^Made reader\.\n {2}ID {10}[0-9a-f-]{36}\n {2}Credential {2}wa_\w+ {3}\(shown once\)\n/);
+    expect(out).toContain('npx weir consume URL --credential-file FILE');
+  });
+
+  test.each([
+    ['no name', [], /--name/],
+    ['an empty name', ['--name', ''], /name must have/],
+    ['a name too long', ['--name', 'x'.repeat(201)], /name must have/],
+    ['a webhook that is no id', ['--name', 'a', '--webhook', 'orders'], /--webhook/],
+    [
+      'a webhook that nobody has',
+      ['--name', 'a', '--webhook', randomUUID()],
+      /no webhook has the id .*weir webhook list/,
+    ],
+    ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
+  ])('with %s is wrong usage: it says why and makes nothing', async (_what, args, message) => {
+    const before = (await agents()).length;
+    const { code, out, err } = await weir('add', ...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect(await agents()).toHaveLength(before);
+  });
+
+  test('of a removed webhook makes nothing', async () => {
+    const { id } = JSON.parse((await run(['webhook', 'add', '--name', 'gone', '--json'])).out);
+    await run(['webhook', 'remove', id]);
+    const { code, err } = await weir('add', '--name', 'a', '--webhook', id);
+    expect(code).toBe(2);
+    expect(err).toContain(id);
+  });
+});
+
+describe('agent', () => {
+  test('rotate prints a new credential, once', async () => {
+    const { id, credential } = await json('add', '--name', 'a');
+    const rotated = await json('rotate', String(id).toUpperCase());
+    expect(rotated).toEqual({ id, credential: expect.stringMatching(CREDENTIAL) });
+    expect(rotated.credential).not.toBe(credential);
+    expect((await weir('rotate', String(id))).out).toMatch(
+      new RegExp(
+        `^${id}: the old credential and all sessions have ended\\.\n {2}Credential {2}wa_\\w+ {3}\\(shown once\\)\n$`,
+      ),
+    );
+  });
+
+  test('revoke is for good', async () => {
+    const { id } = await json('add', '--name', 'a');
+    expect(await json('revoke', String(id))).toEqual({ id, done: 'revoke' });
+    expect((await agents()).find((agent) => agent.id === id)).toMatchObject({ revoked: true });
+    for (const command of ['revoke', 'rotate']) {
+      const { code, out, err } = await weir(command, String(id));
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toContain(String(id));
+    }
+  });
+
+  test.each(['revoke', 'rotate'])('%s of an unknown id fails and names it', async (command) => {
+    const id = randomUUID();
+    const { code, out, err } = await weir(command, id);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toMatch(new RegExp(`no agent in force has the id ${id}; see: weir agent list`));
+  });
+
+  test.each([['rotate'], ['revoke', 'nonsense'], ['revoke', '1'], ['frobnicate']])(
+    '%s %s is wrong usage',
+    async (...args) => {
+      const { code, out, err } = await weir(...args);
+      expect([code, out]).toEqual([2, '']);
+      expect(err).toMatch(/^error: /);
+    },
+  );
+
+  test('list shows a table with one line each', async () => {
+    const { id } = await json('add', '--name', 'in the table', '--webhook', webhookId);
+    const [head, ...lines] = (await weir('list')).out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +NAME +STATE +ENDPOINTS +CREATED$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +in force +1 +2/);
+    expect(lines.some((line) => line.includes(' revoked '))).toBe(true);
+  });
+});

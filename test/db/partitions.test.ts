@@ -1,0 +1,87 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DAY_MS, makePartitions, partitionedTables, partitionName, readHorizon } from '../../server/db/partitions.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+let fresh: FreshDatabase;
+beforeEach(async () => {
+  fresh = await freshDatabase();
+});
+afterEach(() => fresh.drop());
+
+const today = () => Math.floor(Date.now() / DAY_MS) * DAY_MS;
+
+async function partitions(): Promise<string[]> {
+  const rows = await fresh.database.query<{ name: string }>({
+    text: `select inhrelid::regclass::text as name from pg_inherits where inhparent = any ($1::regclass[]) order by 1`,
+    values: [`{${partitionedTables.join(',')}}`],
+  });
+  return rows.map(({ name }) => name);
+}
+
+test('both tables have a partition for yesterday, today and seven days ahead', async () => {
+  await makePartitions(fresh.database, Date.now());
+  const names = partitionedTables.flatMap((table) =>
+    Array.from({ length: 9 }, (_, i) => partitionName(table, today() + (i - 1) * DAY_MS)),
+  );
+  expect(await partitions()).toEqual(names.sort());
+  expect(await readHorizon(fresh.database)).toEqual({ fromMs: today() - DAY_MS, toMs: today() + 8 * DAY_MS });
+});
+
+test('the next day makes what is missing, for both, and a second time nothing', async () => {
+  await makePartitions(fresh.database, Date.now());
+  const tomorrowMs = Date.now() + DAY_MS;
+  const made = partitionedTables.map((table) => partitionName(table, today() + 8 * DAY_MS));
+  expect(await makePartitions(fresh.database, tomorrowMs)).toEqual(made);
+  expect(await makePartitions(fresh.database, tomorrowMs)).toEqual([]);
+  expect((await readHorizon(fresh.database))!.toMs).toBe(today() + 9 * DAY_MS);
+});
+
+test('several that make them at the same time make each once', async () => {
+  const laterMs = Date.now() + 30 * DAY_MS;
+  const made = await Promise.all(Array.from({ length: 4 }, () => makePartitions(fresh.database, laterMs)));
+  expect(made.flat()).toHaveLength(18);
+  expect(new Set(made.flat()).size).toBe(18);
+});
+
+test('the horizon is what every table has', async () => {
+  await makePartitions(fresh.database, Date.now());
+  const before = (await readHorizon(fresh.database))!;
+  await fresh.database.query({ text: `drop table ${partitionName('deliveries', before.toMs - DAY_MS)}` });
+  expect(await readHorizon(fresh.database)).toEqual({ ...before, toMs: before.toMs - DAY_MS });
+  await fresh.database.query({ text: `drop table ${partitionName('events', before.fromMs)}` });
+  expect(await readHorizon(fresh.database)).toEqual({ fromMs: before.fromMs + DAY_MS, toMs: before.toMs - DAY_MS });
+});
+
+test('without partitions there is none', async () => {
+  for (const name of await partitions())
+    if (name.startsWith('deliveries')) await fresh.database.query({ text: `drop table ${name}` });
+  expect(await readHorizon(fresh.database)).toBeNull();
+});
+
+test.each(partitionedTables)(
+  'the first and the last millisecond of a day lie on its partition of %s',
+  async (table) => {
+    await makePartitions(fresh.database, Date.now());
+    const columns = { events: `source_ip, headers, body, bytes`, deliveries: 'agent_id, event_id, bytes' }[table];
+    const values = { events: `'127.0.0.1', '', '', 0`, deliveries: 'gen_random_uuid(), gen_random_uuid(), 0' }[table];
+    for (const ms of [today(), today() + DAY_MS - 1]) {
+      const [row] = await fresh.database.query<{ name: string }>({
+        text: `insert into ${table} (id, webhook_id, received_at, ${columns}) values (gen_random_uuid(), gen_random_uuid(), $1, ${values})
+             returning tableoid::regclass::text as name`,
+        values: [new Date(ms).toISOString()],
+      });
+      expect(row!.name).toBe(partitionName(table, today()));
+    }
+  },
+);
+
+test('a session that reads does not keep a new partition waiting', async () => {
+  const reader = fresh.database.transaction(async (query) => {
+    await query({ text: 'set transaction isolation level repeatable read' });
+    await query({ text: 'select count(*) from events' });
+    const startedMs = performance.now();
+    await makePartitions(fresh.database, Date.now() + DAY_MS);
+    return performance.now() - startedMs;
+  });
+  expect(await reader).toBeLessThan(2_000);
+});
