@@ -67,6 +67,7 @@ describe('webhook add', () => {
       has_secret: true,
       previous_secret_expires_at: null,
       signature_header: 'x-own',
+      dedupe_header: null,
       rate_limit_max: 100,
       created_at: expect.stringMatching(/Z$/),
     });
