@@ -12,7 +12,12 @@ export const ackSchema = z.strictObject({ receipts });
 export const nackSchema = z.strictObject({
   receipts,
   delay_seconds: z.number().min(0).max(86_400).optional(),
-  reason: z.string().max(500).optional(),
+  // Postgres stores no NUL in text, and libpq would cut the reason there.
+  reason: z
+    .string()
+    .max(500)
+    .refine((text) => !text.includes('\0'), 'a NUL character cannot be stored')
+    .optional(),
 });
 export const extendSchema = z.strictObject({ receipts, lease_seconds: z.int().min(5).max(3600) });
 

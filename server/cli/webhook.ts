@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { derivedKeys } from '../keys.ts';
 import { InputError } from '../manage/input.ts';
 import { type Change, Webhooks } from '../manage/webhooks.ts';
-import { positive, seconds, uuid } from './arguments.ts';
+import { positive, seconds, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';
@@ -15,6 +15,7 @@ interface AddOptions {
   signatureHeader?: string;
   dedupeHeader?: string;
   rateLimit?: number;
+  agent?: string[];
   json?: boolean;
 }
 
@@ -39,6 +40,7 @@ export function webhookCommand(io: CommandIo): Command {
     .option('--signature-header <name>', 'only this header carries the signature')
     .option('--dedupe-header <name>', 'a request that repeats the value of this header is not stored again')
     .option('--rate-limit <requests>', 'requests a window and client IP, for this endpoint alone', positive)
+    .option('--agent <id>', 'this agent gets its events; may be given several times', uuids)
     .option('--json', 'print one JSON document')
     .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => add(io, webhooks, session, options)));
 
@@ -90,6 +92,7 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
     signatureHeader: options.signatureHeader ?? null,
     dedupeHeader: options.dedupeHeader ?? null,
     rateLimitMax: options.rateLimit ?? null,
+    agentIds: options.agent ?? [],
   });
   const url = `${settings.FRONTEND_PUBLIC_API_URL}/in/${webhook.id}`;
   if (options.json) {

@@ -9,9 +9,9 @@ import {
   listAgents,
   replaceCredential,
   revokeAgent,
-  subscribe,
 } from '../db/queries/manage-agents.ts';
-import { checkName, InputError } from './input.ts';
+import { checkName } from './input.ts';
+import { subscribeAll } from './subscriptions.ts';
 
 export class Agents {
   readonly #database: Database;
@@ -59,14 +59,4 @@ export class Agents {
   #change(id: string, work: (query: Database['query']) => Promise<boolean>): Promise<boolean> {
     return announced(this.#conninfo, `agent:${id}`, () => this.#database.transaction(work));
   }
-}
-
-/** Throws InputError that names a webhook or an agent that does not exist. */
-export async function subscribeAll(
-  query: Database['query'],
-  pairs: readonly { webhookId: string; agentId: string }[],
-): Promise<void> {
-  const { webhookIds, agentIds } = await subscribe(query, pairs);
-  if (webhookIds.length > 0) throw new InputError(`no webhook has the id ${webhookIds[0]}; see: weir webhook list`);
-  if (agentIds.length > 0) throw new InputError(`no agent in force has the id ${agentIds[0]}; see: weir agent list`);
 }

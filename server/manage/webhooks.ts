@@ -12,6 +12,7 @@ import {
   type WebhookRecord,
 } from '../db/queries/manage-webhooks.ts';
 import { checkName, InputError } from './input.ts';
+import { subscribeAll } from './subscriptions.ts';
 
 export interface NewWebhook {
   name: string;
@@ -21,6 +22,8 @@ export interface NewWebhook {
   /** RFC 9110 token, any case: a request that repeats its value is not stored again. */
   dedupeHeader: string | null;
   rateLimitMax: number | null;
+  /** Agents that get its events from the first one on. */
+  agentIds?: readonly string[];
 }
 
 export type Change<T> = { kind: 'done'; value: T } | { kind: 'unknown' };
@@ -45,7 +48,7 @@ export class Webhooks {
     return randomBytes(32).toString('hex');
   }
 
-  /** Throws InputError that names the bad field. */
+  /** Throws InputError that names the bad field, or an agent that does not exist. */
   async add(webhook: NewWebhook): Promise<WebhookRecord> {
     const name = checkName(webhook.name);
     const signatureHeader = webhook.signatureHeader === null ? null : checkHeader(webhook.signatureHeader);
@@ -56,6 +59,8 @@ export class Webhooks {
       this.#database.transaction(async (query) => {
         await insertWebhook(query, { id, name, signatureHeader, dedupeHeader, rateLimitMax: webhook.rateLimitMax });
         if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), 0);
+        const pairs = (webhook.agentIds ?? []).map((agentId) => ({ webhookId: id, agentId }));
+        await subscribeAll(query, pairs);
       }),
     );
     return (await listWebhooks(this.#database, id))[0]!;
