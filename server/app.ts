@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Arrivals } from './agents/arrivals.ts';
 import { claimSchema, createClaim } from './agents/claim.ts';
+import { Floors } from './agents/floors.ts';
 import { ArrivalNotice } from './agents/notice.ts';
 import { forAgent, forAgentWith } from './agents/route.ts';
 import { createSession, me } from './agents/session.ts';
@@ -123,7 +124,8 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     },
     keys: derivedKeys(order.keys, 'agent-sessions'),
   });
-  const arrivals = new Arrivals(database);
+  const floors = new Floors();
+  const arrivals = new Arrivals(database, floors);
   const notice = new ArrivalNotice(database, arrivals, () => agents.size > 0);
   writer.onCommitted(() => notice.committed());
   dedupeWriter.onCommitted(() => notice.committed());
@@ -148,7 +150,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
       ingestBatch: createIngest(ingestParts, storeBatch(storeParts, settings.BATCH_LINES_MAX)),
       agentSession: createSession(auth),
       agentMe: forAgent(auth, me),
-      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, attemptsMax })),
+      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, floors, attemptsMax })),
       ack: forAgentWith(auth, ackSchema, settle.ack),
       nack: forAgentWith(auth, nackSchema, settle.nack),
       extend: forAgentWith(auth, extendSchema, settle.extend),

@@ -4,22 +4,29 @@
  */
 import type { Database } from '../db/pool.ts';
 import { agentsWithWork } from '../db/queries/claim-deliveries.ts';
+import type { Floors } from './floors.ts';
 
 const EVERY_MS = 1_000;
 /** Between two queries, however much arrives. */
 const GAP_MS = 5;
+/** A look that passes over nothing: for what lies below an agent's floor, see floors.ts. */
+const EVERYWHERE_EVERY_MS = 15_000;
 
 export class Arrivals {
   readonly #database: Database;
+  readonly #floors: Floors;
   readonly #waiting = new Map<string, Set<() => void>>();
   #timer: NodeJS.Timeout | null = null;
   #dueAtMs = Number.POSITIVE_INFINITY;
   #lastMs = 0;
+  #everywhereMs = 0;
   #asking = false;
   #closed = false;
+  #heard = 0;
 
-  constructor(database: Database) {
+  constructor(database: Database, floors: Floors) {
     this.#database = database;
+    this.#floors = floors;
   }
 
   /** Claims that wait. */
@@ -29,8 +36,16 @@ export class Arrivals {
     return size;
   }
 
-  /** Resolves when the agent may have something to claim, after `timeoutMs`, or when `giveUp` hands its callback a reason to. */
-  wait(agentId: string, timeoutMs: number, giveUp: (wake: () => void) => void): Promise<void> {
+  /** How many commits were heard of: a claim takes it before it looks, so that none is slept through between look and wait. */
+  get heardSoFar(): number {
+    return this.#heard;
+  }
+
+  /**
+   * Resolves when the agent may have something to claim, after `timeoutMs`, or when `giveUp` hands its callback a reason to.
+   * @param heardBefore `heardSoFar` from before the claim looked
+   */
+  wait(agentId: string, timeoutMs: number, heardBefore: number, giveUp: (wake: () => void) => void): Promise<void> {
     if (this.#closed) return Promise.resolve();
     return new Promise((resolve) => {
       const wakes = this.#waiting.get(agentId) ?? new Set();
@@ -44,13 +59,15 @@ export class Arrivals {
       };
       wakes.add(wake);
       giveUp(wake);
-      this.#askWithin(EVERY_MS);
+      if (this.#heard === heardBefore) this.#askWithin(EVERY_MS);
+      else this.#askSoon();
     });
   }
 
   /** Something was committed, here or elsewhere. */
   heard(): void {
-    if (this.#waiting.size > 0) this.#askWithin(Math.max(0, this.#lastMs + GAP_MS - performance.now()));
+    this.#heard++;
+    if (this.#waiting.size > 0) this.#askSoon();
   }
 
   /** Wakes everybody, and whoever comes later at once. */
@@ -58,6 +75,10 @@ export class Arrivals {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     for (const wakes of [...this.#waiting.values()]) for (const wake of [...wakes]) wake();
+  }
+
+  #askSoon(): void {
+    this.#askWithin(Math.max(0, this.#lastMs + GAP_MS - performance.now()));
   }
 
   /** One timer for all; it is only ever moved forward. */
@@ -75,9 +96,16 @@ export class Arrivals {
     if (this.#asking) return this.#askWithin(GAP_MS);
     this.#asking = true;
     this.#lastMs = performance.now();
+    const everywhere = this.#lastMs >= this.#everywhereMs + EVERYWHERE_EVERY_MS;
+    if (everywhere) this.#everywhereMs = this.#lastMs;
+    const agents = [...this.#waiting.keys()].map((id) => ({
+      id,
+      claimableFrom: everywhere ? '-infinity' : this.#floors.forLook(id),
+    }));
     // A database that is away is asked again in a second; the claims go on waiting, or end by their own time.
-    const ready = await agentsWithWork(this.#database, [...this.#waiting.keys()]).catch(() => []);
+    const ready = await agentsWithWork(this.#database, agents).catch(() => []);
     this.#asking = false;
+    if (everywhere) for (const agentId of ready) this.#floors.forget(agentId);
     for (const agentId of ready) for (const wake of [...(this.#waiting.get(agentId) ?? [])]) wake();
     if (this.#waiting.size > 0) this.#askWithin(EVERY_MS);
   }

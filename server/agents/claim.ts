@@ -9,6 +9,7 @@ import type { Agent } from '../db/queries/read-agents.ts';
 import { releaseDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Arrivals } from './arrivals.ts';
+import type { Floors } from './floors.ts';
 
 export const claimSchema = z.strictObject({
   max: z.int().min(1).max(1000).default(1),
@@ -24,11 +25,12 @@ const CLAIM_BYTES_MAX = 16_777_216;
 export interface ClaimParts {
   database: Database;
   arrivals: Arrivals;
+  floors: Floors;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
-export function createClaim({ database, arrivals, attemptsMax }: ClaimParts) {
+export function createClaim({ database, arrivals, floors, attemptsMax }: ClaimParts) {
   return async function claim(exchange: Exchange, agent: Agent, input: ClaimInput): Promise<void> {
     const untilMs = performance.now() + input.wait_seconds * 1000;
     const order = {
@@ -40,13 +42,27 @@ export function createClaim({ database, arrivals, attemptsMax }: ClaimParts) {
       bytesMax: CLAIM_BYTES_MAX,
       attemptsMax,
     };
-    let claimed = await claimDeliveries(database, order);
+    let heardBefore = 0;
+    const look = async () => {
+      heardBefore = arrivals.heardSoFar;
+      const claimableFrom = floors.forClaim(agent.id, performance.now());
+      const found = await claimDeliveries(database, { ...order, claimableFrom });
+      // Where only some webhooks were looked at, others may have older ones.
+      if (order.webhookIds === null)
+        floors.learn(
+          agent.id,
+          found.map(({ claimableSinceMs }) => claimableSinceMs),
+          performance.now(),
+        );
+      return found;
+    };
+    let claimed = await look();
     while (claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
-      await arrivals.wait(agent.id, leftMs, (wake) => exchange.whenGone(wake));
+      await arrivals.wait(agent.id, leftMs, heardBefore, (wake) => exchange.whenGone(wake));
       exchange.waited();
-      if (!exchange.aborted) claimed = await claimDeliveries(database, order);
+      if (!exchange.aborted) claimed = await look();
     }
     if (exchange.aborted && claimed.length > 0) return releaseDeliveries(database, agent.id, claimed.map(receiptOf));
     exchange.answer(200, 'application/json', `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}`);

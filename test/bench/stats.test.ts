@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatNumber, formatSpread, ratioByRound, spreadOf } from '../../bench/lib/stats.ts';
+import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from '../../bench/lib/stats.ts';
 
 test('the median of an odd number of rounds is the middle one', () => {
   expect(spreadOf([9, 1, 5])).toEqual({ median: 5, low: 1, high: 9 });
@@ -15,6 +15,15 @@ test('values are sorted as numbers, not as words', () => {
 
 test('no rounds have no median', () => {
   expect(() => spreadOf([])).toThrow('no values');
+});
+
+test.each([
+  [[7], 0.95, 7],
+  [[4, 1, 3, 2], 0.5, 2],
+  [[10, 9, 8, 7, 6, 5, 4, 3, 2, 1], 0.95, 10],
+  [[-1, -2], 0, -2],
+])('of %j the share %d is %d', (values, share, expected) => {
+  expect(percentile(values, share)).toBe(expected);
 });
 
 test('a ratio is taken round by round', () => {

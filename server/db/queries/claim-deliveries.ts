@@ -12,6 +12,8 @@ export interface ClaimOrder {
   bytesMax: number;
   /** A delivery that used them up becomes a dead letter instead of being claimed again. */
   attemptsMax: number;
+  /** Nothing that became claimable before is looked at; `-infinity` looks at everything. */
+  claimableFrom: string;
 }
 
 /** A delivery under lease, with its event. */
@@ -19,6 +21,8 @@ export interface Claimed {
   id: string;
   attempt: number;
   leasedUntil: string;
+  /** Since when it could have been claimed, Unix milliseconds. */
+  claimableSinceMs: number;
   eventId: string;
   webhookId: string;
   webhookName: string;
@@ -75,7 +79,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
           select received_at, id, webhook_id, available_at, bytes
           from deliveries
           where agent_id = $1 and webhook_id = s.webhook_id
-            and state in ('pending', 'leased') and available_at <= now()
+            and state in ('pending', 'leased') and available_at <= now() and available_at >= $8::timestamptz
           order by available_at
           limit $2
           for update skip locked
@@ -87,7 +91,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
         order by turn, available_at
         limit $2
       ), chosen as (
-        select received_at, id, webhook_id, webhook_name
+        select received_at, id, webhook_id, webhook_name, available_at as claimable_since
         from (select *, sum(bytes) over (order by turn, available_at, id) - bytes as bytes_before from in_turn) t
         where bytes_before < $6
       ), claimed as (
@@ -99,10 +103,12 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
           available_at = now() + make_interval(secs => $3)
         from chosen c
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
-        returning d.id, d.state, d.attempts, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name
+        returning d.id, d.state, d.attempts, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name,
+          c.claimable_since
       )
       select c.id, c.state, c.attempts as attempt, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
         to_char(c.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "leasedUntil",
+        (extract(epoch from c.claimable_since) * 1000)::float8 as "claimableSinceMs",
         to_char(c.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "receivedAt",
         e.content_type as "contentType", e.headers, e.body
       from claimed c
@@ -118,29 +124,33 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
       order.attemptsMax,
       order.bytesMax,
       order.generation,
+      order.claimableFrom,
     ],
   });
 }
 
-/** Which of these agents could claim something now; one query for all that wait. */
-export async function agentsWithWork(database: Database, agentIds: readonly string[]): Promise<string[]> {
+/** Which of these agents could claim something now; one query for all that wait. `claimableFrom` as for a claim. */
+export async function agentsWithWork(
+  database: Database,
+  agents: readonly { id: string; claimableFrom: string }[],
+): Promise<string[]> {
   const rows = await database.query<{ id: string }>({
     name: 'agents-with-work',
     plan: 'once',
     text: `
       select a.id
-      from unnest($1::uuid[]) a (id)
+      from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
       where exists (
         select from subscriptions s
         cross join lateral (
           select from deliveries
           where agent_id = a.id and webhook_id = s.webhook_id
-            and state in ('pending', 'leased') and available_at <= now()
+            and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
           limit 1
         ) d
         where s.agent_id = a.id
       )`,
-    values: [`{${agentIds.join(',')}}`],
+    values: [`{${agents.map(({ id }) => id).join(',')}}`, `{${agents.map((agent) => agent.claimableFrom).join(',')}}`],
   });
   return rows.map((row) => row.id);
 }

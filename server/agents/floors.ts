@@ -1,0 +1,71 @@
+/**
+ * From what time on an agent has something to claim, learnt from its claims: a shortcut past what is finished.
+ *
+ * Finished deliveries stay in the index that claims walk, oldest first, until vacuum takes them out, which it may not while any
+ * snapshot is older: during pg_dump each claim passes everything that was finished since. Measured with a snapshot held
+ * (Postgres 15, processor time of a claim of 10, after so many deliveries finished):
+ *
+ *     finished                                        0      20,000   40,000   60,000   80,000
+ *     from the oldest                                 0.8    2.8      4.8      6.8      8.6 ms
+ *       with fillfactor 50                            1.0    3.2      5.1      7.3      9.8 ms
+ *       with autovacuum at 1 %, without a delay       0.8    2.7      4.8      6.9      8.9 ms
+ *     from the oldest, no snapshot held               0.6    1.1      1.2      1.1      1.6 ms
+ *     from the floor                                  0.9    2.0      1.9      1.9      1.9 ms
+ *       no snapshot held                              0.6    0.9      0.6      0.7      0.7 ms
+ *
+ * So no setting of the table helps, and partitions keep Postgres's own. A claim takes the oldest first: what is older than the
+ * oldest that it got was not claimable. What becomes claimable later has a later time, but for commits that took long, claims
+ * that were rolled back, and webhooks that are subscribed to again: for them there is a margin, and a look at everything now and then.
+ */
+
+/** A delivery's time is that of its transaction's begin; commits that take longer are found by the look at everything. */
+const MARGIN_MS = 10_000;
+const EVERYWHERE_EVERY_MS = 15_000;
+/** Agents that are remembered; they are forgotten together, since each is learnt anew by one claim. */
+const AGENTS_MAX = 10_000;
+
+/** For the database: from the first delivery on. */
+const EVERYWHERE = '-infinity';
+
+interface Floor {
+  /** By the database's clock, margin included, as it reads it. */
+  from: string;
+  /** When a claim looks at everything again; by our own clock. */
+  everywhereAtMs: number;
+}
+
+export class Floors {
+  readonly #floors = new Map<string, Floor>();
+
+  /** Where a claim may begin to look. @param nowMs of a clock that only goes forward */
+  forClaim(agentId: string, nowMs: number): string {
+    const floor = this.#floors.get(agentId);
+    if (floor === undefined) return EVERYWHERE;
+    if (nowMs < floor.everywhereAtMs) return floor.from;
+    floor.everywhereAtMs = nowMs + EVERYWHERE_EVERY_MS;
+    return EVERYWHERE;
+  }
+
+  /** Where a look for waiting claims may begin. */
+  forLook(agentId: string): string {
+    return this.#floors.get(agentId)?.from ?? EVERYWHERE;
+  }
+
+  /** A claim of all the agent's webhooks got these, which had been claimable since then (Unix milliseconds). */
+  learn(agentId: string, claimableSinceMs: readonly number[], nowMs: number): void {
+    if (claimableSinceMs.length === 0) return;
+    const from = new Date(claimableSinceMs.reduce((a, b) => Math.min(a, b)) - MARGIN_MS).toISOString();
+    const floor = this.#floors.get(agentId);
+    if (floor !== undefined) {
+      floor.from = from;
+      return;
+    }
+    if (this.#floors.size >= AGENTS_MAX) this.#floors.clear();
+    this.#floors.set(agentId, { from, everywhereAtMs: nowMs + EVERYWHERE_EVERY_MS });
+  }
+
+  /** Something lies below: the next claim looks at everything. */
+  forget(agentId: string): void {
+    this.#floors.delete(agentId);
+  }
+}
