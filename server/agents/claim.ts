@@ -69,8 +69,8 @@ export function createClaim({ database, arrivals, floors, attemptsMax }: ClaimPa
   };
 }
 
-function receiptOf({ id, attempt }: Claimed) {
-  return { deliveryId: id, attempt };
+function receiptOf({ id, lease }: Claimed) {
+  return { deliveryId: id, lease };
 }
 
 function deliveryJson(claimed: Claimed): string {

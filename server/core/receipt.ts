@@ -1,13 +1,13 @@
-/** A receipt names one delivery and one attempt: whoever holds it held that lease. `<delivery id>.<attempt>` */
+/** A receipt names one delivery and one of its leases: whoever holds it held that lease. `<delivery id>.<number of the lease>` */
 import { isUuid, uuidv7Milliseconds } from './ids.ts';
 
 export interface Receipt {
   deliveryId: string;
-  attempt: number;
+  lease: number;
 }
 
-export function receiptText({ deliveryId, attempt }: Receipt): string {
-  return `${deliveryId}.${attempt}`;
+export function receiptText({ deliveryId, lease }: Receipt): string {
+  return `${deliveryId}.${lease}`;
 }
 
 /** Times past this are no times that Weir ever gave, and Postgres does not read them as JavaScript writes them. */
@@ -17,8 +17,8 @@ const YEAR_10000_MS = 253_402_300_800_000;
 export function parseReceipt(text: string): Receipt | null {
   const dot = text.lastIndexOf('.');
   const deliveryId = text.slice(0, dot);
-  const attempt = text.slice(dot + 1);
-  return isUuid(deliveryId) && uuidv7Milliseconds(deliveryId) < YEAR_10000_MS && /^[1-9]\d{0,8}$/.test(attempt)
-    ? { deliveryId: deliveryId.toLowerCase(), attempt: Number(attempt) }
+  const lease = text.slice(dot + 1);
+  return isUuid(deliveryId) && uuidv7Milliseconds(deliveryId) < YEAR_10000_MS && /^[1-9]\d{0,8}$/.test(lease)
+    ? { deliveryId: deliveryId.toLowerCase(), lease: Number(lease) }
     : null;
 }

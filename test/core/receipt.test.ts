@@ -4,7 +4,7 @@ import { uuidText, uuidv7 } from '../../server/core/ids.ts';
 import { parseReceipt, receiptText } from '../../server/core/receipt.ts';
 
 const deliveryId = uuidText(uuidv7(Date.UTC(2026, 5, 1), randomBytes(16)));
-const receipt = { deliveryId, attempt: 12 };
+const receipt = { deliveryId, lease: 12 };
 
 test('a receipt reads back', () => {
   expect(receiptText(receipt)).toBe(`${deliveryId}.12`);

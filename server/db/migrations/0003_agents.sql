@@ -50,13 +50,15 @@ create table deliveries (
   state text not null default 'pending' check (state in ('pending', 'leased', 'done', 'dead')),
   available_at timestamptz not null default now(),
   attempts integer not null default 0 check (attempts >= 0),
+  leases integer not null default 0,
   finished_at timestamptz check ((finished_at is not null) = (state in ('done', 'dead'))),
   reason text check (length(reason) <= 500),
   primary key (received_at, id, webhook_id)
 ) partition by range (received_at);
 comment on table deliveries is 'One event on its way to one agent.';
 comment on column deliveries.available_at is 'pending: claimable from then on; leased: the lease ends then, and it is claimable again.';
-comment on column deliveries.attempts is 'Claims so far; with the id it makes the receipt.';
+comment on column deliveries.attempts is 'Claims that count against DELIVERY_MAX_ATTEMPTS; from zero again after a replay.';
+comment on column deliveries.leases is 'Claims ever; with the id it makes the receipt, which so is never given twice.';
 comment on column deliveries.reason is 'What the agent said with its last nack.';
 
 -- Claims walk it from the oldest; finished deliveries leave it.

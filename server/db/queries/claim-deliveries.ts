@@ -20,6 +20,8 @@ export interface ClaimOrder {
 export interface Claimed {
   id: string;
   attempt: number;
+  /** Number of this lease among all that the delivery ever had. */
+  lease: number;
   leasedUntil: string;
   /** Since when it could have been claimed, Unix milliseconds. */
   claimableSinceMs: number;
@@ -98,15 +100,16 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
         update deliveries d
         set state = case when d.attempts < $5 then 'leased' else 'dead' end,
           attempts = case when d.attempts < $5 then d.attempts + 1 else d.attempts end,
+          leases = d.leases + 1,
           finished_at = case when d.attempts < $5 then null else now() end,
           reason = case when d.attempts < $5 then d.reason else coalesce(d.reason, 'the last lease ended without an answer') end,
           available_at = now() + make_interval(secs => $3)
         from chosen c
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
-        returning d.id, d.state, d.attempts, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name,
+        returning d.id, d.state, d.attempts, d.leases, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name,
           c.claimable_since
       )
-      select c.id, c.state, c.attempts as attempt, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
+      select c.id, c.state, c.attempts as attempt, c.leases as lease, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
         to_char(c.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "leasedUntil",
         (extract(epoch from c.claimable_since) * 1000)::float8 as "claimableSinceMs",
         to_char(c.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "receivedAt",

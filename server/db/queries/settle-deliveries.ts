@@ -24,7 +24,7 @@ export async function settleDeliveries(
   settlement: Settlement,
 ): Promise<Set<string>> {
   const { name, set, already, values } = statementOf(settlement);
-  const rows = await database.query<{ id: string; attempts: number }>({
+  const rows = await database.query<{ id: string; lease: number }>({
     name,
     plan: 'once',
     // Rows are locked in the order of their ids: two settlements of the same receipts cannot wait for each other. The others
@@ -33,26 +33,26 @@ export async function settleDeliveries(
     // instead of 1.2.
     text: `
       with receipts as materialized (
-        select * from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, attempt, received_at) order by id
+        select * from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at) order by id
       ), settled as (
         update deliveries d
         set ${set}
         from receipts r
-        where d.received_at = r.received_at and d.id = r.id and d.attempts = r.attempt and d.agent_id = $1 and d.state = 'leased'
-        returning d.id, d.attempts
+        where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and d.agent_id = $1 and d.state = 'leased'
+        returning d.id, d.leases
       ), others as materialized (
-        select d.id, d.attempts, d.state
+        select d.id, d.leases, d.state
         from receipts r
-        join deliveries d on d.received_at = r.received_at and d.id = r.id and d.attempts = r.attempt
+        join deliveries d on d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
         where d.agent_id = $1 and r.id not in (select id from settled)
         for share of d
       )
-      select id, attempts from settled
+      select id, leases as lease from settled
       union all
-      select id, attempts from others where state in (${already})`,
+      select id, leases from others where state in (${already})`,
     values: [agentId, ...columns(receipts), ...values],
   });
-  return new Set(rows.map(({ id, attempts }) => receiptText({ deliveryId: id, attempt: attempts })));
+  return new Set(rows.map(({ id, lease }) => receiptText({ deliveryId: id, lease })));
 }
 
 /** Takes back leases whose claim nobody heard: the attempt does not count. */
@@ -66,19 +66,19 @@ export async function releaseDeliveries(
     text: `
       update deliveries d
       set state = 'pending', attempts = d.attempts - 1, available_at = now()
-      from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, attempt, received_at)
-      where d.received_at = r.received_at and d.id = r.id and d.attempts = r.attempt
+      from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at)
+      where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
         and d.agent_id = $1 and d.state = 'leased'`,
     values: [agentId, ...columns(receipts)],
   });
 }
 
-/** Ids, attempts and times as Postgres arrays; an id tells its time, and the time its partition. */
+/** Ids, leases and times as Postgres arrays; an id tells its time, and the time its partition. */
 function columns(receipts: readonly Receipt[]): string[] {
   const array = (column: (receipt: Receipt) => string | number) => `{${receipts.map(column).join(',')}}`;
   return [
     array(({ deliveryId }) => deliveryId),
-    array(({ attempt }) => attempt),
+    array(({ lease }) => lease),
     array(({ deliveryId }) => new Date(uuidv7Milliseconds(deliveryId)).toISOString()),
   ];
 }

@@ -1,0 +1,62 @@
+/** Replaying: what was finished is on its way again, and no receipt from before means anything any more. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { replayDeliveries, replayDelivery, replayEvent } from '../../server/db/queries/replay.ts';
+import { addAgent, rowOf, send, startAgentApp } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 });
+});
+afterAll(() => app.stop());
+
+async function agentWithEvents(count: number) {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  for (let i = 0; i < count; i++) await send(webhook);
+  return { webhook, agent };
+}
+
+test('one that is done is pending again, with attempts from zero and a receipt that was never given', async () => {
+  const { agent } = await agentWithEvents(1);
+  const before = await agent.claimOne();
+  await agent.ack([before.receipt]);
+  expect(await replayDelivery(app.database, before.id)).toBe(true);
+  const again = await agent.claimOne();
+  expect(again).toMatchObject({ id: before.id, attempt: 1 });
+  expect(again.receipt).not.toBe(before.receipt);
+  expect(await agent.ack([before.receipt])).toEqual({ done: [], gone: [before.receipt] });
+  expect(await rowOf(app.database, before.id)).toMatchObject({ state: 'leased' });
+  expect(await agent.ack([again.receipt])).toEqual({ done: [again.receipt], gone: [] });
+});
+
+test('one that is pending or leased is left alone', async () => {
+  const { agent } = await agentWithEvents(1);
+  const leased = await agent.claimOne();
+  expect(await replayDelivery(app.database, leased.id)).toBe(false);
+  expect(await agent.ack([leased.receipt])).toEqual({ done: [leased.receipt], gone: [] });
+});
+
+test('all dead ones of an agent are replayed together, those of one webhook alone where it is named', async () => {
+  const { agent, webhook } = await agentWithEvents(3);
+  const dead = await agent.claim({ max: 3 });
+  await agent.nack(dead.map(({ receipt }) => receipt));
+  const other = { agentId: agent.id, state: 'dead', webhookId: nobody } as const;
+  expect(await replayDeliveries(app.database, other)).toBe(0);
+  expect(await replayDeliveries(app.database, { ...other, webhookId: webhook.id })).toBe(3);
+  expect((await agent.claim({ max: 3 })).map(({ id }) => id).sort()).toEqual(dead.map(({ id }) => id).sort());
+});
+
+test('an event is delivered anew to every subscribed agent, or to those that are named', async () => {
+  const { agent, webhook } = await agentWithEvents(1);
+  const stranger = await addAgent(app);
+  const first = await agent.claimOne();
+  expect(await replayEvent(app.database, first.event.id, null)).toHaveLength(1);
+  expect((await agent.claimOne()).event.id).toBe(first.event.id);
+  expect(await replayEvent(app.database, first.event.id, [stranger.id])).toHaveLength(1);
+  expect(await replayEvent(app.database, nobody, null)).toEqual([]);
+  expect(webhook.id).toBe(first.event.webhook_id);
+});
+
+/** An id that nothing has. */
+const nobody = '01900000-0000-7000-8000-000000000000';
