@@ -43,6 +43,9 @@ export class Verifier {
       filename: options.workerFile,
       minThreads: options.threads,
       maxThreads: options.threads,
+      // Piscina asks require() first. For an ES module that is cut short when a thread is ended while it starts, and Node then
+      // aborts the whole process (an assertion in CreateRequiredModuleFacade); import() is not harmed.
+      execArgv: ['--no-experimental-require-module'],
       // Resource limits bound what a thread may hold besides the shared bodies.
       resourceLimits: { maxOldGenerationSizeMb: 64 },
     });
