@@ -19,8 +19,9 @@ const STORED = 100_000;
 const BODY_BYTES = 1024;
 const CLAIM_SIZES = [10, 100, 500, 1000];
 const CONSUMERS = [1, 4];
-/** Of the plain SQL: its best here. */
+/** Of the plain SQL, and of the cell that stands beside it and is judged: named beforehand, so that luck in one cell does not count. */
 const SQL_CLAIM_SIZE = 500;
+const JUDGED_CONSUMERS = 4;
 
 export const drain: Scenario = {
   name: 'drain',
@@ -145,9 +146,7 @@ function sqlName(consumers: number): string {
 
 function summarise(cells: readonly Cell[], faults: string[]): Outcome {
   const rates = (name: string) => cells.find((cell) => cell.name === name)!.perSecond;
-  const best = cells
-    .filter(({ consumer }) => consumer !== null)
-    .reduce((a, b) => (spreadOf(b.perSecond).median > spreadOf(a.perSecond).median ? b : a));
+  const judged = weirName(SQL_CLAIM_SIZE, JUDGED_CONSUMERS);
   const ratio = (of: string, to: string) => ({ of, to, values: ratioByRound(rates(of), rates(to)) });
   return {
     tables: [
@@ -175,8 +174,8 @@ function summarise(cells: readonly Cell[], faults: string[]): Outcome {
     ]),
     goals: [
       {
-        what: `${best.name}:`,
-        value: spreadOf(best.perSecond).median,
+        what: `${judged}:`,
+        value: spreadOf(rates(judged)).median,
         unit: 'deliveries/s',
         atLeast: 15_000,
       },
