@@ -1,8 +1,8 @@
 import { Command } from 'commander';
 import { isUuid } from '../core/ids.ts';
-import { readStoredHeaders } from '../core/stored-headers.ts';
-import { type EventRecord, findEvent, listEvents } from '../db/queries/read-events.ts';
+import { findEvent, listEvents } from '../db/queries/read-events.ts';
 import { replayEvent } from '../db/queries/replay.ts';
+import { describeEvent } from '../manage/events.ts';
 import { eventId } from '../manage/paging.ts';
 import { positive, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
@@ -26,7 +26,7 @@ export function eventCommand(io: CommandIo): Command {
     .action(({ webhook, limit, json }: Output & { webhook?: string; limit: number }) =>
       withDatabase(io, async ({ database }) => {
         const rows = await listEvents(database, { agentId: null, webhookId: webhook ?? null }, null, limit);
-        if (json) print(io, { items: rows.map(described) });
+        if (json) print(io, { items: rows.map(describeEvent) });
         else if (rows.length === 0) io.stdout.write('No events yet.\n');
         else
           io.stdout.write(
@@ -56,7 +56,7 @@ export function eventCommand(io: CommandIo): Command {
         const event = isEventId(id) ? await findEvent(database, null, id) : undefined;
         if (event === undefined) throw new CommandError(`no event has the id ${id}; see: weir event list`);
         if (body) return void io.stdout.write(event.body);
-        if (json) return print(io, { ...described(event), body_base64: event.body.toString('base64') });
+        if (json) return print(io, { ...describeEvent(event), body_base64: event.body.toString('base64') });
         io.stdout.write(`${event.headers.toString('utf8')}\n\n`);
         io.stdout.write(event.body);
         io.stdout.write('\n');
@@ -82,19 +82,6 @@ export function eventCommand(io: CommandIo): Command {
 
 function isEventId(id: string): boolean {
   return isUuid(id) && eventId.safeParse(id).success;
-}
-
-function described(event: EventRecord): object {
-  const { id, webhook_id, received_at, source_ip, content_type, bytes, headers } = event;
-  return {
-    id,
-    webhook_id,
-    received_at,
-    source_ip,
-    content_type,
-    bytes,
-    headers: readStoredHeaders(headers.toString('utf8')),
-  };
 }
 
 function print(io: CommandIo, value: unknown): void {

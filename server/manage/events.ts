@@ -35,12 +35,12 @@ export function createEvents({ database, resolve }: EventParts) {
       if (!query) return;
       const scope = { agentId: agentOf(reader), webhookId: query.webhook_id ?? null };
       const rows = await listEvents(database, scope, query.cursor ?? null, query.limit + 1);
-      exchange.json(200, pageOf(rows, query.limit, described));
+      exchange.json(200, pageOf(rows, query.limit, describeEvent));
     },
 
     async one(exchange: Exchange): Promise<void> {
       const event = await found(exchange);
-      if (event !== undefined) exchange.json(200, described(event));
+      if (event !== undefined) exchange.json(200, describeEvent(event));
     },
 
     /** The stored bytes, unchanged; as an attachment, so that no browser shows what a stranger sent. */
@@ -58,7 +58,8 @@ function agentOf(reader: Reader): string | null {
   return reader.agent.id;
 }
 
-function described(event: EventRecord): object {
+/** An event as people and agents see it, without its body. */
+export function describeEvent(event: EventRecord): object {
   const { id, webhook_id, received_at, source_ip, content_type, bytes, headers } = event;
   return {
     id,
