@@ -84,6 +84,24 @@ comment on function fan_out is 'Makes the deliveries of the events of one statem
 create trigger events_fan_out after insert on events
   referencing new table as arrived for each statement execute function fan_out();
 
+-- While nobody is subscribed the fan-out is off: to keep the rows of each statement for it took 15 % of the ingest rate (median of
+-- 7 rounds). The first subscription turns it on in its own transaction, whose lock lets the COPYs under way end first.
+alter table events disable trigger events_fan_out;
+
+create function enable_fan_out() returns trigger language plpgsql as $$
+begin
+  if exists (select from subscriptions) and exists (
+    select from pg_trigger where tgrelid = 'events'::regclass and tgname = 'events_fan_out' and tgenabled = 'D'
+  ) then
+    alter table events enable trigger events_fan_out;
+  end if;
+  return null;
+end
+$$;
+comment on function enable_fan_out is 'Turns the fan-out on with the first subscription; it stays on.';
+create trigger subscriptions_enable_fan_out after insert on subscriptions
+  for each statement execute function enable_fan_out();
+
 create table dedupe_keys (
   webhook_id uuid not null,
   -- SHA-256 of the header's value; '#' and the line number follow it for the lines of a batch.
