@@ -2,6 +2,7 @@
 import pg from 'pg';
 import { weirConninfo } from './conninfo.ts';
 import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
+import { outliveClose } from './outlive-close.ts';
 
 /** A primary that does not answer in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;
@@ -35,6 +36,7 @@ export async function announced<T>(conninfo: string, payload: string, work: () =
     await everywhere;
     return result;
   } finally {
+    outliveClose(client);
     await client.end();
   }
 }

@@ -10,6 +10,7 @@
  */
 import Native, { type Libpq } from 'pg-native';
 import { weirConninfo } from './conninfo.ts';
+import { outliveClose } from './outlive-close.ts';
 
 export type CopyOutcome =
   | { kind: 'committed' }
@@ -58,6 +59,7 @@ export class CopyConnection {
       pq.connect(weirConninfo(conninfo, 'weir-copy', copySettings), (error) => {
         if (!error) return resolve(new CopyConnection(pq, onClosed));
         pq.finish();
+        outliveClose(pq);
         reject(error);
       });
     });
@@ -131,6 +133,7 @@ export class CopyConnection {
     this.#pq.stopReader();
     this.#pq.removeAllListeners();
     this.#pq.finish();
+    outliveClose(this.#pq);
     this.#wake?.();
     this.#onClosed(reason);
   }

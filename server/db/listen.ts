@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { backoffMs } from '../core/backoff.ts';
 import { weirConninfo } from './conninfo.ts';
+import { outliveClose } from './outlive-close.ts';
 
 /** Commands count the listeners by this name to know how many primaries must have heard of a change. */
 export const LISTENER_NAME = 'weir-listener';
@@ -114,6 +115,8 @@ export class ChangeListener {
   async #end(): Promise<void> {
     const client = this.#client;
     this.#client = null;
-    await client?.end().catch(() => {});
+    if (client === null) return;
+    outliveClose(client);
+    await client.end().catch(() => {});
   }
 }

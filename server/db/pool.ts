@@ -2,6 +2,7 @@
 import pg from 'pg';
 import type NativeClient from 'pg-native';
 import { weirConninfo } from './conninfo.ts';
+import { outliveClose } from './outlive-close.ts';
 
 /** A query that takes longer counts as lost: the connection is dropped and the caller told. */
 const QUERY_TIMEOUT_MS = 10_000;
@@ -80,6 +81,7 @@ function lookAfter(pool: pg.Pool): void {
     lookouts.set(client, setInterval(() => pq.emit('readable'), LOOK_EVERY_MS).unref());
   });
   pool.on('remove', (client) => {
+    outliveClose(client);
     clearInterval(lookouts.get(client));
     lookouts.delete(client);
   });
