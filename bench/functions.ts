@@ -2,13 +2,14 @@
  * Scenario `functions`: the pure functions of the hot path, each beside the plainest thing that one would write in its place.
  * The two need not give the same result; what the plain one lacks stands in its name or beside it.
  */
-import { randomBytes, randomFillSync, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { Bench } from 'tinybench';
 import { inetBytes } from '../server/core/address.ts';
 import { CopyEncoder, type EventRow } from '../server/core/copy-rows.ts';
 import { uuidText, uuidv7 } from '../server/core/ids.ts';
 import { presentedSignature } from '../server/core/signature.ts';
 import { storedHeaders } from '../server/core/stored-headers.ts';
+import { randomSource } from '../server/ingest/rows.ts';
 import { MemoryLimiter } from '../server/ratelimit/memory.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
@@ -162,20 +163,6 @@ function makePairs(): Pair[] {
       units: 1,
     },
   ];
-}
-
-/** As ingest.ts does it: random bytes for 256 ids at a time. */
-function randomSource(): () => Uint8Array {
-  const pool = new Uint8Array(16 * 256);
-  let at = pool.length;
-  return () => {
-    if (at === pool.length) {
-      randomFillSync(pool);
-      at = 0;
-    }
-    at += 16;
-    return pool.slice(at - 16, at);
-  };
 }
 
 function makeRows(): EventRow[] {

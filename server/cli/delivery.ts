@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
+import { isTimedId } from '../core/ids.ts';
 import { type DeliveryState, deliveryStates, listDeliveries } from '../db/queries/read-deliveries.ts';
 import { replayDeliveries, replayDelivery } from '../db/queries/replay.ts';
-import { eventId } from '../manage/paging.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { withDatabase } from './session.ts';
@@ -82,7 +82,7 @@ export function deliveryCommand(io: CommandIo): Command {
                 state: options.state,
                 webhookId: options.webhook ?? null,
               })
-            : Number(eventId.safeParse(id).success && (await replayDelivery(database, id)));
+            : Number(isTimedId(id) && (await replayDelivery(database, id)));
         if (id !== undefined && replayed === 0) throw new CommandError(`no dead or done delivery has the id ${id}`);
         if (options.json) io.stdout.write(`${JSON.stringify({ replayed })}\n`);
         else io.stdout.write(`${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} pending again.\n`);

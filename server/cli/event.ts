@@ -1,9 +1,8 @@
 import { Command } from 'commander';
-import { isUuid } from '../core/ids.ts';
+import { isTimedId } from '../core/ids.ts';
 import { findEvent, listEvents } from '../db/queries/read-events.ts';
 import { replayEvent } from '../db/queries/replay.ts';
 import { describeEvent } from '../manage/events.ts';
-import { eventId } from '../manage/paging.ts';
 import { positive, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { withDatabase } from './session.ts';
@@ -53,7 +52,7 @@ export function eventCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action((id: string, { body, json }: Output & { body?: boolean }) =>
       withDatabase(io, async ({ database }) => {
-        const event = isEventId(id) ? await findEvent(database, null, id) : undefined;
+        const event = isTimedId(id) ? await findEvent(database, null, id) : undefined;
         if (event === undefined) throw new CommandError(`no event has the id ${id}; see: weir event list`);
         if (body) return void io.stdout.write(event.body);
         if (json) return print(io, { ...describeEvent(event), body_base64: event.body.toString('base64') });
@@ -71,17 +70,13 @@ export function eventCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action((id: string, { agent, json }: Output & { agent?: string[] }) =>
       withDatabase(io, async ({ database }) => {
-        const made = isEventId(id) ? await replayEvent(database, id, agent ?? null) : [];
+        const made = isTimedId(id) ? await replayEvent(database, id, agent ?? null) : [];
         if (made.length === 0) throw new CommandError(`no delivery was made: no such event, or no agent for it`);
         if (json) print(io, { id, delivery_ids: made });
         else io.stdout.write(`${id}: ${made.length} new ${made.length === 1 ? 'delivery' : 'deliveries'}.\n`);
       }),
     );
   return command;
-}
-
-function isEventId(id: string): boolean {
-  return isUuid(id) && eventId.safeParse(id).success;
 }
 
 function print(io: CommandIo, value: unknown): void {

@@ -60,3 +60,11 @@ export function isUuid(text: string): boolean {
 export function uuidv7Milliseconds(text: string): number {
   return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);
 }
+
+/** Times past this are no times that Weir ever gave, and Postgres does not read them as JavaScript writes them. */
+const YEAR_10000_MS = 253_402_300_800_000;
+
+/** True for an id that may be an event's or a delivery's: a UUID whose time can be asked for. */
+export function isTimedId(text: string): boolean {
+  return isUuid(text) && uuidv7Milliseconds(text) < YEAR_10000_MS;
+}

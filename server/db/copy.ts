@@ -65,10 +65,6 @@ export class CopyConnection {
     });
   }
 
-  get closed(): boolean {
-    return this.#closed;
-  }
-
   /** Sends the bytes through the COPY statement and waits for its commit. Never rejects. One call at a time. */
   async copyIn(sql: string, data: Buffer): Promise<CopyOutcome> {
     // Where the server waits already, all of it is sent before this call returns: no turn of the event loop in between.

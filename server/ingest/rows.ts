@@ -46,7 +46,7 @@ function withLastWord(id: Uint8Array, word: number): Uint8Array {
 }
 
 /** Gives 16 random bytes a call, drawn 256 times at once: a call into the generator costs more than its bytes. */
-function randomSource(): () => Uint8Array {
+export function randomSource(): () => Uint8Array {
   const pool = new Uint8Array(16 * 256);
   let at = pool.length;
   return () => {

@@ -1,13 +1,13 @@
 /** GET /api/v1/events, /events/{id} and /events/{id}/body. */
 import { z } from 'zod';
 import type { Reader, ResolveReader } from '../auth/reader.ts';
-import { isUuid } from '../core/ids.ts';
+import { isTimedId } from '../core/ids.ts';
 import { readStoredHeaders } from '../core/stored-headers.ts';
 import type { Database } from '../db/pool.ts';
 import { type EventRecord, findEvent, listEvents } from '../db/queries/read-events.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { parseQuery } from '../http/query.ts';
-import { eventId, pageOf, pageQuery } from './paging.ts';
+import { pageOf, pageQuery } from './paging.ts';
 
 const listQuery = z.strictObject({ ...pageQuery, webhook_id: z.guid().optional() });
 
@@ -22,8 +22,7 @@ export function createEvents({ database, resolve }: EventParts) {
     const reader = await resolve(exchange);
     if (reader === null) return undefined;
     const id = exchange.parameters[0]!;
-    const event =
-      isUuid(id) && eventId.safeParse(id).success ? await findEvent(database, agentOf(reader), id) : undefined;
+    const event = isTimedId(id) ? await findEvent(database, agentOf(reader), id) : undefined;
     if (event === undefined) exchange.problem('event_unknown');
     return event;
   }

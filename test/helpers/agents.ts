@@ -3,16 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type App, startApp } from '../../server/app.ts';
 import { uuidText, uuidv7 } from '../../server/core/ids.ts';
-import { ChangeListener } from '../../server/db/listen.ts';
 import { readHorizon } from '../../server/db/partitions.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { loadSecretsKeys } from '../../server/keys.ts';
 import { createLog } from '../../server/log.ts';
 import { Agents } from '../../server/manage/agents.ts';
 import { UndoStack } from '../../server/undo.ts';
-import { type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';
+import { listen, type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';
 import { signedRequest } from './requests.ts';
-import { until } from './wait.ts';
 
 export interface Delivery {
   id: string;
@@ -213,24 +211,9 @@ export async function startSecondApp(first: TestApp, { listens = true } = {}): P
   const horizon = (await readHorizon(first.database))!;
   const app = await startApp({ settings, conninfo, keys: loadSecretsKeys(settings), horizon }, log, workerFile);
   undo.push(() => app.drain());
-  if (listens) undo.push(await listen(conninfo, app));
+  if (listens) {
+    const listener = await listen(conninfo, app);
+    undo.push(() => listener.stop());
+  }
   return { app, url: `http://127.0.0.1:${app.port}`, logLines, stop: () => undo.run() };
-}
-
-async function listen(conninfo: string, app: App): Promise<() => Promise<void>> {
-  let up = false;
-  const listener = new ChangeListener(conninfo, {
-    change: (payload) => app.change(payload).catch(() => {}),
-    arrived: () => app.arrived(),
-    alive: () => app.heard(),
-    up: () => {
-      up = true;
-      app.changesLost();
-    },
-    lost: async () => {},
-    down: () => {},
-  });
-  listener.start();
-  await until(() => up);
-  return () => listener.stop();
 }

@@ -119,7 +119,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): P
 }
 
 /** Relays changes as the primary does. Resolves when it listens. */
-async function listen(conninfo: string, app: App): Promise<ChangeListener> {
+export async function listen(conninfo: string, app: App): Promise<ChangeListener> {
   let up = false;
   const listener = new ChangeListener(conninfo, {
     // A database that cannot be asked right now: the cached state is gone already, which is what matters.
