@@ -2,36 +2,20 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Arrivals } from './agents/arrivals.ts';
-import { claimSchema, createClaim } from './agents/claim.ts';
-import { Floors } from './agents/floors.ts';
-import { ArrivalNotice } from './agents/notice.ts';
-import { forAgent, forAgentWith } from './agents/route.ts';
-import { createSession, me } from './agents/session.ts';
-import { ackSchema, createSettle, extendSchema, nackSchema } from './agents/settle.ts';
-import { AgentAuth } from './auth/agent.ts';
-import { createReaderResolver } from './auth/reader.ts';
+import { composeAgents } from './compose/agents.ts';
+import type { Base } from './compose/base.ts';
+import { composeIngest } from './compose/ingest.ts';
+import { composePeople } from './compose/people.ts';
 import { parseNetwork } from './core/address.ts';
-import { Directory } from './db/directory.ts';
+import { Changes } from './db/announce.ts';
 import type { Horizon } from './db/partitions.ts';
 import { DatabaseUnavailable, openDatabase } from './db/pool.ts';
-import { type Agent, readAgents } from './db/queries/read-agents.ts';
 import { createReady, live } from './health.ts';
 import { Clients } from './http/clients.ts';
+import { Cors } from './http/cors.ts';
 import { ByteBudget, SlabArena } from './http/memory.ts';
 import { HttpServer } from './http/server.ts';
-import { storeBatch } from './ingest/batch.ts';
-import { DedupeWriter } from './ingest/dedupe.ts';
-import { createIngest, type IngestParts } from './ingest/ingest.ts';
-import { EventWriter } from './ingest/persist.ts';
-import { RowMaker } from './ingest/rows.ts';
-import { storeSingle } from './ingest/single.ts';
-import { Verifier } from './ingest/verify.ts';
-import { webhookDirectory } from './ingest/webhook.ts';
-import { derivedKeys } from './keys.ts';
 import type { Log } from './log.ts';
-import { createDeliveryList } from './manage/deliveries.ts';
-import { createEvents } from './manage/events.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { createObservers } from './observe.ts';
@@ -58,107 +42,32 @@ const defaultWorkerFile = fileURLToPath(new URL('../workers/hmac.js', import.met
 
 /** Builds a process and listens. Rejects when it cannot listen. A database that is away is waited for while serving. */
 export async function startApp(order: StartOrder, log: Log, workerFile = defaultWorkerFile): Promise<App> {
-  const { settings, conninfo } = order;
+  const { settings } = order;
   let { horizon } = order;
   let leaving = false;
 
-  const metrics = new Metrics();
-  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
-  const database = openDatabase(conninfo, {
-    connectionsMax: settings.DB_POOL_MAX,
-    applicationName: 'weir',
-    onError: observe.databaseError,
-  });
-  const limiter = await openLimiter(settings, log, { requireStore: false });
-  const verifier = new Verifier({
-    workerFile,
-    threads: settings.THREADS,
-    timeoutMs: settings.HMAC_TIMEOUT_MS,
-    observer: observe.verifier,
-  });
-  const writer = new EventWriter({
-    conninfo,
-    queueEventsMax: settings.QUEUE_EVENTS_MAX,
-    commitEventsMax: settings.COMMIT_EVENTS_MAX,
-    commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
-    observer: observe.writer,
-  });
-  const dedupeWriter = new DedupeWriter({
-    database,
-    retentionDays: settings.RETENTION_DAYS,
-    queueEventsMax: settings.QUEUE_EVENTS_MAX,
-    commitEventsMax: settings.COMMIT_EVENTS_MAX,
-    available: () => writer.available,
-    observer: observe.dedupeWriter,
-  });
-  const directory = webhookDirectory({
-    database,
-    keys: derivedKeys(order.keys, 'webhook-secrets'),
-    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
-    windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
-    onUnreadable: observe.secretUnreadable,
-  });
-  const ingestParts: IngestParts = {
-    directory,
-    limiter,
-    policy: {
-      name: 'ingest',
-      max: settings.RATE_LIMIT_INGEST_MAX,
-      windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
-    },
-    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
-    verifier,
-    onVerified: (place) => metrics.verified(place === 0 ? 'current' : 'previous'),
-  };
-  const rows = new RowMaker((ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1));
-  const storeParts = { rows, writer, dedupeWriter };
-  const agents = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
-  const auth = new AgentAuth({
-    database,
-    agents,
-    limiter,
-    policy: {
-      name: 'agent-auth',
-      max: settings.RATE_LIMIT_AGENT_AUTH_MAX,
-      windowSeconds: settings.RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS,
-    },
-    keys: derivedKeys(order.keys, 'agent-sessions'),
-  });
-  const floors = new Floors();
-  const arrivals = new Arrivals(database, floors);
-  const notice = new ArrivalNotice(database, arrivals, () => agents.size > 0);
-  writer.onCommitted(() => notice.committed());
-  dedupeWriter.onCommitted(() => notice.committed());
-  const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
-  const resolve = createReaderResolver(auth);
-  const events = createEvents({ database, resolve });
-  const settle = createSettle({ database, attemptsMax });
+  const base = await openBase(order, log);
+  const { metrics, observe, database, limiter } = base;
+  const ingest = composeIngest(base, workerFile, (ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1));
+  const agents = composeAgents(base);
+  const people = composePeople(base, agents.auth);
+  ingest.onCommitted(agents.committed);
   const ready = createReady({
     database,
-    canCommit: () => writer.available,
-    threads: () => verifier.threads,
+    canCommit: ingest.canCommit,
+    threads: () => ingest.verifier.threads,
     draining: () => leaving,
     rateLimitStore: () => limiter.health(),
     nowMs: () => performance.now(),
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
-    routeTable({
-      live,
-      ready,
-      ingest: createIngest(ingestParts, storeSingle(storeParts)),
-      ingestBatch: createIngest(ingestParts, storeBatch(storeParts, settings.BATCH_LINES_MAX)),
-      agentSession: createSession(auth),
-      agentMe: forAgent(auth, me),
-      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, floors, attemptsMax })),
-      ack: forAgentWith(auth, ackSchema, settle.ack),
-      nack: forAgentWith(auth, nackSchema, settle.nack),
-      extend: forAgentWith(auth, extendSchema, settle.extend),
-      listEvents: events.list,
-      oneEvent: events.one,
-      eventBody: events.body,
-      listDeliveries: createDeliveryList(database, resolve),
-    }),
+    routeTable(
+      { live, ready, ...ingest.handlers, ...agents.handlers },
+      people.operations,
+      people.api,
+      new Cors(settings.CORS_ORIGINS),
+    ),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
       clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),
@@ -171,25 +80,20 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   );
 
   /** By the first word of a change's payload. */
-  const caches = { webhook: directory, agent: agents };
+  const caches = { webhook: ingest.directory, agent: agents.directory };
   const lag = monitorEventLoopDelay({ resolution: 10 });
   lag.enable();
-  metrics.gauge('weir_queue_events', () => writer.queued + dedupeWriter.queued);
-  metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
   metrics.gauge('weir_connections', () => server.connections);
   metrics.gauge('weir_open_requests', () => server.openRequests);
-  metrics.gauge('weir_claims_waiting', () => arrivals.size);
-  metrics.gauge('weir_threads', () => verifier.threads);
-  metrics.gauge('weir_database_up', () => Number(writer.available));
   metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
   metrics.gauge('weir_processes', () => 1);
   metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
   metrics.gauge('weir_event_loop_lag_seconds', () => readAndReset(lag), 'max');
 
   // A database that is away at this moment does not keep the process from answering 503 for itself.
-  const preloads = [directory, agents].map((cache) => cache.preload().catch(() => {}));
-  await Promise.race([Promise.all([writer.start(), ...preloads]), delay(START_WAIT_MS)]);
+  const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
+  await Promise.race([Promise.all([ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
   const port = await server.listen(settings.HOST, settings.PORT);
 
   return {
@@ -197,7 +101,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     heard: () => {
       for (const cache of Object.values(caches)) cache.heard(Date.now());
     },
-    arrived: () => arrivals.heard(),
+    arrived: () => agents.arrived(),
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
     },
@@ -215,16 +119,27 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
     drain: async () => {
       leaving = true;
       server.stopListening();
-      arrivals.close();
+      agents.close();
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
-      writer.close();
-      dedupeWriter.close();
       lag.disable();
-      await Promise.all([verifier.close(), limiter.close(), database.close()]);
+      await Promise.all([ingest.close(), limiter.close(), database.close()]);
     },
   };
+}
+
+async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {
+  const metrics = new Metrics();
+  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
+  const database = openDatabase(conninfo, {
+    connectionsMax: settings.DB_POOL_MAX,
+    applicationName: 'weir',
+    onError: observe.databaseError,
+  });
+  const changes = new Changes(conninfo);
+  const limiter = await openLimiter(settings, log, { requireStore: false });
+  return { settings, conninfo, keys, log, metrics, observe, database, changes, limiter };
 }
 
 const START_WAIT_MS = 2_000;

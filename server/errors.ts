@@ -29,6 +29,18 @@ export const problems = {
     title: 'Unauthorized',
     detail: 'Present an agent credential or a session that is in force, as Authorization: Bearer.',
   },
+  unauthenticated: {
+    status: 401,
+    title: 'Unauthorized',
+    detail: 'Sign in, or present a token that is in force, as Authorization: Bearer.',
+  },
+  forbidden: { status: 403, title: 'Forbidden', detail: 'Your role does not allow this.' },
+  csrf_refused: {
+    status: 403,
+    title: 'Forbidden',
+    detail:
+      "A change that a cookie vouches for must come from a page of Weir or of CORS_ORIGINS, with the session's token in X-CSRF-Token; reload the page.",
+  },
   invalid_json: { status: 400, title: 'Bad Request', detail: 'The body must be JSON in UTF-8.' },
   invalid_request: {
     status: 422,

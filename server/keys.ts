@@ -1,6 +1,6 @@
 /** The keys that SECRETS_KEY gives, or the one that DATA_DIR keeps. */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Settings, SettingsError } from './config.ts';
 import { deriveKey, type KeyPurpose } from './core/seal.ts';
@@ -25,8 +25,7 @@ export function derivedKeys(keys: SecretsKeys, purpose: KeyPurpose): Buffer[] {
 function keptKey(path: string, directory: string): string {
   try {
     mkdirSync(directory, { recursive: true });
-    // 'wx': of two that start at once one makes the key and the other reads it.
-    writeFileSync(path, `${randomBytes(32).toString('base64')}\n`, { flag: 'wx', mode: 0o600 });
+    if (!existsSync(path)) makeKey(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
       throw new SettingsError([
@@ -42,4 +41,15 @@ function keptKey(path: string, directory: string): string {
     ]);
   }
   throw new SettingsError([`${path} holds no key of 32 bytes in base64; restore it from a backup, or set SECRETS_KEY`]);
+}
+
+/** Of two that start at once one makes the key and the other reads it, whole: it gets its name when it is written. */
+function makeKey(path: string): void {
+  const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
+  writeFileSync(draft, `${randomBytes(32).toString('base64')}\n`, { flag: 'wx', mode: 0o600 });
+  try {
+    linkSync(draft, path);
+  } finally {
+    rmSync(draft);
+  }
 }

@@ -1,49 +1,88 @@
-/** Every route of Weir, one line each. The README's table is generated from it. */
+/**
+ * Every route of Weir, one line each: who may use it, and what it answers, for people. The README's table is generated from it.
+ * A plain route looks at its requests itself; an operation is served by api/serve.ts, which asks who it is first.
+ */
+import type { Operation } from './api/operation.ts';
+import type { Api } from './api/serve.ts';
+import type { Person } from './auth/person.ts';
+import type { Reader } from './auth/reader.ts';
+import type { Role } from './auth/roles.ts';
+import type { Cors } from './http/cors.ts';
 import type { Exchange } from './http/exchange.ts';
 
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'OPTIONS';
+type Handler = (exchange: Exchange) => void | Promise<void>;
+
 export interface Route {
-  method: 'GET' | 'POST';
+  method: Method;
   /** As uWebSockets.js matches it: `:name` is one segment. Also the label of the route in metrics and logs. */
   path: string;
-  handle: (exchange: Exchange) => void | Promise<void>;
+  handle: Handler;
 }
 
-/** The handlers that the table names; app.ts builds them. */
-export interface Handlers {
-  live: Route['handle'];
-  ready: Route['handle'];
-  ingest: Route['handle'];
-  ingestBatch: Route['handle'];
-  agentSession: Route['handle'];
-  agentMe: Route['handle'];
-  claim: Route['handle'];
-  ack: Route['handle'];
-  nack: Route['handle'];
-  extend: Route['handle'];
-  listEvents: Route['handle'];
-  oneEvent: Route['handle'];
-  eventBody: Route['handle'];
-  listDeliveries: Route['handle'];
+/** `signature`: the webhook's; `agent`: a credential or session of one. */
+type PlainAccess = 'anyone' | 'signature' | 'agent';
+/** The least role of a user; on mixed routes an agent may come instead, and sees only its own. */
+export type OperationAccess = Role | 'viewer or agent';
+
+export const plainRoutes = [
+  ['GET', '/healthz', 'live', 'anyone', '200 while the process is alive'],
+  ['GET', '/readyz', 'ready', 'anyone', '200 when a webhook sent now would be stored; else 503 that names what fails'],
+  ['POST', '/in/:webhook_id', 'ingest', 'signature', '202 once the event is committed, 200 for a repeat'],
+  ['POST', '/in/:webhook_id/batch', 'ingestBatch', 'signature', '202 once every line is committed as an event'],
+  ['POST', '/api/v1/agent/session', 'agentSession', 'agent', 'a session for an agent credential'],
+  ['GET', '/api/v1/agent/me', 'agentMe', 'agent', 'the agent itself'],
+  ['POST', '/api/v1/agent/deliveries/claim', 'claim', 'agent', 'deliveries under lease; waits for some if need be'],
+  ['POST', '/api/v1/agent/deliveries/ack', 'ack', 'agent', 'which receipts are done, and which leases were lost'],
+  ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'agent', 'the same, for deliveries that are to be tried again'],
+  ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'agent', 'the same, for leases that need more time'],
+] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
+
+export const operationRoutes = [
+  ['GET', '/api/v1/account', 'showAccount', 'viewer', 'whoever asks'],
+  ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events, newest first'],
+  ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
+  ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],
+  ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],
+] as const satisfies readonly (readonly [Method, string, string, OperationAccess, string])[];
+
+export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
+
+type OperationRow = (typeof operationRoutes)[number];
+type Requester<Access> = Access extends 'viewer or agent' ? Reader : Person;
+/** One for each row of operationRoutes. */
+export type Operations = {
+  // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own
+  [Row in OperationRow as Row[2]]: Operation<Requester<Row[3]>, any, any>;
+};
+
+/** The table with its handlers; paths of the API answer preflights too. */
+export function routeTable(handlers: Handlers, operations: Operations, api: Api, cors: Cors): Route[] {
+  const plain = plainRoutes.map(([method, path, name]): Route => ({ method, path, handle: handlers[name] }));
+  const managed = operationRoutes.map(
+    ([method, path, name, access]): Route => ({
+      method,
+      path,
+      handle:
+        access === 'viewer or agent'
+          ? api.forReaders('viewer', operations[name] as Operation<Reader>)
+          : api.forUsers(access, operations[name] as Operation<Person>),
+    }),
+  );
+  return withCors([...plain, ...managed], cors);
 }
 
-/** Method, path, handler, and what it answers, for people. */
-export const routes = [
-  ['GET', '/healthz', 'live', '200 while the process is alive'],
-  ['GET', '/readyz', 'ready', '200 when a webhook sent now would be stored; else 503, with the failing check named'],
-  ['POST', '/in/:webhook_id', 'ingest', '202 once the event is committed, 200 for a repeat; else an error below'],
-  ['POST', '/in/:webhook_id/batch', 'ingestBatch', '202 once every line is committed as an event; else an error below'],
-  ['POST', '/api/v1/agent/session', 'agentSession', 'a session for an agent credential'],
-  ['GET', '/api/v1/agent/me', 'agentMe', 'the agent itself'],
-  ['POST', '/api/v1/agent/deliveries/claim', 'claim', 'deliveries under lease; waits for some when there are none'],
-  ['POST', '/api/v1/agent/deliveries/ack', 'ack', 'which receipts are done, and which leases were lost'],
-  ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'the same, for deliveries that are to be tried again'],
-  ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'the same, for leases that need more time'],
-  ['GET', '/api/v1/events', 'listEvents', 'events, newest first; an agent sees those that were on their way to it'],
-  ['GET', '/api/v1/events/:id', 'oneEvent', 'one event without its body'],
-  ['GET', '/api/v1/events/:id/body', 'eventBody', 'the stored bytes, unchanged, as an attachment'],
-  ['GET', '/api/v1/deliveries', 'listDeliveries', 'deliveries, newest first; an agent sees its own'],
-] as const satisfies readonly (readonly [Route['method'], string, keyof Handlers, string])[];
+function withCors(routes: readonly Route[], cors: Cors): Route[] {
+  const paths = new Set(routes.map(({ path }) => path).filter((path) => path.startsWith('/api/')));
+  return [
+    ...routes.map((route) => (paths.has(route.path) ? { ...route, handle: allowing(route.handle, cors) } : route)),
+    ...[...paths].map((path): Route => ({ method: 'OPTIONS', path, handle: (exchange) => cors.preflight(exchange) })),
+  ];
+}
 
-export function routeTable(handlers: Handlers): Route[] {
-  return routes.map(([method, path, handler]) => ({ method, path, handle: handlers[handler] }));
+function allowing(handle: Handler, cors: Cors): Handler {
+  return (exchange) => {
+    cors.allow(exchange);
+    return handle(exchange);
+  };
 }

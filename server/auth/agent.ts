@@ -60,7 +60,7 @@ export class AgentAuth {
 
   /** @param text the credential, from the header or a body. */
   async byCredential(exchange: Exchange, text: string): Promise<Agent | null> {
-    const credential = parseCredential(text);
+    const credential = parseCredential('wa', text);
     if (credential === null) return refuse(exchange);
     try {
       const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);

@@ -1,4 +1,6 @@
 import { Command } from 'commander';
+import { Changes } from '../db/announce.ts';
+import { commandActor } from '../manage/actor.ts';
 import { Agents } from '../manage/agents.ts';
 import { InputError } from '../manage/input.ts';
 import { uuid, uuids } from './arguments.ts';
@@ -89,7 +91,7 @@ export function agentCommand(io: CommandIo): Command {
 function withAgents(io: CommandIo, work: (agents: Agents) => Promise<void>): Promise<void> {
   return withDatabase(io, async ({ database, conninfo }) => {
     try {
-      await work(new Agents(database, conninfo));
+      await work(new Agents({ database, changes: new Changes(conninfo) }, commandActor()));
     } catch (error) {
       if (error instanceof InputError) throw new CommandError(error.message, 2);
       throw error;

@@ -1,5 +1,7 @@
 import { Command } from 'commander';
+import { Changes } from '../db/announce.ts';
 import { derivedKeys } from '../keys.ts';
+import { commandActor } from '../manage/actor.ts';
 import { InputError } from '../manage/input.ts';
 import { type Change, Webhooks } from '../manage/webhooks.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
@@ -147,7 +149,8 @@ function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: Sess
   return withDatabase(io, async (session) => {
     const key = derivedKeys(session.keys, 'webhook-secrets')[0]!;
     try {
-      return await work(new Webhooks(session.database, session.conninfo, key), session);
+      const { database, conninfo } = session;
+      return await work(new Webhooks({ database, changes: new Changes(conninfo), key }, commandActor()), session);
     } catch (error) {
       if (error instanceof InputError) throw new CommandError(error.message, 2);
       throw error;

@@ -1,5 +1,6 @@
 /**
- * Agent credentials, `wa_<lookup id>_<secret><check digits>`: found by the look-up id in one index probe, compared by hash.
+ * Long-lived credentials, `wa_…` of agents and `wu_…` of users: `<kind>_<lookup id>_<secret><check digits>`. Found by the look-up
+ * id in one index probe, compared by hash.
  * The check digits let a secret scanner tell a real one from a look-alike, and Weir refuse a mistyped one without a query.
  */
 import { createHash, randomInt } from 'node:crypto';
@@ -10,8 +11,11 @@ const LOOKUP_CHARACTERS = 12;
 const SECRET_CHARACTERS = 43;
 const CHECK_CHARACTERS = 6;
 
+/** `wa`: an agent's; `wu`: a user's API token. */
+export type CredentialKind = 'wa' | 'wu';
+
 const shape = new RegExp(
-  `^wa_([0-9A-Za-z]{${LOOKUP_CHARACTERS}})_([0-9A-Za-z]{${SECRET_CHARACTERS}})([0-9A-Za-z]{${CHECK_CHARACTERS}})$`,
+  `^(wa|wu)_([0-9A-Za-z]{${LOOKUP_CHARACTERS}})_([0-9A-Za-z]{${SECRET_CHARACTERS}})([0-9A-Za-z]{${CHECK_CHARACTERS}})$`,
 );
 
 export interface Credential {
@@ -21,17 +25,18 @@ export interface Credential {
 }
 
 /** A new credential: the text is shown once, the rest is stored. */
-export function makeCredential(): Credential & { text: string } {
+export function makeCredential(kind: CredentialKind): Credential & { text: string } {
   const lookupId = randomText(LOOKUP_CHARACTERS);
   const secret = randomText(SECRET_CHARACTERS);
-  return { text: `wa_${lookupId}_${secret}${checkDigits(lookupId, secret)}`, lookupId, secretHash: hashSecret(secret) };
+  const text = `${kind}_${lookupId}_${secret}${checkDigits(lookupId, secret)}`;
+  return { text, lookupId, secretHash: hashSecret(secret) };
 }
 
-/** Reads a presented credential; null when it has another shape or wrong check digits. */
-export function parseCredential(text: string): Credential | null {
+/** Reads a presented credential; null when it is of another kind or shape, or has wrong check digits. */
+export function parseCredential(kind: CredentialKind, text: string): Credential | null {
   const match = shape.exec(text);
-  if (match === null) return null;
-  const [, lookupId, secret, check] = match as unknown as [string, string, string, string];
+  if (match === null || match[1] !== kind) return null;
+  const [, , lookupId, secret, check] = match as unknown as [string, string, string, string, string];
   return checkDigits(lookupId, secret) === check ? { lookupId, secretHash: hashSecret(secret) } : null;
 }
 

@@ -7,8 +7,32 @@ import { outliveClose } from './outlive-close.ts';
 /** A primary that does not answer in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;
 
-/** @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`. */
-export async function announced<T>(conninfo: string, payload: string, work: () => Promise<T>): Promise<T> {
+/** Changes of one program under way at a time: each takes a connection of its own. */
+const CHANGES_MAX = 2;
+
+export class Changes {
+  readonly #conninfo: string;
+  #underWay = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(conninfo: string) {
+    this.#conninfo = conninfo;
+  }
+
+  /** @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`. */
+  async announced<T>(payload: string, work: () => Promise<T>): Promise<T> {
+    while (this.#underWay >= CHANGES_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#underWay++;
+    try {
+      return await announced(this.#conninfo, payload, work);
+    } finally {
+      this.#underWay--;
+      this.#waiting.shift()?.();
+    }
+  }
+}
+
+async function announced<T>(conninfo: string, payload: string, work: () => Promise<T>): Promise<T> {
   const client = new (pg.native as typeof pg).Client({
     nativeConnectionString: weirConninfo(conninfo, 'weir-command'),
   } as pg.ClientConfig);

@@ -3,7 +3,7 @@
 import { type Problem, problems } from '../errors.ts';
 import { logEvents } from '../log.ts';
 import { metricTable } from '../metrics.ts';
-import { routes } from '../routes.ts';
+import { operationRoutes, plainRoutes } from '../routes.ts';
 import { settingTable } from '../setting-table.ts';
 import { markdownTable } from './regions.ts';
 
@@ -35,8 +35,13 @@ function settingsTable(): string {
 
 function routesTable(): string {
   return markdownTable(
-    ['method', 'path', 'answer'],
-    routes.map(([method, path, , meaning]) => [method, `\`${path.replace(/:(\w+)/g, '{$1}')}\``, meaning]),
+    ['method', 'path', 'who', 'answer'],
+    [...plainRoutes, ...operationRoutes].map(([method, path, , access, meaning]) => [
+      method,
+      `\`${path.replace(/:(\w+)/g, '{$1}')}\``,
+      access,
+      meaning,
+    ]),
   );
 }
 

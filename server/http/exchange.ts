@@ -12,8 +12,10 @@ const DISCARD_BYTES_MAX = 1_048_576;
 
 const statusLines = Object.fromEntries(Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]));
 
-/** Keeps a browser from reading JSON as anything else, and everybody from keeping it. */
-const securityFields = '\r\nx-content-type-options: nosniff\r\ncache-control: no-store';
+/** Keeps a browser from reading JSON as anything else. */
+const securityFields = '\r\nx-content-type-options: nosniff';
+/** Statuses whose answers have no body, and no length either. */
+const bodiless = new Set([204, 304]);
 
 /** What an exchange needs of the server it belongs to. */
 export interface ExchangeHost {
@@ -21,6 +23,13 @@ export interface ExchangeHost {
   /** While true, every answer closes its connection. */
   readonly draining: boolean;
   finished(exchange: Exchange): void;
+}
+
+/** An answer that goes on, e.g. server-sent events. */
+export interface StreamAnswer {
+  /** False: the client is gone, or reads more slowly than this comes: the rest is kept for it in memory. */
+  write(text: string): boolean;
+  end(): void;
 }
 
 export class Exchange {
@@ -39,8 +48,11 @@ export class Exchange {
   /** Status sent; 0 before that, and for ever when the client left first. */
   status = 0;
   aborted = false;
+  /** RFC 9111; by default nobody keeps an answer. */
+  cacheControl = 'no-store';
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
+  #ended = false;
   #extraFields = '';
   #body: BodyReader | null = null;
   #onGone: (() => void) | null = null;
@@ -55,7 +67,7 @@ export class Exchange {
     this.#host = host;
     this.method = req.getCaseSensitiveMethod();
     this.path = req.getUrl();
-    this.query = this.method === 'POST' ? '' : req.getQuery();
+    this.query = this.method === 'GET' || this.method === 'HEAD' ? req.getQuery() : '';
     this.route = snapshot.route;
     this.parameters = snapshot.parameters;
     this.headers = snapshot.headers;
@@ -74,6 +86,12 @@ export class Exchange {
   header(name: string): string | undefined {
     for (let i = 0; i < this.headers.length; i += 2) if (this.headers[i] === name) return this.headers[i + 1];
     return undefined;
+  }
+
+  /** Value of a cookie; undefined too when it was sent twice: nobody can say which counts. */
+  cookie(name: string): string | undefined {
+    const pairs = (this.header('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(`${name}=`));
+    return pairs.length === 1 ? pairs[0]!.slice(name.length + 1) : undefined;
   }
 
   /** Calls back when the client leaves before its answer; one callback at a time. */
@@ -108,18 +126,55 @@ export class Exchange {
   answer(status: number, contentType: string, body: string | Uint8Array): void {
     if (this.aborted || this.status !== 0) return;
     this.status = status;
+    this.#ended = true;
     const res = this.#res;
     // All fields in one call: each one into uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
-    const fields = `${contentType}\r\nx-request-id: ${this.requestId}${securityFields}${this.#extraFields}`;
+    const fields = this.#fields(contentType);
     const close = this.#host.draining || this.#restIsTooLong();
     res.cork(() => {
       res.writeStatus(statusLines[status]!);
       res.writeHeader('content-type', fields);
-      if (this.method === 'HEAD') this.#endHead(Buffer.byteLength(body), close);
+      if (bodiless.has(status)) res.endWithoutBody(undefined, close);
+      else if (this.method === 'HEAD') this.#endHead(Buffer.byteLength(body), close);
       else res.end(body, close);
     });
     this.lap(Stage.respond);
     this.#finish();
+  }
+
+  /** The value of content-type, and all fields after it. */
+  #fields(contentType: string): string {
+    return `${contentType}\r\nx-request-id: ${this.requestId}${securityFields}\r\ncache-control: ${this.cacheControl}${this.#extraFields}`;
+  }
+
+  /**
+   * Begins an answer of unknown length, 200. It counts as under way until it is ended or the client leaves (see whenGone), and
+   * its time is spent waiting on purpose.
+   */
+  stream(contentType: string): StreamAnswer {
+    const res = this.#res;
+    this.status = 200;
+    res.cork(() => {
+      res.writeStatus(statusLines[200]!);
+      res.writeHeader('content-type', this.#fields(contentType));
+    });
+    return {
+      write: (text) => {
+        let flows = false;
+        if (!this.#ended)
+          res.cork(() => {
+            flows = res.write(text);
+          });
+        return flows;
+      },
+      end: () => {
+        if (this.#ended) return;
+        this.#ended = true;
+        this.waited();
+        res.cork(() => res.end('', true));
+        this.#finish();
+      },
+    };
   }
 
   /** Told the length, endWithoutBody waits for a body of ours, and the connection is lost to the next request. */
@@ -162,8 +217,10 @@ export class Exchange {
   }
 
   #onAborted(): void {
-    if (this.status !== 0) return;
-    this.aborted = true;
+    if (this.#ended) return;
+    this.#ended = true;
+    if (this.status === 0) this.aborted = true;
+    else this.waited();
     this.#body?.abandon();
     this.#onGone?.();
     this.#finish();

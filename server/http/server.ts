@@ -3,7 +3,7 @@
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import uWS from 'uWebSockets.js';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Route } from '../routes.ts';
+import type { Method, Route } from '../routes.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
@@ -109,8 +109,7 @@ export class HttpServer implements ExchangeHost {
       methods.push(...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]));
       methodsOf.set(route.path, methods);
       const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, res, req);
-      if (route.method === 'GET') this.#app.get(route.path, handler).head(route.path, handler);
-      else this.#app.post(route.path, handler);
+      attach[route.method](this.#app, route.path, handler);
     }
     for (const [path, methods] of methodsOf)
       this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods), res, req));
@@ -146,6 +145,16 @@ export class HttpServer implements ExchangeHost {
     this.#options.onFailure(exchange, error);
   }
 }
+
+type Handler = (res: HttpResponse, req: HttpRequest) => void;
+
+const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler) => void> = {
+  GET: (app, path, handler) => app.get(path, handler).head(path, handler),
+  POST: (app, path, handler) => app.post(path, handler),
+  PATCH: (app, path, handler) => app.patch(path, handler),
+  DELETE: (app, path, handler) => app.del(path, handler),
+  OPTIONS: (app, path, handler) => app.options(path, handler),
+};
 
 const notFound: Route = { method: 'GET', path: '/*', handle: (exchange) => exchange.problem('not_found') };
 

@@ -1,11 +1,10 @@
-/** GET /api/v1/deliveries. */
+/** /api/v1/deliveries. */
 import { z } from 'zod';
-import type { ResolveReader } from '../auth/reader.ts';
+import { done, readerOperation } from '../api/operation.ts';
+import { agentIdOf } from '../auth/reader.ts';
 import type { Database } from '../db/pool.ts';
 import { deliveryStates, listDeliveries } from '../db/queries/read-deliveries.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { parseQuery } from '../http/query.ts';
-import { pageOf, pageQuery } from './paging.ts';
+import { pageOf, pageQuery, pageSchema } from './paging.ts';
 
 const listQuery = z.strictObject({
   ...pageQuery,
@@ -13,17 +12,37 @@ const listQuery = z.strictObject({
   state: z.enum(deliveryStates).optional(),
 });
 
-/** An agent sees its own. */
-export function createDeliveryList(database: Database, resolve: ResolveReader) {
-  return async function list(exchange: Exchange): Promise<void> {
-    const reader = await resolve(exchange);
-    const query = reader && parseQuery(exchange, listQuery);
-    if (!query) return;
-    const filter = { agentId: reader.agent.id, webhookId: query.webhook_id ?? null, state: query.state ?? null };
-    const rows = await listDeliveries(database, filter, query.cursor ?? null, query.limit + 1);
-    exchange.json(
-      200,
-      pageOf(rows, query.limit, (row) => row),
-    );
+export const deliverySchema = z.object({
+  id: z.guid(),
+  event_id: z.guid(),
+  webhook_id: z.guid(),
+  agent_id: z.guid(),
+  state: z.enum(deliveryStates),
+  attempts: z.number(),
+  received_at: z.iso.datetime(),
+  available_at: z.iso.datetime().describe('pending: claimable from then on; leased: the lease ends then'),
+  finished_at: z.iso.datetime().nullable(),
+  reason: z.string().nullable().describe('what the agent said with its last nack'),
+});
+
+export function deliveryOperations(database: Database) {
+  return {
+    /** An agent sees its own. */
+    listDeliveries: readerOperation({
+      query: listQuery,
+      answers: { 200: pageSchema(deliverySchema) },
+      handle: async ({ who, query }) => {
+        const filter = {
+          agentId: agentIdOf(who),
+          webhookId: query.webhook_id ?? null,
+          state: query.state ?? null,
+        };
+        const rows = await listDeliveries(database, filter, query.cursor ?? null, query.limit + 1);
+        return done(
+          200,
+          pageOf(rows, query.limit, (row) => row),
+        );
+      },
+    }),
   };
 }

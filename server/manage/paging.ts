@@ -20,3 +20,11 @@ export function pageOf<Row extends { id: string }>(
   const page = rows.slice(0, limit);
   return { items: page.map(describe), next_cursor: rows.length > limit ? page.at(-1)!.id : null };
 }
+
+/** The answer of a list. */
+export function pageSchema<Item extends z.ZodType>(item: Item) {
+  return z.object({
+    items: z.array(item),
+    next_cursor: z.string().nullable().describe('the parameter cursor of the next page; null: this was the last'),
+  });
+}

@@ -3,8 +3,7 @@ import { fork } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Agents } from '../../server/manage/agents.ts';
-import { signIn, TestAgent } from '../helpers/agents.ts';
+import { agentsOf, signIn, TestAgent } from '../helpers/agents.ts';
 import { startSender } from '../helpers/sender.ts';
 import { until } from '../helpers/wait.ts';
 import { kill, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
@@ -30,10 +29,10 @@ test('all are delivered, and only what was under lease is delivered again', { ti
   const webhook = await weir.addWebhook();
   const webhookId = webhook.path.slice('/in/'.length);
   const url = `http://127.0.0.1:${weir.port}`;
-  const made = await new Agents(weir.database, `host='${weir.dataDir}/postgres' port=5432 user=weir dbname=weir`).add(
-    'test',
-    [webhookId],
-  );
+  const made = await agentsOf({
+    database: weir.database,
+    conninfo: `host='${weir.dataDir}/postgres' port=5432 user=weir dbname=weir`,
+  }).add('test', [webhookId]);
   const agent = new TestAgent(url, made, await signIn({ url }, made.credential));
 
   const sender = startSender({ port: weir.port, ...webhook, lanes: 16 });

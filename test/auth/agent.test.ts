@@ -84,7 +84,7 @@ describe('the same 401, whatever was wrong', () => {
     }
   }
 
-  const otherLookup = () => agent.credential.replace(/^wa_.{12}/, makeCredential().text.slice(0, 15));
+  const otherLookup = () => agent.credential.replace(/^wa_.{12}/, makeCredential('wa').text.slice(0, 15));
   const claim = (rest = {}) => ({ agentId: agent.id, generation: 1, expiresAtMs: inAnHourMs(), ...rest });
 
   test.each<[string, () => string | null]>([
@@ -93,7 +93,7 @@ describe('the same 401, whatever was wrong', () => {
     ['nonsense', () => 'nonsense'],
     ['a credential cut short', () => agent.credential.slice(0, -1)],
     ['wrong check digits', () => agent.credential.slice(0, -1) + (agent.credential.endsWith('A') ? 'B' : 'A')],
-    ['a credential that was never given', () => makeCredential().text],
+    ['a credential that was never given', () => makeCredential('wa').text],
     ['another look-up id before the secret', otherLookup],
     ['a user token', () => `wu_${agent.credential.slice(3)}`],
     ['two tokens in one header', () => `${agent.credential} ${agent.credential}`],
@@ -111,7 +111,7 @@ describe('the same 401, whatever was wrong', () => {
 
   test('a credential with the secret of another one, its check digits right', async () => {
     const other = await addAgent(app);
-    const { text, lookupId } = makeCredential();
+    const { text, lookupId } = makeCredential('wa');
     await app.database.query({ text: 'update agents set lookup_id = $2 where id = $1', values: [other.id, lookupId] });
     await expectRefused(text);
   });

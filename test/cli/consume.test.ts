@@ -224,7 +224,7 @@ describe('the session', () => {
   });
 
   test('with a refused credential ends with exit code 1 and a sentence that shows no part of it', async () => {
-    await writeFile(file('credential'), makeCredential().text);
+    await writeFile(file('credential'), makeCredential('wa').text);
     const { exitCode, message, err } = await consume([]).ended;
     expect(exitCode).toBe(1);
     expect(message).toBe(
@@ -239,7 +239,7 @@ describe('the session', () => {
   test('takes a rotated credential from the file without a restart', async () => {
     const { err } = consume(['--wait-seconds', '0']);
     await until(() => weir.calls('claim').length > 0);
-    weir.credential = makeCredential().text;
+    weir.credential = makeCredential('wa').text;
     await writeFile(file('credential'), weir.credential);
     weir.endSessions();
     weir.add();
@@ -457,7 +457,7 @@ describe('usage', () => {
     ['.', null, '. cannot be read: it is a directory.'],
     ['empty', '', `empty ${holdsNone}`],
     ['session', 'ws_abc', `session ${holdsNone}`],
-    ['mistyped', makeCredential().text.replace(/.$/, '-'), `mistyped ${holdsNone}`],
+    ['mistyped', makeCredential('wa').text.replace(/.$/, '-'), `mistyped ${holdsNone}`],
     ['large', 'x'.repeat(5_000), `large ${holdsNone}`],
   ])('a credential file that is %s: exit code 1 and a sentence', async (name, content, message) => {
     if (content !== null) await writeFile(file(name), content);

@@ -6,10 +6,9 @@ import { readSettings } from '../../server/config.ts';
 import { type Attached, attachDatabase } from '../../server/db/attach.ts';
 import { makePartitions } from '../../server/db/partitions.ts';
 import { checkDatabase, checkWritable } from '../../server/doctor/database.ts';
-import { derivedKeys } from '../../server/keys.ts';
-import { Webhooks } from '../../server/manage/webhooks.ts';
 import { freePort } from '../helpers/redis.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
+import { webhooksOf } from '../helpers/webhooks.ts';
 
 const otherKey = Buffer.alloc(32, 9).toString('base64');
 const password = 'geheim-und-lang';
@@ -67,7 +66,7 @@ describe('the doctor looks at the database', () => {
     ['another key', [otherKey], 'problem'],
     ['no key', null, 'problem'],
   ])('whose secrets are opened with %s', async (_, keys, state) => {
-    const webhooks = new Webhooks(attached.database, attached.conninfo, derivedKeys([someKey], 'webhook-secrets')[0]!);
+    const webhooks = webhooksOf(attached, [someKey]);
     const { id } = await webhooks.add({
       name: 'a',
       secret: 'geheim',

@@ -7,13 +7,14 @@ import { type App, startApp } from '../../server/app.ts';
 import { readSettings, type Settings } from '../../server/config.ts';
 import { ChangeListener } from '../../server/db/listen.ts';
 import { makePartitions, readHorizon } from '../../server/db/partitions.ts';
-import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
+import { loadSecretsKeys } from '../../server/keys.ts';
 import { createLog } from '../../server/log.ts';
-import { type NewWebhook, Webhooks } from '../../server/manage/webhooks.ts';
+import type { NewWebhook, Webhooks } from '../../server/manage/webhooks.ts';
 import type { settingTable } from '../../server/setting-table.ts';
 import { UndoStack } from '../../server/undo.ts';
 import { type FreshDatabase, freshDatabase } from './postgres.ts';
 import { until } from './wait.ts';
+import { webhooksOf } from './webhooks.ts';
 
 /** As an operator writes them, by the names of the settings. */
 export type Overrides = Partial<Record<keyof typeof settingTable, string | number>>;
@@ -85,7 +86,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): P
   undo.push(() => listening.stop());
 
   const url = `http://127.0.0.1:${app.port}`;
-  const webhooks = new Webhooks(database, conninfo, derivedKeys(keys, 'webhook-secrets')[0]!);
+  const webhooks = webhooksOf({ database, conninfo }, keys);
   return {
     app,
     settings,

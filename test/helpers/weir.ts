@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readSettings } from '../../server/config.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
-import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
-import { Webhooks } from '../../server/manage/webhooks.ts';
+import { loadSecretsKeys } from '../../server/keys.ts';
 import type { Overrides } from './app.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { freePort } from './redis.ts';
 import { until } from './wait.ts';
+import { webhooksOf } from './webhooks.ts';
 
 const entryFile = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
 
@@ -108,7 +108,7 @@ export async function startWeir(overrides: Overrides = {}): Promise<Weir> {
   const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-test', onError: () => {} });
   const text = Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, String(value)]));
   const keys = loadSecretsKeys(readSettings(text, dataDir));
-  const webhooks = new Webhooks(database, conninfo, derivedKeys(keys, 'webhook-secrets')[0]!);
+  const webhooks = webhooksOf({ database, conninfo }, keys);
   let forgotten: Promise<void> | undefined;
   const forget = () => {
     forgotten ??= database.close();

@@ -39,7 +39,7 @@ export async function openCredentialFile(name: string, directory: string): Promi
 
 async function readCredential(path: string, name: string): Promise<string> {
   const text = (await readFile(path, 'utf8').catch(unreadable(name))).trim();
-  if (parseCredential(text) === null) throw holdsNone(name);
+  if (parseCredential('wa', text) === null) throw holdsNone(name);
   return text;
 }
 

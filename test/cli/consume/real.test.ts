@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Agents } from '../../../server/manage/agents.ts';
+import { agentsOf } from '../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'weir-consume-'));
   weir = await startTestApp();
   webhook = await weir.addWebhook();
-  const { credential } = await new Agents(weir.database, weir.conninfo).add('test', [webhook.id]);
+  const { credential } = await agentsOf(weir).add('test', [webhook.id]);
   await writeFile(join(directory, 'credential'), credential, { mode: 0o600 });
 });
 

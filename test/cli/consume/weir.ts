@@ -29,7 +29,7 @@ export type Fault = 'reset' | 'lost' | { status: number; headers?: Record<string
 export class PlayedWeir {
   readonly rows: Row[] = [];
   readonly arrived: Arrived[] = [];
-  credential = makeCredential().text;
+  credential = makeCredential('wa').text;
   sessionSeconds = 900;
   /** What goes wrong with a request, by its call and its number among those of its call, from 0. */
   fault: (call: string, number: number) => Fault | undefined = () => undefined;

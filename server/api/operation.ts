@@ -1,0 +1,60 @@
+/** What an API route does, apart from HTTP: what it takes and gives as zod schemas, from which it is validated and documented. */
+import type { z } from 'zod';
+import type { Person } from '../auth/person.ts';
+import type { Reader } from '../auth/reader.ts';
+import type { ProblemCode } from '../errors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { Actor } from '../manage/actor.ts';
+
+/** An answer: what went well, or one row of the table of errors. */
+export type Reply =
+  | { kind: 'done'; status: number; body?: unknown; headers?: Record<string, string> }
+  | { kind: 'problem'; code: ProblemCode; detail?: string; members?: Record<string, unknown> };
+
+export interface ApiRequest<Who, Query, Input> {
+  /** Recognized, and in a role that may do this. */
+  who: Who;
+  /** Of the path; '' where it has none. Checked against the operation's `id`. */
+  id: string;
+  query: Query;
+  input: Input;
+  /** `who` as the audit log names it. */
+  actor: Actor;
+  exchange: Exchange;
+}
+
+export interface Operation<Who = Person, Query = unknown, Input = unknown> {
+  /** What the path's id is, where it has one; another text is answered with `problem`, as an id that does not exist. */
+  id?: { schema: z.ZodType<string>; problem: ProblemCode };
+  query?: z.ZodType<Query>;
+  /** The JSON body. Without it none is read. */
+  input?: z.ZodType<Input>;
+  /** The body of each status that means success; null: none. Members that the schema does not name are not sent. */
+  answers: Readonly<Record<number, z.ZodType | null>>;
+  /** Beside those that its access brings. */
+  problems?: readonly ProblemCode[];
+  handle(request: ApiRequest<Who, Query, Input>): Promise<Reply>;
+}
+
+/** An operation for users; of use to infer its types. */
+export function operation<Query, Input>(given: Operation<Person, Query, Input>): Operation<Person, Query, Input> {
+  return given;
+}
+
+/** An operation of a mixed route: for users or, where none is signed in, for an agent, who sees only its own. */
+export function readerOperation<Query, Input>(given: Operation<Reader, Query, Input>): Operation<Reader, Query, Input> {
+  return given;
+}
+
+export function done(status: number, body?: unknown, headers?: Record<string, string>): Reply {
+  return { kind: 'done', status, body, ...(headers === undefined ? {} : { headers }) };
+}
+
+export function problem(code: ProblemCode, detail?: string, members?: Record<string, unknown>): Reply {
+  return {
+    kind: 'problem',
+    code,
+    ...(detail === undefined ? {} : { detail }),
+    ...(members === undefined ? {} : { members }),
+  };
+}

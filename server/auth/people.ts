@@ -1,0 +1,78 @@
+/**
+ * Who is a person: a session cookie, an API token `wu_…`, or in hosted mode a JWT of the provider. Sessions and tokens are read
+ * from the database at each request, so that a sign-out or a change of role holds for the next one everywhere.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { parseCredential } from '../core/credential.ts';
+import type { Database } from '../db/pool.ts';
+import { findSession, findToken, type UserRow } from '../db/queries/people.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { bearer } from './agent.ts';
+import type { Person } from './person.ts';
+import { lesserRole } from './roles.ts';
+
+/** The user of a JWT that the provider signed for this API; null when it did not. Rejects with DatabaseUnavailable. */
+export type ReadJwt = (token: string) => Promise<UserRow | null>;
+
+export interface PeopleParts {
+  database: Database;
+  /** Name of the session cookie, see cookieName. */
+  cookie: string;
+  /** Hosted mode alone. */
+  readJwt: ReadJwt | null;
+}
+
+/** Cookies of an https origin carry the prefix with which a browser refuses them from anywhere else (RFC 6265bis). */
+export function cookieName(publicUrl: string): string {
+  return publicUrl.startsWith('https:') ? '__Host-weir_session' : 'weir_session';
+}
+
+export class People {
+  readonly #parts: PeopleParts;
+
+  constructor(parts: PeopleParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The person of a request; null when there is none in force. A bearer token decides alone where there is one. Rejects with
+   * DatabaseUnavailable.
+   */
+  async find(exchange: Exchange): Promise<Person | null> {
+    if (exchange.header('authorization') === undefined) return this.#bySession(exchange.cookie(this.#parts.cookie));
+    const token = bearer(exchange);
+    if (token.startsWith('wu_')) return this.#byToken(token);
+    if (this.#parts.readJwt === null || !token.startsWith('ey')) return null;
+    const user = await this.#parts.readJwt(token);
+    return user && { ...described(user), via: { kind: 'jwt' } };
+  }
+
+  async #bySession(cookie: string | undefined): Promise<Person | null> {
+    if (cookie === undefined || !SESSION_SHAPE.test(cookie)) return null;
+    const row = await findSession(this.#parts.database, hashSessionToken(cookie));
+    return row === undefined ? null : { ...described(row), via: { kind: 'session', sessionId: row.sessionId } };
+  }
+
+  async #byToken(text: string): Promise<Person | null> {
+    const credential = parseCredential('wu', text);
+    const row = credential && (await findToken(this.#parts.database, credential.lookupId));
+    if (!row || !timingSafeEqual(row.secretHash, credential.secretHash)) return null;
+    return {
+      ...described(row),
+      role: lesserRole(row.role, row.tokenRole),
+      via: { kind: 'token', tokenId: row.tokenId },
+    };
+  }
+}
+
+/** 32 random bytes in base64url. */
+const SESSION_SHAPE = /^[A-Za-z0-9_-]{43}$/;
+
+/** What the database keeps of a session cookie. The cookie is random: no salt or stretching is needed. */
+export function hashSessionToken(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}
+
+function described({ id, email, name, role }: UserRow): Omit<Person, 'via'> {
+  return { id, email, name, role };
+}

@@ -1,0 +1,26 @@
+/** A user who was recognized in a request, and by what. */
+import type { Exchange } from '../http/exchange.ts';
+import type { Actor } from '../manage/actor.ts';
+import type { Role } from './roles.ts';
+
+export interface Person {
+  /** Of the user. */
+  id: string;
+  email: string;
+  name: string;
+  /** In force for this request: the user's, or the token's when that is less. */
+  role: Role;
+  via: { kind: 'session'; sessionId: string } | { kind: 'token'; tokenId: string } | { kind: 'jwt' };
+}
+
+/** The person as the audit log names whoever makes a change. */
+export function actorOf(person: Person, exchange: Exchange): Actor {
+  return {
+    kind: person.via.kind === 'token' ? 'token' : 'user',
+    id: person.id,
+    name: person.email,
+    token_id: person.via.kind === 'token' ? person.via.tokenId : null,
+    address: exchange.client.address,
+    request_id: exchange.requestId,
+  };
+}

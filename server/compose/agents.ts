@@ -1,0 +1,52 @@
+/** The parts of a process that serve agents. */
+import { Arrivals } from '../agents/arrivals.ts';
+import { claimSchema, createClaim } from '../agents/claim.ts';
+import { Floors } from '../agents/floors.ts';
+import { ArrivalNotice } from '../agents/notice.ts';
+import { forAgent, forAgentWith } from '../agents/route.ts';
+import { createSession, me } from '../agents/session.ts';
+import { ackSchema, createSettle, extendSchema, nackSchema } from '../agents/settle.ts';
+import { AgentAuth } from '../auth/agent.ts';
+import { Directory } from '../db/directory.ts';
+import { type Agent, readAgents } from '../db/queries/read-agents.ts';
+import { derivedKeys } from '../keys.ts';
+import type { Base } from './base.ts';
+
+export function composeAgents({ settings, keys, metrics, database, limiter }: Base) {
+  const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
+  const auth = new AgentAuth({
+    database,
+    agents: directory,
+    limiter,
+    policy: {
+      name: 'agent-auth',
+      max: settings.RATE_LIMIT_AGENT_AUTH_MAX,
+      windowSeconds: settings.RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS,
+    },
+    keys: derivedKeys(keys, 'agent-sessions'),
+  });
+  const floors = new Floors();
+  const arrivals = new Arrivals(database, floors);
+  const notice = new ArrivalNotice(database, arrivals, () => directory.size > 0);
+  const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
+  const settle = createSettle({ database, attemptsMax });
+  metrics.gauge('weir_claims_waiting', () => arrivals.size);
+
+  return {
+    handlers: {
+      agentSession: createSession(auth),
+      agentMe: forAgent(auth, me),
+      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, floors, attemptsMax })),
+      ack: forAgentWith(auth, ackSchema, settle.ack),
+      nack: forAgentWith(auth, nackSchema, settle.nack),
+      extend: forAgentWith(auth, extendSchema, settle.extend),
+    },
+    auth,
+    directory,
+    /** Events were committed by this process. */
+    committed: () => notice.committed(),
+    /** Events were committed somewhere. */
+    arrived: () => arrivals.heard(),
+    close: () => arrivals.close(),
+  };
+}

@@ -1,0 +1,90 @@
+/** The parts of a process that take webhooks in. */
+
+import { storeBatch } from '../ingest/batch.ts';
+import { DedupeWriter } from '../ingest/dedupe.ts';
+import { createIngest, type IngestParts } from '../ingest/ingest.ts';
+import { EventWriter } from '../ingest/persist.ts';
+import { RowMaker } from '../ingest/rows.ts';
+import { storeSingle } from '../ingest/single.ts';
+import { Verifier } from '../ingest/verify.ts';
+import { webhookDirectory } from '../ingest/webhook.ts';
+import { derivedKeys } from '../keys.ts';
+import type { Base } from './base.ts';
+
+/**
+ * @param workerFile compiled workers/hmac.js
+ * @param clampMs a time at which the events table has a partition.
+ */
+export function composeIngest(
+  { settings, conninfo, keys, metrics, observe, database, limiter }: Base,
+  workerFile: string,
+  clampMs: (ms: number) => number,
+) {
+  const verifier = new Verifier({
+    workerFile,
+    threads: settings.THREADS,
+    timeoutMs: settings.HMAC_TIMEOUT_MS,
+    observer: observe.verifier,
+  });
+  const writer = new EventWriter({
+    conninfo,
+    queueEventsMax: settings.QUEUE_EVENTS_MAX,
+    commitEventsMax: settings.COMMIT_EVENTS_MAX,
+    commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
+    observer: observe.writer,
+  });
+  const dedupeWriter = new DedupeWriter({
+    database,
+    retentionDays: settings.RETENTION_DAYS,
+    queueEventsMax: settings.QUEUE_EVENTS_MAX,
+    commitEventsMax: settings.COMMIT_EVENTS_MAX,
+    available: () => writer.available,
+    observer: observe.dedupeWriter,
+  });
+  const directory = webhookDirectory({
+    database,
+    keys: derivedKeys(keys, 'webhook-secrets'),
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    onUnreadable: observe.secretUnreadable,
+  });
+  const parts: IngestParts = {
+    directory,
+    limiter,
+    policy: {
+      name: 'ingest',
+      max: settings.RATE_LIMIT_INGEST_MAX,
+      windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    },
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    verifier,
+    onVerified: (place) => metrics.verified(place === 0 ? 'current' : 'previous'),
+  };
+  const store = { rows: new RowMaker(clampMs), writer, dedupeWriter };
+
+  metrics.gauge('weir_queue_events', () => writer.queued + dedupeWriter.queued);
+  metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
+  metrics.gauge('weir_threads', () => verifier.threads);
+  metrics.gauge('weir_database_up', () => Number(writer.available));
+
+  return {
+    handlers: {
+      ingest: createIngest(parts, storeSingle(store)),
+      ingestBatch: createIngest(parts, storeBatch(store, settings.BATCH_LINES_MAX)),
+    },
+    directory,
+    verifier,
+    /** False: nothing could be stored now. */
+    canCommit: () => writer.available,
+    start: () => writer.start(),
+    onCommitted: (callback: () => void) => {
+      writer.onCommitted(callback);
+      dedupeWriter.onCommitted(callback);
+    },
+    close: async () => {
+      writer.close();
+      dedupeWriter.close();
+      await verifier.close();
+    },
+  };
+}

@@ -1,0 +1,38 @@
+/** The audit log: every change is recorded in the transaction that makes it, chained by hash to all before it. */
+import { createHash } from 'node:crypto';
+import type { Database } from '../db/pool.ts';
+import { insertAuditEntry, lockAuditHead } from '../db/queries/audit.ts';
+import type { Actor } from './actor.ts';
+
+type Query = Database['query'];
+
+/** What happened. `before` and `after` hold what people may see: never a secret, a hash of one, or a token. */
+export interface AuditRecord {
+  /** `<kind of target>.<verb>`, e.g. `webhook.create`. */
+  action: string;
+  target: { kind: string; id: string | null; name: string };
+  before?: object | null;
+  after?: object | null;
+}
+
+/** Previous hash of the first entry. */
+export const NO_HASH: Buffer = Buffer.alloc(32);
+
+/** Appends an entry. Whoever records next waits until this transaction ends: record last, just before the commit. */
+export async function record(query: Query, actor: Actor, happened: AuditRecord): Promise<void> {
+  const head = await lockAuditHead(query);
+  const { action, target, before = null, after = null } = happened;
+  const entry = JSON.stringify({ at: new Date().toISOString(), action, actor, target, before, after });
+  const previousHash = head?.hash ?? NO_HASH;
+  await insertAuditEntry(query, {
+    number: (head?.number ?? 0) + 1,
+    entry,
+    previousHash,
+    hash: chainHash(previousHash, entry),
+  });
+}
+
+/** @param entry the JSON text exactly as it is stored. */
+export function chainHash(previousHash: Uint8Array, entry: string): Buffer {
+  return createHash('sha256').update(previousHash).update(entry, 'utf8').digest();
+}

@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { roles } from '../../server/auth/roles.ts';
+import { type OperationAccess, operationRoutes } from '../../server/routes.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { addPerson, request, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let people: Record<string, TestPerson>;
+beforeAll(async () => {
+  app = await startTestApp();
+  const made = await Promise.all(roles.map((role) => addPerson(app, role)));
+  people = Object.fromEntries(made.map((person) => [person.role, person]));
+});
+afterAll(() => app.stop());
+
+/** A path of the route with an id that nothing has. */
+const pathOf = (path: string) => path.replace(':id', '00000000-0000-7000-8000-000000000000');
+
+/** Who may do what: every route by every role, as the route table says. */
+const rows = operationRoutes.flatMap(([method, path, name, access]) =>
+  roles.map((role) => ({ method, path, name, role, permitted: permits(role, access) })),
+);
+
+function permits(role: string, access: OperationAccess): boolean {
+  if (access === 'viewer' || access === 'viewer or agent') return true;
+  return access === 'operator' ? role !== 'viewer' : role === 'administrator';
+}
+
+describe('the table of privileges', () => {
+  test.each(rows)('$method $path by a $role: $permitted', async ({ method, path, role, permitted }) => {
+    const input = method === 'GET' ? undefined : {};
+    const { status, body } = await people[role]!.api(method, pathOf(path), input);
+    if (permitted) expect([401, 403]).not.toContain(status);
+    else expect([status, body.code]).toEqual([403, 'forbidden']);
+  });
+
+  test.each(operationRoutes.map(([method, path]) => ({ method, path })))(
+    '$method $path by nobody',
+    async ({ method, path }) => {
+      const { status } = await request(app.url + pathOf(path), method, method === 'GET' ? undefined : {}, {});
+      expect([401, 429]).toContain(status);
+    },
+  );
+});
+
+test('a session and a token of the same user are told apart', async () => {
+  const { operator } = people;
+  expect((await operator!.api('GET', '/api/v1/account')).body).toMatchObject({ role: 'operator', csrf_token: null });
+  expect((await operator!.browse('GET', '/api/v1/account')).body.csrf_token).toMatch(/^[\w-]{43}$/);
+});

@@ -1,0 +1,91 @@
+/** People for tests: users with a session and an API token, put in place without the forms. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { cookieName, hashSessionToken } from '../../server/auth/people.ts';
+import type { Role } from '../../server/auth/roles.ts';
+import { makeCredential } from '../../server/core/credential.ts';
+import type { TestApp } from './app.ts';
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
+  body: any;
+  text: string;
+}
+
+export interface TestPerson {
+  id: string;
+  email: string;
+  role: Role;
+  sessionId: string;
+  /** `name=value` of the session cookie. */
+  cookie: string;
+  /** An API token of the same role. */
+  token: string;
+  /** A request with the token. `path` is below the origin; a body is sent as JSON. */
+  api(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** The same with the cookie, as a page of Weir's own origin does. */
+  browse(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+}
+
+/** Makes a user in this role; nothing can be done with its password, since it has none. */
+export async function addPerson(app: TestApp, role: Role): Promise<TestPerson> {
+  const { database, url } = app;
+  const id = randomUUID();
+  const email = `${role}-${id.slice(0, 8)}@example.org`;
+  await database.query({
+    text: 'insert into users (id, email, name, role) values ($1, $2, $3, $4)',
+    values: [id, email, `A ${role}`, role],
+  });
+  const sessionToken = randomBytes(32).toString('base64url');
+  const sessionId = randomUUID();
+  await database.query({
+    text: `insert into sessions (id, user_id, token_hash, expires_at, source_ip)
+           values ($1, $2, $3, now() + interval '1 day', '127.0.0.1')`,
+    values: [sessionId, id, hashSessionToken(sessionToken)],
+  });
+  const { text: token, lookupId, secretHash } = makeCredential('wu');
+  await database.query({
+    text: 'insert into api_tokens (id, user_id, name, role, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)',
+    values: [randomUUID(), id, 'test', role, lookupId, secretHash],
+  });
+  const cookie = `${cookieName(app.settings.PUBLIC_URL)}=${sessionToken}`;
+  return {
+    id,
+    email,
+    role,
+    sessionId,
+    cookie,
+    token,
+    api: (method, path, body, headers) =>
+      request(url + path, method, body, { authorization: `Bearer ${token}`, ...headers }),
+    browse: async (method, path, body, headers) => {
+      const origin = new URL(app.settings.PUBLIC_URL).origin;
+      const csrf =
+        method === 'GET' || method === 'HEAD' ? {} : { 'x-csrf-token': await csrfToken(url, cookie), origin };
+      return request(url + path, method, body, { cookie, ...csrf, ...headers });
+    },
+  };
+}
+
+/** The token that a page of this session puts into its forms. */
+export async function csrfToken(url: string, cookie: string): Promise<string> {
+  return (await request(`${url}/api/v1/account`, 'GET', undefined, { cookie })).body.csrf_token;
+}
+
+export async function request(
+  url: string,
+  method: string,
+  body: unknown,
+  headers: Record<string, string>,
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    redirect: 'manual',
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json');
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : null, text };
+}
