@@ -1,0 +1,58 @@
+/** Sessions of browsers: a cookie of 256 random bits, of which the database keeps the hash. Local and hosted sign-in open them here. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Database } from '../db/pool.ts';
+import { dropOldSessions, insertSession } from '../db/queries/sessions.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { cookieName, hashSessionToken } from './people.ts';
+
+type Query = Database['query'];
+
+/** Sessions that a user may have at a time; one more ends the one that was used longest ago. */
+export const SESSIONS_OF_USER_MAX = 100;
+const USER_AGENT_CHARACTERS_MAX = 500;
+
+export interface OpenedSession {
+  id: string;
+  /** What the cookie holds; never kept or logged. */
+  token: string;
+  /** For how long it is in force, and the cookie kept. */
+  seconds: number;
+}
+
+/** Opens a session for a user who has just proved who it is. The caller records it and answers with `sessionCookie`. */
+export async function openSession(
+  query: Query,
+  userId: string,
+  exchange: Exchange,
+  seconds: number,
+): Promise<OpenedSession> {
+  const id = randomUUID();
+  const token = randomBytes(32).toString('base64url');
+  await dropOldSessions(query, userId, SESSIONS_OF_USER_MAX - 1);
+  await insertSession(query, {
+    id,
+    userId,
+    tokenHash: hashSessionToken(token),
+    seconds,
+    sourceIp: exchange.client.address,
+    // Printable ASCII alone: it is shown to people, and a browser sends nothing else.
+    userAgent: (exchange.header('user-agent') ?? '').replace(/[^ -~]/g, '?').slice(0, USER_AGENT_CHARACTERS_MAX),
+  });
+  return { id, token, seconds };
+}
+
+/** The field Set-Cookie that signs a browser in. Lax: a link from elsewhere finds the person signed in, a form does not. */
+export function sessionCookie(publicUrl: string, { token, seconds }: OpenedSession): string {
+  return setCookie(publicUrl, cookieName(publicUrl), token, seconds);
+}
+
+/** The field Set-Cookie that takes the session's cookie away. */
+export function noSessionCookie(publicUrl: string): string {
+  return setCookie(publicUrl, cookieName(publicUrl), '', 0);
+}
+
+/** Set-Cookie of a cookie that no script reads and no other site's form sends (RFC 6265bis). */
+export function setCookie(publicUrl: string, name: string, value: string, seconds: number): string {
+  const secure = publicUrl.startsWith('https:') ? '; Secure' : '';
+  return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`;
+}
