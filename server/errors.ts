@@ -51,6 +51,12 @@ export const problems = {
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
   webhook_disabled: { status: 410, title: 'Gone', detail: 'This webhook is disabled.' },
   event_unknown: { status: 404, title: 'Not Found', detail: 'No event that you may see has this id.' },
+  token_unknown: { status: 404, title: 'Not Found', detail: 'No token that you may see has this id.' },
+  tokens_too_many: {
+    status: 409,
+    title: 'Conflict',
+    detail: 'You have 100 tokens in force, which is the most; revoke some first.',
+  },
   payload_too_large: {
     status: 413,
     title: 'Content Too Large',

@@ -44,6 +44,17 @@ export const operationRoutes = [
   ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
   ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],
   ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],
+  [
+    'GET',
+    '/api/v1/tokens',
+    'listTokens',
+    'viewer',
+    "one's own API tokens, newest first; an administrator, everybody's",
+  ],
+  ['POST', '/api/v1/tokens', 'createToken', 'viewer', 'a new API token, shown this once'],
+  ['GET', '/api/v1/tokens/:id', 'showToken', 'viewer', "one's own token; an administrator, anybody's"],
+  ['DELETE', '/api/v1/tokens/:id', 'revokeToken', 'viewer', '204; the token ends everywhere, and those that it made'],
+  ['GET', '/api/v1/audit', 'listAudit', 'administrator', 'who did what, newest first'],
 ] as const satisfies readonly (readonly [Method, string, string, OperationAccess, string])[];
 
 export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;

@@ -5,8 +5,10 @@ import { Csrf } from '../auth/csrf.ts';
 import { cookieName, People } from '../auth/people.ts';
 import { derivedKeys } from '../keys.ts';
 import { accountOperations } from '../manage/account.ts';
+import { auditOperations } from '../manage/audit-operations.ts';
 import { deliveryOperations } from '../manage/deliveries.ts';
 import { eventOperations } from '../manage/events.ts';
+import { tokenOperations } from '../manage/token-operations.ts';
 import type { Operations } from '../routes.ts';
 import type { Base } from './base.ts';
 
@@ -21,6 +23,8 @@ export function composePeople({ settings, keys, database }: Base, agentAuth: Age
     ...accountOperations({ csrf }),
     ...eventOperations(database),
     ...deliveryOperations(database),
+    ...tokenOperations(database),
+    ...auditOperations(database),
   };
   return { api: new Api({ people, agentAuth, csrf }), operations };
 }

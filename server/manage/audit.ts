@@ -22,7 +22,8 @@ export const NO_HASH: Buffer = Buffer.alloc(32);
 export async function record(query: Query, actor: Actor, happened: AuditRecord): Promise<void> {
   const head = await lockAuditHead(query);
   const { action, target, before = null, after = null } = happened;
-  const entry = JSON.stringify({ at: new Date().toISOString(), action, actor, target, before, after });
+  const happening = { at: new Date().toISOString(), action, actor, target, before, after };
+  const entry = JSON.stringify(happening, storable);
   const previousHash = head?.hash ?? NO_HASH;
   await insertAuditEntry(query, {
     number: (head?.number ?? 0) + 1,
@@ -30,6 +31,11 @@ export async function record(query: Query, actor: Actor, happened: AuditRecord):
     previousHash,
     hash: chainHash(previousHash, entry),
   });
+}
+
+/** Postgres reads no member of a JSON text that holds NUL or half of a surrogate pair anywhere. */
+function storable(_name: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.replace(/\0|\p{Cs}/gu, '\ufffd') : value;
 }
 
 /** @param entry the JSON text exactly as it is stored. */

@@ -1,0 +1,136 @@
+import type { Role } from '../../auth/roles.ts';
+import type { Database } from '../pool.ts';
+
+type Query = Database['query'];
+
+/** An API token as people see it; never the token itself, nor a hash of it. */
+export interface TokenRecord {
+  id: string;
+  user_id: string;
+  user_email: string;
+  name: string;
+  role: Role;
+  state: 'in force' | 'expired' | 'revoked';
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  revoked_at: string | null;
+}
+
+export interface NewToken {
+  id: string;
+  userId: string;
+  name: string;
+  role: Role;
+  expiresAt: Date | null;
+  /** The token whose request makes this one. */
+  madeBy: string | null;
+  lookupId: string;
+  secretHash: Buffer;
+}
+
+const time = (column: string) =>
+  `to_char(t.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+
+const columns = `
+  t.id, t.user_id, u.email as user_email, t.name, t.role,
+  case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired' else 'in force' end as state,
+  ${['created_at', 'expires_at', 'last_used_at', 'revoked_at'].map(time).join(', ')}`;
+
+/** Newest first, of this user or of all; `before` is the id of the last token of the page before. */
+export function listTokens(
+  { query }: { query: Query },
+  userId: string | null,
+  before: string | null,
+  limit: number,
+): Promise<TokenRecord[]> {
+  return query<TokenRecord>({
+    text: `
+      select ${columns}
+      from api_tokens t join users u on u.id = t.user_id
+      where ($1::uuid is null or t.user_id = $1)
+        and ($2::uuid is null or (t.created_at, t.id) < (select b.created_at, b.id from api_tokens b where b.id = $2))
+      order by t.created_at desc, t.id desc
+      limit $3`,
+    values: [userId, before, limit],
+  });
+}
+
+/** @param userId whose it must be; null: anybody's. */
+export async function findTokenRecord(
+  { query }: { query: Query },
+  id: string,
+  userId: string | null,
+): Promise<TokenRecord | undefined> {
+  const [row] = await query<TokenRecord>({
+    text: `
+      select ${columns}
+      from api_tokens t join users u on u.id = t.user_id
+      where t.id = $1 and ($2::uuid is null or t.user_id = $2)`,
+    values: [id, userId],
+  });
+  return row;
+}
+
+/** Until the transaction ends, nobody else makes or revokes a token of this user. False when there is no such user in force. */
+export async function lockTokensOf(query: Query, userId: string): Promise<boolean> {
+  const [row] = await query<{ in_force: boolean }>({
+    text: 'select disabled_at is null as in_force from users where id = $1 for no key update',
+    values: [userId],
+  });
+  return row?.in_force ?? false;
+}
+
+const inForce = 'revoked_at is null and (expires_at is null or expires_at > now())';
+
+/** Tokens of a user that are in force. */
+export async function countTokens(query: Query, userId: string): Promise<number> {
+  const [row] = await query<{ count: number }>({
+    text: `select count(*)::int as count from api_tokens where user_id = $1 and ${inForce}`,
+    values: [userId],
+  });
+  return row!.count;
+}
+
+/** When a token ends; undefined when it is not in force. */
+export async function readExpiry(query: Query, id: string): Promise<{ expiresAt: Date | null } | undefined> {
+  const [row] = await query<{ expiresAt: Date | null }>({
+    text: `select expires_at as "expiresAt" from api_tokens where id = $1 and ${inForce}`,
+    values: [id],
+  });
+  return row;
+}
+
+export async function insertToken(query: Query, token: NewToken): Promise<void> {
+  await query({
+    text: `insert into api_tokens (id, user_id, name, role, expires_at, made_by, lookup_id, secret_hash)
+           values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+    values: [
+      token.id,
+      token.userId,
+      token.name,
+      token.role,
+      token.expiresAt?.toISOString() ?? null,
+      token.madeBy,
+      token.lookupId,
+      token.secretHash,
+    ],
+  });
+}
+
+/** Ends a token and those that it made, and theirs; the ids of all that ended by it. */
+export async function revokeTokens(query: Query, id: string): Promise<string[]> {
+  const rows = await query<{ id: string }>({
+    text: `
+      with recursive family as (
+        select $1::uuid as id
+        union
+        select t.id from api_tokens t join family f on t.made_by = f.id
+      )
+      update api_tokens set revoked_at = now()
+      where id in (select id from family) and revoked_at is null
+      returning id`,
+    values: [id],
+  });
+  return rows.map((row) => row.id);
+}

@@ -1,0 +1,79 @@
+/** /api/v1/audit: who did what, for administrators. */
+import { z } from 'zod';
+import { done, operation } from '../api/operation.ts';
+import type { Database } from '../db/pool.ts';
+import { type AuditRow, listAudit } from '../db/queries/read-audit.ts';
+import { pageOf, pageQuery, pageSchema } from './paging.ts';
+
+const moment = z.iso.datetime({ offset: true, error: 'Give a time such as 2030-01-31T12:00:00Z.' });
+const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
+
+const listQuery = z.strictObject({
+  ...pageQuery,
+  cursor: z
+    .string()
+    .regex(/^[1-9]\d{0,14}$/, 'Give the next_cursor of a page.')
+    .optional(),
+  action: z
+    .string()
+    .regex(/^[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
+    .optional()
+    .describe('what the action begins with, e.g. token. or webhook.create'),
+  actor_id: uuid.optional().describe('of the user'),
+  target_id: uuid.optional(),
+  from: moment.optional().describe('from this time on'),
+  to: moment.optional().describe('before this time'),
+});
+
+/** Members that do not read as Weir writes them show as null: somebody wrote past it, and verifying tells where. */
+const loose = <T extends z.ZodType>(schema: T) => schema.nullable().catch(null);
+const states = z.record(z.string(), z.unknown());
+
+export const auditEntrySchema = z.object({
+  number: z.int(),
+  at: loose(z.string()),
+  action: loose(z.string()).describe('`<kind of target>.<verb>`'),
+  actor: loose(
+    z.object({
+      kind: z.string().describe('user, token, command, system or anyone'),
+      id: z.string().nullable().describe('of the user'),
+      name: z.string(),
+      token_id: z.string().nullable(),
+      address: z.string().nullable(),
+      request_id: z.string().nullable(),
+    }),
+  ),
+  target: loose(z.object({ kind: z.string(), id: z.string().nullable(), name: z.string() })),
+  before: loose(states),
+  after: loose(states),
+  hash: z.string().describe('SHA-256 of the hash before and this entry, in hex'),
+});
+
+export function auditOperations(database: Database) {
+  return {
+    listAudit: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(auditEntrySchema) },
+      handle: async ({ query }) => {
+        const filter = {
+          action: query.action ?? null,
+          actorId: query.actor_id ?? null,
+          targetId: query.target_id ?? null,
+          from: inUtc(query.from),
+          to: inUtc(query.to),
+        };
+        const rows = await listAudit(database, filter, query.cursor ?? null, query.limit + 1);
+        return done(200, pageOf(rows, query.limit, describeEntry));
+      },
+    }),
+  };
+}
+
+/** An entry as people see it. */
+export function describeEntry({ id, entry, hash }: AuditRow): object {
+  return { ...(entry as object), number: Number(id), hash: hash.toString('hex') };
+}
+
+function inUtc(time: string | undefined): string | null {
+  return time === undefined ? null : new Date(time).toISOString();
+}

@@ -1,0 +1,141 @@
+/** /api/v1/tokens: a person's own; administrators see and revoke everybody's. */
+import { z } from 'zod';
+import { done, operation, problem, type Reply } from '../api/operation.ts';
+import type { Person } from '../auth/person.ts';
+import { allows, roles } from '../auth/roles.ts';
+import type { Database } from '../db/pool.ts';
+import { nameText } from './input.ts';
+import { pageOf, pageQuery, pageSchema } from './paging.ts';
+import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './tokens.ts';
+
+const id = { schema: z.guid(), problem: 'token_unknown' } as const;
+
+const listQuery = z.strictObject({
+  ...pageQuery,
+  cursor: z.guid().optional(),
+  user_id: z.guid().optional().describe("another user's; for administrators"),
+  all: z.enum(['true', 'false']).optional().describe("everybody's; for administrators"),
+});
+
+const days = `Give a whole number of days from 1 to ${EXPIRY_DAYS_MAX}, or null for a token that never expires.`;
+const moment = `Give a time to come within ${EXPIRY_DAYS_MAX} days, such as 2030-01-31T12:00:00Z, or null for a token that never expires.`;
+
+const tokenInput = z
+  .strictObject({
+    name: nameText,
+    role: z
+      .enum(roles, { error: `Give one of ${roles.join(', ')}.` })
+      .optional()
+      .describe('at most your own here, which it is by default'),
+    expires_at: z.iso
+      .datetime({ offset: true, abort: true, error: moment })
+      .refine((text) => new Date(text).getTime() > Date.now() && new Date(text) <= inDays(EXPIRY_DAYS_MAX), moment)
+      .nullable()
+      .optional(),
+    expires_in_days: z
+      .int(days)
+      .min(1, days)
+      .max(EXPIRY_DAYS_MAX, days)
+      .nullable()
+      .optional()
+      .describe(`instead of expires_at; with neither, ${EXPIRY_DAYS}`),
+  })
+  .refine((input) => input.expires_at === undefined || input.expires_in_days === undefined, {
+    path: ['expires_in_days'],
+    error: 'Give expires_at or expires_in_days, not both.',
+  });
+
+export const tokenSchema = z.object({
+  id: z.guid(),
+  user_id: z.guid(),
+  user_email: z.string(),
+  name: z.string(),
+  role: z.enum(roles).describe('at most this: while its user has less, so has the token'),
+  state: z.enum(['in force', 'expired', 'revoked']),
+  created_at: z.iso.datetime(),
+  expires_at: z.iso.datetime().nullable(),
+  last_used_at: z.iso.datetime().nullable().describe('to the minute'),
+  revoked_at: z.iso.datetime().nullable(),
+});
+
+export function tokenOperations(database: Database) {
+  return {
+    listTokens: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(tokenSchema) },
+      handle: async ({ who, query: { all, user_id, cursor, limit }, actor }) => {
+        const userId = all === 'true' ? null : (user_id ?? who.id);
+        if (userId !== who.id && !isAdministrator(who))
+          return problem(
+            'forbidden',
+            "Everybody's tokens are for administrators; without all and user_id you see yours.",
+          );
+        const rows = await new Tokens(database, actor).list(userId, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => row),
+        );
+      },
+    }),
+
+    /** The token is in this answer alone. */
+    createToken: operation({
+      input: tokenInput,
+      answers: { 201: tokenSchema.extend({ token: z.string().describe('shown this once') }) },
+      problems: ['tokens_too_many'],
+      handle: async ({ who, input, actor }) => {
+        const role = input.role ?? who.role;
+        if (!allows(who.role, role)) return wrong('role', `Your role here is ${who.role}: a token can have no more.`);
+        const expiresAt = expiryOf(input);
+        const made = await new Tokens(database, actor).add({ userId: who.id, name: input.name, role, expiresAt });
+        if (made.kind === 'too_many') return problem('tokens_too_many');
+        if (made.kind === 'user_gone') return problem('unauthenticated');
+        if (made.kind === 'outlives')
+          return wrong(
+            input.expires_at === undefined ? 'expires_in_days' : 'expires_at',
+            `The token that makes it ends at ${made.expiresAt.toISOString()}: it cannot hold longer.`,
+          );
+        return done(201, { ...made.token, token: made.text }, { location: `/api/v1/tokens/${made.token.id}` });
+      },
+    }),
+
+    showToken: operation({
+      id,
+      answers: { 200: tokenSchema },
+      handle: async ({ who, id, actor }) => {
+        const token = await new Tokens(database, actor).find(id, mineOrAll(who));
+        return token === undefined ? problem('token_unknown') : done(200, token);
+      },
+    }),
+
+    /** Also done when it was revoked before. */
+    revokeToken: operation({
+      id,
+      answers: { 204: null },
+      handle: async ({ who, id, actor }) => {
+        const outcome = await new Tokens(database, actor).revoke(id, mineOrAll(who));
+        return outcome === 'unknown' ? problem('token_unknown') : done(204);
+      },
+    }),
+  };
+}
+
+/** Null: never; undefined: nothing was said. */
+function expiryOf({ expires_at: at, expires_in_days: days }: z.output<typeof tokenInput>): Date | null | undefined {
+  if (at === null || days === null) return null;
+  if (days !== undefined) return inDays(days);
+  return at === undefined ? undefined : new Date(at);
+}
+
+function isAdministrator({ role }: Person): boolean {
+  return role === 'administrator';
+}
+
+/** Whose tokens somebody may look at and revoke; null: everybody's. */
+function mineOrAll(who: Person): string | null {
+  return isAdministrator(who) ? null : who.id;
+}
+
+function wrong(field: string, detail: string): Reply {
+  return problem('invalid_request', undefined, { errors: [{ pointer: `/${field}`, detail }] });
+}
