@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { composeAgents } from './compose/agents.ts';
 import type { Base } from './compose/base.ts';
 import { composeIngest } from './compose/ingest.ts';
+import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
 import { parseNetwork } from './core/address.ts';
 import { Changes } from './db/announce.ts';
@@ -12,7 +13,6 @@ import type { Horizon } from './db/partitions.ts';
 import { DatabaseUnavailable, openDatabase } from './db/pool.ts';
 import { createReady, live } from './health.ts';
 import { Clients } from './http/clients.ts';
-import { Cors } from './http/cors.ts';
 import { ByteBudget, SlabArena } from './http/memory.ts';
 import { HttpServer } from './http/server.ts';
 import type { Log } from './log.ts';
@@ -51,6 +51,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   const ingest = composeIngest(base, workerFile, (ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1));
   const agents = composeAgents(base);
   const people = composePeople(base, agents.auth);
+  const pages = composePages(base, people);
   ingest.onCommitted(agents.committed);
   const ready = createReady({
     database,
@@ -62,12 +63,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
-    routeTable(
-      { live, ready, ...ingest.handlers, ...agents.handlers },
-      people.operations,
-      people.api,
-      new Cors(settings.CORS_ORIGINS),
-    ),
+    routeTable({ live, ready, ...ingest.handlers, ...agents.handlers, ...pages.handlers }, { ...people, ...pages }),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
       clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),

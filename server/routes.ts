@@ -9,6 +9,8 @@ import type { Reader } from './auth/reader.ts';
 import type { Role } from './auth/roles.ts';
 import type { Cors } from './http/cors.ts';
 import type { Exchange } from './http/exchange.ts';
+import type { Page } from './pages/page.ts';
+import type { Pages } from './pages/serve.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'OPTIONS';
 type Handler = (exchange: Exchange) => void | Promise<void>;
@@ -36,6 +38,7 @@ export const plainRoutes = [
   ['POST', '/api/v1/agent/deliveries/ack', 'ack', 'agent', 'which receipts are done, and which leases were lost'],
   ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'agent', 'the same, for deliveries that are to be tried again'],
   ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'agent', 'the same, for leases that need more time'],
+  ['GET', '/assets/:name', 'asset', 'anyone', 'style sheet and scripts of the pages, kept by browsers for ever'],
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
 export const operationRoutes = [
@@ -57,18 +60,42 @@ export const operationRoutes = [
   ['GET', '/api/v1/audit', 'listAudit', 'administrator', 'who did what, newest first'],
 ] as const satisfies readonly (readonly [Method, string, string, OperationAccess, string])[];
 
+/** Pages that browsers see; changes are forms, and come back to a page. */
+export const pageRoutes = [
+  ['GET', '/sign-in', 'signIn', 'anyone', 'the sign-in form'],
+  ['POST', '/sign-in', 'doSignIn', 'anyone', 'signs in'],
+  ['GET', '/', 'overview', 'viewer', 'what happens now'],
+  ['GET', '/deliveries', 'deliveryList', 'viewer', 'deliveries by state'],
+] as const satisfies readonly (readonly [Method, string, string, 'anyone' | Role, string])[];
+
 export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
+
+/** What serves people. */
+export interface PeopleHandlers {
+  api: Api;
+  operations: Operations;
+  pages: Pages;
+  pageTable: PageTable;
+  cors: Cors;
+}
 
 type OperationRow = (typeof operationRoutes)[number];
 type Requester<Access> = Access extends 'viewer or agent' ? Reader : Person;
+export type OperationName = OperationRow[2];
 /** One for each row of operationRoutes. */
 export type Operations = {
   // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own
   [Row in OperationRow as Row[2]]: Operation<Requester<Row[3]>, any, any>;
 };
 
+type PageRow = (typeof pageRoutes)[number];
+/** One for each row of pageRoutes. */
+export type PageTable = {
+  [Row in PageRow as Row[2]]: Page<Row[3] extends 'anyone' ? Person | null : Person>;
+};
+
 /** The table with its handlers; paths of the API answer preflights too. */
-export function routeTable(handlers: Handlers, operations: Operations, api: Api, cors: Cors): Route[] {
+export function routeTable(handlers: Handlers, { api, operations, pages, pageTable, cors }: PeopleHandlers): Route[] {
   const plain = plainRoutes.map(([method, path, name]): Route => ({ method, path, handle: handlers[name] }));
   const managed = operationRoutes.map(
     ([method, path, name, access]): Route => ({
@@ -80,7 +107,17 @@ export function routeTable(handlers: Handlers, operations: Operations, api: Api,
           : api.forUsers(access, operations[name] as Operation<Person>),
     }),
   );
-  return withCors([...plain, ...managed], cors);
+  const shown = pageRoutes.map(
+    ([method, path, name, access]): Route => ({
+      method,
+      path,
+      handle:
+        access === 'anyone'
+          ? pages.forAnyone(pageTable[name] as Page<Person | null>)
+          : pages.forUsers(access, pageTable[name] as Page),
+    }),
+  );
+  return [...withCors([...plain, ...managed], cors), ...shown];
 }
 
 function withCors(routes: readonly Route[], cors: Cors): Route[] {

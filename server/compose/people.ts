@@ -3,6 +3,7 @@ import { Api } from '../api/serve.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import { Csrf } from '../auth/csrf.ts';
 import { cookieName, People } from '../auth/people.ts';
+import { Cors } from '../http/cors.ts';
 import { derivedKeys } from '../keys.ts';
 import { accountOperations } from '../manage/account.ts';
 import { auditOperations } from '../manage/audit-operations.ts';
@@ -26,5 +27,5 @@ export function composePeople({ settings, keys, database }: Base, agentAuth: Age
     ...tokenOperations(database),
     ...auditOperations(database),
   };
-  return { api: new Api({ people, agentAuth, csrf }), operations };
+  return { people, csrf, operations, api: new Api({ people, agentAuth, csrf }), cors: new Cors(settings.CORS_ORIGINS) };
 }

@@ -67,7 +67,8 @@ export class Exchange {
     this.#host = host;
     this.method = req.getCaseSensitiveMethod();
     this.path = req.getUrl();
-    this.query = this.method === 'GET' || this.method === 'HEAD' ? req.getQuery() : '';
+    // Without a question mark it is undefined, whatever the types say.
+    this.query = this.method === 'GET' || this.method === 'HEAD' ? (req.getQuery() ?? '') : '';
     this.route = snapshot.route;
     this.parameters = snapshot.parameters;
     this.headers = snapshot.headers;

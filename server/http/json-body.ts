@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
 
-const BODY_BYTES_MAX = 1_048_576;
+export const BODY_BYTES_MAX = 1_048_576;
 /** Objects and arrays inside each other; nothing of ours needs more, and deeper ones only cost stack. */
 const DEPTH_MAX = 32;
 const RETRY_SECONDS = 1;
@@ -22,20 +22,14 @@ export class JsonBody {
   /** The checked value; undefined when there is none, and then the exchange is answered. An empty body reads as `{}`. */
   async parse<T>(schema: z.ZodType<T>): Promise<T | undefined> {
     const exchange = this.#exchange;
-    try {
-      const received = await this.#reading.outcome;
-      if (received.kind === 'aborted') return undefined;
-      if (received.kind === 'too_large') return void exchange.problem('body_too_large');
-      if (received.kind !== 'complete') return void exchange.problemLater(received.kind, RETRY_SECONDS);
-      const value = parseJson(received.bytes);
-      if (value === undefined) return void exchange.problem('invalid_json');
-      const result = schema.safeParse(value);
-      if (result.success) return result.data;
-      const errors = result.error.issues.map(({ path, message }) => ({ pointer: jsonPointer(path), detail: message }));
-      return void exchange.problem('invalid_request', undefined, { errors });
-    } finally {
-      this.#reading.release();
-    }
+    const bytes = await takeBody(exchange, this.#reading);
+    if (bytes === undefined) return undefined;
+    const value = parseJson(bytes);
+    if (value === undefined) return void exchange.problem('invalid_json');
+    const result = schema.safeParse(value);
+    if (result.success) return result.data;
+    const errors = result.error.issues.map(({ path, message }) => ({ pointer: jsonPointer(path), detail: message }));
+    return void exchange.problem('invalid_request', undefined, { errors });
   }
 
   /** For a handler that answers without looking at the body. */
@@ -44,9 +38,21 @@ export class JsonBody {
   }
 }
 
-function parseJson(bytes: Uint8Array<SharedArrayBuffer>): unknown {
-  // Decoders refuse shared memory: the bytes are copied out of the slab first.
-  const own = Buffer.from(bytes);
+/** A copy of the whole body; undefined when there is none, and then the exchange is answered. Releases the body. */
+export async function takeBody(exchange: Exchange, reading: BodyReader): Promise<Buffer | undefined> {
+  try {
+    const received = await reading.outcome;
+    if (received.kind === 'aborted') return undefined;
+    if (received.kind === 'too_large') return void exchange.problem('body_too_large');
+    if (received.kind !== 'complete') return void exchange.problemLater(received.kind, RETRY_SECONDS);
+    // Decoders refuse shared memory, and the slab is wanted back.
+    return Buffer.from(received.bytes);
+  } finally {
+    reading.release();
+  }
+}
+
+function parseJson(own: Buffer): unknown {
   if (own.length === 0) return {};
   if (!isUtf8(own) || isTooDeep(own)) return undefined;
   try {
@@ -76,6 +82,6 @@ function isTooDeep(json: Uint8Array): boolean {
 const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');
 
 /** RFC 6901. */
-function jsonPointer(path: readonly PropertyKey[]): string {
+export function jsonPointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }

@@ -1,11 +1,12 @@
 /** What a set-up has to do, decided from what is there: pure, so that every kind of machine can be tested on this one. */
 
-/** Debian packages, what tells that each is there already, and when it is needed. A browser for the tests is one more row. */
+/** Debian packages, what tells that each is there already, and when it is needed. */
 export const packageTable = [
   { package: 'libpq-dev', provides: ['pg_config', 'libpq-fe.h'], neededFor: 'install' },
   { package: 'build-essential', provides: ['g++', 'make'], neededFor: 'install' },
   { package: 'python3', provides: ['python3'], neededFor: 'install' },
   { package: 'redis-server', provides: ['redis-server'], neededFor: 'tests' },
+  { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
 ];
 
 /** Least glibc of the uWebSockets.js binary, by Node major; other majors have none. */

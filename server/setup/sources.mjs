@@ -9,7 +9,7 @@ import { extname, join } from 'node:path';
 
 const folders = ['server', 'workers', 'bench', 'views'];
 /** Files that the compiled code reads at run time: copied beside it as they are. */
-const assetExtensions = ['.sql', '.lua', '.eta', '.css'];
+const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg'];
 /** What else decides how the result looks. */
 const recipe = ['tsconfig.json', 'package-lock.json', 'server/setup/build.mjs'];
 const stamp = join('dist', '.weir-build.json');

@@ -70,7 +70,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): P
   undo.push(() => rm(directory, { recursive: true }));
   const given = Object.entries({ ...usual, ...overrides }).map(([name, value]) => [name, String(value)]);
   // The schema allows no PORT 0: a free port is for tests alone.
-  const settings = { ...readSettings(Object.fromEntries(given), directory), PORT: 0 };
+  const settings = { ...readSettings(Object.fromEntries(given), directory), PORT: Number(overrides.PORT ?? 0) };
   const keys = loadSecretsKeys(settings);
   const fresh = beside === undefined ? await freshDatabase() : null;
   if (fresh !== null) undo.push(fresh.drop);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Facts, planSetup } from '../../server/setup/plan.mjs';
 
-const tools = ['apt-get', 'pg_config', 'libpq-fe.h', 'g++', 'make', 'python3', 'redis-server'];
+const tools = ['apt-get', 'pg_config', 'libpq-fe.h', 'g++', 'make', 'python3', 'redis-server', 'chromium'];
 
 /** A Debian 12 on which everything stands; each test takes something away. */
 function machine(different: Partial<Facts> = {}): Facts {
@@ -48,7 +48,11 @@ describe('what is to be done', () => {
 
   test('everything, in its order, for root on a bare machine', () => {
     expect(stepsOn(machine({ ...bare, found: ['apt-get'], uid: 0, tests: true }))).toEqual([
-      { kind: 'packages', packages: ['libpq-dev', 'build-essential', 'python3', 'redis-server'], sudo: false },
+      {
+        kind: 'packages',
+        packages: ['libpq-dev', 'build-essential', 'python3', 'redis-server', 'chromium'],
+        sudo: false,
+      },
       { kind: 'user' },
       { kind: 'install', wanted: 'this lock' },
       { kind: 'build' },

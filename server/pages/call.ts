@@ -1,0 +1,89 @@
+/** Calls operations of the API from a page: the same schemas check what goes in and out, and the same roles hold. */
+import type { z } from 'zod';
+import type { Operation, Reply } from '../api/operation.ts';
+import { actorOf, type Person } from '../auth/person.ts';
+import { allows } from '../auth/roles.ts';
+import { type ProblemCode, problems } from '../errors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { type OperationName, type Operations, operationRoutes } from '../routes.ts';
+import type { Call, CallArguments, Called } from './page.ts';
+
+const accessOf = new Map<string, string>(operationRoutes.map(([, , name, access]) => [name, access]));
+
+/** Calls by this person in this request; null: somebody who is not signed in. */
+export function createCall(operations: Operations, person: Person | null, exchange: Exchange): Call {
+  return async (name: OperationName, given: CallArguments = {}): Promise<Called> => {
+    // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own, checked by its schemas
+    const operation = operations[name] as Operation<any, any, any>;
+    const access = accessOf.get(name)!;
+    const refusal = refuse(person, access);
+    if (refusal !== null) return refusal;
+    const id = given.id?.toLowerCase() ?? '';
+    if (operation.id !== undefined && !operation.id.schema.safeParse(id).success)
+      return problemOf(operation.id.problem);
+    const query = operation.query?.safeParse(withoutEmpty(given.query ?? {}));
+    if (query?.success === false) return { kind: 'invalid', errors: byField(query.error) };
+    const input = operation.input?.safeParse(given.input ?? {});
+    if (input?.success === false) return { kind: 'invalid', errors: byField(input.error) };
+    const who = access === 'viewer or agent' ? { kind: 'user', person } : person;
+    const reply = await operation.handle({
+      who,
+      id,
+      query: query?.data ?? {},
+      input: input?.data ?? {},
+      actor: person === null ? anyone(exchange) : actorOf(person, exchange),
+      exchange,
+    });
+    return called(operation, reply);
+  };
+}
+
+function refuse(person: Person | null, access: string): Called | null {
+  if (access === 'anyone') return null;
+  if (person === null) return problemOf('unauthenticated');
+  const needed = access === 'viewer or agent' ? 'viewer' : (access as Person['role']);
+  if (allows(person.role, needed)) return null;
+  return problemOf('forbidden', `This needs the role ${needed}; yours is ${person.role}.`);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: as above
+function called(operation: Operation<any, any, any>, reply: Reply): Called {
+  if (reply.kind === 'problem') return problemOf(reply.code, reply.detail, reply.members);
+  const schema = operation.answers[reply.status];
+  const body = schema ? schema.parse(reply.body) : null;
+  return { kind: 'done', status: reply.status, body, headers: reply.headers ?? {} };
+}
+
+export function problemOf(
+  code: ProblemCode,
+  detail?: string,
+  members: Record<string, unknown> = {},
+): Extract<Called, { kind: 'problem' }> {
+  const { status, title, detail: usual } = problems[code];
+  return { kind: 'problem', status, code, title, detail: detail ?? usual, members };
+}
+
+/** The first sentence for each field. */
+function byField(error: z.ZodError): Record<string, string> {
+  const errors: Record<string, string> = {};
+  for (const { path, message } of error.issues) errors[String(path[0] ?? '')] ??= message;
+  return errors;
+}
+
+/** A form sends what was left empty as ''. */
+function withoutEmpty(query: Record<string, string | undefined>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined && pair[1] !== ''),
+  );
+}
+
+function anyone(exchange: Exchange) {
+  return {
+    kind: 'anyone' as const,
+    id: null,
+    name: '',
+    token_id: null,
+    address: exchange.client.address,
+    request_id: exchange.requestId,
+  };
+}

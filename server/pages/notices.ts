@@ -1,0 +1,6 @@
+/** What is said once after a change, by its name in the address: `?notice=…`. A sentence of our own, whatever the address says. */
+export const notices: Readonly<Record<string, string>> = {
+  'signed-out': 'You are signed out.',
+  saved: 'Saved.',
+  deleted: 'Deleted.',
+};

@@ -1,0 +1,49 @@
+/** What a page is, apart from HTTP and HTML: it is asked, calls operations of the API, and says what to show. */
+import type { Person } from '../auth/person.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { OperationName } from '../routes.ts';
+
+/** What an operation of the API said to a page. */
+export type Called =
+  // biome-ignore lint/suspicious/noExplicitAny: the document that API clients get, checked by the operation's schema
+  | { kind: 'done'; status: number; body: any; headers: Record<string, string> }
+  /** Sentences by the name of the field that they stand beside; '' is the form as a whole. */
+  | { kind: 'invalid'; errors: Record<string, string> }
+  | { kind: 'problem'; status: number; code: string; title: string; detail: string; members: Record<string, unknown> };
+
+export interface CallArguments {
+  id?: string;
+  query?: Record<string, string | undefined>;
+  input?: unknown;
+}
+
+/** Does an operation as the person who asks, by the same rules and checks as over HTTP. */
+export type Call = (name: OperationName, given?: CallArguments) => Promise<Called>;
+
+export interface PageRequest<Who = Person> {
+  person: Who;
+  /** Of the path; '' where it has none. */
+  id: string;
+  query: URLSearchParams;
+  /** Fields of the form; empty for GET. */
+  form: URLSearchParams;
+  call: Call;
+  exchange: Exchange;
+}
+
+export type PageReply =
+  /** `view` below views/, without its ending; `data` is what it shows. 422 when a form comes back with errors. */
+  | { kind: 'view'; view: string; title: string; data: object; status?: number }
+  /** After a change: 303 to a path of ours; `notice` is a name in notices.ts. */
+  | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
+  | Extract<Called, { kind: 'problem' }>;
+
+export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
+
+export function view(name: string, title: string, data: object, status = 200): PageReply {
+  return { kind: 'view', view: name, title, data, status };
+}
+
+export function redirect(to: string, notice?: string): PageReply {
+  return { kind: 'redirect', to, ...(notice === undefined ? {} : { notice }) };
+}

@@ -1,0 +1,178 @@
+/** Serves pages: who asks and whether they may, the form, and the answer as a whole page or, for htmx, its main part. */
+import { etagOf } from '../api/serve.ts';
+import type { Csrf } from '../auth/csrf.ts';
+import type { People } from '../auth/people.ts';
+import type { Person } from '../auth/person.ts';
+import { allows, type Role } from '../auth/roles.ts';
+import type { Settings } from '../config.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { FormBody } from '../http/form-body.ts';
+import type { Operations } from '../routes.ts';
+import type { Assets } from './assets.ts';
+import { createCall, problemOf } from './call.ts';
+import { compress } from './compress.ts';
+import { notices } from './notices.ts';
+import type { Page, PageReply } from './page.ts';
+import type { Renderer } from './render.ts';
+
+type Handler = (exchange: Exchange) => Promise<void>;
+
+export interface PageParts {
+  people: People;
+  csrf: Csrf;
+  operations: Operations;
+  renderer: Renderer;
+  assets: Assets;
+  settings: Settings;
+}
+
+export class Pages {
+  readonly #parts: PageParts;
+  readonly #securityHeaders: readonly (readonly [string, string])[];
+
+  constructor(parts: PageParts) {
+    this.#parts = parts;
+    this.#securityHeaders = securityHeaders(parts.settings);
+  }
+
+  /** A page for users in `needed` or a higher role; whoever is not signed in is led to the sign-in page and back. */
+  forUsers(needed: Role, page: Page): Handler {
+    return (exchange) =>
+      this.#serve(exchange, async (person, form) => {
+        if (person === null) return this.#leadToSignIn(exchange);
+        if (!allows(person.role, needed))
+          return problemOf('forbidden', `This page needs the role ${needed}; yours is ${person.role}.`);
+        return page(this.#request(exchange, person, form));
+      });
+  }
+
+  /** A page for everybody; the person is null when nobody is signed in. */
+  forAnyone(page: Page<Person | null>): Handler {
+    return (exchange) => this.#serve(exchange, (person, form) => page(this.#request(exchange, person, form)));
+  }
+
+  #request<Who extends Person | null>(exchange: Exchange, person: Who, form: URLSearchParams) {
+    return {
+      person,
+      id: exchange.parameters[0] ?? '',
+      query: new URLSearchParams(exchange.query),
+      form,
+      call: createCall(this.#parts.operations, person, exchange),
+      exchange,
+    };
+  }
+
+  async #serve(
+    exchange: Exchange,
+    reply: (person: Person | null, form: URLSearchParams) => Promise<PageReply | null>,
+  ): Promise<void> {
+    const { people } = this.#parts;
+    const body = exchange.method === 'POST' ? new FormBody(exchange) : null;
+    const person = await people.find(exchange).catch((error) => {
+      body?.release();
+      throw error;
+    });
+    const form = body === null ? new URLSearchParams() : await body.parse();
+    if (form === undefined) return;
+    if (body !== null && !this.#mayChange(exchange, person, form.get('csrf') ?? undefined))
+      return this.#send(exchange, person, problemOf('csrf_refused'));
+    const answered = await reply(person, form);
+    if (answered !== null) await this.#send(exchange, person, answered);
+  }
+
+  /** Before sign-in there is no session to bind a token to: the browser's word on where the form was must do. */
+  #mayChange(exchange: Exchange, person: Person | null, token: string | undefined): boolean {
+    const { csrf } = this.#parts;
+    return person?.via.kind === 'session'
+      ? csrf.allows(exchange, person.via.sessionId, token)
+      : csrf.fromOwnPage(exchange);
+  }
+
+  #leadToSignIn(exchange: Exchange): null {
+    const back = exchange.method === 'POST' ? '/' : exchange.path + (exchange.query === '' ? '' : `?${exchange.query}`);
+    const to = back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`;
+    // htmx would put the sign-in form into the page that is open; told so, it leaves the page instead.
+    if (isFragment(exchange)) {
+      exchange.setHeader('hx-redirect', to);
+      exchange.answer(204, 'text/plain', '');
+    } else goTo(exchange, to);
+    return null;
+  }
+
+  async #send(exchange: Exchange, person: Person | null, reply: PageReply): Promise<void> {
+    if (exchange.status !== 0) return;
+    if (reply.kind === 'redirect') {
+      for (const [name, value] of Object.entries(reply.headers ?? {})) exchange.setHeader(name, value);
+      const joint = reply.to.includes('?') ? '&' : '?';
+      return goTo(exchange, reply.notice === undefined ? reply.to : `${reply.to}${joint}notice=${reply.notice}`);
+    }
+    const { renderer, assets, csrf, settings } = this.#parts;
+    const shown = reply.kind === 'view' ? reply : { ...problemView(reply), status: reply.status };
+    const session = person?.via.kind === 'session' ? person.via.sessionId : null;
+    const common = {
+      person,
+      csrf: session === null ? '' : csrf.token(session),
+      path: exchange.path,
+      title: shown.title,
+      notice: notices[new URLSearchParams(exchange.query).get('notice') ?? ''] ?? null,
+      apiUrl: settings.FRONTEND_PUBLIC_API_URL,
+      publicUrl: settings.PUBLIC_URL,
+      hosted: settings.AUTH_MODE === 'hosted',
+      asset: (name: Parameters<Assets['path']>[0]) => assets.path(name),
+      may: (role: Role) => person !== null && allows(person.role, role),
+    };
+    const main = renderer.render(shown.view, { ...common, ...shown.data });
+    const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, main });
+    await this.#sendHtml(exchange, shown.status ?? 200, html);
+  }
+
+  async #sendHtml(exchange: Exchange, status: number, html: string): Promise<void> {
+    for (const [name, value] of this.#securityHeaders) exchange.setHeader(name, value);
+    exchange.setHeader('vary', 'accept-encoding, hx-request, cookie');
+    exchange.cacheControl = 'private, no-cache';
+    if (status === 200 && exchange.method !== 'POST') {
+      const tag = etagOf(html);
+      exchange.setHeader('etag', `W/${tag}`);
+      if (exchange.header('if-none-match') === `W/${tag}`) return exchange.answer(304, HTML, '');
+    }
+    const compressed = await compress(html, exchange);
+    if (compressed !== null) exchange.setHeader('content-encoding', compressed.coding);
+    exchange.answer(status, HTML, compressed?.bytes ?? html);
+  }
+}
+
+const HTML = 'text/html; charset=utf-8';
+
+/** htmx asks, and puts the answer into the page that is open; after a step back beyond what it knows it needs the whole page. */
+function isFragment(exchange: Exchange): boolean {
+  return exchange.header('hx-request') === 'true' && exchange.header('hx-history-restore-request') !== 'true';
+}
+
+function goTo(exchange: Exchange, path: string): void {
+  exchange.setHeader('location', path);
+  exchange.answer(303, 'text/plain', '');
+}
+
+function problemView({ title, detail, code }: Extract<PageReply, { kind: 'problem' }>) {
+  return { view: 'problem', title, data: { detail, code } };
+}
+
+function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [string, string][] {
+  const policy = [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    `connect-src 'self' ${FRONTEND_PUBLIC_API_URL}`,
+    "form-action 'self'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ];
+  return [
+    ['content-security-policy', policy.join('; ')],
+    ['referrer-policy', 'same-origin'],
+    ['cross-origin-opener-policy', 'same-origin'],
+    ['cross-origin-resource-policy', 'same-origin'],
+    ...(PUBLIC_URL.startsWith('https:') ? [['strict-transport-security', 'max-age=31536000'] as [string, string]] : []),
+  ];
+}

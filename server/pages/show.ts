@@ -1,0 +1,49 @@
+/** How templates show values to people. */
+
+const units = ['B', 'KB', 'MB', 'GB', 'TB'];
+
+/** `19.3 KB`; thousands, as disks and networks count. */
+export function bytes(count: number): string {
+  let value = count;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** `1,234,567` */
+export function count(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+/** `0.8 ms`, `12 ms`, `1.5 s` */
+export function milliseconds(value: number): string {
+  if (value >= 1000) return `${(value / 1000).toFixed(value >= 10_000 ? 0 : 1)} s`;
+  return `${value >= 10 ? Math.round(value) : value.toFixed(1)} ms`;
+}
+
+/** The last characters of an id: those of a UUIDv7 that differ. */
+export function shortId(id: string): string {
+  return `…${id.slice(-8)}`;
+}
+
+/** `2026-11-21 09:54:24 UTC`; the browser puts its own time zone in place of it, see weir.js. */
+export function utc(iso: string): string {
+  return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`;
+}
+
+/** `1 event`, `2 events` */
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** The address of a path with these parameters; those that are undefined, null or '' are left out. */
+export function address(path: string, parameters: Record<string, string | number | null | undefined>): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters))
+    if (value !== undefined && value !== null && value !== '') given.set(name, String(value));
+  const query = given.toString();
+  return query === '' ? path : `${path}?${query}`;
+}

@@ -1,0 +1,40 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { pageRoutes } from '../../server/routes.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let browser: Browser;
+let administrator: TestPerson;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  administrator = await addPerson(app, 'administrator');
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+/** Every page that needs no id. */
+const places = pageRoutes.filter(([method, path]) => method === 'GET' && !path.includes(':'));
+
+describe.each([
+  ['light', 1280, false],
+  ['dark', 1280, true],
+  ['light and narrow', 360, false],
+  ['dark and narrow', 360, true],
+])('in %s, %i px', (_, width, dark) => {
+  test.each(places.map(([, path, , access]) => ({ path, access })))(
+    '$path is accessible, fits, and nothing is refused',
+    async ({ path, access }) => {
+      const tab = await openTab(browser, app, access === 'anyone' ? null : administrator, { width, dark });
+      await tab.page.goto(path);
+      expect(await accessibilityViolations(tab.page)).toEqual([]);
+      expect(await tab.page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+      expect(tab.complaints).toEqual([]);
+      await tab.close();
+    },
+  );
+});

@@ -1,0 +1,74 @@
+/** A real browser for tests: Debian's Chromium, headless, driven by playwright-core. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type Overrides, startTestApp, type TestApp } from './app.ts';
+import type { TestPerson } from './people.ts';
+import { freePort } from './redis.ts';
+
+/** An app whose PUBLIC_URL is where it listens, as a browser checks. */
+export async function startPagesApp(overrides: Overrides = {}): Promise<TestApp> {
+  const port = await freePort();
+  return startTestApp({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}`, ...overrides });
+}
+
+/** Starts the browser that is installed; close it in the end. */
+export function startBrowser(): Promise<Browser> {
+  const executablePath = execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim();
+  // Chromium's own sandbox does not work for root.
+  return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
+}
+
+export interface Tab {
+  page: Page;
+  context: BrowserContext;
+  /** What the browser complained of: errors of scripts, refusals by the Content-Security-Policy, failed loads. */
+  complaints: string[];
+  close(): Promise<void>;
+}
+
+/** A fresh tab, signed in as the person where there is one. */
+export async function openTab(
+  browser: Browser,
+  app: TestApp,
+  person: TestPerson | null,
+  options: { javaScriptEnabled?: boolean; width?: number; dark?: boolean } = {},
+): Promise<Tab> {
+  const context = await browser.newContext({
+    baseURL: app.url,
+    javaScriptEnabled: options.javaScriptEnabled ?? true,
+    viewport: { width: options.width ?? 1280, height: 900 },
+    colorScheme: options.dark ? 'dark' : 'light',
+    timezoneId: 'Europe/Berlin',
+  });
+  if (person !== null) {
+    const [name, value] = person.cookie.split('=') as [string, string];
+    await context.addCookies([{ name, value, url: app.url }]);
+  }
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  return { page, context, complaints, close: () => context.close() };
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** What axe-core finds against WCAG 2.2 A and AA on the page as it is: a line each, none when all is well. */
+export async function accessibilityViolations(page: Page): Promise<string[]> {
+  // By the debugger, which the page's Content-Security-Policy does not bind.
+  await page.evaluate(axeSource);
+  return page.evaluate(async () => {
+    // @ts-expect-error axe was put there just now
+    const { violations } = await globalThis.axe.run(document, {
+      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+    });
+    return violations.map(
+      (found: { id: string; nodes: { html: string }[] }) =>
+        `${found.id}: ${found.nodes.map(({ html }) => html).join(' | ')}`,
+    );
+  });
+}
