@@ -50,6 +50,11 @@ export const problems = {
   body_too_large: { status: 413, title: 'Content Too Large', detail: 'The request body exceeds 1 MiB.' },
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
   webhook_disabled: { status: 410, title: 'Gone', detail: 'This webhook is disabled.' },
+  search_busy: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'Other searches are under way; repeat the request, or narrow it with from and to.',
+  },
   event_unknown: { status: 404, title: 'Not Found', detail: 'No event that you may see has this id.' },
   token_unknown: { status: 404, title: 'Not Found', detail: 'No token that you may see has this id.' },
   tokens_too_many: {

@@ -43,7 +43,7 @@ export const plainRoutes = [
 
 export const operationRoutes = [
   ['GET', '/api/v1/account', 'showAccount', 'viewer', 'whoever asks'],
-  ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events, newest first'],
+  ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events by filters or text in their bodies, newest first'],
   ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
   ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],
   ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],

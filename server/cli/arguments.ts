@@ -1,6 +1,7 @@
 /** Parsers of arguments that several commands take; commander tells InvalidArgumentError, the command line CommandError. */
 import { InvalidArgumentError } from 'commander';
 import { isUuid } from '../core/ids.ts';
+import { instant } from '../manage/instant.ts';
 import { CommandError } from './io.ts';
 
 export function uuid(text: string): string {
@@ -21,6 +22,13 @@ export function positive(text: string): number {
 export function seconds(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
   return Number(text);
+}
+
+/** ISO 8601 in UTC. */
+export function time(text: string): string {
+  const result = instant.safeParse(text);
+  if (!result.success) throw new InvalidArgumentError(`${result.error.issues[0]!.message}.`);
+  return result.data;
 }
 
 /** An http or https address. */

@@ -1,15 +1,25 @@
 import { Command } from 'commander';
 import { isTimedId } from '../core/ids.ts';
-import { findEvent, listEvents } from '../db/queries/read-events.ts';
+import { findEvent } from '../db/queries/read-events.ts';
 import { replayEvent } from '../db/queries/replay.ts';
+import { filterOf } from '../manage/event-filter.ts';
+import { EventSearch } from '../manage/event-search.ts';
 import { describeEvent } from '../manage/events.ts';
-import { positive, uuid, uuids } from './arguments.ts';
+import { positive, time, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
 interface Output {
   json?: boolean;
+}
+
+interface ListOptions extends Output {
+  webhook?: string;
+  from?: string;
+  to?: string;
+  search?: string;
+  limit: number;
 }
 
 /** `weir event list|show|replay`. */
@@ -20,11 +30,16 @@ export function eventCommand(io: CommandIo): Command {
     .command('list')
     .description('show the newest events')
     .option('--webhook <id>', 'of this endpoint', uuid)
+    .option('--from <time>', 'received at this time or later, such as 2026-01-31T12:00:00Z', time)
+    .option('--to <time>', 'received before this time', time)
+    .option('--search <text>', 'with this text in the body, in the same case')
     .option('--limit <events>', 'how many', positive, 20)
     .option('--json', 'print one JSON document')
-    .action(({ webhook, limit, json }: Output & { webhook?: string; limit: number }) =>
+    .action(({ webhook, from, to, search, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
-        const rows = await listEvents(database, { agentId: null, webhookId: webhook ?? null }, null, limit);
+        const { filter, span } = filterOf({ webhook_id: webhook, from, to, q: search, limit }, null, null);
+        // Never busy: it is the only search of this process.
+        const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) print(io, { items: rows.map(describeEvent) });
         else if (rows.length === 0) io.stdout.write('No events yet.\n');
         else

@@ -2,9 +2,13 @@
 import type { z } from 'zod';
 import type { Exchange } from './exchange.ts';
 
-/** The checked parameters; undefined when they are wrong, and then the exchange is answered. Of a repeated one the last counts. */
+/**
+ * The checked parameters; undefined when they are wrong, and then the exchange is answered. Of a repeated one the last counts; an
+ * empty one is as if it were not there, since a form sends every field it has.
+ */
 export function parseQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T | undefined {
-  const result = schema.safeParse(Object.fromEntries(new URLSearchParams(exchange.query)));
+  const given = [...new URLSearchParams(exchange.query)].filter(([, value]) => value !== '');
+  const result = schema.safeParse(Object.fromEntries(given));
   if (result.success) return result.data;
   const errors = result.error.issues.map(({ path, message }) => ({
     parameter: path.map(String).join('.'),

@@ -4,10 +4,11 @@ import { done, problem, readerOperation } from '../api/operation.ts';
 import { agentIdOf } from '../auth/reader.ts';
 import { readStoredHeaders } from '../core/stored-headers.ts';
 import type { Database } from '../db/pool.ts';
-import { type EventRecord, findEvent, listEvents } from '../db/queries/read-events.ts';
-import { eventId, pageOf, pageQuery, pageSchema } from './paging.ts';
+import { type EventRecord, findEvent, timeOf } from '../db/queries/read-events.ts';
+import { eventListQuery, filterOf } from './event-filter.ts';
+import { EventSearch } from './event-search.ts';
+import { eventId, pageOf, pageSchema } from './paging.ts';
 
-const listQuery = z.strictObject({ ...pageQuery, webhook_id: z.guid().optional() });
 const id = { schema: eventId, problem: 'event_unknown' } as const;
 
 export const eventSchema = z.object({
@@ -20,16 +21,40 @@ export const eventSchema = z.object({
   headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
 });
 
+const eventPageSchema = pageSchema(eventSchema).extend({
+  complete: z
+    .boolean()
+    .describe('false: the search took too long and ended before the page was full; next_cursor goes on from there'),
+  searched_to: z.iso.datetime().nullable().describe('how far back an incomplete search looked'),
+});
+
 /** An agent sees the events that were on their way to it. */
 export function eventOperations(database: Database) {
+  const search = new EventSearch(database);
   return {
     listEvents: readerOperation({
-      query: listQuery,
-      answers: { 200: pageSchema(eventSchema) },
-      handle: async ({ who, query }) => {
-        const scope = { agentId: agentIdOf(who), webhookId: query.webhook_id ?? null };
-        const rows = await listEvents(database, scope, query.cursor ?? null, query.limit + 1);
-        return done(200, pageOf(rows, query.limit, describeEvent));
+      query: eventListQuery,
+      answers: { 200: eventPageSchema },
+      problems: ['search_busy'],
+      handle: async ({ who, query, exchange }) => {
+        const { cursor = null, limit } = query;
+        const found = await search.find({
+          ...filterOf(query, agentIdOf(who), cursor),
+          limit: limit + 1,
+          isGone: () => exchange.aborted,
+        });
+        if (found === null) {
+          exchange.setHeader('retry-after', '1');
+          return problem('search_busy');
+        }
+        const { items, next_cursor } = pageOf(found.rows, limit, describeEvent);
+        const stoppedAt = next_cursor === null ? found.stoppedAt : null;
+        return done(200, {
+          items,
+          next_cursor: next_cursor ?? stoppedAt,
+          complete: stoppedAt === null,
+          searched_to: stoppedAt && timeOf(stoppedAt),
+        });
       },
     }),
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isTimedId } from '../core/ids.ts';
 
 /** An id of an event or a delivery, which holds its time. */
-export const eventId = z.guid().refine(isTimedId);
+export const eventId = z.guid('an id is needed').refine(isTimedId, 'this is no id of Weir');
 
 /** Parameters that every list takes. */
 export const pageQuery = {

@@ -1,0 +1,14 @@
+/** Times as people and programs give them. */
+import { z } from 'zod';
+
+const hasZone = /(?:Z|[+-]\d\d:?\d\d)$/i;
+/** Years that ISO 8601 writes with four digits, which is how Postgres reads them. */
+const YEAR_1_MS = Date.parse('0001-01-01T00:00:00Z');
+const YEAR_10000_MS = Date.parse('+010000-01-01T00:00:00Z');
+
+/** ISO 8601, UTC where no zone is given; to the millisecond, as Weir writes times itself. */
+export const instant = z.iso
+  .datetime({ offset: true, local: true, error: 'a time is needed, such as 2026-01-31T12:00:00Z' })
+  .transform((text) => Date.parse(hasZone.test(text) ? text : `${text}Z`))
+  .refine((ms) => ms >= YEAR_1_MS && ms < YEAR_10000_MS, 'a time from year 1 to 9999 is needed')
+  .transform((ms) => new Date(ms).toISOString());
