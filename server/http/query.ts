@@ -2,13 +2,9 @@
 import type { z } from 'zod';
 import type { Exchange } from './exchange.ts';
 
-/**
- * The checked parameters; undefined when they are wrong, and then the exchange is answered. Of a repeated one the last counts; an
- * empty one is as if it were not there, since a form sends every field it has.
- */
+/** The checked parameters; undefined when they are wrong, and then the exchange is answered. Of a repeated one the last counts. */
 export function parseQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T | undefined {
-  const given = [...new URLSearchParams(exchange.query)].filter(([, value]) => value !== '');
-  const result = schema.safeParse(Object.fromEntries(given));
+  const result = schema.safeParse(Object.fromEntries(new URLSearchParams(exchange.query)));
   if (result.success) return result.data;
   const errors = result.error.issues.map(({ path, message }) => ({
     parameter: path.map(String).join('.'),

@@ -78,13 +78,13 @@ const asAgent: Read = (path) => request(app.url + path, agent.token);
 async function namesOf(parameters: Record<string, string>, read = asViewer, limit = 2): Promise<string[]> {
   const names = new Map(Object.entries(events).map(([name, id]) => [id, name]));
   const found: string[] = [];
-  for (let cursor = ''; ; ) {
-    const query = new URLSearchParams({ ...parameters, limit: String(limit), cursor });
+  for (let cursor = {}; ; ) {
+    const query = new URLSearchParams({ ...parameters, limit: String(limit), ...cursor });
     const { status, body } = await read(`/api/v1/events?${query}`);
     expect([status, body.items.length <= limit]).toEqual([200, true]);
     found.push(...body.items.map(({ id }) => names.get(id)!));
     if (body.next_cursor === null) return found;
-    cursor = body.next_cursor;
+    cursor = { cursor: body.next_cursor };
   }
 }
 
@@ -118,7 +118,6 @@ describe('the events of a user', () => {
     [{ q: '\0' }, ['binary']],
     [{ q: '\\' }, []],
     [{ q: 'nowhere' }, []],
-    [{ q: '', source: '', from: '' }, all],
     [{ from: minutesAgo(1), to: minutesAgo(0) }, ['charset']],
     [{ from: minutesAgo(1) }, ['json', 'charset']],
     [{ to: minutesAgo(4) }, ['unheard']],
@@ -176,6 +175,8 @@ describe('parameters that are wrong', () => {
     ['source', 'fe80::1%eth0'],
     ['source', "10.0.0.1' or true"],
     ['q', 'x'.repeat(201)],
+    ['q', ''],
+    ['source', ''],
     ['webhook_id', "' or 1=1 --"],
     ['cursor', 'ffffffff-ffff-7fff-bfff-ffffffffffff'],
     ['limit', '201'],
