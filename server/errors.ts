@@ -34,6 +34,44 @@ export const problems = {
     title: 'Unauthorized',
     detail: 'Sign in, or present a token that is in force, as Authorization: Bearer.',
   },
+  sign_in_failed: {
+    status: 401,
+    title: 'Unauthorized',
+    detail: 'The email or the password is wrong, or the account is not in force.',
+  },
+  sign_in_limited: {
+    status: 429,
+    title: 'Too Many Requests',
+    detail: 'Too many attempts have failed, for this account or from this address; wait as long as Retry-After says.',
+  },
+  sign_in_busy: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'Too many passwords are being checked at the moment; repeat the request.',
+  },
+  local_mode_only: {
+    status: 404,
+    title: 'Not Found',
+    detail: 'AUTH_MODE is hosted: people sign in at the OpenID Connect provider, and Weir keeps no passwords.',
+  },
+  session_unknown: {
+    status: 404,
+    title: 'Not Found',
+    detail: 'The request came with a token and not with a session; a token ends when it is revoked.',
+  },
+  setup_closed: { status: 404, title: 'Not Found', detail: 'There is an administrator already: sign in.' },
+  setup_refused: {
+    status: 403,
+    title: 'Forbidden',
+    detail: 'This is not the set-up address of this database; the log of the last start has it.',
+  },
+  user_unknown: { status: 404, title: 'Not Found', detail: 'No user has this id.' },
+  email_taken: { status: 409, title: 'Conflict', detail: 'Another user has this email address.' },
+  last_administrator: {
+    status: 409,
+    title: 'Conflict',
+    detail: 'This is the last administrator in force: make somebody else one first.',
+  },
   forbidden: { status: 403, title: 'Forbidden', detail: 'Your role does not allow this.' },
   csrf_refused: {
     status: 403,

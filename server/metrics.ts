@@ -27,6 +27,8 @@ export const metricTable = {
   weir_events_in_doubt_total: ['counter', 'events whose commit was not heard and had to be looked up, by outcome'],
   weir_signatures_verified_total: ['counter', 'verified signatures, by the secret that did (current, previous)'],
   weir_thread_failures_total: ['counter', 'HMAC threads that died or hung'],
+  weir_password_hashes_total: ['counter', 'password hashes computed, at a sign-in, a set-up or a change'],
+  weir_password_requests: ['gauge', 'requests that hash a password, under way or waiting'],
   weir_queue_events: ['gauge', 'events that wait for their commit'],
   weir_verify_queue_requests: ['gauge', 'requests that wait for an HMAC thread'],
   weir_body_bytes_held: ['gauge', 'memory that request bodies take'],
@@ -119,6 +121,7 @@ export class Metrics {
   readonly #inDoubt = new HotCounter();
   readonly #verified = new HotCounter();
   readonly #threadFailures = new HotCounter();
+  readonly #passwordHashes = new HotCounter();
 
   constructor() {
     this.#register('weir_stage_seconds', (name) => this.#stages.flatMap((stage) => stage.samples(name)));
@@ -139,6 +142,7 @@ export class Metrics {
     this.#register('weir_events_in_doubt_total', () => this.#inDoubt.samples());
     this.#register('weir_signatures_verified_total', () => this.#verified.samples());
     this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
+    this.#register('weir_password_hashes_total', () => this.#passwordHashes.samples());
   }
 
   request(route: string, status: number, seconds: number): void {
@@ -184,6 +188,10 @@ export class Metrics {
 
   threadFailed(): void {
     this.#threadFailures.add(1);
+  }
+
+  passwordHashed(): void {
+    this.#passwordHashes.add(1);
   }
 
   /** A gauge that is read when the page is made. */

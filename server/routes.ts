@@ -24,8 +24,8 @@ export interface Route {
 
 /** `signature`: the webhook's; `agent`: a credential or session of one. */
 type PlainAccess = 'anyone' | 'signature' | 'agent';
-/** The least role of a user; on mixed routes an agent may come instead, and sees only its own. */
-export type OperationAccess = Role | 'viewer or agent';
+/** `anyone`, or the least role of a user; on mixed routes an agent may come instead, and sees only its own. */
+export type OperationAccess = Role | 'viewer or agent' | 'anyone';
 
 export const plainRoutes = [
   ['GET', '/healthz', 'live', 'anyone', '200 while the process is alive'],
@@ -42,8 +42,14 @@ export const plainRoutes = [
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
 export const operationRoutes = [
+  ['POST', '/api/v1/setup', 'setUp', 'anyone', 'the first administrator, signed in; 404 once there is one'],
+  ['POST', '/api/v1/session', 'signIn', 'anyone', 'a session as a cookie, for an email and a password'],
+  ['DELETE', '/api/v1/session', 'signOut', 'viewer', 'ends the session that asks'],
   ['GET', '/api/v1/account', 'showAccount', 'viewer', 'whoever asks'],
   ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events by filters or text in their bodies, newest first'],
+  ['GET', '/api/v1/account/sessions', 'listSessions', 'viewer', 'where one is signed in'],
+  ['DELETE', '/api/v1/account/sessions', 'endSessions', 'viewer', 'signs one out everywhere'],
+  ['POST', '/api/v1/account/password', 'changePassword', 'viewer', 'a new password; all other sessions end'],
   ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
   ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],
   ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],
@@ -58,6 +64,11 @@ export const operationRoutes = [
   ['GET', '/api/v1/tokens/:id', 'showToken', 'viewer', "one's own token; an administrator, anybody's"],
   ['DELETE', '/api/v1/tokens/:id', 'revokeToken', 'viewer', '204; the token ends everywhere, and those that it made'],
   ['GET', '/api/v1/audit', 'listAudit', 'administrator', 'who did what, newest first'],
+  ['GET', '/api/v1/users', 'listUsers', 'administrator', 'users by email'],
+  ['POST', '/api/v1/users', 'createUser', 'administrator', 'a new user; a generated password is told this once'],
+  ['GET', '/api/v1/users/:id', 'showUser', 'administrator', 'one user'],
+  ['PATCH', '/api/v1/users/:id', 'updateUser', 'administrator', 'name, role, disabled or password of a user'],
+  ['DELETE', '/api/v1/users/:id', 'deleteUser', 'administrator', '204; its sessions and tokens end'],
 ] as const satisfies readonly (readonly [Method, string, string, OperationAccess, string])[];
 
 /** Pages that browsers see; changes are forms, and come back to a page. */
@@ -80,8 +91,8 @@ export interface PeopleHandlers {
 }
 
 type OperationRow = (typeof operationRoutes)[number];
-type Requester<Access> = Access extends 'viewer or agent' ? Reader : Person;
 export type OperationName = OperationRow[2];
+type Requester<Access> = Access extends 'anyone' ? null : Access extends 'viewer or agent' ? Reader : Person;
 /** One for each row of operationRoutes. */
 export type Operations = {
   // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own
@@ -101,10 +112,7 @@ export function routeTable(handlers: Handlers, { api, operations, pages, pageTab
     ([method, path, name, access]): Route => ({
       method,
       path,
-      handle:
-        access === 'viewer or agent'
-          ? api.forReaders('viewer', operations[name] as Operation<Reader>)
-          : api.forUsers(access, operations[name] as Operation<Person>),
+      handle: served(api, access, operations[name]),
     }),
   );
   const shown = pageRoutes.map(
@@ -118,6 +126,12 @@ export function routeTable(handlers: Handlers, { api, operations, pages, pageTab
     }),
   );
   return [...withCors([...plain, ...managed], cors), ...shown];
+}
+
+function served(api: Api, access: OperationAccess, operation: Operations[keyof Operations]): Handler {
+  if (access === 'anyone') return api.forAnyone(operation as Operation<null>);
+  if (access === 'viewer or agent') return api.forReaders('viewer', operation as Operation<Reader>);
+  return api.forUsers(access, operation as Operation<Person>);
 }
 
 function withCors(routes: readonly Route[], cors: Cors): Route[] {

@@ -9,10 +9,17 @@ import type { Actor } from '../manage/actor.ts';
 /** An answer: what went well, or one row of the table of errors. */
 export type Reply =
   | { kind: 'done'; status: number; body?: unknown; headers?: Record<string, string> }
-  | { kind: 'problem'; code: ProblemCode; detail?: string; members?: Record<string, unknown> };
+  | {
+      kind: 'problem';
+      code: ProblemCode;
+      detail?: string;
+      members?: Record<string, unknown>;
+      /** Of 429 and 503. */
+      retryAfterSeconds?: number;
+    };
 
 export interface ApiRequest<Who, Query, Input> {
-  /** Recognized, and in a role that may do this. */
+  /** Recognized, and in a role that may do this; null where anyone may. */
   who: Who;
   /** Of the path; '' where it has none. Checked against the operation's `id`. */
   id: string;
@@ -46,6 +53,11 @@ export function readerOperation<Query, Input>(given: Operation<Reader, Query, In
   return given;
 }
 
+/** An operation for anyone, signed in or not; where it changes something, other sites' pages are refused. */
+export function openOperation<Query, Input>(given: Operation<null, Query, Input>): Operation<null, Query, Input> {
+  return given;
+}
+
 export function done(status: number, body?: unknown, headers?: Record<string, string>): Reply {
   return { kind: 'done', status, body, ...(headers === undefined ? {} : { headers }) };
 }
@@ -57,4 +69,14 @@ export function problem(code: ProblemCode, detail?: string, members?: Record<str
     ...(detail === undefined ? {} : { detail }),
     ...(members === undefined ? {} : { members }),
   };
+}
+
+/** For 429 and 503. */
+export function problemLater(code: ProblemCode, retryAfterSeconds: number): Reply {
+  return { kind: 'problem', code, retryAfterSeconds };
+}
+
+/** A field that its schema alone could not judge. @param pointer RFC 6901, e.g. `/password`. */
+export function invalid(pointer: string, detail: string): Reply {
+  return problem('invalid_request', undefined, { errors: [{ pointer, detail }] });
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { AgentAuth } from '../auth/agent.ts';
 import { CSRF_HEADER, type Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
-import { actorOf, type Person } from '../auth/person.ts';
+import { actorOf, type Person, visitor } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
 import { allows, type Role } from '../auth/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -27,6 +27,16 @@ export class Api {
 
   constructor(parts: ApiParts) {
     this.#parts = parts;
+  }
+
+  /** A route for anyone. A change must not come from another site's page: it could sign its visitor in as somebody else. */
+  forAnyone(operation: AnyOperation<null>): Handler {
+    return (exchange) =>
+      this.#serve(exchange, operation, async () => {
+        const safe = exchange.method === 'GET' || exchange.method === 'HEAD';
+        if (safe || this.#parts.csrf.fromOwnPage(exchange)) return { who: null, actor: visitor(exchange) };
+        return void exchange.problem('csrf_refused');
+      });
   }
 
   /** A route for users in `needed` or a higher role. */
@@ -109,7 +119,10 @@ function refuseUnknown(exchange: Exchange): void {
 function answer(exchange: Exchange, operation: AnyOperation<never>, reply: Reply): void {
   // A handler that streams, or sends bytes of its own, has answered already.
   if (exchange.status !== 0) return;
-  if (reply.kind === 'problem') return exchange.problem(reply.code, reply.detail, reply.members);
+  if (reply.kind === 'problem') {
+    if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
+    return exchange.problem(reply.code, reply.detail, reply.members);
+  }
   const schema = operation.answers[reply.status];
   for (const [name, value] of Object.entries(reply.headers ?? {})) exchange.setHeader(name, value);
   if (!schema) return exchange.answer(reply.status, 'text/plain', '');

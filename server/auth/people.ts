@@ -27,6 +27,10 @@ export function cookieName(publicUrl: string): string {
   return publicUrl.startsWith('https:') ? '__Host-weir_session' : 'weir_session';
 }
 
+/** A session ends so long after its last request, and in any case so long after the sign-in. */
+export const SESSION_IDLE_SECONDS = 86_400;
+export const SESSION_SECONDS = 7 * 86_400;
+
 export class People {
   readonly #parts: PeopleParts;
 
@@ -49,7 +53,7 @@ export class People {
 
   async #bySession(cookie: string | undefined): Promise<Person | null> {
     if (cookie === undefined || !SESSION_SHAPE.test(cookie)) return null;
-    const row = await findSession(this.#parts.database, hashSessionToken(cookie));
+    const row = await findSession(this.#parts.database, hashSessionToken(cookie), SESSION_IDLE_SECONDS);
     return row === undefined ? null : { ...described(row), via: { kind: 'session', sessionId: row.sessionId } };
   }
 

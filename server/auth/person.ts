@@ -24,3 +24,15 @@ export function actorOf(person: Person, exchange: Exchange): Actor {
     request_id: exchange.requestId,
   };
 }
+
+/** Somebody who is not signed in, as the audit log names whoever makes a change. */
+export function visitor(exchange: Exchange): Actor {
+  return {
+    kind: 'anyone',
+    id: null,
+    name: '',
+    token_id: null,
+    address: exchange.client.address,
+    request_id: exchange.requestId,
+  };
+}

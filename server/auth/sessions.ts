@@ -1,7 +1,7 @@
 /** Sessions of browsers: a cookie of 256 random bits, of which the database keeps the hash. Local and hosted sign-in open them here. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
-import { dropOldSessions, insertSession } from '../db/queries/sessions.ts';
+import { deleteSessionOf, dropOldSessions, insertSession } from '../db/queries/sessions.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { cookieName, hashSessionToken } from './people.ts';
 
@@ -39,6 +39,12 @@ export async function openSession(
     userAgent: (exchange.header('user-agent') ?? '').replace(/[^ -~]/g, '?').slice(0, USER_AGENT_CHARACTERS_MAX),
   });
   return { id, token, seconds };
+}
+
+/** Ends the session that the request presents, whoever it is of: at a sign-in nothing of what was there before goes on. */
+export async function endPresentedSession(query: Query, exchange: Exchange, publicUrl: string): Promise<void> {
+  const cookie = exchange.cookie(cookieName(publicUrl));
+  if (cookie !== undefined) await deleteSessionOf(query, hashSessionToken(cookie));
 }
 
 /** The field Set-Cookie that signs a browser in. Lax: a link from elsewhere finds the person signed in, a form does not. */

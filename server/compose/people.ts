@@ -2,6 +2,7 @@
 import { Api } from '../api/serve.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import { Csrf } from '../auth/csrf.ts';
+import { Passwords } from '../auth/passwords.ts';
 import { cookieName, People } from '../auth/people.ts';
 import { Cors } from '../http/cors.ts';
 import { derivedKeys } from '../keys.ts';
@@ -9,19 +10,27 @@ import { accountOperations } from '../manage/account.ts';
 import { auditOperations } from '../manage/audit-operations.ts';
 import { deliveryOperations } from '../manage/deliveries.ts';
 import { eventOperations } from '../manage/events.ts';
+import { signInOperations } from '../manage/sign-in-operations.ts';
 import { tokenOperations } from '../manage/token-operations.ts';
+import { userOperations } from '../manage/user-operations.ts';
 import type { Operations } from '../routes.ts';
 import type { Base } from './base.ts';
 
-export function composePeople({ settings, keys, database }: Base, agentAuth: AgentAuth) {
+export function composePeople({ settings, keys, metrics, database }: Base, agentAuth: AgentAuth) {
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
     settings.FRONTEND_PUBLIC_API_URL,
     ...settings.CORS_ORIGINS,
   ]);
   const people = new People({ database, cookie: cookieName(settings.PUBLIC_URL), readJwt: null });
+  const hosted = settings.AUTH_MODE === 'hosted';
+  const passwords = new Passwords(() => metrics.passwordHashed());
+  metrics.gauge('weir_password_requests', () => passwords.admitted);
+  const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, csrf, hosted };
   const operations: Operations = {
-    ...accountOperations({ csrf }),
+    ...signInOperations({ ...signInParts, setupKey: derivedKeys(keys, 'setup')[0]! }),
+    ...accountOperations(signInParts),
+    ...userOperations({ database, passwords, hosted }),
     ...eventOperations(database),
     ...deliveryOperations(database),
     ...tokenOperations(database),

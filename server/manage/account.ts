@@ -1,8 +1,16 @@
-/** /api/v1/account: whoever asks. */
+/** /api/v1/account: whoever asks, where it is signed in, and its password. */
 import { z } from 'zod';
-import { done, operation } from '../api/operation.ts';
+import { done, invalid, operation, problem, problemLater } from '../api/operation.ts';
+import { changePassword } from '../auth/change-password.ts';
 import type { Csrf } from '../auth/csrf.ts';
+import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { roles } from '../auth/roles.ts';
+import { noSessionCookie } from '../auth/sessions.ts';
+import type { SignInParts } from '../auth/sign-in.ts';
+import { passwordProblem } from '../core/password-rules.ts';
+import { deleteSessionsOfUser, listSessions } from '../db/queries/sessions.ts';
+import { record } from './audit.ts';
+import { enteredPassword } from './input.ts';
 
 const accountSchema = z.object({
   id: z.guid(),
@@ -15,13 +23,81 @@ const accountSchema = z.object({
     .describe('of a cookie session: changes carry it in the header X-CSRF-Token; null for tokens, which need none'),
 });
 
-export function accountOperations({ csrf }: { csrf: Csrf }) {
+const sessionSchema = z.object({
+  id: z.guid(),
+  created_at: z.iso.datetime(),
+  last_seen_at: z.iso.datetime().describe('to the minute'),
+  expires_at: z.iso.datetime(),
+  address: z.string().describe('of the browser at the sign-in'),
+  user_agent: z.string(),
+  current: z.boolean().describe('the one that asks'),
+});
+
+const passwordInput = z.strictObject({ current_password: enteredPassword, new_password: enteredPassword });
+
+export interface AccountParts extends SignInParts {
+  csrf: Csrf;
+  /** AUTH_MODE is hosted: there are no passwords. */
+  hosted: boolean;
+}
+
+export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
+  const { database, publicUrl } = parts;
   return {
     showAccount: operation({
       answers: { 200: accountSchema },
       handle: async ({ who: { id, email, name, role, via } }) => {
         const csrfToken = via.kind === 'session' ? csrf.token(via.sessionId) : null;
         return done(200, { id, email, name, role, csrf_token: csrfToken });
+      },
+    }),
+
+    /** All of them: a user has no more than SESSIONS_OF_USER_MAX. */
+    listSessions: operation({
+      answers: { 200: z.object({ items: z.array(sessionSchema) }) },
+      handle: async ({ who: { id, via } }) => {
+        const rows = await listSessions(database, id, SESSION_IDLE_SECONDS);
+        const own = via.kind === 'session' ? via.sessionId : null;
+        return done(200, { items: rows.map((row) => ({ ...row, current: row.id === own })) });
+      },
+    }),
+
+    /** The one that asks too. */
+    endSessions: operation({
+      answers: { 204: null },
+      handle: async ({ who, actor }) => {
+        await database.transaction(async (query) => {
+          const sessions = await deleteSessionsOfUser(query, who.id, null);
+          const target = { kind: 'user', id: who.id, name: who.email };
+          await record(query, actor, { action: 'session.sign_out_everywhere', target, before: { sessions } });
+        });
+        return done(204, undefined, { 'set-cookie': noSessionCookie(publicUrl) });
+      },
+    }),
+
+    /** API tokens stay. */
+    changePassword: operation({
+      input: passwordInput,
+      answers: { 204: null },
+      problems: ['local_mode_only', 'sign_in_limited', 'sign_in_busy'],
+      handle: async ({ who, input, actor, exchange }) => {
+        if (hosted) return problem('local_mode_only');
+        const wrong = passwordProblem(input.new_password, who.email);
+        if (wrong !== null) return invalid('/new_password', wrong);
+        const changed = await changePassword(parts, exchange, who, actor, {
+          current: input.current_password,
+          next: input.new_password,
+        });
+        switch (changed.kind) {
+          case 'done':
+            return done(204);
+          case 'failed':
+            return invalid('/current_password', 'This is not your password.');
+          case 'wait':
+            return problemLater('sign_in_limited', changed.seconds);
+          case 'busy':
+            return problemLater('sign_in_busy', 1);
+        }
       },
     }),
   };

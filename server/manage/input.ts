@@ -5,6 +5,7 @@ import { z } from 'zod';
 export class InputError extends Error {}
 
 const NAME_CHARACTERS_MAX = 200;
+const EMAIL_WANTED = 'Give an email address, such as ada@example.org.';
 
 /** Control characters, of which Postgres cannot keep NUL, and halves of a surrogate pair, which are no characters. */
 const unprintable = /\p{Cc}|\p{Cs}/u;
@@ -31,3 +32,14 @@ export function checkName(name: string): string {
   if (unprintable.test(trimmed)) throw new InputError('the name must hold no control characters');
   return trimmed;
 }
+
+/** An email address, in lower case: two that differ in case are one. */
+export const email = z
+  .string({ error: EMAIL_WANTED })
+  .trim()
+  .max(254, EMAIL_WANTED)
+  .toLowerCase()
+  .pipe(z.email(EMAIL_WANTED));
+
+/** A password as somebody typed it; a new one is judged by passwordProblem, which must know the email too. */
+export const enteredPassword = z.string({ error: 'Give a password.' }).max(1_000, 'Give at most 1000 characters.');

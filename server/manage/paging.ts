@@ -11,14 +11,18 @@ export const pageQuery = {
   cursor: eventId.optional(),
 };
 
-/** @param rows one more than `limit` where there is a next page. */
+/**
+ * @param rows one more than `limit` where there is a next page.
+ * @param cursorOf where the page after this row begins; its id, unless the list is in another order.
+ */
 export function pageOf<Row extends { id: string }>(
   rows: readonly Row[],
   limit: number,
   describe: (row: Row) => object,
+  cursorOf: (row: Row) => string = ({ id }) => id,
 ): { items: object[]; next_cursor: string | null } {
   const page = rows.slice(0, limit);
-  return { items: page.map(describe), next_cursor: rows.length > limit ? page.at(-1)!.id : null };
+  return { items: page.map(describe), next_cursor: rows.length > limit ? cursorOf(page.at(-1)!) : null };
 }
 
 /** The answer of a list. */

@@ -22,7 +22,7 @@ const rows = operationRoutes.flatMap(([method, path, name, access]) =>
 );
 
 function permits(role: string, access: OperationAccess): boolean {
-  if (access === 'viewer' || access === 'viewer or agent') return true;
+  if (access === 'anyone' || access === 'viewer' || access === 'viewer or agent') return true;
   return access === 'operator' ? role !== 'viewer' : role === 'administrator';
 }
 
@@ -34,17 +34,31 @@ describe('the table of privileges', () => {
     else expect([status, body.code]).toEqual([403, 'forbidden']);
   });
 
-  test.each(operationRoutes.map(([method, path]) => ({ method, path })))(
-    '$method $path by nobody',
-    async ({ method, path }) => {
+  test.each(operationRoutes.map(([method, path, , access]) => ({ method, path, access })))(
+    '$method $path by nobody, where $access may',
+    async ({ method, path, access }) => {
       const { status } = await request(app.url + pathOf(path), method, method === 'GET' ? undefined : {}, {});
-      expect([401, 429]).toContain(status);
+      if (access === 'anyone') expect([401, 403, 429]).not.toContain(status);
+      else expect([401, 429]).toContain(status);
+    },
+  );
+
+  test.each(operationRoutes.filter(([method, , , access]) => access === 'anyone' && (method as string) !== 'GET'))(
+    '%s %s from a page of another site',
+    async (method, path) => {
+      const { status, body } = await request(
+        app.url + pathOf(path),
+        method,
+        {},
+        { origin: 'https://elsewhere.example' },
+      );
+      expect([status, body.code]).toEqual([403, 'csrf_refused']);
     },
   );
 });
 
 test('a session and a token of the same user are told apart', async () => {
-  const { operator } = people;
-  expect((await operator!.api('GET', '/api/v1/account')).body).toMatchObject({ role: 'operator', csrf_token: null });
-  expect((await operator!.browse('GET', '/api/v1/account')).body.csrf_token).toMatch(/^[\w-]{43}$/);
+  const operator = await addPerson(app, 'operator');
+  expect((await operator.api('GET', '/api/v1/account')).body).toMatchObject({ role: 'operator', csrf_token: null });
+  expect((await operator.browse('GET', '/api/v1/account')).body.csrf_token).toMatch(/^[\w-]{43}$/);
 });

@@ -1,8 +1,11 @@
 /** People for tests: users with a session and an API token, put in place without the forms. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { Passwords } from '../../server/auth/passwords.ts';
 import { cookieName, hashSessionToken } from '../../server/auth/people.ts';
 import type { Role } from '../../server/auth/roles.ts';
 import { makeCredential } from '../../server/core/credential.ts';
+import { systemActor } from '../../server/manage/actor.ts';
+import { Users } from '../../server/manage/users.ts';
 import type { TestApp } from './app.ts';
 
 export interface Answer {
@@ -88,4 +91,30 @@ export async function request(
   const text = await response.text();
   const isJson = response.headers.get('content-type')?.includes('json');
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : null, text };
+}
+
+/** A password that every rule allows. */
+export const PASSWORD = 'correct horse battery staple';
+
+/** Lets a person sign in with PASSWORD, or another one, as an administrator does. */
+export async function givePassword(app: TestApp, { id }: { id: string }, password = PASSWORD): Promise<void> {
+  const users = new Users({ database: app.database, passwords: new Passwords() }, systemActor);
+  const { kind } = await users.update(id, { password });
+  if (kind !== 'done') throw new Error(`the password was not set: ${kind}`);
+}
+
+/** POST /api/v1/session, as the form of Weir's own page does it. */
+export function signIn(
+  app: TestApp,
+  email: string,
+  password = PASSWORD,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const origin = new URL(app.settings.PUBLIC_URL).origin;
+  return request(`${app.url}/api/v1/session`, 'POST', { email, password }, { origin, ...headers });
+}
+
+/** `name=value` of the cookie that an answer sets. */
+export function cookieOf({ headers }: Answer): string {
+  return headers.get('set-cookie')?.split(';')[0] ?? '';
 }

@@ -12,18 +12,20 @@ export interface UserRow {
 
 const user = 'u.id, u.email, u.name, u.role';
 
-/** The user of a session that is in force. Its last use is written when the one before is a minute old. */
+/** The user of a session that is in force: not expired, and used within `idleSeconds`. Its last use is written when the one before is a minute old. */
 export async function findSession(
   database: Database,
   tokenHash: Buffer,
+  idleSeconds: number,
 ): Promise<(UserRow & { sessionId: string }) | undefined> {
   const [row] = await database.query<UserRow & { sessionId: string; stale: boolean }>({
     name: 'find-session',
     text: `
       select ${user}, s.id as "sessionId", s.last_seen_at < now() - interval '1 minute' as stale
       from sessions s join users u on u.id = s.user_id
-      where s.token_hash = $1 and s.expires_at > now() and u.disabled_at is null`,
-    values: [tokenHash],
+      where s.token_hash = $1 and s.expires_at > now() and s.last_seen_at > now() - make_interval(secs => $2)
+        and u.disabled_at is null`,
+    values: [tokenHash, idleSeconds],
   });
   if (row?.stale)
     await database.query({ text: 'update sessions set last_seen_at = now() where id = $1', values: [row.sessionId] });

@@ -32,3 +32,61 @@ export async function dropOldSessions(query: Query, userId: string, keep: number
     values: [userId, keep],
   });
 }
+
+/** A session as its user sees it. */
+export interface SessionRecord {
+  id: string;
+  created_at: string;
+  last_seen_at: string;
+  expires_at: string;
+  address: string;
+  user_agent: string;
+}
+
+/** The user's sessions in force, the one that was used last first. */
+export function listSessions(
+  { query }: { query: Query },
+  userId: string,
+  idleSeconds: number,
+): Promise<SessionRecord[]> {
+  return query<SessionRecord>({
+    text: `select id, ${isoTime('created_at')}, ${isoTime('last_seen_at')}, ${isoTime('expires_at')},
+             host(source_ip) as address, user_agent
+           from sessions
+           where user_id = $1 and expires_at > now() and last_seen_at > now() - make_interval(secs => $2)
+           order by sessions.last_seen_at desc, id`,
+    values: [userId, idleSeconds],
+  });
+}
+
+const isoTime = (column: string) =>
+  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+
+/** Ends one session; false when it has ended already. */
+export async function deleteSession(query: Query, id: string): Promise<boolean> {
+  return (await query({ text: 'delete from sessions where id = $1 returning 1', values: [id] })).length > 0;
+}
+
+/** Ends the session with this hash of its cookie, if there is one. */
+export async function deleteSessionOf(query: Query, tokenHash: Buffer): Promise<void> {
+  await query({ text: 'delete from sessions where token_hash = $1', values: [tokenHash] });
+}
+
+/** Ends all sessions of a user, or all but one; returns how many. */
+export async function deleteSessionsOfUser(query: Query, userId: string, but: string | null): Promise<number> {
+  const rows = await query({
+    text: 'delete from sessions where user_id = $1 and id is distinct from $2::uuid returning 1',
+    values: [userId, but],
+  });
+  return rows.length;
+}
+
+/** Deletes what has ended by time; returns how many. */
+export async function deleteEndedSessions({ query }: { query: Query }, idleSeconds: number): Promise<number> {
+  const rows = await query({
+    text: `delete from sessions
+           where expires_at <= now() or last_seen_at <= now() - make_interval(secs => $1) returning 1`,
+    values: [idleSeconds],
+  });
+  return rows.length;
+}

@@ -1,0 +1,83 @@
+/** Signing in with email and password: throttle, verify, open a new session in place of the one that was presented. */
+import type { Database } from '../db/pool.ts';
+import type { UserRow } from '../db/queries/people.ts';
+import { confirmPassword, findPasswordUser } from '../db/queries/users.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { record } from '../manage/audit.ts';
+import { type Hasher, isOutdated, type Passwords } from './passwords.ts';
+import { SESSION_SECONDS } from './people.ts';
+import { actorOf, visitor } from './person.ts';
+import { endPresentedSession, type OpenedSession, openSession } from './sessions.ts';
+import { type Attempt, accountKey, attempt } from './throttle.ts';
+
+export interface SignInParts {
+  database: Database;
+  passwords: Passwords;
+  publicUrl: string;
+}
+
+export interface SignedIn {
+  kind: 'done';
+  user: UserRow;
+  session: OpenedSession;
+}
+
+/** `failed` says nothing of why: no such account, none in force, without a password, or another password. */
+export type SignInOutcome = SignedIn | { kind: 'failed' } | { kind: 'wait'; seconds: number } | { kind: 'busy' };
+
+/** Does the same work whether there is such an account or not. */
+export async function signIn(
+  { database, passwords, publicUrl }: SignInParts,
+  exchange: Exchange,
+  { email, password }: { email: string; password: string },
+): Promise<SignInOutcome> {
+  const outcome = await passwords.admit(async (hasher): Promise<SignInOutcome> => {
+    const counted = await attempt(database, exchange, accountKey(email));
+    if (typeof counted === 'number') return { kind: 'wait', seconds: counted };
+    const user = await findPasswordUser(database, { email });
+    const fits = await hasher.verify(user?.passwordHash ?? null, password);
+    const target = { kind: 'user', id: user?.id ?? null, name: email };
+    if (user !== undefined && fits) {
+      const signedIn = await open(database, hasher, counted, user, password, exchange, publicUrl);
+      if (signedIn !== null) return signedIn;
+    }
+    await database.transaction((query) =>
+      record(query, visitor(exchange), { action: 'session.sign_in_failed', target }),
+    );
+    return { kind: 'failed' };
+  });
+  return outcome ?? { kind: 'busy' };
+}
+
+/** Null when the user was disabled, or got another password, since it was read. */
+async function open(
+  database: Database,
+  hasher: Hasher,
+  counted: Attempt,
+  { passwordHash, ...user }: UserRow & { passwordHash: string },
+  password: string,
+  exchange: Exchange,
+  publicUrl: string,
+): Promise<SignedIn | null> {
+  const newHash = isOutdated(passwordHash) ? await hasher.hash(password) : passwordHash;
+  return database.transaction(async (query) => {
+    if (!(await confirmPassword(query, user.id, passwordHash, newHash))) return null;
+    await counted.succeeded(query);
+    return startSession(query, exchange, user, publicUrl);
+  });
+}
+
+/** The last step of every local sign-in: a new session, the presented one ended, on record. */
+export async function startSession(
+  query: Database['query'],
+  exchange: Exchange,
+  user: UserRow,
+  publicUrl: string,
+): Promise<SignedIn> {
+  await endPresentedSession(query, exchange, publicUrl);
+  const session = await openSession(query, user.id, exchange, SESSION_SECONDS);
+  const actor = actorOf({ ...user, via: { kind: 'session', sessionId: session.id } }, exchange);
+  const target = { kind: 'user', id: user.id, name: user.email };
+  await record(query, actor, { action: 'session.sign_in', target });
+  return { kind: 'done', user, session };
+}

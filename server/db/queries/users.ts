@@ -1,0 +1,137 @@
+/** Users as people manage them. */
+import type { Role } from '../../auth/roles.ts';
+import type { Database } from '../pool.ts';
+import type { UserRow } from './people.ts';
+
+type Query = Database['query'];
+
+/** Held by whoever changes who is an administrator, until the transaction ends. */
+const USERS_LOCK = 7_236_453;
+
+/** A user as administrators see it; never the hash of its password. */
+export interface UserRecord {
+  id: string;
+  email: string;
+  name: string;
+  role: Role;
+  disabled: boolean;
+  has_password: boolean;
+  /** Known from the OpenID Connect provider. */
+  hosted: boolean;
+  created_at: string;
+  updated_at: string;
+  signed_in_at: string | null;
+}
+
+const isoTime = (column: string) =>
+  `to_char(u.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+const shown = `
+  u.id, u.email, u.name, u.role, u.disabled_at is not null as disabled, u.password_hash is not null as has_password,
+  u.subject is not null as hosted, ${isoTime('created_at')}, ${isoTime('updated_at')}, ${isoTime('signed_in_at')}`;
+
+/** Users by email, those after `after`. */
+export function listUsers({ query }: { query: Query }, after: string | null, rowsMax: number): Promise<UserRecord[]> {
+  return query<UserRecord>({
+    text: `select ${shown} from users u where $1::text is null or lower(u.email) > lower($1) order by lower(u.email) limit $2`,
+    values: [after, rowsMax],
+  });
+}
+
+/** @param key an id or an email. */
+export async function findUser(
+  { query }: { query: Query },
+  key: { id: string } | { email: string },
+): Promise<UserRecord | undefined> {
+  const [column, value] = 'id' in key ? ['u.id', key.id] : ['lower(u.email)', key.email.toLowerCase()];
+  const [row] = await query<UserRecord>({ text: `select ${shown} from users u where ${column} = $1`, values: [value] });
+  return row;
+}
+
+export interface NewUser {
+  id: string;
+  email: string;
+  name: string;
+  role: Role;
+  passwordHash: string | null;
+}
+
+/** False when somebody has the email. */
+export async function insertUser(query: Query, { id, email, name, role, passwordHash }: NewUser): Promise<boolean> {
+  const rows = await query({
+    text: `insert into users (id, email, name, role, password_hash) values ($1, $2, $3, $4, $5)
+           on conflict ((lower(email))) do nothing returning 1`,
+    values: [id, email, name, role, passwordHash],
+  });
+  return rows.length > 0;
+}
+
+/** What is undefined or null stays as it is. */
+export async function changeUser(
+  query: Query,
+  id: string,
+  changes: {
+    name?: string | undefined;
+    role?: Role | undefined;
+    disabled?: boolean | undefined;
+    passwordHash?: string | null;
+  },
+): Promise<void> {
+  const { name = null, role = null, disabled = null, passwordHash = null } = changes;
+  await query({
+    text: `update users set
+             name = coalesce($2, name), role = coalesce($3, role), password_hash = coalesce($4, password_hash),
+             disabled_at = case $5::boolean when true then coalesce(disabled_at, now()) when false then null else disabled_at end,
+             updated_at = now()
+           where id = $1`,
+    values: [id, name, role, passwordHash, disabled],
+  });
+}
+
+export async function deleteUser(query: Query, id: string): Promise<void> {
+  await query({ text: 'delete from users where id = $1', values: [id] });
+}
+
+/** How many administrators are in force; nobody else changes that until the transaction ends. */
+export async function lockAdministrators(query: Query): Promise<number> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [USERS_LOCK] });
+  return countAdministrators({ query });
+}
+
+export async function countAdministrators({ query }: { query: Query }): Promise<number> {
+  const [row] = await query<{ count: number }>({
+    text: `select count(*)::int as count from users where role = 'administrator' and disabled_at is null`,
+  });
+  return row!.count;
+}
+
+/** The user in force that may sign in with a password, by email or id. */
+export async function findPasswordUser(
+  { query }: { query: Query },
+  key: { id: string } | { email: string },
+): Promise<(UserRow & { passwordHash: string }) | undefined> {
+  const [column, value] = 'id' in key ? ['id', key.id] : ['lower(email)', key.email.toLowerCase()];
+  const [row] = await query<UserRow & { passwordHash: string }>({
+    text: `select id, email, name, role, password_hash as "passwordHash" from users
+           where ${column} = $1 and disabled_at is null and password_hash is not null`,
+    values: [value],
+  });
+  return row;
+}
+
+/**
+ * Makes sure, until the transaction ends, that a user whose password was just verified is still in force and has it still, and
+ * replaces its hash. False when that has changed meanwhile.
+ */
+export async function confirmPassword(
+  query: Query,
+  id: string,
+  verifiedHash: string,
+  newHash: string,
+): Promise<boolean> {
+  const rows = await query({
+    text: `update users set password_hash = $3
+           where id = $1 and password_hash = $2 and disabled_at is null returning 1`,
+    values: [id, verifiedHash, newHash],
+  });
+  return rows.length > 0;
+}

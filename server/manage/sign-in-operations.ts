@@ -1,0 +1,104 @@
+/** /api/v1/session and /api/v1/setup: how a browser is signed in and out, in local mode. */
+import { z } from 'zod';
+import { done, invalid, openOperation, operation, problem, problemLater, type Reply } from '../api/operation.ts';
+import type { Csrf } from '../auth/csrf.ts';
+import { roles } from '../auth/roles.ts';
+import { noSessionCookie, sessionCookie } from '../auth/sessions.ts';
+import { setUp } from '../auth/setup.ts';
+import { type SignedIn, type SignInParts, signIn } from '../auth/sign-in.ts';
+import { passwordProblem } from '../core/password-rules.ts';
+import { deleteSession } from '../db/queries/sessions.ts';
+import { record } from './audit.ts';
+import { email, enteredPassword, text } from './input.ts';
+
+const signInInput = z.strictObject({ email, password: enteredPassword });
+const setUpInput = z.strictObject({
+  token: z.string({ error: 'Give the token of the set-up address.' }).max(200),
+  email,
+  name: text(0, 200).default(''),
+  password: enteredPassword.describe('12 to 200 characters'),
+});
+
+const signedInSchema = z.object({
+  user: z.object({ id: z.guid(), email: z.string(), name: z.string(), role: z.enum(roles) }),
+  csrf_token: z.string().describe('changes carry it in the header X-CSRF-Token'),
+});
+
+export interface SignInOperationParts extends SignInParts {
+  csrf: Csrf;
+  /** Derived for set-up. */
+  setupKey: Buffer;
+  /** AUTH_MODE is hosted: there are no passwords. */
+  hosted: boolean;
+}
+
+export function signInOperations({ csrf, setupKey, hosted, ...parts }: SignInOperationParts) {
+  const { database, publicUrl } = parts;
+
+  function signedIn(status: number, { user, session }: SignedIn): Reply {
+    const body = { user, csrf_token: csrf.token(session.id) };
+    return done(status, body, { 'set-cookie': sessionCookie(publicUrl, session) });
+  }
+
+  return {
+    signIn: openOperation({
+      input: signInInput,
+      answers: { 200: signedInSchema },
+      problems: ['sign_in_failed', 'sign_in_limited', 'sign_in_busy', 'local_mode_only'],
+      handle: async ({ input, exchange }) => {
+        if (hosted) return problem('local_mode_only');
+        const outcome = await signIn(parts, exchange, input);
+        switch (outcome.kind) {
+          case 'done':
+            return signedIn(200, outcome);
+          case 'failed':
+            return problem('sign_in_failed');
+          case 'wait':
+            return problemLater('sign_in_limited', outcome.seconds);
+          case 'busy':
+            return problemLater('sign_in_busy', 1);
+        }
+      },
+    }),
+
+    signOut: operation({
+      answers: { 204: null },
+      problems: ['session_unknown'],
+      handle: async ({ who, actor }) => {
+        const { via } = who;
+        if (via.kind !== 'session') return problem('session_unknown');
+        await database.transaction(async (query) => {
+          // Signed out by another request at the same time: it is on record already.
+          if (!(await deleteSession(query, via.sessionId))) return;
+          const target = { kind: 'user', id: who.id, name: who.email };
+          await record(query, actor, { action: 'session.sign_out', target });
+        });
+        return done(204, undefined, { 'set-cookie': noSessionCookie(publicUrl) });
+      },
+    }),
+
+    setUp: openOperation({
+      input: setUpInput,
+      answers: { 201: signedInSchema },
+      problems: ['setup_refused', 'setup_closed', 'email_taken', 'sign_in_busy', 'local_mode_only'],
+      handle: async ({ input, exchange }) => {
+        if (hosted) return problem('local_mode_only');
+        const wrong = passwordProblem(input.password, input.email);
+        if (wrong !== null) return invalid('/password', wrong);
+        const outcome = await setUp({ ...parts, key: setupKey }, exchange, input);
+        switch (outcome.kind) {
+          case 'done':
+            return signedIn(201, outcome);
+          case 'closed':
+            return problem('setup_closed');
+          case 'refused':
+            return problem('setup_refused');
+          case 'busy':
+            return problemLater('sign_in_busy', 1);
+          case 'email_taken':
+            return problem('email_taken');
+        }
+      },
+    }),
+  };
+}

@@ -1,0 +1,134 @@
+/** /api/v1/users. */
+import { z } from 'zod';
+import { done, invalid, operation, problem, problemLater, type Reply } from '../api/operation.ts';
+import { roles } from '../auth/roles.ts';
+import { passwordProblem } from '../core/password-rules.ts';
+import type { UserRecord } from '../db/queries/users.ts';
+import { email, enteredPassword, text } from './input.ts';
+import { pageOf, pageSchema } from './paging.ts';
+import { type UserOutcome, type UserParts, Users } from './users.ts';
+
+const name = text(0, 200);
+const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
+
+export const userSchema = z.object({
+  id: z.guid(),
+  email: z.string(),
+  name: z.string(),
+  role: z.enum(roles),
+  disabled: z.boolean().describe('can neither sign in nor use its tokens'),
+  has_password: z.boolean(),
+  hosted: z.boolean().describe('known from the OpenID Connect provider'),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+  signed_in_at: z.iso.datetime().nullable(),
+});
+
+const createdSchema = userSchema.extend({
+  generated_password: z.string().nullable().describe('told this once; null where none was generated'),
+});
+
+const listQuery = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+  cursor: z.string().max(254).optional(),
+});
+const createInput = z.strictObject({
+  email,
+  name: name.default(''),
+  role,
+  password: enteredPassword.optional().describe('12 to 200 characters; without it one is generated (AUTH_MODE local)'),
+});
+const updateInput = z.strictObject({
+  name: name.optional(),
+  role: role.optional(),
+  disabled: z.boolean('Say true or false.').optional(),
+  password: enteredPassword
+    .optional()
+    .describe("a new one; the user's sessions end. Your own: POST /api/v1/account/password"),
+});
+
+/** @param hosted AUTH_MODE is hosted: there are no passwords. */
+export function userOperations({ hosted, ...parts }: UserParts & { hosted: boolean }) {
+  const id = { schema: z.guid(), problem: 'user_unknown' } as const;
+  return {
+    listUsers: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(userSchema) },
+      handle: async ({ query, actor }) => {
+        const rows = await new Users(parts, actor).list(query.cursor ?? null, query.limit + 1);
+        const cursorOf = ({ email }: UserRecord) => email;
+        return done(
+          200,
+          pageOf(rows, query.limit, (row) => row, cursorOf),
+        );
+      },
+    }),
+
+    createUser: operation({
+      input: createInput,
+      answers: { 201: createdSchema },
+      problems: ['email_taken', 'local_mode_only', 'sign_in_busy'],
+      handle: async ({ input, actor }) => {
+        if (hosted && input.password !== undefined) return problem('local_mode_only');
+        const wrong = input.password === undefined ? null : passwordProblem(input.password, input.email);
+        if (wrong !== null) return invalid('/password', wrong);
+        const made = await new Users(parts, actor).create({
+          ...input,
+          password: input.password ?? (hosted ? null : 'generate'),
+        });
+        return answered(made, ({ user, generated }) =>
+          done(201, { ...user, generated_password: generated }, { location: `/api/v1/users/${user.id}` }),
+        );
+      },
+    }),
+
+    showUser: operation({
+      id,
+      answers: { 200: userSchema },
+      handle: async ({ id, actor }) => {
+        const user = await new Users(parts, actor).find({ id });
+        return user === undefined ? problem('user_unknown') : done(200, user);
+      },
+    }),
+
+    updateUser: operation({
+      id,
+      input: updateInput,
+      answers: { 200: userSchema },
+      problems: ['last_administrator', 'local_mode_only', 'sign_in_busy'],
+      handle: async ({ who, id, input, actor }) => {
+        const { password } = input;
+        if (hosted && password !== undefined) return problem('local_mode_only');
+        // A session that was stolen must not be enough to take the account over.
+        if (id === who.id && password !== undefined)
+          return invalid('/password', 'This is your own password: change it with POST /api/v1/account/password.');
+        const users = new Users(parts, actor);
+        const user = await users.find({ id });
+        if (user === undefined) return problem('user_unknown');
+        const wrong = password === undefined ? null : passwordProblem(password, user.email);
+        if (wrong !== null) return invalid('/password', wrong);
+        return answered(await users.update(id, input), (changed) => done(200, changed));
+      },
+    }),
+
+    deleteUser: operation({
+      id,
+      answers: { 204: null },
+      problems: ['last_administrator'],
+      handle: async ({ id, actor }) => answered(await new Users(parts, actor).remove(id), () => done(204)),
+    }),
+  };
+}
+
+function answered<T>(outcome: UserOutcome<T>, whenDone: (value: T) => Reply): Reply {
+  switch (outcome.kind) {
+    case 'done':
+      return whenDone(outcome.value);
+    case 'unknown':
+      return problem('user_unknown');
+    case 'busy':
+      return problemLater('sign_in_busy', 1);
+    default:
+      return problem(outcome.kind);
+  }
+}

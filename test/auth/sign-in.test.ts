@@ -1,0 +1,180 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let ada: TestPerson;
+beforeAll(async () => {
+  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
+  ada = await addPerson(app, 'operator');
+  await givePassword(app, ada);
+});
+afterAll(() => app.stop());
+
+const account = (cookie: string) => request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie });
+let addresses = 0;
+/** A client address that has not failed yet. */
+const elsewhere = () => ({ 'x-forwarded-for': `203.0.113.${++addresses}` });
+
+describe('a sign-in with the right password', () => {
+  test('answers who it is, and a cookie that no script and no other site can use', async () => {
+    const { status, headers, body } = await signIn(app, ada.email);
+    expect(status).toBe(200);
+    expect(headers.get('set-cookie')).toMatch(
+      /^weir_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Lax$/,
+    );
+    expect(headers.get('cache-control')).toBe('no-store');
+    const user = { id: ada.id, email: ada.email, name: 'A operator', role: 'operator' };
+    expect(body).toEqual({ user, csrf_token: expect.stringMatching(/^[\w-]{43}$/) });
+  });
+
+  test('brings a session that is in force, with its CSRF token', async () => {
+    const answer = await signIn(app, ada.email);
+    const { status, body } = await account(cookieOf(answer));
+    expect([status, body.csrf_token]).toEqual([200, answer.body.csrf_token]);
+  });
+
+  test.each([
+    ['in upper case', () => ada.email.toUpperCase(), PASSWORD],
+    ['with space around it', () => ` ${ada.email} `, PASSWORD],
+    ['and the password in another form of Unicode', () => ada.email, PASSWORD.replace('horse', 'ｈｏｒｓｅ')],
+  ])('takes the email %s', async (_what, email, password) => {
+    expect((await signIn(app, email(), password)).status).toBe(200);
+  });
+
+  test('keeps of the cookie only a hash, and where it was made', async () => {
+    const agent = { 'user-agent': 'Lynx/2.9 ünïcode', ...elsewhere() };
+    const token = cookieOf(await signIn(app, ada.email, PASSWORD, agent)).split('=')[1]!;
+    const rows = await app.database.query({
+      text: `select host(source_ip) as source_ip, user_agent, sessions::text like '%' || $2 || '%' as told from sessions
+             where token_hash = sha256(convert_to($1, 'UTF8'))`,
+      values: [token, token],
+    });
+    const user_agent = expect.stringMatching(/^Lynx\/2\.9 [ -~]+$/);
+    expect(rows).toEqual([{ source_ip: agent['x-forwarded-for'], user_agent, told: false }]);
+  });
+
+  test('is on record with who, from where and in which request', async () => {
+    const { headers } = await signIn(app, ada.email, PASSWORD, elsewhere());
+    const requestId = headers.get('x-request-id');
+    const [entry] = await entries(requestId!);
+    expect(entry).toMatchObject({ action: 'session.sign_in', target: { kind: 'user', id: ada.id, name: ada.email } });
+    expect(entry!.actor).toEqual({
+      kind: 'user',
+      id: ada.id,
+      name: ada.email,
+      token_id: null,
+      address: `203.0.113.${addresses}`,
+      request_id: requestId,
+    });
+  });
+});
+
+interface Entry {
+  action: string;
+  actor: Record<string, unknown>;
+}
+async function entries(requestId: string): Promise<Entry[]> {
+  const rows = await app.database.query<{ entry: Entry }>({
+    text: `select entry from audit_log where entry -> 'actor' ->> 'request_id' = $1`,
+    values: [requestId],
+  });
+  return rows.map(({ entry }) => entry);
+}
+
+describe('a sign-in that fails', () => {
+  const people: Record<string, TestPerson> = {};
+  beforeAll(async () => {
+    for (const name of ['disabled', 'without', 'other']) people[name] = await addPerson(app, 'viewer');
+    await givePassword(app, people.disabled!);
+    await givePassword(app, people.other!, `${PASSWORD} of another`);
+    await app.database.query({
+      text: 'update users set disabled_at = now() where id = $1',
+      values: [people.disabled!.id],
+    });
+  });
+
+  const ways: [string, () => string, string][] = [
+    ['with another password', () => ada.email, 'incorrect horse battery'],
+    ["with somebody else's password", () => ada.email, `${PASSWORD} of another`],
+    ['with an empty password', () => ada.email, ''],
+    ['with the password in another case', () => ada.email, PASSWORD.toUpperCase()],
+    ['of nobody', () => 'nobody@example.org', PASSWORD],
+    ['of somebody disabled', () => people.disabled!.email, PASSWORD],
+    ['of somebody without a password', () => people.without!.email, ''],
+  ];
+  test.each(ways)('%s is answered like every other, after the same work', async (_what, email, password) => {
+    const before = await app.metric('weir_password_hashes_total');
+    const { status, headers, body } = await signIn(app, email(), password, elsewhere());
+    expect([status, headers.get('set-cookie')]).toEqual([401, null]);
+    const { request_id, ...rest } = body;
+    expect(rest).toEqual({
+      type: 'about:blank',
+      title: 'Unauthorized',
+      status: 401,
+      detail: 'The email or the password is wrong, or the account is not in force.',
+      code: 'sign_in_failed',
+    });
+    expect((await app.metric('weir_password_hashes_total')) - before).toBe(1);
+    const [entry, ...more] = await entries(request_id);
+    expect([entry!.action, entry!.actor.kind, more]).toEqual(['session.sign_in_failed', 'anyone', []]);
+    expect(JSON.stringify(entry)).not.toContain(password || 'password');
+  });
+
+  test.each([
+    ['an email that is none', { email: 'ada', password: PASSWORD }, '/email'],
+    ['an email with a line end', { email: 'ada@example.org\nx', password: PASSWORD }, '/email'],
+    ['no password', { email: 'ada@example.org' }, '/password'],
+    ['a password that is no text', { email: 'ada@example.org', password: { $ne: '' } }, '/password'],
+    ['an endless password', { email: 'ada@example.org', password: 'x'.repeat(1001) }, '/password'],
+  ])('with %s says which field is wrong', async (_what, body, pointer) => {
+    const answer = await request(`${app.url}/api/v1/session`, 'POST', body, {});
+    expect([answer.status, answer.body.errors.map((error: { pointer: string }) => error.pointer)]).toEqual([
+      422,
+      [pointer],
+    ]);
+  });
+});
+
+describe('a session', () => {
+  test('that was presented ends at the sign-in: what somebody planted before is worth nothing', async () => {
+    const planted = cookieOf(await signIn(app, ada.email));
+    const own = cookieOf(await signIn(app, ada.email, PASSWORD, { cookie: planted }));
+    expect(own).not.toBe(planted);
+    expect([(await account(planted)).status, (await account(own)).status]).toEqual([401, 200]);
+  });
+
+  test('has an id that the server chose, whatever cookie was there', async () => {
+    const chosen = `weir_session=${randomBytes(32).toString('base64url')}`;
+    const own = cookieOf(await signIn(app, ada.email, PASSWORD, { cookie: chosen }));
+    expect(own).not.toBe(chosen);
+    expect((await account(chosen)).status).toBe(401);
+  });
+
+  test.each([
+    ['seven days after the sign-in', 'expires_at = now()'],
+    ['a day after its last request', "last_seen_at = now() - interval '24 hours'"],
+  ])('ends %s', async (_when, change) => {
+    const cookie = cookieOf(await signIn(app, ada.email));
+    const { id } = (await request(`${app.url}/api/v1/account/sessions`, 'GET', undefined, { cookie })).body.items.find(
+      ({ current }: { current: boolean }) => current,
+    );
+    await app.database.query({ text: `update sessions set ${change} where id = $1`, values: [id] });
+    expect((await account(cookie)).status).toBe(401);
+  });
+});
+
+test('of an https origin the cookie has the prefix and goes over TLS alone', async () => {
+  const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
+  try {
+    const answer = await signIn(secure, ada.email);
+    expect(answer.headers.get('set-cookie')).toMatch(
+      /^__Host-weir_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Lax; Secure$/,
+    );
+    const url = `${secure.url}/api/v1/account`;
+    expect((await request(url, 'GET', undefined, { cookie: cookieOf(answer) })).status).toBe(200);
+  } finally {
+    await secure.stop();
+  }
+});
