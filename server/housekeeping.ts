@@ -1,7 +1,8 @@
-/** What the primary does once an hour: partitions for the days ahead, and what RETENTION_DAYS lets go. */
+/** What the primary does once an hour: partitions for the days ahead, what RETENTION_DAYS lets go, and the audit head in the log. */
 import type { Settings } from './config.ts';
 import { type Horizon, makePartitions, readHorizon } from './db/partitions.ts';
 import type { Database } from './db/pool.ts';
+import { readAuditHead } from './db/queries/read-audit.ts';
 import { deleteExpiredKeys, dropOldPartitions } from './db/retention.ts';
 import type { Log } from './log.ts';
 
@@ -16,6 +17,17 @@ export async function extendPartitions(database: Database, log: Log): Promise<Ho
 }
 
 /**
+ * Says the head of the audit log when it is another than `said`, so that the log, which is kept elsewhere, vouches for all
+ * entries up to it. Returns the hash to hand in the next time.
+ */
+export async function anchorAudit(database: Database, log: Log, said: string | null): Promise<string | null> {
+  const head = await readAuditHead(database);
+  if (head === undefined || head.hash === said) return said;
+  log('audit_head', { number: head.number, hash: head.hash });
+  return head.hash;
+}
+
+/**
  * Keeps house until the returned function is called; that one waits for what is under way.
  * @param onHorizon told after every round.
  */
@@ -26,6 +38,7 @@ export function keepHouse(
   onHorizon: (horizon: Horizon) => void,
 ): () => Promise<void> {
   let round: Promise<void> = Promise.resolve();
+  let anchor: string | null = null;
   const work = async () => {
     try {
       onHorizon(await extendPartitions(database, log));
@@ -33,6 +46,7 @@ export function keepHouse(
       if (dropped.length > 0) log('partitions_dropped', { partitions: dropped });
       const keys = await deleteExpiredKeys(database);
       if (keys > 0) log('dedupe_keys_expired', { keys });
+      anchor = await anchorAudit(database, log, anchor);
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });
     }

@@ -11,6 +11,10 @@ export const logEvents = {
   partitions_made: ['info', 'partitions for the days ahead were made'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
   dedupe_keys_expired: ['info', 'expired dedupe keys were deleted'],
+  audit_head: [
+    'info',
+    'the newest entry of the audit log; weir audit verify --head HASH checks that the chain comes by it',
+  ],
   housekeeping_failed: ['error', 'partitions could not be made or dropped; the next try is in an hour'],
   listening: ['info', 'all processes listen'],
   process_up: ['info', 'a process serves'],

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { describeFailure } from '../failure.ts';
 import { agentCommand } from './agent.ts';
+import { auditCommand } from './audit.ts';
 import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
 import { docsCommand } from './docs.ts';
@@ -14,6 +15,7 @@ import { CommandError, type CommandIo } from './io.ts';
 import { migrateCommand } from './migrate.ts';
 import { sendCommand } from './send.ts';
 import { startCommand } from './start.ts';
+import { tokenCommand } from './token.ts';
 import { webhookCommand } from './webhook.ts';
 
 /** Runs one command; resolves with the exit code. What goes wrong is told on stderr in one sentence. */
@@ -29,6 +31,8 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(migrateCommand(io))
     .addCommand(webhookCommand(io))
     .addCommand(agentCommand(io))
+    .addCommand(tokenCommand(io))
+    .addCommand(auditCommand(io))
     .addCommand(eventCommand(io))
     .addCommand(deliveryCommand(io))
     .addCommand(sendCommand(io))

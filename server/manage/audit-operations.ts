@@ -2,18 +2,15 @@
 import { z } from 'zod';
 import { done, operation } from '../api/operation.ts';
 import type { Database } from '../db/pool.ts';
-import { type AuditRow, listAudit } from '../db/queries/read-audit.ts';
+import { type AuditFilter, type AuditRow, listAudit } from '../db/queries/read-audit.ts';
+import { verifyAudit } from './audit-verify.ts';
 import { pageOf, pageQuery, pageSchema } from './paging.ts';
 
 const moment = z.iso.datetime({ offset: true, error: 'Give a time such as 2030-01-31T12:00:00Z.' });
 const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
 
-const listQuery = z.strictObject({
-  ...pageQuery,
-  cursor: z
-    .string()
-    .regex(/^[1-9]\d{0,14}$/, 'Give the next_cursor of a page.')
-    .optional(),
+/** Which entries; the command line takes the same. */
+export const auditFilters = {
   action: z
     .string()
     .regex(/^[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
@@ -23,7 +20,23 @@ const listQuery = z.strictObject({
   target_id: uuid.optional(),
   from: moment.optional().describe('from this time on'),
   to: moment.optional().describe('before this time'),
+};
+const filters = z.object(auditFilters);
+
+const listQuery = z.strictObject({
+  ...pageQuery,
+  cursor: z
+    .string()
+    .regex(/^[1-9]\d{0,14}$/, 'Give the next_cursor of a page.')
+    .optional(),
+  ...auditFilters,
 });
+
+/** SHA-256 in hex. */
+export const auditHash = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/i, 'Give a hash of 64 hex digits.')
+  .toLowerCase();
 
 /** Members that do not read as Weir writes them show as null: somebody wrote past it, and verifying tells where. */
 const loose = <T extends z.ZodType>(schema: T) => schema.nullable().catch(null);
@@ -49,22 +62,36 @@ export const auditEntrySchema = z.object({
   hash: z.string().describe('SHA-256 of the hash before and this entry, in hex'),
 });
 
+const verdictSchema = z.object({
+  intact: z.boolean(),
+  entries: z.int().describe('how far the chain holds'),
+  head: z
+    .object({ number: z.int(), hash: z.string() })
+    .nullable()
+    .describe('the last entry that holds; keep it outside of the database'),
+  first_broken: z.int().optional().describe('number of the first entry that is missing, changed or out of place'),
+  reason: z.string().optional(),
+});
+
 export function auditOperations(database: Database) {
   return {
     listAudit: operation({
       query: listQuery,
       answers: { 200: pageSchema(auditEntrySchema) },
       handle: async ({ query }) => {
-        const filter = {
-          action: query.action ?? null,
-          actorId: query.actor_id ?? null,
-          targetId: query.target_id ?? null,
-          from: inUtc(query.from),
-          to: inUtc(query.to),
-        };
-        const rows = await listAudit(database, filter, query.cursor ?? null, query.limit + 1);
+        const rows = await listAudit(database, filterOf(query), query.cursor ?? null, query.limit + 1);
         return done(200, pageOf(rows, query.limit, describeEntry));
       },
+    }),
+
+    verifyAudit: operation({
+      query: z.strictObject({
+        head: auditHash
+          .optional()
+          .describe('of an entry that the chain must come by, e.g. of an audit_head in the log'),
+      }),
+      answers: { 200: verdictSchema },
+      handle: async ({ query }) => done(200, await verifyAudit(database, query.head ?? null)),
     }),
   };
 }
@@ -72,6 +99,17 @@ export function auditOperations(database: Database) {
 /** An entry as people see it. */
 export function describeEntry({ id, entry, hash }: AuditRow): object {
   return { ...(entry as object), number: Number(id), hash: hash.toString('hex') };
+}
+
+/** What the filters ask for. */
+export function filterOf(given: z.output<typeof filters>): AuditFilter {
+  return {
+    action: given.action ?? null,
+    actorId: given.actor_id ?? null,
+    targetId: given.target_id ?? null,
+    from: inUtc(given.from),
+    to: inUtc(given.to),
+  };
 }
 
 function inUtc(time: string | undefined): string | null {

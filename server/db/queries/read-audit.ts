@@ -40,3 +40,33 @@ export function listAudit(
     values: [action, actorId, targetId, from, to, before, limit],
   });
 }
+
+export interface ChainRow {
+  number: string;
+  /** The JSON text exactly as it was hashed. */
+  text: string;
+  hash: Buffer;
+  previousHash: Buffer;
+}
+
+/** Entries after `after`, oldest first. */
+export function readChain(database: Database, after: number, limit: number): Promise<ChainRow[]> {
+  return database.query<ChainRow>({
+    name: 'read-audit-chain',
+    text: `
+      select number::text, entry::text as text, hash, previous_hash as "previousHash"
+      from audit_log
+      where audit_log.number > $1
+      order by audit_log.number
+      limit $2`,
+    values: [after, limit],
+  });
+}
+
+/** The newest entry; undefined when there is none. */
+export async function readAuditHead(database: Database): Promise<{ number: number; hash: string } | undefined> {
+  const [head] = await database.query<{ number: string; hash: Buffer }>({
+    text: 'select number::text, hash from audit_log order by audit_log.number desc limit 1',
+  });
+  return head && { number: Number(head.number), hash: head.hash.toString('hex') };
+}

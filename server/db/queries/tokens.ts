@@ -72,6 +72,18 @@ export async function findTokenRecord(
   return row;
 }
 
+/** The user in force with this email, in any case of letters. */
+export async function findTokenOwner(
+  { query }: { query: Query },
+  email: string,
+): Promise<{ id: string; role: Role } | undefined> {
+  const [row] = await query<{ id: string; role: Role }>({
+    text: 'select id, role from users where lower(email) = lower($1) and disabled_at is null',
+    values: [email],
+  });
+  return row;
+}
+
 /** Until the transaction ends, nobody else makes or revokes a token of this user. False when there is no such user in force. */
 export async function lockTokensOf(query: Query, userId: string): Promise<boolean> {
   const [row] = await query<{ in_force: boolean }>({

@@ -1,0 +1,92 @@
+import { Command, InvalidArgumentError } from 'commander';
+import type { z } from 'zod';
+import { listAudit } from '../db/queries/read-audit.ts';
+import { auditEntrySchema, auditFilters, auditHash, describeEntry, filterOf } from '../manage/audit-operations.ts';
+import { verifyAudit } from '../manage/audit-verify.ts';
+import { positive } from './arguments.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+interface ListOptions {
+  action?: string;
+  actor?: string;
+  target?: string;
+  from?: string;
+  to?: string;
+  limit: number;
+  json?: boolean;
+}
+
+/** `weir audit list|verify`. */
+export function auditCommand(io: CommandIo): Command {
+  const command = new Command('audit').description('who did what, and whether the record of it was tampered with');
+
+  command
+    .command('list')
+    .description('show the newest entries')
+    .option('--action <action>', 'what the action begins with, e.g. token. or webhook.create', by(auditFilters.action))
+    .option('--actor <id>', 'by this user', by(auditFilters.actor_id))
+    .option('--target <id>', 'done to this', by(auditFilters.target_id))
+    .option('--from <time>', 'from this time on, e.g. 2030-01-31T12:00:00Z', by(auditFilters.from))
+    .option('--to <time>', 'before this time', by(auditFilters.to))
+    .option('--limit <entries>', 'how many', positive, 20)
+    .option('--json', 'print one JSON document')
+    .action(({ action, actor, target, from, to, limit, json }: ListOptions) =>
+      withDatabase(io, async ({ database }) => {
+        const filter = filterOf({ action, actor_id: actor, target_id: target, from, to });
+        const items = (await listAudit(database, filter, null, limit)).map((row) =>
+          auditEntrySchema.parse(describeEntry(row)),
+        );
+        if (json) io.stdout.write(`${JSON.stringify({ items })}\n`);
+        else if (items.length === 0) io.stdout.write('No such entries.\n');
+        else io.stdout.write(describe(items));
+      }),
+    );
+
+  command
+    .command('verify')
+    .description('compute every hash of the log anew; exit code 1 when it does not hold')
+    .option(
+      '--head <hash>',
+      'of an entry that the chain must come by, e.g. of the last audit_head in the log',
+      by(auditHash),
+    )
+    .option('--json', 'print one JSON document')
+    .action(({ head, json }: { head?: string; json?: boolean }) =>
+      withDatabase(io, async ({ database }) => {
+        const verdict = await verifyAudit(database, head ?? null);
+        if (json) io.stdout.write(`${JSON.stringify(verdict)}\n`);
+        else if (verdict.intact)
+          io.stdout.write(
+            `All ${verdict.entries} entries hold.${verdict.head === null ? '' : `\n  Head  ${verdict.head.hash}`}\n`,
+          );
+        if (verdict.intact) return;
+        throw new CommandError(json ? '' : `${verdict.reason} Entries before: ${verdict.entries}, which hold.`);
+      }),
+    );
+  return command;
+}
+
+function describe(items: readonly z.output<typeof auditEntrySchema>[]): string {
+  return table(
+    ['NUMBER', 'AT', 'WHO', 'FROM', 'ACTION', 'TARGET'],
+    items.map(({ number, at, actor, action, target }) => [
+      String(number),
+      at ?? '?',
+      actor === null ? '?' : `${actor.kind} ${actor.name}`,
+      actor?.address ?? '',
+      action ?? '?',
+      target === null ? '?' : `${target.name}${target.id === null ? '' : ` (${target.id})`}`,
+    ]),
+  );
+}
+
+/** A parser that takes what the API's parameter takes. */
+function by(schema: z.ZodType<string | undefined>): (text: string) => string {
+  return (text) => {
+    const result = schema.safeParse(text);
+    if (!result.success) throw new InvalidArgumentError(result.error.issues[0]!.message);
+    return result.data!;
+  };
+}

@@ -1,0 +1,135 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { allows, type Role, roles } from '../auth/roles.ts';
+import { findTokenOwner } from '../db/queries/tokens.ts';
+import { commandActor } from '../manage/actor.ts';
+import { checkName, InputError } from '../manage/input.ts';
+import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from '../manage/tokens.ts';
+import { uuid } from './arguments.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+interface Output {
+  json?: boolean;
+}
+
+interface AddOptions extends Output {
+  email: string;
+  name: string;
+  role?: Role;
+  expiresDays: number | 'never';
+}
+
+/** `weir token add|list|revoke`. */
+export function tokenCommand(io: CommandIo): Command {
+  const command = new Command('token').description('make and manage API tokens of people');
+
+  command
+    .command('add')
+    .description('make a token and print it, once')
+    .requiredOption('--email <email>', 'whose it is', checkEmail)
+    .requiredOption('--name <name>', 'what it is for')
+    .addOption(new Option('--role <role>', "at most the user's own, which it is by default").choices(roles))
+    .option('--expires-days <days|never>', 'for how long it holds', expiryDays, EXPIRY_DAYS)
+    .option('--json', 'print one JSON document')
+    .action((options: AddOptions) =>
+      withDatabase(io, async ({ database }) => {
+        const { email, expiresDays } = options;
+        const name = nameOf(options.name);
+        const owner = await findTokenOwner(database, email);
+        if (owner === undefined) throw noUser(email);
+        const role = options.role ?? owner.role;
+        if (!allows(owner.role, role))
+          throw new CommandError(`the role of ${email} is ${owner.role}: a token can have no more`, 2);
+        const expiresAt = expiresDays === 'never' ? null : inDays(expiresDays);
+        const made = await new Tokens(database, commandActor()).add({ userId: owner.id, name, role, expiresAt });
+        if (made.kind === 'too_many')
+          throw new CommandError(`${email} has as many tokens in force as there may be; revoke some: weir token list`);
+        if (made.kind !== 'made') throw noUser(email);
+        const { token, text } = made;
+        if (options.json)
+          return print(io, { id: token.id, token: text, role: token.role, expires_at: token.expires_at });
+        io.stdout.write(
+          `Made ${token.name} for ${token.user_email}.\n  ID       ${token.id}\n  Role     ${token.role}\n` +
+            `  Expires  ${token.expires_at ?? 'never'}\n  Token    ${text}   (shown once)\n`,
+        );
+      }),
+    );
+
+  command
+    .command('list')
+    .description('show all tokens, newest first')
+    .option('--email <email>', 'of this user', checkEmail)
+    .option('--json', 'print one JSON document')
+    .action(({ email, json }: Output & { email?: string }) =>
+      withDatabase(io, async ({ database }) => {
+        const owner = email === undefined ? null : await findTokenOwner(database, email);
+        if (owner === undefined) throw noUser(email!);
+        const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, LIST_MAX);
+        if (json) return print(io, { items: rows });
+        if (rows.length === 0) io.stdout.write('No tokens yet. Make one: npx weir token add --email E --name ci\n');
+        else
+          io.stdout.write(
+            table(
+              ['ID', 'USER', 'NAME', 'ROLE', 'STATE', 'EXPIRES', 'LAST USED'],
+              rows.map((row) => [
+                row.id,
+                row.user_email,
+                row.name,
+                row.role,
+                row.state,
+                row.expires_at ?? 'never',
+                row.last_used_at ?? 'never',
+              ]),
+            ),
+          );
+      }),
+    );
+
+  command
+    .command('revoke')
+    .description('end a token for good, and those that it made')
+    .argument('<id>', 'id of the token', uuid)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { json }: Output) =>
+      withDatabase(io, async ({ database }) => {
+        if ((await new Tokens(database, commandActor()).revoke(id, null)) !== 'revoked')
+          throw new CommandError(`no token that was not revoked has the id ${id}; see: weir token list`);
+        if (json) return print(io, { id, done: 'revoke' });
+        io.stdout.write(`${id}: revoked.\n`);
+      }),
+    );
+  return command;
+}
+
+/** More than anybody reads; the API has pages. */
+const LIST_MAX = 10_000;
+
+function expiryDays(text: string): number | 'never' {
+  if (text === 'never') return text;
+  const days = /^[1-9]\d{0,3}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(days <= EXPIRY_DAYS_MAX))
+    throw new InvalidArgumentError(`a whole number of days from 1 to ${EXPIRY_DAYS_MAX} is needed, or never.`);
+  return days;
+}
+
+function checkEmail(text: string): string {
+  if (!/^[^\s@]+@[^\s@]+$/.test(text)) throw new InvalidArgumentError('an email address is needed.');
+  return text;
+}
+
+function nameOf(given: string): string {
+  try {
+    return checkName(given);
+  } catch (error) {
+    throw error instanceof InputError ? new CommandError(error.message, 2) : error;
+  }
+}
+
+function noUser(email: string): CommandError {
+  return new CommandError(`no user in force has the email ${email}; see: weir user list`);
+}
+
+function print(io: CommandIo, value: unknown): void {
+  io.stdout.write(`${JSON.stringify(value)}\n`);
+}

@@ -1,0 +1,60 @@
+/** Walks the audit log from its first entry and computes every hash anew: says where somebody wrote past Weir. */
+import type { Database } from '../db/pool.ts';
+import { readChain } from '../db/queries/read-audit.ts';
+import { chainHash, NO_HASH } from './audit.ts';
+
+export interface AuditVerdict {
+  intact: boolean;
+  /** How far the chain holds. */
+  entries: number;
+  /** The last entry that holds; its hash stands for all up to it. Null: there is none. */
+  head: { number: number; hash: string } | null;
+  /** Number of the first entry that is missing, changed, or no successor of the one before. */
+  first_broken?: number;
+  reason?: string;
+}
+
+/** Entries in memory at a time. */
+const PAGE_ENTRIES = 500;
+
+/**
+ * Reads every entry once, a page at a time. Rejects with DatabaseUnavailable.
+ * @param knownHead hash in hex of an entry that was once the head: the chain must come by it. Entries cut off at the end, and
+ * a chain that was computed anew as a whole, can be told by that alone.
+ */
+export async function verifyAudit(database: Database, knownHead: string | null): Promise<AuditVerdict> {
+  let number = 0;
+  let hash = NO_HASH;
+  let passedHead = knownHead === null;
+  const verdict = (broken?: { number?: number; reason: string }): AuditVerdict => ({
+    intact: broken === undefined,
+    entries: number,
+    head: number === 0 ? null : { number, hash: hash.toString('hex') },
+    ...(broken?.number === undefined ? {} : { first_broken: broken.number }),
+    ...(broken === undefined ? {} : { reason: broken.reason }),
+  });
+
+  for (;;) {
+    const rows = await readChain(database, number, PAGE_ENTRIES);
+    for (const row of rows) {
+      const expected = number + 1;
+      if (Number(row.number) !== expected)
+        return verdict({ number: expected, reason: `Entry ${expected} is missing.` });
+      if (!row.previousHash.equals(hash))
+        return verdict({
+          number: expected,
+          reason: `Entry ${expected} does not follow from the one before: one of them was replaced.`,
+        });
+      if (!row.hash.equals(chainHash(row.previousHash, row.text)))
+        return verdict({ number: expected, reason: `Entry ${expected} was changed: its hash is another.` });
+      number = expected;
+      hash = row.hash;
+      passedHead ||= hash.toString('hex') === knownHead;
+    }
+    if (rows.length < PAGE_ENTRIES) break;
+  }
+  if (passedHead) return verdict();
+  return verdict({
+    reason: 'The chain does not come by the given head: its end was cut off, or all of it was written anew.',
+  });
+}

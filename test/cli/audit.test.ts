@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { weir, weirJson } from '../helpers/command.ts';
+
+let app: TestApp;
+let agentId: string;
+let webhookId: string;
+beforeAll(async () => {
+  app = await startTestApp();
+  webhookId = (await weirJson(app, 'webhook', 'add', '--name', 'orders', '--generate-secret')).id;
+  agentId = (await weirJson(app, 'agent', 'add', '--name', 'ci')).id;
+  await weir(app, 'agent', 'revoke', agentId);
+});
+afterAll(() => app.stop());
+
+describe('audit list', () => {
+  test('shows the newest entries in a table', async () => {
+    const { code, out } = await weir(app, 'audit', 'list');
+    expect(code).toBe(0);
+    const [head, ...lines] = out.trimEnd().split('\n');
+    expect(head).toMatch(/^NUMBER +AT +WHO +FROM +ACTION +TARGET$/);
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toMatch(/^3 +\d{4}-\S+Z +command \S+ +agent\.revoke +ci \([0-9a-f-]{36}\)$/);
+    expect(lines[2]).toMatch(/webhook\.create +orders/);
+  });
+
+  test.each([
+    ['--limit', () => ['--limit', '1'], ['agent.revoke']],
+    ['--action', () => ['--action', 'agent.'], ['agent.revoke', 'agent.create']],
+    ['--target', () => ['--target', webhookId], ['webhook.create']],
+    ['--actor', () => ['--actor', webhookId], []],
+    ['--from', () => ['--from', '2000-01-01T00:00:00Z', '--action', 'webhook'], ['webhook.create']],
+    ['--to', () => ['--to', '2000-01-01T00:00:00Z'], []],
+  ])('%s chooses', async (_option, args, actions) => {
+    const { items } = await weirJson(app, 'audit', 'list', ...args());
+    expect(items.map((item: { action: string }) => item.action)).toEqual(actions);
+  });
+
+  test('says that there is nothing', async () => {
+    expect((await weir(app, 'audit', 'list', '--action', 'nothing')).out).toBe('No such entries.\n');
+  });
+
+  test.each([
+    ['--action', 'Agent!'],
+    ['--actor', 'me'],
+    ['--target', '1'],
+    ['--from', 'yesterday'],
+    ['--to', '2026-01-01'],
+    ['--limit', '0'],
+  ])('%s %s is wrong usage', async (option, value) => {
+    const { code, out, err } = await weir(app, 'audit', 'list', option, value);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(option);
+  });
+
+  test('gives a terminal no control characters, whatever stands in an entry', async () => {
+    await app.database.query({
+      text: `insert into audit_log (number, entry, hash, previous_hash)
+             select 4, '{"action":"a","target":{"kind":"k","id":null,"name":"\\u001b[2Jgone"}}', hash, hash from audit_log where number = 3`,
+    });
+    const { out } = await weir(app, 'audit', 'list', '--limit', '1');
+    await app.database.query({
+      text: `begin; alter table audit_log disable trigger user; delete from audit_log where number = 4;
+             alter table audit_log enable trigger user; commit`,
+    });
+    expect(out).toContain('�[2Jgone');
+    expect(out).not.toContain('\x1b');
+  });
+});
+
+describe('audit verify', () => {
+  test('says that all entries hold, and the head', async () => {
+    const verdict = await weirJson(app, 'audit', 'verify');
+    expect(verdict).toEqual({
+      intact: true,
+      entries: 3,
+      head: { number: 3, hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+    });
+    const { code, out, err } = await weir(app, 'audit', 'verify', '--head', verdict.head.hash.toUpperCase());
+    expect([code, out, err]).toEqual([0, `All 3 entries hold.\n  Head  ${verdict.head.hash}\n`, '']);
+  });
+
+  test('fails by a head that the chain does not come by', async () => {
+    const { code, out, err } = await weir(app, 'audit', 'verify', '--head', 'ab'.repeat(32));
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toMatch(/^weir: The chain does not come by the given head: .* Entries before: 3, which hold\.\n$/);
+  });
+
+  test('takes no head that is none', async () => {
+    expect((await weir(app, 'audit', 'verify', '--head', 'abc')).code).toBe(2);
+  });
+
+  test('fails and names the first entry that does not hold', async () => {
+    await app.database.query({
+      text: `begin; alter table audit_log disable trigger user;
+             update audit_log set entry = '{"action":"nothing"}' where number = 2;
+             alter table audit_log enable trigger user; commit`,
+    });
+    const { code, err } = await weir(app, 'audit', 'verify');
+    expect([code, err]).toEqual([
+      1,
+      'weir: Entry 2 was changed: its hash is another. Entries before: 1, which hold.\n',
+    ]);
+    const told = await weir(app, 'audit', 'verify', '--json');
+    expect([told.code, told.err]).toEqual([1, '']);
+    expect(JSON.parse(told.out)).toMatchObject({ intact: false, entries: 1, first_broken: 2, head: { number: 1 } });
+  });
+});

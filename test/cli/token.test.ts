@@ -1,0 +1,140 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { weir, weirJson } from '../helpers/command.ts';
+import { addPerson, request, type TestPerson } from '../helpers/people.ts';
+
+const TOKEN = /^wu_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
+let app: TestApp;
+let operator: TestPerson;
+beforeAll(async () => {
+  app = await startTestApp();
+  operator = await addPerson(app, 'operator');
+});
+afterAll(() => app.stop());
+
+const add = (...args: string[]) => weirJson(app, 'token', 'add', '--email', operator.email, '--name', 'ci', ...args);
+const whoIs = (token: string) =>
+  request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });
+const tokens = async () => (await weirJson(app, 'token', 'list')).items as Record<string, unknown>[];
+
+describe('token add', () => {
+  test('prints a token of the user’s role that holds at the next request', async () => {
+    const made = await add();
+    expect(made).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      token: expect.stringMatching(TOKEN),
+      role: 'operator',
+      expires_at: expect.any(String),
+    });
+    expect((await whoIs(made.token)).body).toMatchObject({ email: operator.email, role: 'operator' });
+    const { out } = await weir(app, 'token', 'list');
+    expect(out + JSON.stringify(await tokens())).not.toContain(made.token.slice(16));
+  });
+
+  test('finds the user whatever the case of the letters', async () => {
+    const email = operator.email.toUpperCase();
+    expect((await weirJson(app, 'token', 'add', '--email', email, '--name', 'ci')).token).toMatch(TOKEN);
+  });
+
+  test('takes a lesser role and an end', async () => {
+    const made = await add('--role', 'viewer', '--expires-days', '7');
+    expect((await whoIs(made.token)).body.role).toBe('viewer');
+    expect((new Date(made.expires_at).getTime() - Date.now()) / 86_400_000).toBeCloseTo(7, 1);
+    expect((await add('--expires-days', 'never')).expires_at).toBeNull();
+  });
+
+  test('tells people the token and when it ends', async () => {
+    const { code, out } = await weir(app, 'token', 'add', '--email', operator.email, '--name', ' laptop ');
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^Made laptop for operator-.*\n {2}ID {7}[0-9a-f-]{36}\n {2}Role {5}operator\n {2}Expires {2}\d{4}-.*Z\n {2}Token {4}wu_\w+ {3}\(shown once\)\n$/,
+    );
+  });
+
+  test('is on record as done by a command, without the token', async () => {
+    const { id, token } = await add();
+    const [entry] = (await weirJson(app, 'audit', 'list', '--target', id)).items;
+    expect(entry).toMatchObject({ action: 'token.create', actor: { kind: 'command', id: null, address: null } });
+    expect(entry.actor.name).not.toBe('');
+    expect(JSON.stringify(entry)).not.toContain(token.slice(3, 15));
+  });
+
+  test.each([
+    ['no name', ['--email', 'a@example.org'], /--name/],
+    ['no email', ['--name', 'a'], /--email/],
+    ['an email that is none', ['--email', 'me', '--name', 'a'], /email address/],
+    [
+      'an unknown role',
+      ['--email', 'a@example.org', '--name', 'a', '--role', 'root'],
+      /viewer, operator, administrator/,
+    ],
+    ['no days', ['--email', 'a@example.org', '--name', 'a', '--expires-days', '0'], /from 1 to 3650/],
+    ['too many days', ['--email', 'a@example.org', '--name', 'a', '--expires-days', '3651'], /from 1 to 3650/],
+    ['an unknown option', ['--email', 'a@example.org', '--name', 'a', '--scope', 'all'], /--scope/],
+  ])('with %s is wrong usage: it says why and makes nothing', async (_what, args, message) => {
+    const before = (await tokens()).length;
+    const { code, out, err } = await weir(app, 'token', 'add', ...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect(await tokens()).toHaveLength(before);
+  });
+
+  test.each([
+    ['an empty name', ['--name', ' '], 2, /name must have/],
+    ['a name with an escape', ['--name', 'a\x1b[2J'], 2, /no control characters/],
+    ['a role above the user’s', ['--name', 'a', '--role', 'administrator'], 2, /is operator: a token can have no more/],
+  ])('with %s makes nothing', async (_what, args, exitCode, message) => {
+    const { code, out, err } = await weir(app, 'token', 'add', '--email', operator.email, ...args);
+    expect([code, out]).toEqual([exitCode, '']);
+    expect(err).toMatch(message);
+  });
+
+  test('of a user who does not exist, or is disabled, fails and names the email', async () => {
+    const gone = await addPerson(app, 'viewer');
+    await app.database.query({ text: 'update users set disabled_at = now() where id = $1', values: [gone.id] });
+    for (const email of ['nobody@example.org', gone.email]) {
+      const { code, out, err } = await weir(app, 'token', 'add', '--email', email, '--name', 'a');
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toContain(`no user in force has the email ${email}`);
+    }
+  });
+});
+
+describe('token list', () => {
+  test('shows one line each, of one user with --email', async () => {
+    const other = await addPerson(app, 'viewer');
+    await add();
+    const [head, ...lines] = (await weir(app, 'token', 'list')).out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +USER +NAME +ROLE +STATE +EXPIRES +LAST USED$/);
+    expect(lines.find((line) => line.includes(operator.email))).toMatch(/ci +operator +in force +\d{4}-\S+ +never$/);
+    const { items } = await weirJson(app, 'token', 'list', '--email', other.email);
+    expect(items.map((item: { user_id: string }) => item.user_id)).toEqual([other.id]);
+  });
+
+  test('of an unknown user fails', async () => {
+    expect((await weir(app, 'token', 'list', '--email', 'nobody@example.org')).code).toBe(1);
+  });
+});
+
+describe('token revoke', () => {
+  test('ends a token at once, for good', async () => {
+    const { id, token } = await add();
+    expect(await weirJson(app, 'token', 'revoke', id.toUpperCase())).toEqual({ id, done: 'revoke' });
+    expect((await whoIs(token)).status).toBe(401);
+    expect((await tokens()).find((each) => each.id === id)).toMatchObject({ state: 'revoked' });
+    const again = await weir(app, 'token', 'revoke', id);
+    expect([again.code, again.out]).toEqual([1, '']);
+    expect(again.err).toContain(id);
+  });
+
+  test('of an unknown id fails and names it', async () => {
+    const id = randomUUID();
+    const { code, err } = await weir(app, 'token', 'revoke', id);
+    expect([code, err]).toEqual([1, `weir: no token that was not revoked has the id ${id}; see: weir token list\n`]);
+  });
+
+  test.each([['revoke'], ['revoke', 'nonsense'], ['frobnicate']])('%s %s is wrong usage', async (...args) => {
+    expect((await weir(app, 'token', ...args)).code).toBe(2);
+  });
+});

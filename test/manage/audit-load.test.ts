@@ -1,0 +1,62 @@
+/** Many changes at a time: each takes its place in the one chain, and none waits for another for ever. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { verifyAudit } from '../../server/manage/audit-verify.ts';
+import { agentsOf } from '../helpers/agents.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let second: TestApp;
+let people: TestPerson[];
+beforeAll(async () => {
+  app = await startTestApp();
+  second = await startTestApp({}, app);
+  people = await Promise.all(Array.from({ length: 5 }, () => addPerson(app, 'operator')));
+});
+afterAll(async () => {
+  await second.stop();
+  await app.stop();
+});
+
+const CHANGES = 50;
+
+test('50 changes at once, at two processes and by two kinds of domain objects, are 50 entries of one chain', async () => {
+  const agents = agentsOf(app);
+  const before = (await verifyAudit(app.database, null)).entries;
+  const startedMs = performance.now();
+  await Promise.all(
+    Array.from({ length: CHANGES }, async (_, i) => {
+      if (i % 10 === 0) return void (await agents.add(`agent ${i}`, []));
+      const { token } = people[i % people.length]!;
+      const { status } = await fetch(`${(i % 2 === 0 ? app : second).url}/api/v1/tokens`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}` },
+        body: JSON.stringify({ name: `token ${i}` }),
+      });
+      expect(status).toBe(201);
+    }),
+  );
+  const tookMs = performance.now() - startedMs;
+  expect(await verifyAudit(app.database, null)).toMatchObject({ intact: true, entries: before + CHANGES });
+  // A deadlock is told by Postgres after a second at the earliest, and then one of the two fails.
+  expect(tookMs).toBeLessThan(10_000);
+});
+
+test('a token revoked by many at once is one entry', async () => {
+  const [person] = people;
+  const { body } = await person!.api('POST', '/api/v1/tokens', { name: 'popular' });
+  const before = (await verifyAudit(app.database, null)).entries;
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, () => person!.api('DELETE', `/api/v1/tokens/${body.id}`)),
+  );
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([204]));
+  expect((await verifyAudit(app.database, null)).entries).toBe(before + 1);
+});
+
+test('a change that fails leaves no entry and no gap', async () => {
+  const agents = agentsOf(app);
+  const before = (await verifyAudit(app.database, null)).entries;
+  await expect(agents.add('a', ['00000000-0000-4000-8000-000000000000'])).rejects.toThrow('no webhook has the id');
+  await agents.add('b', []);
+  expect(await verifyAudit(app.database, null)).toMatchObject({ intact: true, entries: before + 1 });
+});
