@@ -1,4 +1,5 @@
 /** A serving process: its parts, put together once, and what the primary may ask of it. */
+import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -7,6 +8,7 @@ import type { Base } from './compose/base.ts';
 import { composeIngest } from './compose/ingest.ts';
 import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
+import { composeRejections } from './compose/rejections.ts';
 import { parseNetwork } from './core/address.ts';
 import { Changes } from './db/announce.ts';
 import type { Horizon } from './db/partitions.ts';
@@ -37,20 +39,25 @@ export interface App {
   drain(): Promise<void>;
 }
 
-/** The thread's file stands compiled beside this one's compiled form. */
-const defaultWorkerFile = fileURLToPath(new URL('../workers/hmac.js', import.meta.url));
+/** The threads' files stand compiled beside this one's compiled form. */
+const defaultWorkers = fileURLToPath(new URL('../workers', import.meta.url));
 
-/** Builds a process and listens. Rejects when it cannot listen. A database that is away is waited for while serving. */
-export async function startApp(order: StartOrder, log: Log, workerFile = defaultWorkerFile): Promise<App> {
+/**
+ * Builds a process and listens. Rejects when it cannot listen. A database that is away is waited for while serving.
+ * @param workers directory of the compiled entry points of threads.
+ */
+export async function startApp(order: StartOrder, log: Log, workers = defaultWorkers): Promise<App> {
   const { settings } = order;
   let { horizon } = order;
   let leaving = false;
 
   const base = await openBase(order, log);
   const { metrics, observe, database, limiter } = base;
-  const ingest = composeIngest(base, workerFile, (ms) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1));
+  const rejections = composeRejections(base, join(workers, 'diagnose.js'));
+  const clampMs = (ms: number) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1);
+  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer);
   const agents = composeAgents(base);
-  const people = composePeople(base, agents.auth);
+  const people = composePeople(base, agents.auth, rejections.operations);
   const pages = composePages(base, people);
   ingest.onCommitted(agents.committed);
   const ready = createReady({
@@ -120,7 +127,7 @@ export async function startApp(order: StartOrder, log: Log, workerFile = default
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
       lag.disable();
-      await Promise.all([ingest.close(), limiter.close(), database.close()]);
+      await Promise.all([ingest.close(), rejections.close(), limiter.close(), database.close()]);
     },
   };
 }

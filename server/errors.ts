@@ -93,6 +93,13 @@ export const problems = {
     title: 'Service Unavailable',
     detail: 'Other searches are under way; repeat the request, or narrow it with from and to.',
   },
+  rejection_unknown: { status: 404, title: 'Not Found', detail: 'No rejection has this id.' },
+  rejection_without_body: {
+    status: 404,
+    title: 'Not Found',
+    detail:
+      'The body of this rejection was not kept: it was larger than 64 KiB, or it held the secret. Have the sender repeat the request.',
+  },
   event_unknown: { status: 404, title: 'Not Found', detail: 'No event that you may see has this id.' },
   token_unknown: { status: 404, title: 'Not Found', detail: 'No token that you may see has this id.' },
   tokens_too_many: {

@@ -3,6 +3,7 @@ import type { Settings } from './config.ts';
 import { type Horizon, makePartitions, readHorizon } from './db/partitions.ts';
 import type { Database } from './db/pool.ts';
 import { readAuditHead } from './db/queries/read-audit.ts';
+import { deleteOldRejections } from './db/queries/rejections.ts';
 import { deleteExpiredKeys, dropOldPartitions } from './db/retention.ts';
 import type { Log } from './log.ts';
 
@@ -46,6 +47,8 @@ export function keepHouse(
       if (dropped.length > 0) log('partitions_dropped', { partitions: dropped });
       const keys = await deleteExpiredKeys(database);
       if (keys > 0) log('dedupe_keys_expired', { keys });
+      const rejections = await deleteOldRejections(database, settings.RETENTION_DAYS);
+      if (rejections > 0) log('rejections_expired', { rejections });
       anchor = await anchorAudit(database, log, anchor);
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });

@@ -38,6 +38,8 @@ export const logEvents = {
   listener_up: ['info', 'changes of webhooks are listened for'],
   listener_down: ['warn', 'changes of webhooks cannot be listened for; processes check with the database'],
   thread_failed: ['error', 'an HMAC thread died or hung; its batch was tried again'],
+  rejections_lost: ['warn', 'samples of refused signatures could not be diagnosed or stored'],
+  rejections_expired: ['info', 'old rejections were deleted'],
   secret_unreadable: ['error', 'a stored webhook secret opens with neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS'],
   rate_limit_store: ['warn', 'the shared rate-limit store fails; requests are allowed uncounted'],
   metrics_failed: ['warn', 'the metrics page could not be made'],

@@ -26,6 +26,12 @@ export const metricTable = {
   weir_events_repeated_total: ['counter', 'events not stored again, since the value of their dedupe_header was known'],
   weir_events_in_doubt_total: ['counter', 'events whose commit was not heard and had to be looked up, by outcome'],
   weir_signatures_verified_total: ['counter', 'verified signatures, by the secret that did (current, previous)'],
+  weir_rejections_total: [
+    'counter',
+    'refused signatures, by what became of them (stored, sampled_out, queue_full, failed)',
+  ],
+  weir_rejections_stored_total: ['counter', 'refused signatures that were stored, by reason'],
+  weir_rejection_bytes_held: ['gauge', 'memory of refused requests that wait to be diagnosed and stored'],
   weir_thread_failures_total: ['counter', 'HMAC threads that died or hung'],
   weir_password_hashes_total: ['counter', 'password hashes computed, at a sign-in, a set-up or a change'],
   weir_password_requests: ['gauge', 'requests that hash a password, under way or waiting'],
@@ -120,6 +126,8 @@ export class Metrics {
   readonly #repeated = new HotCounter();
   readonly #inDoubt = new HotCounter();
   readonly #verified = new HotCounter();
+  readonly #rejections = new HotCounter();
+  readonly #rejectionReasons = new HotCounter();
   readonly #threadFailures = new HotCounter();
   readonly #passwordHashes = new HotCounter();
 
@@ -141,6 +149,8 @@ export class Metrics {
     this.#register('weir_events_repeated_total', () => this.#repeated.samples());
     this.#register('weir_events_in_doubt_total', () => this.#inDoubt.samples());
     this.#register('weir_signatures_verified_total', () => this.#verified.samples());
+    this.#register('weir_rejections_total', () => this.#rejections.samples());
+    this.#register('weir_rejections_stored_total', () => this.#rejectionReasons.samples());
     this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
     this.#register('weir_password_hashes_total', () => this.#passwordHashes.samples());
   }
@@ -180,6 +190,14 @@ export class Metrics {
 
   verified(secret: 'current' | 'previous'): void {
     this.#verified.add(1, { secret });
+  }
+
+  rejected(outcome: 'stored' | 'sampled_out' | 'queue_full' | 'failed', requests: number): void {
+    this.#rejections.add(requests, { outcome });
+  }
+
+  rejectionStored(reason: string): void {
+    this.#rejectionReasons.add(1, { reason });
   }
 
   verifyBatch(requests: number): void {

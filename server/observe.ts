@@ -3,6 +3,7 @@ import type { Exchange } from './http/exchange.ts';
 import { type Stage, stageNames } from './http/stages.ts';
 import type { DedupeObserver } from './ingest/dedupe.ts';
 import type { PersistObserver } from './ingest/persist.ts';
+import type { RejectionObserver } from './ingest/rejections.ts';
 import type { VerifyObserver } from './ingest/verify.ts';
 import type { Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
@@ -15,6 +16,7 @@ export interface Observers {
   writer: PersistObserver;
   dedupeWriter: DedupeObserver;
   verifier: VerifyObserver;
+  rejections: RejectionObserver;
 }
 
 /** Routes whose steps are in weir_stage_seconds. */
@@ -57,6 +59,17 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       threadFailed(error) {
         metrics.threadFailed();
         log('thread_failed', { reason: error.message });
+      },
+    },
+    rejections: {
+      passedOver: (why) => metrics.rejected(why, 1),
+      stored(reasons) {
+        metrics.rejected('stored', reasons.length);
+        for (const reason of reasons) metrics.rejectionStored(reason);
+      },
+      failed(samples, error) {
+        metrics.rejected('failed', samples);
+        log('rejections_lost', { rejections: samples, reason: error.message });
       },
     },
   };

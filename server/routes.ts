@@ -52,6 +52,22 @@ export const operationRoutes = [
   ['POST', '/api/v1/account/password', 'changePassword', 'viewer', 'a new password; all other sessions end'],
   ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
   ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],
+  ['GET', '/api/v1/rejections', 'listRejections', 'viewer', 'refused signatures and why, newest first'],
+  [
+    'GET',
+    '/api/v1/rejections/:id',
+    'showRejection',
+    'viewer',
+    'one of them, with its headers and the start of its body',
+  ],
+  ['GET', '/api/v1/rejections/:id/body', 'showRejectionBody', 'viewer', 'the refused bytes, unchanged, up to 64 KiB'],
+  [
+    'POST',
+    '/api/v1/rejections/:id/recheck',
+    'recheckRejection',
+    'operator',
+    'whether it verifies with the present secret and signature header',
+  ],
   ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],
   [
     'GET',

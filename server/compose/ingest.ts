@@ -14,11 +14,13 @@ import type { Base } from './base.ts';
 /**
  * @param workerFile compiled workers/hmac.js
  * @param clampMs a time at which the events table has a partition.
+ * @param onRejected a signature was refused.
  */
 export function composeIngest(
   { settings, conninfo, keys, metrics, observe, database, limiter }: Base,
   workerFile: string,
   clampMs: (ms: number) => number,
+  onRejected: IngestParts['onRejected'],
 ) {
   const verifier = new Verifier({
     workerFile,
@@ -59,6 +61,7 @@ export function composeIngest(
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     verifier,
     onVerified: (place) => metrics.verified(place === 0 ? 'current' : 'previous'),
+    onRejected,
   };
   const store = { rows: new RowMaker(clampMs), writer, dedupeWriter };
 

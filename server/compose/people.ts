@@ -10,13 +10,18 @@ import { accountOperations } from '../manage/account.ts';
 import { auditOperations } from '../manage/audit-operations.ts';
 import { deliveryOperations } from '../manage/deliveries.ts';
 import { eventOperations } from '../manage/events.ts';
+import type { RejectionOperations } from '../manage/rejections.ts';
 import { signInOperations } from '../manage/sign-in-operations.ts';
 import { tokenOperations } from '../manage/token-operations.ts';
 import { userOperations } from '../manage/user-operations.ts';
 import type { Operations } from '../routes.ts';
 import type { Base } from './base.ts';
 
-export function composePeople({ settings, keys, metrics, database }: Base, agentAuth: AgentAuth) {
+export function composePeople(
+  { settings, keys, metrics, database }: Base,
+  agentAuth: AgentAuth,
+  rejections: RejectionOperations,
+) {
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
     settings.FRONTEND_PUBLIC_API_URL,
@@ -35,6 +40,7 @@ export function composePeople({ settings, keys, metrics, database }: Base, agent
     ...deliveryOperations(database),
     ...tokenOperations(database),
     ...auditOperations(database),
+    ...rejections,
   };
   return { people, csrf, operations, api: new Api({ people, agentAuth, csrf }), cors: new Cors(settings.CORS_ORIGINS) };
 }

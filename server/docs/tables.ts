@@ -1,5 +1,6 @@
 /** The tables of the code as Markdown: settings, routes, errors, metrics, log events. */
 
+import { rejectionReasons } from '../core/rejection-reasons.ts';
 import { type Problem, problems } from '../errors.ts';
 import { logEvents } from '../log.ts';
 import { metricTable } from '../metrics.ts';
@@ -67,11 +68,19 @@ function logTable(): string {
   );
 }
 
+function rejectionsTable(): string {
+  return markdownTable(
+    ['reason', 'what it means, and how to mend it'],
+    Object.entries(rejectionReasons).map(([reason, hint]) => [`\`${reason}\``, hint]),
+  );
+}
+
 /** Each generated region of the README, by the name of its markers. */
 export const regions: Readonly<Record<string, () => string>> = {
   settings: settingsTable,
   routes: routesTable,
   errors: errorsTable,
+  rejections: rejectionsTable,
   metrics: metricsTable,
   'log-events': logTable,
 };

@@ -35,6 +35,8 @@ export interface IngestParts {
   verifier: Verifier;
   /** A signature was verified by the webhook's current (0) or previous (1) secret. */
   onVerified: (secretPlace: number) => void;
+  /** A signature was refused. The body is not held any longer when this returns. */
+  onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
 
 /** Stores a verified body and answers. The bytes are held until it resolves. */
@@ -67,7 +69,11 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
 
       const verdict = await verify(exchange, webhook, received.bytes);
       exchange.lap(Stage.verify);
-      if (verdict !== 'verified') return refuseSignature(exchange, verdict);
+      if (verdict === 'unavailable') return exchange.problemLater('verification_unavailable', RETRY_SECONDS);
+      if (verdict !== 'verified') {
+        exchange.problem(`signature_${verdict}`);
+        return parts.onRejected(exchange, webhook, received.bytes);
+      }
       if (exchange.aborted) return;
 
       await store(exchange, webhook, received.bytes);
@@ -96,11 +102,6 @@ type SignatureOutcome = Verdict['kind'] | 'missing' | 'malformed';
 function refuseBody(exchange: Exchange, { kind }: Exclude<BodyOutcome, { kind: 'complete' }>): void {
   if (kind === 'too_large') exchange.problem('payload_too_large');
   else if (kind !== 'aborted') exchange.problemLater(kind, RETRY_SECONDS);
-}
-
-function refuseSignature(exchange: Exchange, outcome: Exclude<SignatureOutcome, 'verified'>): void {
-  if (outcome === 'unavailable') exchange.problemLater('verification_unavailable', RETRY_SECONDS);
-  else exchange.problem(`signature_${outcome}`);
 }
 
 /** Answers what could not be stored. */

@@ -202,7 +202,7 @@ export interface SecondApp {
   stop(): Promise<void>;
 }
 
-const workerFile = fileURLToPath(new URL('../../dist/workers/hmac.js', import.meta.url));
+const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
 
 /** Another process on the first one's database, with its own listener or (`listens: false`) as one whose listener is away. */
 export async function startSecondApp(first: TestApp, { listens = true } = {}): Promise<SecondApp> {
@@ -211,7 +211,7 @@ export async function startSecondApp(first: TestApp, { listens = true } = {}): P
   const { settings, conninfo } = first;
   const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
   const horizon = (await readHorizon(first.database))!;
-  const app = await startApp({ settings, conninfo, keys: loadSecretsKeys(settings), horizon }, log, workerFile);
+  const app = await startApp({ settings, conninfo, keys: loadSecretsKeys(settings), horizon }, log, workers);
   undo.push(() => app.drain());
   if (listens) {
     const listener = await listen(conninfo, app);

@@ -45,7 +45,7 @@ export interface TestApp extends Pick<FreshDatabase, 'database' | 'conninfo' | '
   stop(): Promise<void>;
 }
 
-const workerFile = fileURLToPath(new URL('../../dist/workers/hmac.js', import.meta.url));
+const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
 
 /** Limits that no test meets by accident, and every line in the log. */
 const usual: Overrides = { RATE_LIMIT_INGEST_MAX: 1_000_000, LOG_LEVEL: 'trace', DRAIN_SECONDS: 1 };
@@ -80,7 +80,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): P
 
   const logLines: string[] = [];
   const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
-  const app = await startApp({ settings, conninfo, keys, horizon }, log, workerFile);
+  const app = await startApp({ settings, conninfo, keys, horizon }, log, workers);
   undo.push(() => app.drain());
   const listening = await listen(conninfo, app);
   undo.push(() => listening.stop());

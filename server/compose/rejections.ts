@@ -1,0 +1,24 @@
+/** The parts of a process that keep refused signatures and explain them. */
+import { Diagnoser } from '../ingest/diagnose.ts';
+import { RejectionKeeper } from '../ingest/rejections.ts';
+import { derivedKeys } from '../keys.ts';
+import { rejectionOperations } from '../manage/rejections.ts';
+import type { Base } from './base.ts';
+
+/** @param workerFile compiled workers/diagnose.js */
+export function composeRejections({ keys: secretsKeys, metrics, observe, database }: Base, workerFile: string) {
+  const keys = derivedKeys(secretsKeys, 'webhook-secrets');
+  const diagnoser = new Diagnoser(workerFile);
+  const diagnose = diagnoser.diagnose.bind(diagnoser);
+  const keeper = new RejectionKeeper({ database, keys, diagnose, observer: observe.rejections });
+  metrics.gauge('weir_rejection_bytes_held', () => keeper.waitingBytes);
+
+  return {
+    offer: keeper.offer.bind(keeper),
+    operations: rejectionOperations({ database, keys, diagnose }),
+    close: async () => {
+      await keeper.close();
+      await diagnoser.close();
+    },
+  };
+}

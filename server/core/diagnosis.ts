@@ -1,0 +1,166 @@
+/**
+ * Why a signature does not verify: whatever senders and operators are known to get wrong is tried, until something fits. Only for
+ * people who run Weir: the sender is not told, and so digests are compared without regard to time.
+ */
+import { createHash, createHmac } from 'node:crypto';
+import { bodyReadings } from './body-readings.ts';
+import type { RejectionReason } from './rejection-reasons.ts';
+import { secretReadings, unsetSecrets } from './secret-readings.ts';
+import { presentedSignature } from './signature.ts';
+import { type SignatureField, signatureFields } from './signature-fields.ts';
+
+export interface WebhookSecret {
+  bytes: Buffer;
+  /** A previous one whose overlap has ended. */
+  expired: boolean;
+}
+
+export interface RefusedRequest {
+  /** Names in lower case and values, in turn. */
+  headers: readonly string[];
+  /** Null: it was too large to be kept. */
+  body: Buffer | null;
+  /** The webhook's `signature_header`, in lower case. */
+  signatureHeader: string | null;
+  secrets: readonly WebhookSecret[];
+}
+
+export interface Diagnosis {
+  reason: RejectionReason;
+  /** Where the fault is, when it is in a header. */
+  header: string | null;
+  /** Nothing else is wrong: once this is mended the request verifies. Null: that cannot be told. */
+  otherwiseValid: boolean | null;
+}
+
+/** The first reason that explains all; else the most telling one. */
+export function diagnose(request: RefusedRequest): Diagnosis {
+  let first: Diagnosis | null = null;
+  for (const finding of findings(request)) {
+    if (finding.otherwiseValid) return finding;
+    first ??= finding;
+  }
+  return first!;
+}
+
+/** A secret this short is found in innocent text. */
+const TELLING_BYTES = 8;
+
+/** Whether somebody who reads the text has read one of the secrets. */
+export function holdsSecret(text: string, secrets: readonly WebhookSecret[]): boolean {
+  return secrets.some(({ bytes }) => {
+    const secret = bytes.toString('utf8');
+    return bytes.length < TELLING_BYTES ? text.trim() === secret : text.includes(secret);
+  });
+}
+
+function* findings(request: RefusedRequest): Generator<Diagnosis> {
+  const { headers, body, signatureHeader, secrets } = request;
+  const present = secrets.filter(({ expired }) => !expired);
+  const fields = signatureFields(headers, signatureHeader);
+  const expected = fields.filter((field) => field.expected);
+  const digests = body === null ? null : expectedDigests(body, secrets);
+  const explain = (field: SignatureField) => explained(field, digests, request);
+
+  const presented = presentedSignature(headers, signatureHeader);
+  const verifies =
+    presented.kind === 'digests' && presented.digests.some((digest) => digests?.get(hex(digest)) === 'verifies_now');
+  if (present.length === 0 || verifies) yield { reason: 'verifies_now', header: null, otherwiseValid: true };
+
+  for (let i = 0; i < headers.length; i += 2)
+    if (headers[i] !== 'x-gitlab-token' && holdsSecret(headers[i + 1]!, present))
+      return yield { reason: 'secret_sent', header: headers[i]!, otherwiseValid: false };
+
+  const repeated = expected.find(({ name }, i) => expected.findIndex((other) => other.name === name) < i);
+  if (repeated !== undefined) {
+    const valid = expected.some((field) => field.name === repeated.name && explain(field) === 'verifies_now');
+    yield { reason: 'header_repeated', header: repeated.name, otherwiseValid: body && valid };
+  }
+  const ofScheme = fields.filter(({ scheme }) => scheme !== null);
+  for (const field of ofScheme) if (field.expected || expected.length === 0) yield schemeFinding(field, request);
+
+  for (const field of expected) yield expectedFinding(field, explain(field), body !== null);
+
+  for (const field of fields) {
+    if (field.expected || field.scheme !== null) continue;
+    const valid = field.loose.fault === null && explain(field) === 'verifies_now';
+    const nearly = field.loose.fault !== null && explain(field) === 'verifies_now';
+    if (field.likely || valid || nearly)
+      yield { reason: 'header_other', header: field.name, otherwiseValid: body && valid };
+  }
+  for (const field of ofScheme) yield schemeFinding(field, request);
+  yield { reason: 'header_missing', header: null, otherwiseValid: null };
+}
+
+/** Of a header that the webhook looks at. */
+function expectedFinding(field: SignatureField, reason: RejectionReason | null, hasBody: boolean): Diagnosis {
+  const { name: header, loose } = field;
+  if (loose.fault !== null)
+    return { reason: loose.fault, header, otherwiseValid: hasBody ? reason === 'verifies_now' : null };
+  if (!hasBody) return { reason: 'body_too_large', header, otherwiseValid: null };
+  // A digest that verifies here is refused for another reason, which is found before.
+  return { reason: reason ?? 'digest_differs', header, otherwiseValid: reason !== null };
+}
+
+function schemeFinding({ name, value, scheme }: SignatureField, { headers, body, secrets }: RefusedRequest): Diagnosis {
+  const field = (wanted: string) => {
+    const at = headers.findIndex((text, i) => i % 2 === 0 && text === wanted);
+    return at < 0 ? undefined : headers[at + 1];
+  };
+  const verdicts = secrets
+    .filter(({ expired }) => !expired)
+    .map(({ bytes }) => (body === null ? null : scheme!.verifies(value, field, body, bytes)));
+  const otherwiseValid = verdicts.includes(null) ? null : verdicts.includes(true);
+  return { reason: scheme!.reason, header: name, otherwiseValid };
+}
+
+/** What explains the digest of a field; null when nothing does. */
+function explained(
+  { loose }: SignatureField,
+  digests: ReadonlyMap<string, RejectionReason> | null,
+  { body, secrets }: RefusedRequest,
+): RejectionReason | null {
+  if (loose.digest === null || digests === null) return null;
+  if (loose.algorithm === 'sha256') return digests.get(hex(loose.digest)) ?? null;
+  const claimed = loose.digest;
+  return secrets.some(
+    ({ bytes, expired }) => !expired && createHmac(loose.algorithm, bytes).update(body!).digest().equals(claimed),
+  )
+    ? 'verifies_now'
+    : null;
+}
+
+/** Every digest that has an explanation, in hex; of two explanations the likelier one. */
+function expectedDigests(body: Buffer, secrets: readonly WebhookSecret[]): Map<string, RejectionReason> {
+  const digests = new Map<string, RejectionReason>();
+  const add = (reason: RejectionReason, digest: string) => {
+    if (!digests.has(digest)) digests.set(digest, reason);
+  };
+  const present = secrets.filter(({ expired }) => !expired).map(({ bytes }) => bytes);
+  for (const key of present) add('verifies_now', hmac(key, body));
+  for (const { bytes, expired } of secrets) if (expired) add('previous_secret', hmac(bytes, body));
+  for (const [reason, reading] of bodyReadings(body)) for (const key of present) add(reason, hmac(key, reading));
+  for (const key of present) {
+    for (const [reason, reading] of secretReadings(key)) add(reason, hmac(reading, body));
+    add('not_hmac', sha256(key, body));
+    add('not_hmac', sha256(body, key));
+    add('not_hmac', hmac(body, key));
+  }
+  for (const key of unsetSecrets) add('secret_unset', hmac(Buffer.from(key), body));
+  add('not_hmac', sha256(body));
+  return digests;
+}
+
+function hmac(key: Uint8Array, body: Uint8Array): string {
+  return createHmac('sha256', key).update(body).digest('hex');
+}
+
+function sha256(...parts: Uint8Array[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest('hex');
+}
+
+function hex(digest: Uint8Array): string {
+  return Buffer.from(digest).toString('hex');
+}

@@ -1,0 +1,69 @@
+/** What is kept of a refused request: enough to check it again, and nothing that tells a secret. */
+import { holdsSecret, type RefusedRequest } from './diagnosis.ts';
+import { shapeOf } from './loose-signature.ts';
+import { type SignatureField, signatureFields } from './signature-fields.ts';
+import { storedHeaders } from './stored-headers.ts';
+
+/** A larger body is not kept, and its rejection cannot be checked again. */
+export const REJECTED_BODY_BYTES_MAX = 65_536;
+
+export interface KeptSignature {
+  name: string;
+  /** What people see of it. */
+  shape: string;
+  /** To check it again; null where it is not certain that it is a digest, since it might then be a secret. */
+  value: string | null;
+}
+
+export interface KeptRequest {
+  /** Field lines as `storedHeaders` makes them, without signatures and whatever holds a secret. */
+  headers: string;
+  signatures: KeptSignature[];
+  /** False: it holds a secret, or was too large before. */
+  keepsBody: boolean;
+}
+
+export function keptRequest(request: RefusedRequest): KeptRequest {
+  const { headers, body, signatureHeader, secrets } = request;
+  const fields = signatureFields(headers, signatureHeader);
+  const isSignature = (name: string, value: string) =>
+    fields.some((field) => field.name === name && field.value === value);
+  const others: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    const [name, value] = [headers[i]!, headers[i + 1]!];
+    if (!isSignature(name, value) && !holdsSecret(value, secrets)) others.push(name, value);
+  }
+  return {
+    headers: storedHeaders(others, signatureHeader),
+    signatures: fields.map((field) => ({
+      name: field.name,
+      shape: shapeOf(field.value),
+      value: isDigest(field) && !holdsSecret(field.value, secrets) ? field.value : null,
+    })),
+    keepsBody: body !== null && !holdsSecret(body.toString('latin1'), secrets.map(asLatin1)),
+  };
+}
+
+/** The request again, as far as it was kept, for a webhook as it is now. A value that was not kept is malformed, as it was. */
+export function restoredRequest(
+  kept: Pick<KeptRequest, 'headers' | 'signatures'>,
+  body: Buffer,
+  { signatureHeader, secrets }: Pick<RefusedRequest, 'signatureHeader' | 'secrets'>,
+): RefusedRequest {
+  const headers: string[] = [];
+  for (const line of kept.headers === '' ? [] : kept.headers.split('\n')) {
+    const colon = line.indexOf(': ');
+    headers.push(line.slice(0, colon), line.slice(colon + 2));
+  }
+  for (const { name, value } of kept.signatures) headers.push(name, value ?? '(not kept)');
+  return { headers, body, signatureHeader, secrets };
+}
+
+function isDigest({ loose, scheme }: SignatureField): boolean {
+  return loose.digest !== null || (scheme !== null && scheme.reason !== 'scheme_gitlab');
+}
+
+/** Bodies are searched byte by byte, whatever their character set. */
+function asLatin1({ bytes, expired }: RefusedRequest['secrets'][number]) {
+  return { bytes: Buffer.from(bytes.toString('latin1')), expired };
+}

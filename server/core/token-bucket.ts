@@ -1,0 +1,23 @@
+/** A rate with a burst: so many at once, then so many a second. */
+export class TokenBucket {
+  readonly #perSecond: number;
+  readonly #burst: number;
+  #tokens: number;
+  #filledAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ perSecond, burst }: { perSecond: number; burst: number }) {
+    this.#perSecond = perSecond;
+    this.#burst = burst;
+    this.#tokens = burst;
+  }
+
+  /** False: not now. @param nowMs of a clock that never goes back. */
+  take(nowMs: number): boolean {
+    const filled = this.#tokens + ((nowMs - this.#filledAtMs) / 1000) * this.#perSecond;
+    this.#tokens = Math.min(this.#burst, filled);
+    this.#filledAtMs = nowMs;
+    if (this.#tokens < 1) return false;
+    this.#tokens--;
+    return true;
+  }
+}

@@ -1,0 +1,169 @@
+/** The ring of refused signatures. */
+import type { KeptSignature } from '../../core/kept-request.ts';
+import type { RejectionReason } from '../../core/rejection-reasons.ts';
+import type { Database } from '../pool.ts';
+
+type Query = Database['query'];
+
+/** Past any of these the oldest go, with the insert that went past it. */
+export interface RingLimits {
+  rejectionsMax: number;
+  /** Of one webhook: a loud one does not push out what the others have. */
+  webhookRejectionsMax: number;
+  bytesMax: number;
+}
+
+export interface RejectionRow {
+  /** UUIDv7. */
+  id: string;
+  webhookId: string;
+  receivedAt: string;
+  sourceIp: string;
+  reason: RejectionReason;
+  header: string | null;
+  otherwiseValid: boolean | null;
+  headers: string;
+  signatures: readonly KeptSignature[];
+  body: Buffer | null;
+  bytes: number;
+}
+
+/** A rejection without its body. */
+export interface RejectionRecord {
+  id: string;
+  webhook_id: string;
+  webhook_name: string;
+  received_at: string;
+  source_ip: string;
+  reason: RejectionReason;
+  header: string | null;
+  otherwise_valid: boolean | null;
+  signatures: KeptSignature[];
+  bytes: number;
+  body_kept: boolean;
+  checked_at: string | null;
+  checked_reason: RejectionReason | null;
+}
+
+/** Whoever writes to the ring holds this, so that its limits hold to the row and nobody waits crosswise. */
+const RING_LOCK = 7_236_453;
+
+/** Stores rejections, oldest first, and lets go of those that the ring has no room for. */
+export function storeRejections(database: Database, rows: readonly RejectionRow[], limits: RingLimits): Promise<void> {
+  return database.transaction(async (query) => {
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [RING_LOCK] });
+    for (const row of rows)
+      await query({
+        name: 'insert-rejection',
+        text: `
+          insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid, headers,
+            signatures, body, bytes)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+        values: [
+          row.id,
+          row.webhookId,
+          row.receivedAt,
+          row.sourceIp,
+          row.reason,
+          row.header,
+          row.otherwiseValid,
+          Buffer.from(row.headers),
+          JSON.stringify(row.signatures),
+          row.body,
+          row.bytes,
+        ],
+      });
+    await query({
+      name: 'trim-rejections',
+      text: `
+        delete from rejections where id in (
+          select id from (
+            select id,
+              row_number() over (order by id desc) as place,
+              row_number() over (partition by webhook_id order by id desc) as place_of_webhook,
+              sum(kept_bytes) over (order by id desc) as bytes
+            from rejections) ring
+          where place > $1 or place_of_webhook > $2 or bytes > $3)`,
+      values: [limits.rejectionsMax, limits.webhookRejectionsMax, limits.bytesMax],
+    });
+  });
+}
+
+const text = (column: string) =>
+  `to_char(r.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+const columns = `r.id, r.webhook_id, w.name as webhook_name, ${text('received_at')}, host(r.source_ip) as source_ip,
+  r.reason::text as reason, r.header, r.otherwise_valid, r.signatures, r.bytes, r.body is not null as body_kept,
+  ${text('checked_at')}, r.checked_reason::text as checked_reason`;
+/** Those of deleted webhooks are gone, though housekeeping may not have come to them. */
+const from = 'from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null';
+
+/** Newest first; `before` is the id of the last rejection of the page before. */
+export function listRejections(
+  database: Database,
+  { webhookId, reason }: { webhookId: string | null; reason: RejectionReason | null },
+  before: string | null,
+  limit: number,
+): Promise<RejectionRecord[]> {
+  return database.query<RejectionRecord>({
+    name: 'list-rejections',
+    text: `
+      select ${columns} ${from}
+      where ($1::uuid is null or r.webhook_id = $1) and ($2::text is null or r.reason = $2)
+        and ($3::uuid is null or r.id < $3)
+      order by r.id desc
+      limit $4`,
+    values: [webhookId, reason, before, limit],
+  });
+}
+
+export async function findRejection(
+  query: Query,
+  id: string,
+): Promise<(RejectionRecord & { headers: Buffer; body: Buffer | null }) | undefined> {
+  const rows = await query<RejectionRecord & { headers: Buffer; body: Buffer | null }>({
+    name: 'find-rejection',
+    text: `select ${columns}, r.headers, r.body ${from} where r.id = $1`,
+    values: [id],
+  });
+  return rows[0];
+}
+
+/** What checking it again gave. False when it is gone. */
+export async function setRejectionChecked(query: Query, id: string, reason: RejectionReason): Promise<boolean> {
+  const rows = await query({
+    text: 'update rejections set checked_at = now(), checked_reason = $2 where id = $1 returning id',
+    values: [id, reason],
+  });
+  return rows.length > 0;
+}
+
+/** Webhooks that are not deleted, with their sealed secrets, current first, those that have expired too. */
+export function readKeyringRows(
+  query: Query,
+  webhookIds: readonly string[],
+): Promise<{ id: string; signatureHeader: string | null; sealed: { hex: string; expired: boolean }[] }[]> {
+  return query({
+    name: 'read-keyrings',
+    text: `
+      select w.id, w.signature_header as "signatureHeader",
+        coalesce(json_agg(json_build_object('hex', encode(s.sealed, 'hex'),
+          'expired', coalesce(s.expires_at <= now(), false)) order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed
+      from webhooks w left join webhook_secrets s on s.webhook_id = w.id
+      where w.id = any ($1::uuid[]) and w.deleted_at is null
+      group by w.id`,
+    values: [`{${webhookIds.join(',')}}`],
+  });
+}
+
+/** Deletes what is older than RETENTION_DAYS or the webhook's own, and what deleted webhooks left; returns how many. */
+export async function deleteOldRejections(database: Database, retentionDays: number): Promise<number> {
+  const rows = await database.query({
+    text: `
+      delete from rejections r using webhooks w
+      where w.id = r.webhook_id
+        and (w.deleted_at is not null or r.received_at < now() - make_interval(days => least($1, w.retention_days)))
+      returning 1`,
+    values: [retentionDays],
+  });
+  return rows.length;
+}

@@ -1,0 +1,40 @@
+/** Has a thread find out why signatures were refused. The thread is started when needed and ends when idle. */
+import { Piscina } from 'piscina';
+import type { Diagnosed } from '../../workers/diagnose.ts';
+import type { RefusedRequest } from '../core/diagnosis.ts';
+
+/** Ends some time after the last refusal: most of the time there is none. */
+const IDLE_MS = 30_000;
+/** A body of 64 KiB takes 30 ms at worst, a thread up to a second to start on a busy machine. */
+const TIMEOUT_MS = 10_000;
+/** Rounds and checks that wait for the thread; one more is refused. */
+const QUEUE_MAX = 32;
+
+export class Diagnoser {
+  readonly #pool: Piscina<readonly RefusedRequest[], Diagnosed[]>;
+
+  /** @param workerFile compiled workers/diagnose.js; a thread cannot load TypeScript. */
+  constructor(workerFile: string) {
+    this.#pool = new Piscina({
+      filename: workerFile,
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: IDLE_MS,
+      maxQueue: QUEUE_MAX,
+      // As in verify.ts.
+      execArgv: ['--no-experimental-require-module'],
+      resourceLimits: { maxOldGenerationSizeMb: 64 },
+    });
+    // A thread that died: its task is rejected, and that is told.
+    this.#pool.on('error', () => {});
+  }
+
+  /** Rejects when the thread died, hung, or has too much to do. */
+  async diagnose(requests: readonly RefusedRequest[]): Promise<Diagnosed[]> {
+    return await this.#pool.run(requests, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}

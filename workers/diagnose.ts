@@ -1,0 +1,26 @@
+/** Thread entry point: finds out why signatures were refused. Pure: requests in, findings out, nothing kept. */
+import { type Diagnosis, diagnose, type RefusedRequest } from '../server/core/diagnosis.ts';
+import { type KeptRequest, keptRequest } from '../server/core/kept-request.ts';
+
+/** Holds no secret, whatever the request held. */
+export interface Diagnosed {
+  diagnosis: Diagnosis;
+  kept: KeptRequest;
+}
+
+export default function diagnoseAll(requests: readonly RefusedRequest[]): Diagnosed[] {
+  return requests.map(withBuffers).map((request) => ({ diagnosis: diagnose(request), kept: keptRequest(request) }));
+}
+
+/** Buffers arrive in a message as bare Uint8Arrays. */
+function withBuffers({ body, secrets, ...rest }: RefusedRequest): RefusedRequest {
+  return {
+    ...rest,
+    body: body && bufferOf(body),
+    secrets: secrets.map(({ bytes, expired }) => ({ bytes: bufferOf(bytes), expired })),
+  };
+}
+
+function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer as ArrayBuffer, byteOffset, length);
+}
