@@ -107,6 +107,11 @@ export const problems = {
     title: 'Conflict',
     detail: 'You have 100 tokens in force, which is the most; revoke some first.',
   },
+  event_unheard: {
+    status: 409,
+    title: 'Conflict',
+    detail: 'No agent would get this event: subscribe one to its webhook, or name agents in agent_ids.',
+  },
   payload_too_large: {
     status: 413,
     title: 'Content Too Large',

@@ -52,6 +52,7 @@ export const operationRoutes = [
   ['POST', '/api/v1/account/password', 'changePassword', 'viewer', 'a new password; all other sessions end'],
   ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
   ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],
+  ['POST', '/api/v1/events/:id/replay', 'replayEvent', 'operator', '201, new deliveries of an event'],
   ['GET', '/api/v1/rejections', 'listRejections', 'viewer', 'refused signatures and why, newest first'],
   [
     'GET',

@@ -1,8 +1,9 @@
 import { Command } from 'commander';
 import { isTimedId } from '../core/ids.ts';
 import { findEvent } from '../db/queries/read-events.ts';
-import { replayEvent } from '../db/queries/replay.ts';
+import { commandActor } from '../manage/actor.ts';
 import { filterOf } from '../manage/event-filter.ts';
+import { type EventReplayed, replayEvent } from '../manage/event-replay.ts';
 import { EventSearch } from '../manage/event-search.ts';
 import { describeEvent } from '../manage/events.ts';
 import { positive, time, uuid, uuids } from './arguments.ts';
@@ -21,6 +22,12 @@ interface ListOptions extends Output {
   search?: string;
   limit: number;
 }
+
+const refusals: Record<Exclude<EventReplayed['kind'], 'done'>, string> = {
+  unknown: 'no event has this id; see: weir event list',
+  no_agent: 'no agent is subscribed to the endpoint of this event; name some with --agent',
+  agents_unknown: 'an agent that was named is not in force; see: weir agent list',
+};
 
 /** `weir event list|show|replay`. */
 export function eventCommand(io: CommandIo): Command {
@@ -85,10 +92,16 @@ export function eventCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action((id: string, { agent, json }: Output & { agent?: string[] }) =>
       withDatabase(io, async ({ database }) => {
-        const made = isTimedId(id) ? await replayEvent(database, id, agent ?? null) : [];
-        if (made.length === 0) throw new CommandError(`no delivery was made: no such event, or no agent for it`);
-        if (json) print(io, { id, delivery_ids: made });
-        else io.stdout.write(`${id}: ${made.length} new ${made.length === 1 ? 'delivery' : 'deliveries'}.\n`);
+        const replayed: EventReplayed = isTimedId(id)
+          ? await replayEvent(database, commandActor(), id, agent ?? null)
+          : { kind: 'unknown' };
+        if (replayed.kind !== 'done') throw new CommandError(refusals[replayed.kind]);
+        const { deliveryIds } = replayed;
+        if (json) print(io, { id, delivery_ids: deliveryIds });
+        else
+          io.stdout.write(
+            `${id}: ${deliveryIds.length} new ${deliveryIds.length === 1 ? 'delivery' : 'deliveries'}.\n`,
+          );
       }),
     );
   return command;

@@ -1,11 +1,12 @@
 /** /api/v1/events, /events/{id} and /events/{id}/body. */
 import { z } from 'zod';
-import { done, problem, readerOperation } from '../api/operation.ts';
+import { done, operation, problem, readerOperation } from '../api/operation.ts';
 import { agentIdOf } from '../auth/reader.ts';
 import { readStoredHeaders } from '../core/stored-headers.ts';
 import type { Database } from '../db/pool.ts';
 import { type EventRecord, findEvent, timeOf } from '../db/queries/read-events.ts';
 import { eventListQuery, filterOf } from './event-filter.ts';
+import { replayEvent } from './event-replay.ts';
 import { EventSearch } from './event-search.ts';
 import { eventId, pageOf, pageSchema } from './paging.ts';
 
@@ -26,6 +27,17 @@ const eventPageSchema = pageSchema(eventSchema).extend({
     .boolean()
     .describe('false: the search took too long and ended before the page was full; next_cursor goes on from there'),
   searched_to: z.iso.datetime().nullable().describe('how far back an incomplete search looked'),
+});
+
+const AGENTS_NAMED_MAX = 100;
+
+const replayInput = z.strictObject({
+  agent_ids: z
+    .array(z.guid('Give the id of an agent.').toLowerCase())
+    .min(1, 'Name an agent, or leave agent_ids out.')
+    .max(AGENTS_NAMED_MAX, `Name at most ${AGENTS_NAMED_MAX} agents.`)
+    .optional()
+    .describe('to these alone; by default to every agent that is subscribed to the webhook'),
 });
 
 /** An agent sees the events that were on their way to it. */
@@ -78,6 +90,25 @@ export function eventOperations(database: Database) {
         exchange.setHeader('content-security-policy', "default-src 'none'; sandbox");
         exchange.answer(200, event.content_type ?? 'application/octet-stream', event.body);
         return done(200);
+      },
+    }),
+
+    replayEvent: operation({
+      id,
+      input: replayInput,
+      answers: { 201: z.object({ delivery_ids: z.array(z.guid()) }) },
+      problems: ['event_unheard'],
+      handle: async ({ id, input, actor }) => {
+        const agentIds = input.agent_ids ?? null;
+        const replayed = await replayEvent(database, actor, id, agentIds);
+        if (replayed.kind === 'unknown') return problem('event_unknown');
+        if (replayed.kind === 'no_agent') return problem('event_unheard');
+        if (replayed.kind === 'done') return done(201, { delivery_ids: replayed.deliveryIds });
+        const errors = replayed.agentIds.map((agentId) => ({
+          pointer: `/agent_ids/${agentIds!.indexOf(agentId)}`,
+          detail: `No agent in force has the id ${agentId}.`,
+        }));
+        return problem('invalid_request', undefined, { errors });
       },
     }),
   };

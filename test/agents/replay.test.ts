@@ -1,6 +1,6 @@
 /** Replaying: what was finished is on its way again, and no receipt from before means anything any more. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { replayDeliveries, replayDelivery, replayEvent } from '../../server/db/queries/replay.ts';
+import { deliverAgain, replayDeliveries, replayDelivery } from '../../server/db/queries/replay.ts';
 import { addAgent, rowOf, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 
@@ -51,10 +51,10 @@ test('an event is delivered anew to every subscribed agent, or to those that are
   const { agent, webhook } = await agentWithEvents(1);
   const stranger = await addAgent(app);
   const first = await agent.claimOne();
-  expect(await replayEvent(app.database, first.event.id, null)).toHaveLength(1);
+  expect(await deliverAgain(app.database, first.event.id, null)).toHaveLength(1);
   expect((await agent.claimOne()).event.id).toBe(first.event.id);
-  expect(await replayEvent(app.database, first.event.id, [stranger.id])).toHaveLength(1);
-  expect(await replayEvent(app.database, nobody, null)).toEqual([]);
+  expect(await deliverAgain(app.database, first.event.id, [stranger.id])).toHaveLength(1);
+  expect(await deliverAgain(app.database, nobody, null)).toEqual([]);
   expect(webhook.id).toBe(first.event.webhook_id);
 });
 

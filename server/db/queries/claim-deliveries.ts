@@ -6,7 +6,7 @@ export interface ClaimOrder {
   generation: number;
   max: number;
   leaseSeconds: number;
-  /** Null: of all webhooks that the agent is subscribed to. */
+  /** Null: of all webhooks that the agent is subscribed to, or was given events of. */
   webhookIds: readonly string[] | null;
   /** Of all bodies together; the first delivery passes whatever its size. */
   bytesMax: number;
@@ -73,7 +73,11 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
       with candidates as materialized (
         select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes, w.name as webhook_name
         from agents a
-        join subscriptions s on s.agent_id = a.id
+        join (
+          select webhook_id from subscriptions where agent_id = $1
+          union
+          select webhook_id from replay_targets where agent_id = $1
+        ) s on true
         join webhooks w on w.id = s.webhook_id
         cross join lateral (
           select received_at, id, webhook_id, available_at, bytes
@@ -142,14 +146,17 @@ export async function agentsWithWork(
       select a.id
       from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
       where exists (
-        select from subscriptions s
+        select from (
+          select webhook_id from subscriptions where agent_id = a.id
+          union all
+          select webhook_id from replay_targets where agent_id = a.id
+        ) s
         cross join lateral (
           select from deliveries
           where agent_id = a.id and webhook_id = s.webhook_id
             and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
           limit 1
         ) d
-        where s.agent_id = a.id
       )`,
     values: [`{${agents.map(({ id }) => id).join(',')}}`, `{${agents.map((agent) => agent.claimableFrom).join(',')}}`],
   });

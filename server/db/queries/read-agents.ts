@@ -8,7 +8,11 @@ export interface Agent {
 }
 
 /** Reads the agents of these ids, or the newest of all; unknown and revoked ones are left out. */
-export function readAgents(database: Database, ids: readonly string[] | null, rowsMax: number): Promise<Agent[]> {
+export function readAgents(
+  database: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+  rowsMax: number,
+): Promise<Agent[]> {
   return database.query<Agent>({
     name: 'read-agents',
     text: `

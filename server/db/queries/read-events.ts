@@ -18,7 +18,7 @@ export const eventColumns = `e.id, e.webhook_id, host(e.source_ip) as source_ip,
 
 /** One event with its body; undefined when it does not exist, or never was on its way to the agent. */
 export async function findEvent(
-  database: Database,
+  database: Pick<Database, 'query'>,
   agentId: string | null,
   id: string,
 ): Promise<(EventRecord & { body: Buffer }) | undefined> {

@@ -35,19 +35,29 @@ export async function replayDeliveries(
  * New deliveries of an event, to these agents or, with null, to all that are subscribed to its webhook; returns their ids.
  * None when the event does not exist.
  */
-export async function replayEvent(
-  database: Database,
+export async function deliverAgain(
+  database: Pick<Database, 'query'>,
   eventId: string,
   agentIds: readonly string[] | null,
 ): Promise<string[]> {
   const rows = await database.query<{ id: string }>({
-    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
-           select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes
-           from events e
-           join agents a on a.revoked_at is null and ($3::uuid[] is not null and a.id = any ($3)
-             or $3 is null and exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
-           where e.received_at = $1 and e.id = $2
-           returning id`,
+    text: `
+      with made as (
+        insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes
+        from events e
+        join webhooks w on w.id = e.webhook_id
+        join agents a on a.revoked_at is null and ($3::uuid[] is not null and a.id = any ($3)
+          or $3 is null and exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
+        where e.received_at = $1 and e.id = $2
+        returning id, agent_id, webhook_id
+      ), told as (
+        insert into replay_targets (agent_id, webhook_id)
+        select agent_id, webhook_id from made
+        where not exists (select from subscriptions s where s.webhook_id = made.webhook_id and s.agent_id = made.agent_id)
+        on conflict do nothing
+      )
+      select id from made`,
     values: [new Date(uuidv7Milliseconds(eventId)).toISOString(), eventId, agentIds && `{${agentIds.join(',')}}`],
   });
   return rows.map((row) => row.id);
