@@ -95,6 +95,14 @@ export const pageRoutes = [
   ['POST', '/sign-in', 'doSignIn', 'anyone', 'signs in'],
   ['GET', '/', 'overview', 'viewer', 'what happens now'],
   ['GET', '/deliveries', 'deliveryList', 'viewer', 'deliveries by state'],
+  ['GET', '/tokens', 'tokenList', 'viewer', "one's own API tokens; an administrator, everybody's"],
+  ['GET', '/tokens/new', 'newToken', 'viewer', 'the form of a new token'],
+  ['POST', '/tokens/new', 'createToken', 'viewer', 'makes it, and shows it this once'],
+  ['GET', '/tokens/:id', 'showToken', 'viewer', 'one token'],
+  ['POST', '/tokens/:id/revoke', 'revokeToken', 'viewer', 'ends it'],
+  ['GET', '/audit', 'auditList', 'administrator', 'who did what'],
+  ['GET', '/audit/verify', 'verifyAudit', 'administrator', 'whether the audit log is whole'],
+  ['GET', '/audit/:id', 'showAuditEntry', 'administrator', 'one entry, and what exactly it changed'],
 ] as const satisfies readonly (readonly [Method, string, string, 'anyone' | Role, string])[];
 
 export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;

@@ -1,7 +1,7 @@
 /** Calls operations of the API from a page: the same schemas check what goes in and out, and the same roles hold. */
 import type { z } from 'zod';
 import type { Operation, Reply } from '../api/operation.ts';
-import { actorOf, type Person } from '../auth/person.ts';
+import { actorOf, type Person, visitor } from '../auth/person.ts';
 import { allows } from '../auth/roles.ts';
 import { type ProblemCode, problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -25,13 +25,13 @@ export function createCall(operations: Operations, person: Person | null, exchan
     if (query?.success === false) return { kind: 'invalid', errors: byField(query.error) };
     const input = operation.input?.safeParse(given.input ?? {});
     if (input?.success === false) return { kind: 'invalid', errors: byField(input.error) };
-    const who = access === 'viewer or agent' ? { kind: 'user', person } : person;
+    const who = access === 'viewer or agent' ? { kind: 'user', person } : access === 'anyone' ? null : person;
     const reply = await operation.handle({
       who,
       id,
       query: query?.data ?? {},
       input: input?.data ?? {},
-      actor: person === null ? anyone(exchange) : actorOf(person, exchange),
+      actor: person === null ? visitor(exchange) : actorOf(person, exchange),
       exchange,
     });
     return called(operation, reply);
@@ -48,10 +48,19 @@ function refuse(person: Person | null, access: string): Called | null {
 
 // biome-ignore lint/suspicious/noExplicitAny: as above
 function called(operation: Operation<any, any, any>, reply: Reply): Called {
-  if (reply.kind === 'problem') return problemOf(reply.code, reply.detail, reply.members);
+  if (reply.kind === 'problem') return refused(reply);
   const schema = operation.answers[reply.status];
   const body = schema ? schema.parse(reply.body) : null;
   return { kind: 'done', status: reply.status, body, headers: reply.headers ?? {} };
+}
+
+/** What only the handler could judge comes back beside its field, like what the schema judged. */
+function refused({ code, detail, members, retryAfterSeconds }: Extract<Reply, { kind: 'problem' }>): Called {
+  const pointed = code === 'invalid_request' ? (members?.errors as { pointer: string; detail: string }[]) : undefined;
+  if (pointed === undefined) return { ...problemOf(code, detail, members), retryAfterSeconds: retryAfterSeconds ?? null };
+  const errors: Record<string, string> = {};
+  for (const { pointer, detail } of pointed) errors[pointer.split('/')[1] ?? ''] ??= detail;
+  return { kind: 'invalid', errors };
 }
 
 export function problemOf(
@@ -60,7 +69,7 @@ export function problemOf(
   members: Record<string, unknown> = {},
 ): Extract<Called, { kind: 'problem' }> {
   const { status, title, detail: usual } = problems[code];
-  return { kind: 'problem', status, code, title, detail: detail ?? usual, members };
+  return { kind: 'problem', status, code, title, detail: detail ?? usual, members, retryAfterSeconds: null };
 }
 
 /** The first sentence for each field. */
@@ -75,15 +84,4 @@ function withoutEmpty(query: Record<string, string | undefined>): Record<string,
   return Object.fromEntries(
     Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined && pair[1] !== ''),
   );
-}
-
-function anyone(exchange: Exchange) {
-  return {
-    kind: 'anyone' as const,
-    id: null,
-    name: '',
-    token_id: null,
-    address: exchange.client.address,
-    request_id: exchange.requestId,
-  };
 }

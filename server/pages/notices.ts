@@ -3,4 +3,5 @@ export const notices: Readonly<Record<string, string>> = {
   'signed-out': 'You are signed out.',
   saved: 'Saved.',
   deleted: 'Deleted.',
+  'token-revoked': 'The token is revoked: it is refused everywhere from now on.',
 };

@@ -9,7 +9,16 @@ export type Called =
   | { kind: 'done'; status: number; body: any; headers: Record<string, string> }
   /** Sentences by the name of the field that they stand beside; '' is the form as a whole. */
   | { kind: 'invalid'; errors: Record<string, string> }
-  | { kind: 'problem'; status: number; code: string; title: string; detail: string; members: Record<string, unknown> };
+  | {
+      kind: 'problem';
+      status: number;
+      code: string;
+      title: string;
+      detail: string;
+      members: Record<string, unknown>;
+      /** When it may help to ask again, where it may. */
+      retryAfterSeconds: number | null;
+    };
 
 export interface CallArguments {
   id?: string;
@@ -33,7 +42,7 @@ export interface PageRequest<Who = Person> {
 
 export type PageReply =
   /** `view` below views/, without its ending; `data` is what it shows. 422 when a form comes back with errors. */
-  | { kind: 'view'; view: string; title: string; data: object; status?: number }
+  | { kind: 'view'; view: string; title: string; data: object; status?: number; retryAfterSeconds?: number | null }
   /** After a change: 303 to a path of ours; `notice` is a name in notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
   | Extract<Called, { kind: 'problem' }>;
@@ -46,4 +55,14 @@ export function view(name: string, title: string, data: object, status = 200): P
 
 export function redirect(to: string, notice?: string): PageReply {
   return { kind: 'redirect', to, ...(notice === undefined ? {} : { notice }) };
+}
+
+/** What an operation refused, where the page has no form to show it in. */
+export function asProblem(called: Exclude<Called, { kind: 'done' }>): PageReply {
+  if (called.kind === 'problem') return called;
+  const detail = Object.entries(called.errors)
+    .map(([field, sentence]) => (field === '' ? sentence : `${field}: ${sentence}`))
+    .join(' ');
+  const title = 'This cannot be done';
+  return { kind: 'problem', status: 422, code: 'invalid_request', title, detail, members: {}, retryAfterSeconds: null };
 }

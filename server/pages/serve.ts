@@ -129,7 +129,8 @@ export class Pages {
   async #sendHtml(exchange: Exchange, status: number, html: string): Promise<void> {
     for (const [name, value] of this.#securityHeaders) exchange.setHeader(name, value);
     exchange.setHeader('vary', 'accept-encoding, hx-request, cookie');
-    exchange.cacheControl = 'private, no-cache';
+    // The answer of a form may hold what is shown this once.
+    exchange.cacheControl = exchange.method === 'POST' ? 'no-store' : 'private, no-cache';
     if (status === 200 && exchange.method !== 'POST') {
       const tag = etagOf(html);
       exchange.setHeader('etag', `W/${tag}`);

@@ -1,0 +1,44 @@
+/** /audit: who did what, what exactly it changed, and whether the log is whole. */
+
+import { problemOf } from './call.ts';
+import { differences } from './differences.ts';
+import { filtersOf } from './filters.ts';
+import { asProblem, type Page, view } from './page.ts';
+
+const auditList: Page = async ({ call, query }) => {
+  const filters = filtersOf(query, ['action', 'actor_id', 'target_id', 'from', 'to', 'cursor']);
+  const list = await call('listAudit', { query: { ...filters, from: inUtc(filters.from), to: inUtc(filters.to) } });
+  if (list.kind === 'problem') return list;
+  const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null };
+  return view('audit/list', 'Audit', { filters, page, errors: list.kind === 'invalid' ? list.errors : {} });
+};
+
+/** One entry and its successor are the first two of the list that begins after them. */
+const showAuditEntry: Page = async ({ call, id }) => {
+  const unknown = problemOf('not_found', 'The audit log has no entry of this number.');
+  if (!/^[1-9]\d{0,13}$/.test(id)) return unknown;
+  const list = await call('listAudit', { query: { cursor: String(Number(id) + 2), limit: '2' } });
+  if (list.kind !== 'done') return asProblem(list);
+  const numbered = (number: number) => list.body.items.find((entry: { number: number }) => entry.number === number);
+  const entry = numbered(Number(id));
+  if (entry === undefined) return unknown;
+  const hasNext = numbered(entry.number + 1) !== undefined;
+  const title = `Entry ${entry.number}: ${entry.action ?? 'unreadable'}`;
+  return view('audit/show', title, { entry, hasNext, differences: differences(entry.before, entry.after) });
+};
+
+const verifyAudit: Page = async ({ call, query }) => {
+  const { head } = filtersOf(query, ['head']);
+  const verified = await call('verifyAudit', { query: { head } });
+  if (verified.kind === 'problem') return verified;
+  const [verdict, errors] = verified.kind === 'done' ? [verified.body, {}] : [null, verified.errors];
+  return view('audit/verify', 'Verify the audit log', { head, verdict, errors }, verdict === null ? 422 : 200);
+};
+
+export const auditPages = { auditList, showAuditEntry, verifyAudit };
+
+/** The fields of the form know no time zone: they are in UTC, and say so. */
+function inUtc(time: string | undefined): string | undefined {
+  if (time === undefined || !/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(time)) return time;
+  return `${time.padEnd(19, ':00')}Z`;
+}

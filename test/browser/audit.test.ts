@@ -1,0 +1,136 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let browser: Browser;
+let administrator: TestPerson;
+let viewer: TestPerson;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  [administrator, viewer] = [await addPerson(app, 'administrator'), await addPerson(app, 'viewer')];
+  const { body: token } = await viewer.api('POST', '/api/v1/tokens', { name: '<script>alert(1)</script>' });
+  await administrator.api('DELETE', `/api/v1/tokens/${token.id}`);
+  for (let each = 0; each < 51; each++) await administrator.api('POST', '/api/v1/tokens', { name: `token ${each}` });
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+describe.each([
+  ['with JavaScript', true],
+  ['without JavaScript', false],
+])('%s', (_, javaScriptEnabled) => {
+  test('an administrator finds a change by who made it, and reads what it changed', async () => {
+    const { page, complaints, close } = await openTab(browser, app, administrator, { javaScriptEnabled });
+    await page.goto('/audit');
+    await page.getByLabel('Action begins with').fill('token.revoke');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.waitForURL('**/audit?*action=token.revoke*');
+    expect(await page.locator('tbody tr').count()).toBe(1);
+
+    await page.locator('tbody tr').getByRole('link').first().click();
+    await page.getByRole('heading', { level: 1, name: 'Entry 2: token.revoke' }).waitFor();
+    const changed = page.locator('tr', { has: page.locator('ins') });
+    const state = changed.filter({ has: page.getByRole('rowheader', { name: 'state' }) });
+    expect(await state.locator('del').textContent()).toBe('in force');
+    expect(await state.locator('ins').textContent()).toBe('revoked');
+    const same = page.locator('tr', { has: page.getByRole('rowheader', { name: 'name', exact: true }) });
+    expect(await same.locator('ins, del').count()).toBe(0);
+    expect(await same.getByText('<script>alert(1)</script>').count()).toBe(2);
+
+    await page.getByRole('link', { name: 'Entry before' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Entry 1: token.create' }).waitFor();
+    expect(await page.getByRole('columnheader', { name: 'Before' }).count()).toBe(0);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+});
+
+test('the list goes on by pages, and its filters stay', async () => {
+  const { page, close } = await openTab(browser, app, administrator);
+  await page.goto('/audit');
+  await page.locator('tbody tr').first().getByRole('link', { name: administrator.email }).click();
+  await page.waitForURL(`**/audit?actor_id=${administrator.id}`);
+  expect(await page.locator('tbody tr').count()).toBe(50);
+  await page.getByRole('link', { name: 'Older' }).click();
+  await page.waitForURL(`**/audit?actor_id=${administrator.id}&cursor=4`);
+  expect(await page.locator('tbody tr').count()).toBe(2);
+  await page.getByRole('link', { name: 'Newest' }).click();
+  await page.waitForURL(`**/audit?actor_id=${administrator.id}`);
+  await close();
+});
+
+test('times of the filter are in UTC, and what is no filter is told beside its field', async () => {
+  const soon = new Date(Date.now() + 60_000).toISOString().slice(0, 16);
+  const before = new Date(Date.now() - 3_600_000).toISOString().slice(0, 16);
+  const count = async (query: string) =>
+    (await administrator.browse('GET', `/audit?${query}`)).text.match(/<td class="num">/g)?.length ?? 0;
+  expect(await count(`from=${before}`)).toBe(50);
+  expect(await count(`to=${before}`)).toBe(0);
+  expect(await count(`from=${soon}`)).toBe(0);
+
+  const { page, close } = await openTab(browser, app, administrator);
+  await page.goto('/audit?actor_id=somebody');
+  expect(await page.locator('#e-actor_id').textContent()).toMatch(/^Give an id/);
+  await close();
+});
+
+test.each(['0', '01', '54', '999999999999999', 'x', '1e1'])('there is no entry %s', async (number) => {
+  expect((await administrator.browse('GET', `/audit/${number}`)).status).toBe(404);
+});
+
+test.each([
+  ['light', 1280, false],
+  ['dark and narrow', 360, true],
+] as const)('an entry is accessible and fits, %s', async (_, width, dark) => {
+  const { page, complaints, close } = await openTab(browser, app, administrator, { width, dark });
+  await page.goto('/audit/2');
+  expect(await accessibilityViolations(page)).toEqual([]);
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+  expect(complaints).toEqual([]);
+  await close();
+});
+
+test('the log is for administrators', async () => {
+  expect((await viewer.browse('GET', '/audit')).status).toBe(403);
+  expect((await viewer.browse('GET', '/audit/1')).status).toBe(403);
+});
+
+test('verifying says how far the log holds, and against a head that was kept', async () => {
+  const { page, complaints, close } = await openTab(browser, app, administrator);
+  await page.goto('/audit');
+  await page.getByRole('link', { name: 'Verify' }).click();
+  await page.getByText('The log is whole: 53 entries.').waitFor();
+  const [newest] = (await administrator.api('GET', '/api/v1/audit?limit=1')).body.items;
+  await page.getByText(newest.hash).waitFor();
+  await page.getByLabel('Head').fill(newest.hash);
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await page.getByText('and the chain comes by the head that you gave').waitFor();
+  await page.getByLabel('Head').fill('0'.repeat(64));
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await page.getByText('The chain does not come by the given head').waitFor();
+  await page.getByLabel('Head').fill('a hash');
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await page.getByText('Give a hash of 64 hex digits.').waitFor();
+  expect(await accessibilityViolations(page)).toEqual([]);
+  expect(complaints.filter((text) => !text.includes('422'))).toEqual([]);
+  await close();
+});
+
+test('an entry that somebody changed past Weir is found', async () => {
+  await app.database.query({ text: 'alter table audit_log disable trigger audit_log_append_only', values: [] });
+  await app.database.query({
+    text: `update audit_log set entry = replace(entry::text, 'token 7', 'token 8')::json where number = 10`,
+    values: [],
+  });
+  const { page, close } = await openTab(browser, app, administrator);
+  await page.goto('/audit/verify');
+  await page.getByText('9 entries hold').waitFor();
+  await page.getByRole('link', { name: 'entry 10' }).click();
+  await page.getByRole('heading', { name: 'Entry 10: token.create' }).waitFor();
+  await close();
+});

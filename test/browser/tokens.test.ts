@@ -1,0 +1,102 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, request } from '../helpers/people.ts';
+
+let app: TestApp;
+let browser: Browser;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+const withToken = (token: string) =>
+  request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });
+
+describe.each([
+  ['with JavaScript', true],
+  ['without JavaScript', false],
+])('%s', (_, javaScriptEnabled) => {
+  test('somebody makes a token, sees it once, uses it and revokes it', async () => {
+    const operator = await addPerson(app, 'operator');
+    const { page, complaints, close } = await openTab(browser, app, operator, { javaScriptEnabled });
+    await page.goto('/tokens');
+    await page.getByRole('link', { name: 'New token' }).click();
+    await page.getByLabel('Name').fill('nightly report');
+    await page.getByLabel('Role').selectOption('viewer');
+    await page.getByLabel('Expires after').selectOption('30 days');
+    await page.getByRole('button', { name: 'Make the token' }).click();
+
+    const token = (await page.locator('.once code').textContent())!;
+    expect((await withToken(token)).body).toMatchObject({ id: operator.id, role: 'viewer' });
+    const [stored] = (await operator.api('GET', '/api/v1/tokens')).body.items;
+    expect(Date.parse(stored.expires_at) - Date.parse(stored.created_at)).toBeCloseTo(30 * 86_400_000, -4);
+
+    await page.getByRole('link', { name: 'To your tokens' }).click();
+    await page.getByRole('link', { name: 'nightly report' }).click();
+    await page.waitForURL(`**/tokens/${stored.id}`);
+    expect(await page.content()).not.toContain(token);
+    await page.getByText('Revoke…').click();
+    await page.getByRole('button', { name: 'Revoke this token' }).click();
+    await page.getByText('The token is revoked').waitFor();
+    expect(await page.getByText('Revoke…').count()).toBe(0);
+    expect((await withToken(token)).status).toBe(401);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  test('what is wrong stands beside its field, and what was typed stays', async () => {
+    const viewer = await addPerson(app, 'viewer');
+    const { page, close } = await openTab(browser, app, viewer, { javaScriptEnabled });
+    await page.goto('/tokens/new');
+    expect(await page.getByLabel('Role').locator('option').allInnerTexts()).toEqual(['viewer']);
+    await page.getByLabel('Name').fill('   ');
+    await page.getByLabel('Expires after').selectOption('a year');
+    await page.getByRole('button', { name: 'Make the token' }).click();
+    const field = page.getByLabel('Name');
+    await page.locator('#e-name').waitFor();
+    expect(await field.getAttribute('aria-invalid')).toBe('true');
+    expect(await page.locator('#e-name').textContent()).toBe('Give 1 to 200 characters.');
+    expect(await page.getByLabel('Expires after').inputValue()).toBe('365');
+    await close();
+  });
+});
+
+test("an administrator sees everybody's, others their own alone", async () => {
+  const [administrator, viewer] = [await addPerson(app, 'administrator'), await addPerson(app, 'viewer')];
+  const name = '<img src=x onerror=alert(1)>"\'`</td>';
+  const { body: made } = await viewer.api('POST', '/api/v1/tokens', { name });
+
+  const tab = await openTab(browser, app, administrator);
+  await tab.page.goto('/tokens');
+  expect(await tab.page.getByText(name).count()).toBe(0);
+  await tab.page.getByRole('link', { name: "Everybody's" }).click();
+  await tab.page.getByRole('link', { name: viewer.email }).first().click();
+  await tab.page.getByRole('link', { name: 'Of one user' }).waitFor();
+  expect(await tab.page.locator('tbody tr').count()).toBe(2);
+  await tab.page.getByRole('link', { name }).click();
+  await tab.page.getByRole('heading', { level: 1, name }).waitFor();
+  expect(await accessibilityViolations(tab.page)).toEqual([]);
+  expect(tab.complaints).toEqual([]);
+  await tab.close();
+
+  const other = await addPerson(app, 'operator');
+  expect((await other.browse('GET', '/tokens?all=true')).status).toBe(403);
+  expect((await other.browse('GET', `/tokens/${made.id}`)).status).toBe(404);
+});
+
+test('a token is kept by no cache', async () => {
+  const viewer = await addPerson(app, 'viewer');
+  const form = { 'content-type': 'application/x-www-form-urlencoded', origin: app.settings.PUBLIC_URL };
+  const csrf = (await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie: viewer.cookie })).body
+    .csrf_token;
+  const body = new URLSearchParams({ csrf, name: 'x', role: 'viewer', expires: '7' }).toString();
+  const made = await request(`${app.url}/tokens/new`, 'POST', body, { ...form, cookie: viewer.cookie });
+  expect(made.status).toBe(201);
+  expect(made.text).toContain('wu_');
+  expect(made.headers.get('cache-control')).toBe('no-store');
+});
