@@ -87,6 +87,13 @@ export const problems = {
   },
   body_too_large: { status: 413, title: 'Content Too Large', detail: 'The request body exceeds 1 MiB.' },
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
+  agent_unknown: { status: 404, title: 'Not Found', detail: 'No agent in force has this id.' },
+  precondition_failed: {
+    status: 412,
+    title: 'Precondition Failed',
+    detail:
+      'It was changed since its ETag was given: read it again, then repeat the change with the new ETag in If-Match.',
+  },
   webhook_disabled: { status: 410, title: 'Gone', detail: 'This webhook is disabled.' },
   search_busy: {
     status: 503,

@@ -27,6 +27,8 @@ export interface ApiRequest<Who, Query, Input> {
   input: Input;
   /** `who` as the audit log names it. */
   actor: Actor;
+  /** False when If-Match asks for another representation of the operation's resource than this, which is to be changed. */
+  matches(representation: unknown): boolean;
   exchange: Exchange;
 }
 
@@ -38,6 +40,8 @@ export interface Operation<Who = Person, Query = unknown, Input = unknown> {
   input?: z.ZodType<Input>;
   /** The body of each status that means success; null: none. Members that the schema does not name are not sent. */
   answers: Readonly<Record<number, z.ZodType | null>>;
+  /** What GET answers of the resource that this one changes: If-Match speaks of it, and an answer of this schema has its ETag. */
+  representation?: z.ZodType;
   /** Beside those that its access brings. */
   problems?: readonly ProblemCode[];
   handle(request: ApiRequest<Who, Query, Input>): Promise<Reply>;

@@ -1,5 +1,4 @@
 /** Serves operations over HTTP: who asks, whether they may, what they ask, and the answer as JSON. */
-import { createHash } from 'node:crypto';
 import type { AgentAuth } from '../auth/agent.ts';
 import { CSRF_HEADER, type Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
@@ -11,6 +10,7 @@ import { JsonBody } from '../http/json-body.ts';
 import { parseQuery } from '../http/query.ts';
 import type { Actor } from '../manage/actor.ts';
 import type { Operation, Reply } from './operation.ts';
+import { etagOf, ifMatch, isKnown } from './precondition.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
 // biome-ignore lint/suspicious/noExplicitAny: each operation's own types meet here, checked by its schemas
@@ -97,7 +97,8 @@ export class Api {
     if (query === undefined) return body?.release();
     const input = body === null ? {} : await body.parse(operation.input!);
     if (input === undefined) return;
-    answer(exchange, operation, await operation.handle({ ...recognized, id, query, input, exchange }));
+    const matches = ifMatch(exchange, operation.representation);
+    answer(exchange, operation, await operation.handle({ ...recognized, id, query, input, matches, exchange }));
   }
 }
 
@@ -127,16 +128,12 @@ function answer(exchange: Exchange, operation: AnyOperation<never>, reply: Reply
   for (const [name, value] of Object.entries(reply.headers ?? {})) exchange.setHeader(name, value);
   if (!schema) return exchange.answer(reply.status, 'text/plain', '');
   const text = JSON.stringify(schema.parse(reply.body));
-  if (exchange.method === 'GET' || exchange.method === 'HEAD') {
-    exchange.cacheControl = 'private, no-cache';
+  const reads = exchange.method === 'GET' || exchange.method === 'HEAD';
+  if (reads || schema === operation.representation) {
     const tag = etagOf(text);
     exchange.setHeader('etag', tag);
-    if (exchange.header('if-none-match') === tag) return exchange.answer(304, 'application/json', '');
+    if (reads) exchange.cacheControl = 'private, no-cache';
+    if (reads && isKnown(exchange, tag)) return exchange.answer(304, 'application/json', '');
   }
   exchange.answer(reply.status, 'application/json', text);
-}
-
-/** A strong entity tag of a representation (RFC 9110, section 8.8.3). */
-export function etagOf(text: string): string {
-  return `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`;
 }

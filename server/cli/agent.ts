@@ -1,10 +1,13 @@
 import { Command } from 'commander';
 import { Changes } from '../db/announce.ts';
 import { commandActor } from '../manage/actor.ts';
+import { agentInput } from '../manage/agent-fields.ts';
 import { Agents } from '../manage/agents.ts';
-import { InputError } from '../manage/input.ts';
+import type { Change } from '../manage/change.ts';
+import { checked } from '../manage/input.ts';
 import { uuid, uuids } from './arguments.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { made, withInput } from './change.ts';
+import type { CommandIo } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -12,7 +15,7 @@ interface Output {
   json?: boolean;
 }
 
-/** `weir agent add|list|rotate|revoke`. */
+/** `weir agent add|list|subscribe|unsubscribe|rotate|revoke`. */
 export function agentCommand(io: CommandIo): Command {
   const command = new Command('agent').description('make and manage the programs that pull events');
 
@@ -24,7 +27,8 @@ export function agentCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ name, webhook, json }: Output & { name: string; webhook?: string[] }) =>
       withAgents(io, async (agents) => {
-        const { credential, ...agent } = await agents.add(name, webhook ?? []);
+        const input = checked(agentInput.create, { name, webhook_ids: webhook });
+        const { credential, ...agent } = known('', await agents.add(input));
         if (json) return print(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
         io.stdout.write(`Made ${agent.name}.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`);
         io.stdout.write(
@@ -35,28 +39,27 @@ export function agentCommand(io: CommandIo): Command {
 
   command
     .command('list')
-    .description('show all agents')
+    .description('show all agents, newest first')
     .option('--json', 'print one JSON document')
-    .action(({ json }: Output) =>
-      withAgents(io, async (agents) => {
-        const rows = await agents.list();
-        if (json) return print(io, { items: rows });
-        if (rows.length === 0) io.stdout.write('No agents yet. Make one: npx weir agent add --name ci --webhook ID\n');
-        else
-          io.stdout.write(
-            table(
-              ['ID', 'NAME', 'STATE', 'ENDPOINTS', 'CREATED'],
-              rows.map((row) => [
-                row.id,
-                row.name,
-                row.revoked ? 'revoked' : 'in force',
-                String(row.webhook_ids.length),
-                row.created_at,
-              ]),
-            ),
-          );
-      }),
-    );
+    .action(({ json }: Output) => withAgents(io, (agents) => list(io, agents, json)));
+
+  for (const [name, description, change] of [
+    ['subscribe', 'let it get the events of these endpoints too', (agents, id, ids) => agents.subscribe(id, ids)],
+    ['unsubscribe', 'end that; its deliveries stay', (agents, id, ids) => agents.unsubscribe(id, ids)],
+  ] satisfies [string, string, (agents: Agents, id: string, ids: string[]) => Promise<Change<unknown>>][])
+    command
+      .command(name)
+      .description(description)
+      .argument('<id>', 'id of the agent', uuid)
+      .requiredOption('--webhook <id>', 'this endpoint; may be given several times', uuids)
+      .option('--json', 'print one JSON document')
+      .action((id: string, { webhook, json }: Output & { webhook: string[] }) =>
+        withAgents(io, async (agents) => {
+          known(id, await change(agents, id, webhook));
+          if (json) return print(io, { id, done: name, webhook_ids: webhook });
+          io.stdout.write(`${id}: ${name}d.\n`);
+        }),
+      );
 
   command
     .command('rotate')
@@ -65,7 +68,7 @@ export function agentCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
       withAgents(io, async (agents) => {
-        const credential = (await agents.rotate(id)) ?? unknown(id);
+        const { credential } = known(id, await agents.rotate(id));
         if (json) return print(io, { id, credential });
         io.stdout.write(
           `${id}: the old credential and all sessions have ended.\n  Credential  ${credential}   (shown once)\n`,
@@ -80,7 +83,7 @@ export function agentCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
       withAgents(io, async (agents) => {
-        if (!(await agents.revoke(id))) unknown(id);
+        known(id, await agents.revoke(id));
         if (json) return print(io, { id, done: 'revoke' });
         io.stdout.write(`${id}: revoked.\n`);
       }),
@@ -88,19 +91,33 @@ export function agentCommand(io: CommandIo): Command {
   return command;
 }
 
-function withAgents(io: CommandIo, work: (agents: Agents) => Promise<void>): Promise<void> {
-  return withDatabase(io, async ({ database, conninfo }) => {
-    try {
-      await work(new Agents({ database, changes: new Changes(conninfo) }, commandActor()));
-    } catch (error) {
-      if (error instanceof InputError) throw new CommandError(error.message, 2);
-      throw error;
-    }
-  });
+async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void> {
+  const rows = await agents.list();
+  if (json) print(io, { items: rows });
+  else if (rows.length === 0) io.stdout.write('No agents yet. Make one: npx weir agent add --name ci --webhook ID\n');
+  else
+    io.stdout.write(
+      table(
+        ['ID', 'NAME', 'STATE', 'ENDPOINTS', 'CREATED'],
+        rows.map((row) => [
+          row.id,
+          row.name,
+          row.revoked ? 'revoked' : 'in force',
+          String(row.webhook_ids.length),
+          row.created_at,
+        ]),
+      ),
+    );
 }
 
-function unknown(id: string): never {
-  throw new CommandError(`no agent in force has the id ${id}; see: weir agent list`);
+function withAgents(io: CommandIo, work: (agents: Agents) => Promise<void>): Promise<void> {
+  return withDatabase(io, ({ database, conninfo }) =>
+    withInput(() => work(new Agents({ database, changes: new Changes(conninfo) }, commandActor()))),
+  );
+}
+
+function known<T>(id: string, change: Change<T>): T {
+  return made(change, `no agent in force has the id ${id}; see: weir agent list`);
 }
 
 function print(io: CommandIo, value: unknown): void {

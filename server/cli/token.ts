@@ -1,10 +1,12 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { z } from 'zod';
 import { allows, type Role, roles } from '../auth/roles.ts';
 import { findTokenOwner } from '../db/queries/tokens.ts';
 import { commandActor } from '../manage/actor.ts';
-import { checkName, InputError } from '../manage/input.ts';
+import { checked, nameText } from '../manage/input.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from '../manage/tokens.ts';
 import { uuid } from './arguments.ts';
+import { withInput } from './change.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
@@ -35,7 +37,7 @@ export function tokenCommand(io: CommandIo): Command {
     .action((options: AddOptions) =>
       withDatabase(io, async ({ database }) => {
         const { email, expiresDays } = options;
-        const name = nameOf(options.name);
+        const { name } = await withInput(async () => checked(z.object({ name: nameText }), options));
         const owner = await findTokenOwner(database, email);
         if (owner === undefined) throw noUser(email);
         const role = options.role ?? owner.role;
@@ -116,14 +118,6 @@ function expiryDays(text: string): number | 'never' {
 function checkEmail(text: string): string {
   if (!/^[^\s@]+@[^\s@]+$/.test(text)) throw new InvalidArgumentError('an email address is needed.');
   return text;
-}
-
-function nameOf(given: string): string {
-  try {
-    return checkName(given);
-  } catch (error) {
-    throw error instanceof InputError ? new CommandError(error.message, 2) : error;
-  }
 }
 
 function noUser(email: string): CommandError {

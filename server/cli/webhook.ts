@@ -2,21 +2,28 @@ import { Command } from 'commander';
 import { Changes } from '../db/announce.ts';
 import { derivedKeys } from '../keys.ts';
 import { commandActor } from '../manage/actor.ts';
-import { InputError } from '../manage/input.ts';
-import { type Change, Webhooks } from '../manage/webhooks.ts';
+import type { Change } from '../manage/change.ts';
+import { checked } from '../manage/input.ts';
+import { rotateInput, webhookInput } from '../manage/webhook-fields.ts';
+import { describeWebhook } from '../manage/webhook-operations.ts';
+import { Webhooks } from '../manage/webhooks.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
+import { made, withInput } from './change.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
 interface AddOptions {
   name: string;
+  description?: string;
   secret?: string;
   secretStdin?: boolean;
   generateSecret?: boolean;
   signatureHeader?: string;
   dedupeHeader?: string;
   rateLimit?: number;
+  maxPayloadBytes?: number;
+  retentionDays?: number;
   agent?: string[];
   json?: boolean;
 }
@@ -28,7 +35,7 @@ interface RotateOptions {
   json?: boolean;
 }
 
-/** `weir webhook add|list|enable|disable|rotate|remove`. */
+/** `weir webhook add|list|show|enable|disable|rotate|remove`. */
 export function webhookCommand(io: CommandIo): Command {
   const command = new Command('webhook').description('make and manage endpoints');
 
@@ -36,22 +43,34 @@ export function webhookCommand(io: CommandIo): Command {
     .command('add')
     .description('make an endpoint')
     .requiredOption('--name <name>', 'what people call it')
+    .option('--description <text>', 'what it is for')
     .option('--secret <secret>', 'sign with this secret (seen by others on this machine; better: --secret-stdin)')
     .option('--secret-stdin', 'read the secret from standard input')
     .option('--generate-secret', 'make a secret and print it, once')
     .option('--signature-header <name>', 'only this header carries the signature')
     .option('--dedupe-header <name>', 'a request that repeats the value of this header is not stored again')
     .option('--rate-limit <requests>', 'requests a window and client IP, for this endpoint alone', positive)
+    .option('--max-payload-bytes <bytes>', 'less than WEBHOOK_MAX_PAYLOAD_BYTES', positive)
+    .option('--retention-days <days>', 'less than RETENTION_DAYS', positive)
     .option('--agent <id>', 'this agent gets its events; may be given several times', uuids)
     .option('--json', 'print one JSON document')
     .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => add(io, webhooks, session, options)));
 
   command
     .command('list')
-    .description('show all endpoints')
+    .description('show all endpoints, newest first')
     .option('--json', 'print one JSON document')
     .action(({ json }: { json?: boolean }) =>
       withWebhooks(io, (webhooks, session) => list(io, webhooks, session, json)),
+    );
+
+  command
+    .command('show')
+    .description('show one endpoint')
+    .argument('<id>', 'id of the endpoint', uuid)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { json }: { json?: boolean }) =>
+      withWebhooks(io, (webhooks, session) => show(io, webhooks, session, id, json)),
     );
 
   command
@@ -65,10 +84,10 @@ export function webhookCommand(io: CommandIo): Command {
     .action((id: string, options: RotateOptions) => withWebhooks(io, (webhooks) => rotate(io, webhooks, id, options)));
 
   for (const [name, description, change] of [
-    ['enable', 'accept events again', (webhooks, id) => webhooks.setEnabled(id, true)],
-    ['disable', 'answer 410 from now on', (webhooks, id) => webhooks.setEnabled(id, false)],
+    ['enable', 'accept events again', (webhooks, id) => webhooks.update(id, { enabled: true })],
+    ['disable', 'answer 410 from now on', (webhooks, id) => webhooks.update(id, { enabled: false })],
     ['remove', 'delete the endpoint; its events stay', (webhooks, id) => webhooks.remove(id)],
-  ] satisfies [string, string, (webhooks: Webhooks, id: string) => Promise<Change<null>>][])
+  ] satisfies [string, string, (webhooks: Webhooks, id: string) => Promise<Change<unknown>>][])
     command
       .command(name)
       .description(description)
@@ -87,34 +106,32 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
   const given = await givenSecret(io, options);
   if (given !== null && options.generateSecret)
     throw new CommandError('--generate-secret goes without another secret', 2);
-  const generated = options.generateSecret ? Webhooks.generateSecret() : null;
-  const webhook = await webhooks.add({
+  const input = checked(webhookInput(settings).create, {
     name: options.name,
-    secret: given ?? generated,
-    signatureHeader: options.signatureHeader ?? null,
-    dedupeHeader: options.dedupeHeader ?? null,
-    rateLimitMax: options.rateLimit ?? null,
-    agentIds: options.agent ?? [],
+    description: options.description,
+    secret: given,
+    generate_secret: options.generateSecret,
+    signature_header: options.signatureHeader,
+    dedupe_header: options.dedupeHeader,
+    rate_limit_max: options.rateLimit,
+    max_payload_bytes: options.maxPayloadBytes,
+    retention_days: options.retentionDays,
+    agent_ids: options.agent,
   });
-  const url = `${settings.FRONTEND_PUBLIC_API_URL}/in/${webhook.id}`;
-  if (options.json) {
-    const { id, name, ...rest } = webhook;
-    io.stdout.write(
-      `${JSON.stringify({ id, name, url, ...(generated === null ? {} : { secret: generated }), ...rest })}\n`,
-    );
-    return;
-  }
-  io.stdout.write(`Made ${webhook.name}.\n  URL     ${url}\n`);
-  if (generated !== null) io.stdout.write(`  Secret  ${generated}   (shown once)\n`);
+  const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(known('', await webhooks.add(input)));
+  const { id, name, url, secret, ...rest } = webhook;
+  if (options.json) return void io.stdout.write(`${JSON.stringify({ id, name, url, secret, ...rest })}\n`);
+  io.stdout.write(`Made ${name}.\n  URL     ${url}\n`);
+  if (secret !== undefined) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
   io.stdout.write(
-    `\nTry it:  npx weir send ${url}${webhook.has_secret ? ` --secret ${generated ?? 'SECRET'}` : ''} --github-examples\n`,
+    `\nTry it:  npx weir send ${url}${webhook.has_secret ? ` --secret ${secret ?? 'SECRET'}` : ''} --github-examples\n`,
   );
 }
 
 async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, json?: boolean): Promise<void> {
   const rows = await webhooks.list();
-  const withUrl = rows.map((row) => ({ ...row, url: `${settings.FRONTEND_PUBLIC_API_URL}/in/${row.id}` }));
-  if (json) io.stdout.write(`${JSON.stringify({ items: withUrl })}\n`);
+  if (json)
+    io.stdout.write(`${JSON.stringify({ items: rows.map(describeWebhook(settings.FRONTEND_PUBLIC_API_URL)) })}\n`);
   else if (rows.length === 0)
     io.stdout.write('No endpoints yet. Make one: npx weir webhook add --name github --generate-secret\n');
   else
@@ -133,28 +150,40 @@ async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, js
     );
 }
 
+async function show(
+  io: CommandIo,
+  webhooks: Webhooks,
+  { settings }: Session,
+  id: string,
+  json?: boolean,
+): Promise<void> {
+  const found = await webhooks.find(id);
+  if (found === undefined) return known(id, { kind: 'unknown' });
+  const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(found);
+  if (json) return void io.stdout.write(`${JSON.stringify(webhook)}\n`);
+  for (const [name, value] of Object.entries(webhook))
+    io.stdout.write(
+      `${name.padEnd(28)}${Array.isArray(value) ? value.join(' ') : (value ?? '')}`.trimEnd().concat('\n'),
+    );
+}
+
 async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: RotateOptions): Promise<void> {
   const given = await givenSecret(io, options);
-  const secret = given ?? Webhooks.generateSecret();
-  known(id, await webhooks.rotate(id, secret, options.overlapSeconds));
-  const shown = given === null ? { secret } : {};
+  const input = checked(rotateInput, { secret: given, overlap_seconds: options.overlapSeconds });
+  const { secret } = known(id, await webhooks.rotate(id, input));
   if (options.json)
-    return void io.stdout.write(`${JSON.stringify({ id, ...shown, overlap_seconds: options.overlapSeconds })}\n`);
+    return void io.stdout.write(`${JSON.stringify({ id, secret, overlap_seconds: options.overlapSeconds })}\n`);
   io.stdout.write(`${id}: the new secret is in force`);
   io.stdout.write(options.overlapSeconds > 0 ? `, the one before for ${options.overlapSeconds} s more.\n` : '.\n');
-  if (given === null) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
+  if (secret !== undefined) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
 }
 
 function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: Session) => Promise<T>): Promise<T> {
-  return withDatabase(io, async (session) => {
-    const key = derivedKeys(session.keys, 'webhook-secrets')[0]!;
-    try {
-      const { database, conninfo } = session;
-      return await work(new Webhooks({ database, changes: new Changes(conninfo), key }, commandActor()), session);
-    } catch (error) {
-      if (error instanceof InputError) throw new CommandError(error.message, 2);
-      throw error;
-    }
+  return withDatabase(io, (session) => {
+    const { database, conninfo, keys } = session;
+    const key = derivedKeys(keys, 'webhook-secrets')[0]!;
+    const webhooks = new Webhooks({ database, changes: new Changes(conninfo), key }, commandActor());
+    return withInput(() => work(webhooks, session));
   });
 }
 
@@ -167,6 +196,6 @@ async function givenSecret(io: CommandIo, options: { secret?: string; secretStdi
   return text.replace(/\r?\n$/, '');
 }
 
-function known(id: string, change: Change<null>): void {
-  if (change.kind === 'unknown') throw new CommandError(`no webhook has the id ${id}; see: weir webhook list`);
+function known<T>(id: string, change: Change<T>): T {
+  return made(change, `no webhook has the id ${id}; see: weir webhook list`);
 }

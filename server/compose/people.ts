@@ -7,6 +7,7 @@ import { cookieName, People } from '../auth/people.ts';
 import { Cors } from '../http/cors.ts';
 import { derivedKeys } from '../keys.ts';
 import { accountOperations } from '../manage/account.ts';
+import { agentOperations } from '../manage/agent-operations.ts';
 import { auditOperations } from '../manage/audit-operations.ts';
 import { deliveryOperations } from '../manage/deliveries.ts';
 import { eventOperations } from '../manage/events.ts';
@@ -14,11 +15,12 @@ import type { RejectionOperations } from '../manage/rejections.ts';
 import { signInOperations } from '../manage/sign-in-operations.ts';
 import { tokenOperations } from '../manage/token-operations.ts';
 import { userOperations } from '../manage/user-operations.ts';
+import { webhookOperations } from '../manage/webhook-operations.ts';
 import type { Operations } from '../routes.ts';
 import type { Base } from './base.ts';
 
 export function composePeople(
-  { settings, keys, metrics, database }: Base,
+  { settings, keys, metrics, database, changes }: Base,
   agentAuth: AgentAuth,
   rejections: RejectionOperations,
 ) {
@@ -36,6 +38,8 @@ export function composePeople(
     ...signInOperations({ ...signInParts, setupKey: derivedKeys(keys, 'setup')[0]! }),
     ...accountOperations(signInParts),
     ...userOperations({ database, passwords, hosted }),
+    ...webhookOperations({ database, changes, key: derivedKeys(keys, 'webhook-secrets')[0]! }, settings),
+    ...agentOperations({ database, changes }),
     ...eventOperations(database),
     ...deliveryOperations(database),
     ...tokenOperations(database),

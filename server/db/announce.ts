@@ -19,12 +19,19 @@ export class Changes {
     this.#conninfo = conninfo;
   }
 
-  /** @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`. */
-  async announced<T>(payload: string, work: () => Promise<T>): Promise<T> {
+  /**
+   * @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`.
+   * @param changed false of what says that nothing was changed: no notification is waited for then.
+   */
+  async announced<T>(
+    payload: string,
+    work: () => Promise<T>,
+    changed: (result: T) => boolean = () => true,
+  ): Promise<T> {
     while (this.#underWay >= CHANGES_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#underWay++;
     try {
-      return await announced(this.#conninfo, payload, work);
+      return await announced(this.#conninfo, payload, work, changed);
     } finally {
       this.#underWay--;
       this.#waiting.shift()?.();
@@ -32,7 +39,12 @@ export class Changes {
   }
 }
 
-async function announced<T>(conninfo: string, payload: string, work: () => Promise<T>): Promise<T> {
+async function announced<T>(
+  conninfo: string,
+  payload: string,
+  work: () => Promise<T>,
+  changed: (result: T) => boolean,
+): Promise<T> {
   const client = new (pg.native as typeof pg).Client({
     nativeConnectionString: weirConninfo(conninfo, 'weir-command'),
   } as pg.ClientConfig);
@@ -47,17 +59,19 @@ async function announced<T>(conninfo: string, payload: string, work: () => Promi
     );
     const listeners = rows[0]!.count;
     let heard = 0;
-    const everywhere = new Promise<void>((resolve) => {
-      if (listeners === 0) return resolve();
-      const timer = setTimeout(resolve, WAIT_MS);
-      client.on('notification', (notification) => {
-        if (notification.payload !== payload || ++heard < listeners) return;
-        clearTimeout(timer);
-        resolve();
-      });
+    let heardEverywhere: () => void = () => {};
+    client.on('notification', (notification) => {
+      if (notification.payload === payload && ++heard === listeners) heardEverywhere();
     });
     const result = await work();
-    await everywhere;
+    if (changed(result) && heard < listeners)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, WAIT_MS);
+        heardEverywhere = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
     return result;
   } finally {
     outliveClose(client);

@@ -1,6 +1,7 @@
 /** Request bodies that are JSON: read, bounded, parsed, checked by a zod schema. */
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
+import { check, jsonPointer } from '../core/issues.ts';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -26,9 +27,9 @@ export class JsonBody {
     if (bytes === undefined) return undefined;
     const value = parseJson(bytes);
     if (value === undefined) return void exchange.problem('invalid_json');
-    const result = schema.safeParse(value);
-    if (result.success) return result.data;
-    const errors = result.error.issues.map(({ path, message }) => ({ pointer: jsonPointer(path), detail: message }));
+    const result = check(schema, value);
+    if ('data' in result) return result.data;
+    const errors = result.issues.map(({ path, detail }) => ({ pointer: jsonPointer(path), detail }));
     return void exchange.problem('invalid_request', undefined, { errors });
   }
 
@@ -80,8 +81,3 @@ function isTooDeep(json: Uint8Array): boolean {
 }
 
 const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');
-
-/** RFC 6901. */
-export function jsonPointer(path: readonly PropertyKey[]): string {
-  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
-}

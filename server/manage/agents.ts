@@ -1,85 +1,103 @@
 /** Agents as people manage them: every change is committed, announced, and waited for until the processes know. */
 import { randomUUID } from 'node:crypto';
 import { makeCredential } from '../core/credential.ts';
-import type { Changes } from '../db/announce.ts';
 import type { Database } from '../db/pool.ts';
 import {
+  type AgentFilter,
   type AgentRecord,
+  findAgent,
   insertAgent,
   listAgents,
+  lockAgent,
   replaceCredential,
   revokeAgent,
+  updateAgent,
 } from '../db/queries/manage-agents.ts';
 import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
-import { checkName } from './input.ts';
-import { subscribeAll } from './subscriptions.ts';
+import type { AgentPatch, NewAgent } from './agent-fields.ts';
+import { asItIs, type Change, type ChangeParts, Changer, type Expects } from './change.ts';
+import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';
 
-export interface AgentParts {
-  database: Database;
-  changes: Changes;
-}
+/** The credential is shown this once. */
+export type WithCredential = AgentRecord & { credential: string };
 
+type Query = Database['query'];
+
+const everything: AgentFilter = { revoked: null, contains: null };
+
+/** Only an agent in force can be changed. */
 export class Agents {
-  readonly #parts: AgentParts;
-  readonly #actor: Actor;
+  readonly #parts: ChangeParts;
+  readonly #changer: Changer<AgentRecord>;
 
   /** @param actor who makes the changes. */
-  constructor(parts: AgentParts, actor: Actor) {
+  constructor(parts: ChangeParts, actor: Actor) {
     this.#parts = parts;
-    this.#actor = actor;
+    this.#changer = new Changer(parts, actor, { name: 'agent', lock: lockAgent, find: findAgent });
   }
 
-  /** Makes an agent; its credential is shown this once. Throws InputError for a bad name or an unknown webhook. */
-  async add(name: string, webhookIds: readonly string[]): Promise<AgentRecord & { credential: string }> {
+  /** Newest first, revoked ones too. */
+  list(filter: AgentFilter = everything, before: string | null = null, limit: number | null = null) {
+    return listAgents(this.#parts.database, filter, before, limit);
+  }
+
+  find(id: string): Promise<AgentRecord | undefined> {
+    return findAgent(this.#parts.database.query, id);
+  }
+
+  async add({ name, webhook_ids }: NewAgent): Promise<Change<WithCredential>> {
     const id = randomUUID();
-    const checked = checkName(name);
     const { text, ...stored } = makeCredential('wa');
-    const agent = await this.#parts.changes.announced(`agent:${id}`, () =>
-      this.#parts.database.transaction(async (query) => {
-        await insertAgent(query, { id, name: checked, ...stored });
-        await subscribeAll(
-          query,
-          webhookIds.map((webhookId) => ({ webhookId, agentId: id })),
-        );
-        const [made] = await listAgents({ query }, id);
-        await record(query, this.#actor, { action: 'agent.create', target: targetOf(made!), after: made! });
-        return made!;
-      }),
-    );
-    return { ...agent, credential: text };
+    const made = await this.#changer.create(id, async (query) => {
+      await insertAgent(query, { id, name, ...stored });
+      await setWebhooks(query, id, webhook_ids);
+    });
+    return shown(made, text);
   }
 
-  /** All agents, oldest first, revoked ones too. */
-  list(): Promise<AgentRecord[]> {
-    return listAgents(this.#parts.database, null);
+  /** Sets what is given; the rest stays. */
+  update(id: string, { name, webhook_ids }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
+    return this.#update(id, name ?? null, expects, async (query) => {
+      if (webhook_ids !== undefined) await setWebhooks(query, id, webhook_ids);
+    });
   }
 
-  /** A new credential, shown this once; the old one and every session end. Null when there is no such agent in force. */
-  async rotate(id: string): Promise<string | null> {
+  /** Beside the webhooks that it is subscribed to. */
+  subscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
+    return this.#update(id, null, asItIs, (query) => addWebhooks(query, id, webhookIds));
+  }
+
+  unsubscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
+    return this.#update(id, null, asItIs, (query) => removeWebhooks(query, id, webhookIds));
+  }
+
+  /** A new credential; the old one and every session end. */
+  async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<WithCredential>> {
     const { text, ...stored } = makeCredential('wa');
-    return (await this.#change(id, 'rotate', (query) => replaceCredential(query, id, stored))) ? text : null;
-  }
-
-  /** False when there is no such agent in force. */
-  revoke(id: string): Promise<boolean> {
-    return this.#change(id, 'revoke', (query) => revokeAgent(query, id));
-  }
-
-  /** Makes a change to an agent in force and puts it on record. */
-  #change(id: string, verb: string, work: (query: Database['query']) => Promise<boolean>): Promise<boolean> {
-    return this.#parts.changes.announced(`agent:${id}`, () =>
-      this.#parts.database.transaction(async (query) => {
-        const [before] = await listAgents({ query }, id);
-        if (before === undefined || !(await work(query))) return false;
-        const [after] = await listAgents({ query }, id);
-        await record(query, this.#actor, { action: `agent.${verb}`, target: targetOf(before), before, after: after! });
-        return true;
-      }),
+    return shown(
+      await this.#changer.change(id, 'rotate', expects, (query) => replaceCredential(query, id, stored)),
+      text,
     );
+  }
+
+  /** For good; its deliveries stay. */
+  revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<AgentRecord>> {
+    return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
+  }
+
+  #update(
+    id: string,
+    name: string | null,
+    expects: Expects<AgentRecord>,
+    work: (query: Query) => Promise<void>,
+  ): Promise<Change<AgentRecord>> {
+    return this.#changer.change(id, 'update', expects, async (query) => {
+      await updateAgent(query, id, name);
+      await work(query);
+    });
   }
 }
 
-function targetOf({ id, name }: AgentRecord): { kind: string; id: string; name: string } {
-  return { kind: 'agent', id, name };
+function shown(change: Change<AgentRecord>, credential: string): Change<WithCredential> {
+  return change.kind === 'done' ? { kind: 'done', value: { ...change.value, credential } } : change;
 }

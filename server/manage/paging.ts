@@ -1,15 +1,26 @@
 /** Keyset paging of lists: newest first, and the id of the last row is where the next page begins. */
 import { z } from 'zod';
 import { isTimedId } from '../core/ids.ts';
+import { recordId } from './input.ts';
 
 /** An id of an event or a delivery, which holds its time. */
 export const eventId = z.guid('an id is needed').refine(isTimedId, 'this is no id of Weir');
 
-/** Parameters that every list takes. */
-export const pageQuery = {
-  limit: z.coerce.number().int().min(1).max(200).default(50),
-  cursor: eventId.optional(),
-};
+const limit = z.coerce.number().int().min(1).max(200).default(50);
+
+/** Parameters that every list of events or deliveries takes. */
+export const pageQuery = { limit, cursor: eventId.optional() };
+
+/** Parameters that every list of what is configured takes. */
+export const recordPageQuery = { limit, cursor: recordId.optional() };
+
+/** A parameter that is true or false. */
+export const flag = z.enum(['true', 'false']);
+
+/** What a flag says; null: it was not given. */
+export function flagValue(given: z.output<typeof flag> | undefined): boolean | null {
+  return given === undefined ? null : given === 'true';
+}
 
 /**
  * @param rows one more than `limit` where there is a next page.

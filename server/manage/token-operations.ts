@@ -1,6 +1,6 @@
 /** /api/v1/tokens: a person's own; administrators see and revoke everybody's. */
 import { z } from 'zod';
-import { done, operation, problem, type Reply } from '../api/operation.ts';
+import { done, invalid, operation, problem, type Reply } from '../api/operation.ts';
 import type { Person } from '../auth/person.ts';
 import { allows, roles } from '../auth/roles.ts';
 import type { Database } from '../db/pool.ts';
@@ -137,5 +137,5 @@ function mineOrAll(who: Person): string | null {
 }
 
 function wrong(field: string, detail: string): Reply {
-  return problem('invalid_request', undefined, { errors: [{ pointer: `/${field}`, detail }] });
+  return invalid(`/${field}`, detail);
 }

@@ -1,114 +1,93 @@
 /** Webhooks as people manage them: every change is committed, announced, and waited for until the processes know. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { seal } from '../core/seal.ts';
-import type { Changes } from '../db/announce.ts';
-import type { Database } from '../db/pool.ts';
 import {
   deleteWebhook,
+  findWebhook,
   insertWebhook,
   listWebhooks,
+  lockWebhook,
   replaceSecret,
-  setWebhookEnabled,
+  updateWebhook,
+  type WebhookFilter,
   type WebhookRecord,
 } from '../db/queries/manage-webhooks.ts';
 import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
-import { checkName, InputError } from './input.ts';
-import { subscribeAll } from './subscriptions.ts';
+import { asItIs, type Change, type ChangeParts, Changer, type Expects } from './change.ts';
+import { setAgents } from './subscriptions.ts';
+import type { NewWebhook, Rotation, WebhookPatch } from './webhook-fields.ts';
 
-export interface NewWebhook {
-  name: string;
-  secret: string | null;
-  /** RFC 9110 token, any case. */
-  signatureHeader: string | null;
-  /** RFC 9110 token, any case: a request that repeats its value is not stored again. */
-  dedupeHeader: string | null;
-  rateLimitMax: number | null;
-  /** Agents that get its events from the first one on. */
-  agentIds?: readonly string[];
-}
-
-export type Change<T> = { kind: 'done'; value: T } | { kind: 'unknown' };
-
-type Query = Database['query'];
-
-const fieldName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$/;
-const SECRET_CHARACTERS_MAX = 1_000;
-
-export interface WebhookParts {
-  database: Database;
-  changes: Changes;
+export interface WebhookParts extends ChangeParts {
   /** Derived for webhook secrets, the current one. */
   key: Buffer;
 }
 
+/** `secret` is there when it was generated: it is shown this once. */
+export type WithSecret = WebhookRecord & { secret?: string };
+
+const everything: WebhookFilter = { agentId: null, enabled: null, contains: null };
+
 export class Webhooks {
   readonly #parts: WebhookParts;
-  readonly #actor: Actor;
+  readonly #changer: Changer<WebhookRecord>;
 
   /** @param actor who makes the changes. */
   constructor(parts: WebhookParts, actor: Actor) {
     this.#parts = parts;
-    this.#actor = actor;
+    this.#changer = new Changer(parts, actor, { name: 'webhook', lock: lockWebhook, find: findWebhook });
   }
 
-  /** 32 random bytes in hex: what `--generate-secret` shows once. */
-  static generateSecret(): string {
-    return randomBytes(32).toString('hex');
+  /** Newest first. */
+  list(filter: WebhookFilter = everything, before: string | null = null, limit: number | null = null) {
+    return listWebhooks(this.#parts.database, filter, before, limit);
   }
 
-  /** Throws InputError that names the bad field, or an agent that does not exist. */
-  async add(webhook: NewWebhook): Promise<WebhookRecord> {
-    const name = checkName(webhook.name);
-    const signatureHeader = webhook.signatureHeader === null ? null : checkHeader(webhook.signatureHeader);
-    const dedupeHeader = webhook.dedupeHeader === null ? null : checkHeader(webhook.dedupeHeader);
-    const secret = webhook.secret === null ? null : checkSecret(webhook.secret);
+  find(id: string): Promise<WebhookRecord | undefined> {
+    return findWebhook(this.#parts.database.query, id);
+  }
+
+  async add({ agent_ids, secret, generate_secret, ...columns }: NewWebhook): Promise<Change<WithSecret>> {
     const id = randomUUID();
-    return this.#parts.changes.announced(`webhook:${id}`, () =>
-      this.#parts.database.transaction(async (query) => {
-        await insertWebhook(query, { id, name, signatureHeader, dedupeHeader, rateLimitMax: webhook.rateLimitMax });
-        if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), 0);
-        const pairs = (webhook.agentIds ?? []).map((agentId) => ({ webhookId: id, agentId }));
-        await subscribeAll(query, pairs);
-        const [made] = await listWebhooks({ query }, id);
-        await record(query, this.#actor, { action: 'webhook.create', target: targetOf(made!), after: made! });
-        return made!;
-      }),
-    );
+    const generated = generate_secret ? { secret: generateSecret() } : {};
+    const inForce = generated.secret ?? secret;
+    const made = await this.#changer.create(id, async (query) => {
+      await insertWebhook(query, id, columns);
+      if (inForce !== null) await replaceSecret(query, id, this.#seal(inForce, id), 0);
+      await setAgents(query, id, agent_ids);
+    });
+    return made.kind === 'done' ? { kind: 'done', value: { ...made.value, ...generated } } : made;
   }
 
-  /** All webhooks that are not deleted, oldest first. */
-  list(): Promise<WebhookRecord[]> {
-    return listWebhooks(this.#parts.database, null);
-  }
-
-  setEnabled(id: string, enabled: boolean): Promise<Change<null>> {
-    return this.#change(id, enabled ? 'enable' : 'disable', (query) => setWebhookEnabled(query, id, enabled));
+  /** Sets what is given; the rest stays. */
+  update(
+    id: string,
+    { agent_ids, secret: _never, ...columns }: WebhookPatch,
+    expects: Expects<WebhookRecord> = asItIs,
+  ): Promise<Change<WebhookRecord>> {
+    return this.#changer.change(id, 'update', expects, async (query) => {
+      await updateWebhook(query, id, columns);
+      if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
+    });
   }
 
   /** Soft: events keep their webhook. */
-  remove(id: string): Promise<Change<null>> {
-    return this.#change(id, 'delete', (query) => deleteWebhook(query, id));
+  remove(id: string, expects: Expects<WebhookRecord> = asItIs): Promise<Change<WebhookRecord>> {
+    return this.#changer.change(id, 'delete', expects, (query) => deleteWebhook(query, id));
   }
 
-  /** The new secret holds at once; the one before verifies for `overlapSeconds` more. */
-  async rotate(id: string, secret: string, overlapSeconds: number): Promise<Change<null>> {
-    const sealed = this.#seal(checkSecret(secret), id);
-    return this.#change(id, 'rotate_secret', (query) => replaceSecret(query, id, sealed, overlapSeconds));
-  }
-
-  /** Makes a change to a webhook that exists and puts it on record. */
-  #change(id: string, verb: string, work: (query: Query) => Promise<unknown>): Promise<Change<null>> {
-    return this.#parts.changes.announced(`webhook:${id}`, () =>
-      this.#parts.database.transaction<Change<null>>(async (query) => {
-        const [before] = await listWebhooks({ query }, id);
-        if (before === undefined) return { kind: 'unknown' };
-        await work(query);
-        const [after = null] = await listWebhooks({ query }, id);
-        await record(query, this.#actor, { action: `webhook.${verb}`, target: targetOf(before), before, after });
-        return { kind: 'done', value: null };
-      }),
-    );
+  /** The new secret holds at once; the one before verifies for `overlap_seconds` more. */
+  async rotate(
+    id: string,
+    { secret, overlap_seconds }: Rotation,
+    expects: Expects<WebhookRecord> = asItIs,
+  ): Promise<Change<WithSecret>> {
+    const inForce = secret ?? generateSecret();
+    const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
+      await replaceSecret(query, id, this.#seal(inForce, id), overlap_seconds);
+      await updateWebhook(query, id, {});
+    });
+    if (changed.kind !== 'done') return changed;
+    return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: inForce } : {}) } };
   }
 
   #seal(secret: string, id: string): Buffer {
@@ -116,18 +95,7 @@ export class Webhooks {
   }
 }
 
-function targetOf({ id, name }: WebhookRecord): { kind: string; id: string; name: string } {
-  return { kind: 'webhook', id, name };
-}
-
-function checkHeader(header: string): string {
-  if (!fieldName.test(header))
-    throw new InputError(`${JSON.stringify(header)} is no header name; letters, digits and hyphens, at most 100`);
-  return header.toLowerCase();
-}
-
-function checkSecret(secret: string): string {
-  if (secret === '' || secret.length > SECRET_CHARACTERS_MAX)
-    throw new InputError(`the secret must have 1 to ${SECRET_CHARACTERS_MAX} characters`);
-  return secret;
+/** 32 random bytes in hex. */
+function generateSecret(): string {
+  return randomBytes(32).toString('hex');
 }

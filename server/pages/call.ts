@@ -1,8 +1,9 @@
 /** Calls operations of the API from a page: the same schemas check what goes in and out, and the same roles hold. */
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Operation, Reply } from '../api/operation.ts';
 import { actorOf, type Person, visitor } from '../auth/person.ts';
 import { allows } from '../auth/roles.ts';
+import { check, type FieldIssue } from '../core/issues.ts';
 import { type ProblemCode, problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type OperationName, type Operations, operationRoutes } from '../routes.ts';
@@ -21,17 +22,19 @@ export function createCall(operations: Operations, person: Person | null, exchan
     const id = given.id?.toLowerCase() ?? '';
     if (operation.id !== undefined && !operation.id.schema.safeParse(id).success)
       return problemOf(operation.id.problem);
-    const query = operation.query?.safeParse(withoutEmpty(given.query ?? {}));
-    if (query?.success === false) return { kind: 'invalid', errors: byField(query.error) };
-    const input = operation.input?.safeParse(given.input ?? {});
-    if (input?.success === false) return { kind: 'invalid', errors: byField(input.error) };
+    const query = check(operation.query ?? z.unknown(), withoutEmpty(given.query ?? {}));
+    if ('issues' in query) return { kind: 'invalid', errors: byField(query.issues) };
+    const input = check(operation.input ?? z.unknown(), given.input ?? {});
+    if ('issues' in input) return { kind: 'invalid', errors: byField(input.issues) };
     const who = access === 'viewer or agent' ? { kind: 'user', person } : access === 'anyone' ? null : person;
     const reply = await operation.handle({
       who,
       id,
-      query: query?.data ?? {},
-      input: input?.data ?? {},
+      query: query.data,
+      input: input.data,
       actor: person === null ? visitor(exchange) : actorOf(person, exchange),
+      // A form says nothing of what it was made from.
+      matches: () => true,
       exchange,
     });
     return called(operation, reply);
@@ -57,7 +60,8 @@ function called(operation: Operation<any, any, any>, reply: Reply): Called {
 /** What only the handler could judge comes back beside its field, like what the schema judged. */
 function refused({ code, detail, members, retryAfterSeconds }: Extract<Reply, { kind: 'problem' }>): Called {
   const pointed = code === 'invalid_request' ? (members?.errors as { pointer: string; detail: string }[]) : undefined;
-  if (pointed === undefined) return { ...problemOf(code, detail, members), retryAfterSeconds: retryAfterSeconds ?? null };
+  if (pointed === undefined)
+    return { ...problemOf(code, detail, members), retryAfterSeconds: retryAfterSeconds ?? null };
   const errors: Record<string, string> = {};
   for (const { pointer, detail } of pointed) errors[pointer.split('/')[1] ?? ''] ??= detail;
   return { kind: 'invalid', errors };
@@ -73,9 +77,9 @@ export function problemOf(
 }
 
 /** The first sentence for each field. */
-function byField(error: z.ZodError): Record<string, string> {
+function byField(issues: readonly FieldIssue[]): Record<string, string> {
   const errors: Record<string, string> = {};
-  for (const { path, message } of error.issues) errors[String(path[0] ?? '')] ??= message;
+  for (const { path, detail } of issues) errors[String(path[0] ?? '')] ??= detail;
   return errors;
 }
 

@@ -1,5 +1,5 @@
 /** Serves pages: who asks and whether they may, the form, and the answer as a whole page or, for htmx, its main part. */
-import { etagOf } from '../api/serve.ts';
+import { etagOf } from '../api/precondition.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';

@@ -15,7 +15,7 @@ const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliverie
 
 describe('a delivery', () => {
   test('is told as the contract says, and nothing more', async () => {
-    const webhook = await app.addWebhook({ name: 'orders', signatureHeader: 'X-Own' });
+    const webhook = await app.addWebhook({ name: 'orders', signature_header: 'X-Own' });
     const agent = await addAgent(app, [webhook]);
     const body = '{"grüße":"\\u0000 is not a NUL"}';
     const sentMs = Date.now();

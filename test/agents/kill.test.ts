@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { agentsOf, signIn, TestAgent } from '../helpers/agents.ts';
 import { startSender } from '../helpers/sender.ts';
 import { until } from '../helpers/wait.ts';
+import { made } from '../helpers/webhooks.ts';
 import { kill, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 120_000;
@@ -29,11 +30,12 @@ test('all are delivered, and only what was under lease is delivered again', { ti
   const webhook = await weir.addWebhook();
   const webhookId = webhook.path.slice('/in/'.length);
   const url = `http://127.0.0.1:${weir.port}`;
-  const made = await agentsOf({
+  const agents = agentsOf({
     database: weir.database,
     conninfo: `host='${weir.dataDir}/postgres' port=5432 user=weir dbname=weir`,
-  }).add('test', [webhookId]);
-  const agent = new TestAgent(url, made, await signIn({ url }, made.credential));
+  });
+  const added = made(await agents.add({ name: 'test', webhook_ids: [webhookId] }));
+  const agent = new TestAgent(url, added, await signIn({ url }, added.credential));
 
   const sender = startSender({ port: weir.port, ...webhook, lanes: 16 });
   const file = join(weir.dataDir, 'greedy.mjs');

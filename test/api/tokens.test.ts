@@ -123,7 +123,7 @@ describe('a new token', () => {
     ['a time too far off', { expires_at: inDays(3651) }, '/expires_at', /3650/],
     ['a time that is none', { expires_at: 'tomorrow' }, '/expires_at', /2030/],
     ['both ends', { expires_at: inDays(1), expires_in_days: 1 }, '/expires_in_days', /not both/],
-    ['a field that does not exist', { scope: 'all' }, '', /scope/],
+    ['a field that does not exist', { scope: 'all' }, '/scope', /not known/],
   ])('with %s is refused, and the answer points at it', async (_what, input, pointer, detail) => {
     const before = (await operator.api('GET', '/api/v1/tokens?limit=200')).body.items.length;
     const { status, body } = await operator.api('POST', '/api/v1/tokens', { name: 'ci', ...input });

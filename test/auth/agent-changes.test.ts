@@ -13,6 +13,7 @@ import {
 } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { until } from '../helpers/wait.ts';
+import { made } from '../helpers/webhooks.ts';
 
 let app: TestApp;
 let second: SecondApp;
@@ -85,13 +86,16 @@ test('a new agent signs in at every process at once', async () => {
 test('an agent that does not exist, or was revoked, can be neither rotated nor revoked', async () => {
   const agent = await addAgent(app);
   await agents.revoke(agent.id);
-  expect([await agents.rotate(agent.id), await agents.revoke(agent.id)]).toEqual([null, false]);
+  expect([await agents.rotate(agent.id), await agents.revoke(agent.id)]).toEqual([
+    { kind: 'unknown' },
+    { kind: 'unknown' },
+  ]);
 });
 
 test('no line of any log holds any part of a token, at level trace, whatever goes wrong', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
-  const rotated = (await agents.rotate(agent.id))!;
+  const { credential: rotated } = made(await agents.rotate(agent.id));
   const token = await signIn(app, rotated);
   const wrong = `wa_${'Zq7'.repeat(4)}_${'Kp9'.repeat(16)}x`;
   const tokens = [agent.credential, agent.token, rotated, token, wrong];

@@ -62,6 +62,7 @@ describe('agent add', () => {
       revoked: false,
       webhook_ids: [webhookId],
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      updated_at: expect.stringMatching(/Z$/),
     });
     const secret = String(made.credential).slice(16);
     expect((await weir('list')).out + (await weir('list', '--json')).out).not.toContain(secret);
@@ -76,13 +77,13 @@ describe('agent add', () => {
 
   test.each([
     ['no name', [], /--name/],
-    ['an empty name', ['--name', ''], /name must have/],
-    ['a name too long', ['--name', 'x'.repeat(201)], /name must have/],
+    ['an empty name', ['--name', ''], /name: Give 1 to 200 characters\./],
+    ['a name too long', ['--name', 'x'.repeat(201)], /name: Give 1 to 200 characters\./],
     ['a webhook that is no id', ['--name', 'a', '--webhook', 'orders'], /--webhook/],
     [
       'a webhook that nobody has',
       ['--name', 'a', '--webhook', randomUUID()],
-      /no webhook has the id .*weir webhook list/,
+      /No webhook has the id .*weir webhook list/,
     ],
     ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
   ])('with %s is wrong usage: it says why and makes nothing', async (_what, args, message) => {

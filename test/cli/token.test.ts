@@ -81,8 +81,8 @@ describe('token add', () => {
   });
 
   test.each([
-    ['an empty name', ['--name', ' '], 2, /name must have/],
-    ['a name with an escape', ['--name', 'a\x1b[2J'], 2, /no control characters/],
+    ['an empty name', ['--name', ' '], 2, /name: Give 1 to 200 characters/],
+    ['a name with an escape', ['--name', 'a\x1b[2J'], 2, /name: Control characters/],
     ['a role above the user’s', ['--name', 'a', '--role', 'administrator'], 2, /is operator: a token can have no more/],
   ])('with %s makes nothing', async (_what, args, exitCode, message) => {
     const { code, out, err } = await weir(app, 'token', 'add', '--email', operator.email, ...args);

@@ -68,8 +68,13 @@ describe('webhook add', () => {
       previous_secret_expires_at: null,
       signature_header: 'x-own',
       dedupe_header: null,
+      max_payload_bytes: null,
       rate_limit_max: 100,
+      retention_days: null,
+      description: '',
+      agent_ids: [],
       created_at: expect.stringMatching(/Z$/),
+      updated_at: made.created_at,
     });
     const { secret, ...rest } = made;
     expect(await listed(made.id)).toEqual(rest);
@@ -103,11 +108,11 @@ describe('webhook add', () => {
 
   test.each([
     ['no name', [], /--name/],
-    ['an empty name', ['--name', ''], /name must have/],
+    ['an empty name', ['--name', ''], /name: Give 1 to 200 characters\./],
     ['two secrets', ['--name', 'a', '--secret', 's', '--generate-secret'], /--generate-secret/],
     ['two sources of a secret', ['--name', 'a', '--secret', 's', '--secret-stdin'], /--secret/],
     ['an empty secret on standard input', ['--name', 'a', '--secret-stdin'], /secret/],
-    ['a bad header name', ['--name', 'a', '--signature-header', 'X Y'], /header name/],
+    ['a bad header name', ['--name', 'a', '--signature-header', 'X Y'], /signature_header: Give the name of a header/],
     ['no number for a limit', ['--name', 'a', '--rate-limit', 'many'], /whole number/],
     ['no limit for a limit', ['--name', 'a', '--rate-limit', '0'], /at least 1/],
     ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],

@@ -8,7 +8,7 @@ import { makePartitions } from '../../server/db/partitions.ts';
 import { checkDatabase, checkWritable } from '../../server/doctor/database.ts';
 import { freePort } from '../helpers/redis.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
-import { webhooksOf } from '../helpers/webhooks.ts';
+import { made, newWebhook, webhooksOf } from '../helpers/webhooks.ts';
 
 const otherKey = Buffer.alloc(32, 9).toString('base64');
 const password = 'geheim-und-lang';
@@ -67,13 +67,7 @@ describe('the doctor looks at the database', () => {
     ['no key', null, 'problem'],
   ])('whose secrets are opened with %s', async (_, keys, state) => {
     const webhooks = webhooksOf(attached, [someKey]);
-    const { id } = await webhooks.add({
-      name: 'a',
-      secret: 'geheim',
-      signatureHeader: null,
-      dedupeHeader: null,
-      rateLimitMax: null,
-    });
+    const { id } = made(await webhooks.add(newWebhook({ secret: 'geheim' })));
     const check = (await examine({ keys })).find(({ name }) => name === 'stored_secrets');
     await webhooks.remove(id);
     expect(check!.state).toBe(state);

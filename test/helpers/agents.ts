@@ -13,6 +13,7 @@ import { Agents } from '../../server/manage/agents.ts';
 import { UndoStack } from '../../server/undo.ts';
 import { listen, type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';
 import { signedRequest } from './requests.ts';
+import { made } from './webhooks.ts';
 
 export interface Delivery {
   id: string;
@@ -134,10 +135,8 @@ export function agentsOf({ database, conninfo }: Pick<TestApp, 'database' | 'con
 
 /** Makes an agent with these subscriptions and signs it in. */
 export async function addAgent(app: TestApp, webhooks: readonly TestWebhook[] = []): Promise<TestAgent> {
-  const agent = await agentsOf(app).add(
-    'test',
-    webhooks.map(({ id }) => id),
-  );
+  const webhookIds = webhooks.map(({ id }) => id);
+  const agent = made(await agentsOf(app).add({ name: 'test', webhook_ids: webhookIds }));
   return new TestAgent(app.url, agent, await signIn(app, agent.credential));
 }
 

@@ -9,12 +9,13 @@ import { ChangeListener } from '../../server/db/listen.ts';
 import { makePartitions, readHorizon } from '../../server/db/partitions.ts';
 import { loadSecretsKeys } from '../../server/keys.ts';
 import { createLog } from '../../server/log.ts';
-import type { NewWebhook, Webhooks } from '../../server/manage/webhooks.ts';
+import type { NewWebhook } from '../../server/manage/webhook-fields.ts';
+import type { Webhooks } from '../../server/manage/webhooks.ts';
 import type { settingTable } from '../../server/setting-table.ts';
 import { UndoStack } from '../../server/undo.ts';
 import { type FreshDatabase, freshDatabase } from './postgres.ts';
 import { until } from './wait.ts';
-import { webhooksOf } from './webhooks.ts';
+import { made, newWebhook, webhooksOf } from './webhooks.ts';
 
 /** As an operator writes them, by the names of the settings. */
 export type Overrides = Partial<Record<keyof typeof settingTable, string | number>>;
@@ -36,7 +37,7 @@ export interface TestApp extends Pick<FreshDatabase, 'database' | 'conninfo' | '
   url: string;
   webhooks: Webhooks;
   /** Makes a webhook that the app knows of when this resolves; with a secret unless it is null. */
-  addWebhook(given?: Partial<NewWebhook> & { maxPayloadBytes?: number }): Promise<TestWebhook>;
+  addWebhook(given?: Partial<NewWebhook>): Promise<TestWebhook>;
   /** Lines of the log so far, each a JSON document. */
   logLines: string[];
   /** Value of a gauge, or a counter's sum over its labels. */
@@ -98,15 +99,8 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): P
     restore,
     webhooks,
     logLines,
-    async addWebhook({ maxPayloadBytes, ...webhook } = {}) {
-      const secret = webhook.secret === undefined ? 'a secret between friends' : webhook.secret;
-      const rest = { name: 'test', signatureHeader: null, dedupeHeader: null, rateLimitMax: null };
-      const { id } = await webhooks.add({ ...rest, ...webhook, secret });
-      if (maxPayloadBytes !== undefined) {
-        const text = 'update webhooks set max_payload_bytes = $2 where id = $1';
-        await database.query({ text, values: [id, maxPayloadBytes] });
-        await app.change(`webhook:${id}`);
-      }
+    async addWebhook({ secret = 'a secret between friends', ...rest } = {}) {
+      const { id } = made(await webhooks.add(newWebhook({ ...rest, secret })));
       return { id, url: `${url}/in/${id}`, path: `/in/${id}`, secret };
     },
     async metric(name) {

@@ -3,6 +3,9 @@ import { Changes } from '../../server/db/announce.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/keys.ts';
 import { systemActor } from '../../server/manage/actor.ts';
+import type { Change } from '../../server/manage/change.ts';
+import { checked } from '../../server/manage/input.ts';
+import { type NewWebhook, webhookInput } from '../../server/manage/webhook-fields.ts';
 import { Webhooks } from '../../server/manage/webhooks.ts';
 
 export function webhooksOf(
@@ -11,4 +14,16 @@ export function webhooksOf(
 ): Webhooks {
   const key = derivedKeys(keys, 'webhook-secrets')[0]!;
   return new Webhooks({ database, changes: new Changes(conninfo), key }, systemActor);
+}
+
+/** What people may give of a new webhook, checked; its name is of no matter. */
+export function newWebhook(given: Partial<NewWebhook>): NewWebhook {
+  const { create } = webhookInput({ WEBHOOK_MAX_PAYLOAD_BYTES: 1_048_576, RETENTION_DAYS: 30 });
+  return checked(create, { name: 'test', ...given });
+}
+
+/** The value of a change that was made. Throws when it was not. */
+export function made<T>(change: Change<T>): T {
+  if (change.kind !== 'done') throw new Error(`the change was not made: ${JSON.stringify(change)}`);
+  return change.value;
 }

@@ -12,7 +12,7 @@ import type { Overrides } from './app.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { freePort } from './redis.ts';
 import { until } from './wait.ts';
-import { webhooksOf } from './webhooks.ts';
+import { made, newWebhook, webhooksOf } from './webhooks.ts';
 
 const entryFile = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
 
@@ -122,13 +122,7 @@ export async function startWeir(overrides: Overrides = {}): Promise<Weir> {
     database,
     async addWebhook(rateLimitMax) {
       const secret = 'a secret between friends';
-      const { id } = await webhooks.add({
-        name: 'test',
-        signatureHeader: null,
-        dedupeHeader: null,
-        rateLimitMax: rateLimitMax ?? null,
-        secret,
-      });
+      const { id } = made(await webhooks.add(newWebhook({ rate_limit_max: rateLimitMax ?? null, secret })));
       return { path: `/in/${id}`, secret };
     },
     signal: (signal) => void started.child.kill(signal),

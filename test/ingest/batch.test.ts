@@ -89,7 +89,7 @@ describe('an accepted batch', () => {
   });
 
   test('counts as one request in the limit', async () => {
-    const to = await app.addWebhook({ rateLimitMax: 2 });
+    const to = await app.addWebhook({ rate_limit_max: 2 });
     const answers = [await post('1\n2\n3', to), await post('1\n2\n3', to), await post('1', to)];
     expect(answers.map(({ status }) => status)).toEqual([202, 202, 429]);
     expect(answers.map(({ headers }) => headers.get('ratelimit')?.split(';')[1])).toEqual(['r=1', 'r=0', 'r=0']);
@@ -154,9 +154,9 @@ describe('a refused batch', () => {
   test('hears of the fault that comes first in the order of the steps', async () => {
     const bad = '{"a":\n';
     const tooLarge = 'x'.repeat(CAP_BYTES + 1);
-    const limited = await app.addWebhook({ rateLimitMax: 1 });
+    const limited = await app.addWebhook({ rate_limit_max: 1 });
     const disabled = await app.addWebhook();
-    await app.webhooks.setEnabled(disabled.id, false);
+    await app.webhooks.update(disabled.id, { enabled: false });
     const nowhere = { ...webhook, url: `${app.url}/in/00000000-0000-4000-8000-000000000000` };
     await post('1', limited);
     const outcomes = [];

@@ -15,7 +15,7 @@ afterAll(async () => {
   await app.stop();
 });
 
-const addWebhook = () => app.addWebhook({ secret: null, dedupeHeader: 'X-Delivery' });
+const addWebhook = () => app.addWebhook({ secret: null, dedupe_header: 'X-Delivery' });
 
 interface Answer {
   id: string;

@@ -144,7 +144,7 @@ describe('the stored headers', () => {
   }
 
   test('leave out credentials, signatures, and names that end like secrets', async () => {
-    const own = await app.addWebhook({ signatureHeader: 'X-Own-Mark' });
+    const own = await app.addWebhook({ signature_header: 'X-Own-Mark' });
     const row = await headersOf(
       [
         'X-GitHub-Event: push',

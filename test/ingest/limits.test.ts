@@ -70,12 +70,12 @@ describe('the rate limit', () => {
 
   test('of a webhook of its own counts for it alone, both ways', async () => {
     await start({ RATE_LIMIT_INGEST_MAX: 1 });
-    const own = await app.addWebhook({ secret: null, rateLimitMax: 2 });
+    const own = await app.addWebhook({ secret: null, rate_limit_max: 2 });
     expect([(await post(webhook)).status, (await post(webhook)).status]).toEqual([202, 429]);
     expect(await post(own)).toEqual({ status: 202, policy: '"ingest";q=2;w=60', left: '"ingest";r=1;t' });
     expect([(await post(own)).status, (await post(own)).status]).toEqual([202, 429]);
     // Also when the process must ask the database again what the webhook is.
-    const another = await app.addWebhook({ secret: null, rateLimitMax: 1 });
+    const another = await app.addWebhook({ secret: null, rate_limit_max: 1 });
     app.app.changesLost();
     expect([(await post(another)).status, (await post(another)).status]).toEqual([202, 429]);
   });

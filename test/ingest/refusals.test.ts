@@ -31,7 +31,7 @@ describe('of two reasons to refuse', () => {
       expect(retryAfter).toBeLessThanOrEqual(7_200);
       expect(response.headers.get('ratelimit')).toBe(`"ingest";r=0;t=${retryAfter}`);
     }
-    await app.webhooks.setEnabled(webhook.id, false);
+    await app.webhooks.update(webhook.id, { enabled: false });
     expect(await codeOf(webhook.path, tooLarge)).toEqual([429, 'rate_limited']);
     expect((await fetch(`${app.url}/in`, tooLarge)).status).toBe(404);
   });
@@ -43,7 +43,7 @@ describe('of two reasons to refuse', () => {
     expect(await codeOf('/in/nonsense', tooLarge)).toEqual([404, 'webhook_unknown']);
     expect(await codeOf(webhook.path, tooLarge)).toEqual([413, 'payload_too_large']);
     expect(await codeOf(webhook.path, { method: 'POST', body: 'x' })).toEqual([403, 'signature_missing']);
-    await app.webhooks.setEnabled(webhook.id, false);
+    await app.webhooks.update(webhook.id, { enabled: false });
     expect(await codeOf(webhook.path, tooLarge)).toEqual([410, 'webhook_disabled']);
     await app.webhooks.remove(webhook.id);
     expect(await codeOf(webhook.path, tooLarge)).toEqual([404, 'webhook_unknown']);
@@ -133,8 +133,8 @@ describe('a body over the cap', () => {
   });
 
   test('is measured by the webhook’s own cap, which may only lower the common one', async () => {
-    const small = await app.addWebhook({ secret: null, maxPayloadBytes: 10 });
-    const large = await app.addWebhook({ secret: null, maxPayloadBytes: 1_000_000 });
+    const small = await app.addWebhook({ secret: null, max_payload_bytes: 10 });
+    const large = await app.addWebhook({ secret: null, max_payload_bytes: 1_000_000 });
     const statuses = [];
     for (const [webhook, bytes] of [
       [small, 10],

@@ -112,7 +112,7 @@ describe('a refused request is there to look at, with its reason', () => {
   test.each([
     [
       'a webhook with a header of its own',
-      { signatureHeader: 'X-Own' },
+      { signature_header: 'X-Own' },
       [`X-Hub-Signature-256: ${GOOD}`],
       'header_other',
     ],
@@ -126,7 +126,7 @@ describe('a refused request is there to look at, with its reason', () => {
 });
 
 test('what is refused for another cause is no rejection', async () => {
-  const limited = await app.addWebhook({ secret: SECRET, rateLimitMax: 1, maxPayloadBytes: 10 });
+  const limited = await app.addWebhook({ secret: SECRET, rate_limit_max: 1, max_payload_bytes: 10 });
   expect(await send(limited, [], 'longer than ten')).toBe('payload_too_large');
   expect(await send(limited, [])).toBe('rate_limited');
   const open = await app.addWebhook({ secret: null });
@@ -189,7 +189,7 @@ describe('checked again', () => {
     await send(webhook, [`X-Hub-Signature-256: ${GOOD}`]);
     const { id } = await newest(webhook);
     expect(await recheck(id)).toMatchObject({ verified: false, reason: 'digest_differs' });
-    await app.webhooks.rotate(webhook.id, SECRET, 0);
+    await app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
     expect(await recheck(id)).toMatchObject({ verified: true, reason: 'verifies_now' });
     const { last_check, reason } = (await api(viewer, 'GET', `/${id}`)).body;
     expect(reason).toBe('digest_differs');
@@ -207,7 +207,7 @@ describe('checked again', () => {
 
   test('with a secret whose overlap has ended it is known as the previous one', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
-    await app.webhooks.rotate(webhook.id, 'the second one', 1);
+    await app.webhooks.rotate(webhook.id, { secret: 'the second one', overlap_seconds: 1 });
     await until(async () => (await send(webhook, [`X-Hub-Signature-256: ${GOOD}`])) === 'signature_mismatch');
     const { id, reason } = await newest(webhook);
     expect(reason).toBe('previous_secret');

@@ -21,9 +21,9 @@ const answers: string[] = [];
 beforeAll(async () => {
   app = await startTestApp();
   usual = await app.addWebhook({ secret: SECRET });
-  own = await app.addWebhook({ secret: SECRET, signatureHeader: 'X-Own-Mark' });
+  own = await app.addWebhook({ secret: SECRET, signature_header: 'X-Own-Mark' });
   open = await app.addWebhook({ secret: null });
-  openWithHeader = await app.addWebhook({ secret: null, signatureHeader: 'X-Own-Mark' });
+  openWithHeader = await app.addWebhook({ secret: null, signature_header: 'X-Own-Mark' });
 });
 
 afterAll(() => app.stop());
@@ -135,14 +135,14 @@ describe('after a rotation', () => {
 
   test('the secret before is refused at once when there is no overlap', async () => {
     const webhook = await app.addWebhook({ secret: 'the first' });
-    await app.webhooks.rotate(webhook.id, 'the second', 0);
+    await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 0 });
     expect(await send(webhook, line('the second'))).toEqual([202]);
     expect(await send(webhook, line('the first'))).toEqual([403, 'signature_mismatch']);
   });
 
   test('the secret before verifies within its overlap, and not a moment longer', async () => {
     const webhook = await app.addWebhook({ secret: 'the first' });
-    await app.webhooks.rotate(webhook.id, 'the second', 2);
+    await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 2 });
     expect(await send(webhook, line('the first'))).toEqual([202]);
     expect(await send(webhook, line('the second'))).toEqual([202]);
     const [row] = await app.database.query<{ ms: number }>({
@@ -156,8 +156,8 @@ describe('after a rotation', () => {
 
   test('of two, only the last secret before is remembered', async () => {
     const webhook = await app.addWebhook({ secret: 'the first' });
-    await app.webhooks.rotate(webhook.id, 'the second', 60);
-    await app.webhooks.rotate(webhook.id, 'the third', 60);
+    await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 60 });
+    await app.webhooks.rotate(webhook.id, { secret: 'the third', overlap_seconds: 60 });
     const statuses = [];
     for (const secret of ['the first', 'the second', 'the third'])
       statuses.push((await send(webhook, line(secret)))[0]);

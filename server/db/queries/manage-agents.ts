@@ -6,23 +6,60 @@ type Query = Database['query'];
 export interface AgentRecord {
   id: string;
   name: string;
+  /** For good. */
   revoked: boolean;
+  /** Webhooks that are not deleted, whose events it gets. */
   webhook_ids: string[];
   created_at: string;
+  updated_at: string;
 }
 
-/** One agent, or all, oldest first; revoked ones too. */
-export function listAgents({ query }: { query: Query }, id: string | null): Promise<AgentRecord[]> {
+export interface AgentFilter {
+  revoked: boolean | null;
+  /** In the name, in any case. */
+  contains: string | null;
+}
+
+const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+const record = `
+  a.id, a.name, a.revoked_at is not null as revoked, ${iso('a.created_at')} as created_at, ${iso('a.updated_at')} as updated_at,
+  (select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
+    where s.agent_id = a.id and w.deleted_at is null) as webhook_ids`;
+
+/** One, revoked or not. */
+export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
+  const [row] = await query<AgentRecord>({ text: `select ${record} from agents a where a.id = $1`, values: [id] });
+  return row;
+}
+
+/** Newest first; `before` is the id of the last of the page before. Without a limit all. */
+export function listAgents(
+  { query }: { query: Query },
+  { revoked, contains }: AgentFilter,
+  before: string | null,
+  limit: number | null,
+): Promise<AgentRecord[]> {
   return query<AgentRecord>({
     text: `
-      select a.id, a.name, a.revoked_at is not null as revoked,
-        to_char(a.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created_at,
-        (select coalesce(json_agg(s.webhook_id order by s.created_at), '[]') from subscriptions s where s.agent_id = a.id) as webhook_ids
+      select ${record}
       from agents a
-      where $1::uuid is null or a.id = $1
-      order by a.created_at, a.id`,
+      where ($1::boolean is null or (a.revoked_at is not null) = $1)
+        and ($2::text is null or strpos(lower(a.name), lower($2)) > 0)
+        and ($3::uuid is null or (a.created_at, a.id) < (select l.created_at, l.id from agents l where l.id = $3))
+      order by a.created_at desc, a.id desc
+      limit $4`,
+    values: [revoked, contains, before, limit],
+  });
+}
+
+/** Nobody else changes the agent until the transaction ends. False when there is none in force. */
+export async function lockAgent(query: Query, id: string): Promise<boolean> {
+  const rows = await query({
+    text: 'select 1 from agents where id = $1 and revoked_at is null for no key update',
     values: [id],
   });
+  return rows.length > 0;
 }
 
 /** Inserts an agent with the look-up id and the hash of its credential. */
@@ -36,49 +73,30 @@ export async function insertAgent(
   });
 }
 
-/** A new credential; the old one and every session end. False when there is no such agent, or it is revoked. */
+/** Sets its name where one is given, and when that was. */
+export async function updateAgent(query: Query, id: string, name: string | null): Promise<void> {
+  await query({
+    text: 'update agents set name = coalesce($2, name), updated_at = now() where id = $1',
+    values: [id, name],
+  });
+}
+
+/** A new credential; the old one and every session end. */
 export async function replaceCredential(
   query: Query,
   id: string,
   { lookupId, secretHash }: { lookupId: string; secretHash: Buffer },
-): Promise<boolean> {
-  const rows = await query({
-    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, updated_at = now()
-           where id = $1 and revoked_at is null returning id`,
+): Promise<void> {
+  await query({
+    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, updated_at = now() where id = $1`,
     values: [id, lookupId, secretHash],
   });
-  return rows.length > 0;
 }
 
-/** Ends the agent's credential and sessions for good; its deliveries stay. False when there is no such agent in force. */
-export async function revokeAgent(query: Query, id: string): Promise<boolean> {
-  const rows = await query({
-    text: `update agents set revoked_at = now(), generation = generation + 1, updated_at = now()
-           where id = $1 and revoked_at is null returning id`,
+/** Ends the agent's credential and sessions for good; its deliveries stay. */
+export async function revokeAgent(query: Query, id: string): Promise<void> {
+  await query({
+    text: 'update agents set revoked_at = now(), generation = generation + 1, updated_at = now() where id = $1',
     values: [id],
   });
-  return rows.length > 0;
-}
-
-/** Subscribes; what is so already stays so. Returns those of the webhooks and agents that do not exist. */
-export async function subscribe(
-  query: Query,
-  pairs: readonly { webhookId: string; agentId: string }[],
-): Promise<{ webhookIds: string[]; agentIds: string[] }> {
-  const array = (ids: readonly string[]) => `{${ids.join(',')}}`;
-  const values = [array(pairs.map(({ webhookId }) => webhookId)), array(pairs.map(({ agentId }) => agentId))];
-  const [missing] = await query<{ webhookIds: string[]; agentIds: string[] }>({
-    text: `select
-        (select coalesce(json_agg(id), '[]') from unnest($1::uuid[]) p (id)
-          where not exists (select from webhooks w where w.id = p.id and w.deleted_at is null)) as "webhookIds",
-        (select coalesce(json_agg(id), '[]') from unnest($2::uuid[]) p (id)
-          where not exists (select from agents a where a.id = p.id and a.revoked_at is null)) as "agentIds"`,
-    values,
-  });
-  if (missing!.webhookIds.length + missing!.agentIds.length === 0)
-    await query({
-      text: `insert into subscriptions (webhook_id, agent_id) select * from unnest($1::uuid[], $2::uuid[]) on conflict do nothing`,
-      values,
-    });
-  return missing!;
 }

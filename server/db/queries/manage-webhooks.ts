@@ -6,80 +6,145 @@ type Query = Database['query'];
 export interface WebhookRecord {
   id: string;
   name: string;
+  description: string;
   enabled: boolean;
   has_secret: boolean;
   previous_secret_expires_at: string | null;
   signature_header: string | null;
   dedupe_header: string | null;
+  max_payload_bytes: number | null;
   rate_limit_max: number | null;
+  retention_days: number | null;
+  /** Agents in force that get its events. */
+  agent_ids: string[];
   created_at: string;
+  updated_at: string;
 }
 
-/** One webhook, or all that are not deleted, oldest first. */
-export function listWebhooks({ query }: { query: Query }, id: string | null): Promise<WebhookRecord[]> {
-  return query<WebhookRecord>({
-    text: `
-      select w.id, w.name, w.enabled, w.signature_header, w.dedupe_header, w.rate_limit_max,
-        to_char(w.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created_at,
-        exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current') as has_secret,
-        (select to_char(s.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from webhook_secrets s
-          where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now()) as previous_secret_expires_at
-      from webhooks w
-      where w.deleted_at is null and ($1::uuid is null or w.id = $1)
-      order by w.created_at, w.id`,
+/** The columns that people set. */
+export const webhookColumns = [
+  'name',
+  'description',
+  'enabled',
+  'signature_header',
+  'dedupe_header',
+  'max_payload_bytes',
+  'rate_limit_max',
+  'retention_days',
+] as const;
+export type WebhookColumns = Pick<WebhookRecord, (typeof webhookColumns)[number]>;
+export type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] | undefined };
+
+export interface WebhookFilter {
+  /** Those that this agent is subscribed to. */
+  agentId: string | null;
+  enabled: boolean | null;
+  /** In the name, in any case. */
+  contains: string | null;
+}
+
+const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+const record = `
+  w.id, w.name, w.description, w.enabled, w.signature_header, w.dedupe_header, w.max_payload_bytes, w.rate_limit_max,
+  w.retention_days, ${iso('w.created_at')} as created_at, ${iso('w.updated_at')} as updated_at,
+  exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current') as has_secret,
+  (select ${iso('s.expires_at')} from webhook_secrets s
+    where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now()) as previous_secret_expires_at,
+  (select coalesce(json_agg(a.id order by a.created_at, a.id), '[]') from subscriptions s join agents a on a.id = s.agent_id
+    where s.webhook_id = w.id and a.revoked_at is null) as agent_ids`;
+
+/** One that is not deleted. */
+export async function findWebhook(query: Query, id: string): Promise<WebhookRecord | undefined> {
+  const [row] = await query<WebhookRecord>({
+    text: `select ${record} from webhooks w where w.id = $1 and w.deleted_at is null`,
     values: [id],
   });
+  return row;
+}
+
+/** Those that are not deleted, newest first; `before` is the id of the last of the page before. Without a limit all. */
+export function listWebhooks(
+  { query }: { query: Query },
+  { agentId, enabled, contains }: WebhookFilter,
+  before: string | null,
+  limit: number | null,
+): Promise<WebhookRecord[]> {
+  return query<WebhookRecord>({
+    text: `
+      select ${record}
+      from webhooks w
+      where w.deleted_at is null
+        and ($1::uuid is null or exists (select from subscriptions s where s.webhook_id = w.id and s.agent_id = $1))
+        and ($2::boolean is null or w.enabled = $2)
+        and ($3::text is null or strpos(lower(w.name), lower($3)) > 0)
+        and ($4::uuid is null or (w.created_at, w.id) < (select l.created_at, l.id from webhooks l where l.id = $4))
+      order by w.created_at desc, w.id desc
+      limit $5`,
+    values: [agentId, enabled, contains, before, limit],
+  });
+}
+
+/**
+ * Nobody else changes the webhook or its secrets until the transaction ends. Secrets are locked by webhook and slot, in the order
+ * in which their uses are counted too: neither waits for the other in a circle. False when there is none.
+ */
+export async function lockWebhook(query: Query, id: string): Promise<boolean> {
+  const rows = await query({
+    text: 'select 1 from webhooks where id = $1 and deleted_at is null for no key update',
+    values: [id],
+  });
+  await query({ text: 'select 1 from webhook_secrets where webhook_id = $1 order by slot for update', values: [id] });
+  return rows.length > 0;
 }
 
 /** Inserts a webhook without a secret. */
-export async function insertWebhook(
-  query: Query,
-  webhook: {
-    id: string;
-    name: string;
-    signatureHeader: string | null;
-    dedupeHeader: string | null;
-    rateLimitMax: number | null;
-  },
-): Promise<void> {
+export async function insertWebhook(query: Query, id: string, columns: WebhookColumns): Promise<void> {
   await query({
-    text: `insert into webhooks (id, name, signature_header, dedupe_header, rate_limit_max)
-           values ($1, $2, $3, $4, $5)`,
-    values: [webhook.id, webhook.name, webhook.signatureHeader, webhook.dedupeHeader, webhook.rateLimitMax],
+    text: `insert into webhooks (id, ${webhookColumns.join(', ')})
+           values ($1, ${webhookColumns.map((_, i) => `$${i + 2}`).join(', ')})`,
+    values: [id, ...webhookColumns.map((column) => columns[column])],
   });
 }
 
-/** False when there is no such webhook. */
-export async function setWebhookEnabled(query: Query, id: string, enabled: boolean): Promise<boolean> {
-  const rows = await query({
-    text: 'update webhooks set enabled = $2, updated_at = now() where id = $1 and deleted_at is null returning id',
-    values: [id, enabled],
+/** Sets the columns that are given, and when that was. */
+export async function updateWebhook(query: Query, id: string, columns: GivenColumns): Promise<void> {
+  const given = webhookColumns.filter((column) => columns[column] !== undefined);
+  await query({
+    text: `update webhooks set ${given.map((column, i) => `${column} = $${i + 2}, `).join('')}updated_at = now() where id = $1`,
+    values: [id, ...given.map((column) => columns[column])],
   });
-  return rows.length > 0;
 }
 
-/** Soft; its secrets are gone for good. False when there is no such webhook. */
-export async function deleteWebhook(query: Query, id: string): Promise<boolean> {
-  const rows = await query({
-    text: 'update webhooks set deleted_at = now(), updated_at = now() where id = $1 and deleted_at is null returning id',
-    values: [id],
-  });
+/** Soft; its secrets are gone for good. */
+export async function deleteWebhook(query: Query, id: string): Promise<void> {
+  await query({ text: 'update webhooks set deleted_at = now(), updated_at = now() where id = $1', values: [id] });
   await query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [id] });
-  return rows.length > 0;
 }
 
 /** Puts a sealed secret in force; the one before becomes `previous` for so long, or goes with `overlapSeconds` 0. */
 export async function replaceSecret(query: Query, id: string, sealed: Buffer, overlapSeconds: number): Promise<void> {
-  await query({ text: `delete from webhook_secrets where webhook_id = $1 and slot = 'previous'`, values: [id] });
-  if (overlapSeconds > 0)
-    await query({
-      text: `update webhook_secrets set slot = 'previous', expires_at = now() + make_interval(secs => $2)
-             where webhook_id = $1 and slot = 'current'`,
-      values: [id, overlapSeconds],
-    });
+  const going = overlapSeconds > 0 ? ['previous'] : ['previous', 'current'];
   await query({
-    text: `insert into webhook_secrets (webhook_id, slot, sealed) values ($1, 'current', $2)
-           on conflict (webhook_id, slot) do update set sealed = excluded.sealed, created_at = now()`,
+    text: 'delete from webhook_secrets where webhook_id = $1 and slot = any ($2)',
+    values: [id, `{${going.join(',')}}`],
+  });
+  await query({
+    text: `update webhook_secrets set slot = 'previous', expires_at = now() + make_interval(secs => $2)
+           where webhook_id = $1 and slot = 'current'`,
+    values: [id, overlapSeconds],
+  });
+  await query({
+    text: `insert into webhook_secrets (webhook_id, slot, sealed) values ($1, 'current', $2)`,
     values: [id, sealed],
   });
+}
+
+/** The sealed secret in force; undefined when it has none. */
+export async function findSealedSecret({ query }: { query: Query }, id: string): Promise<Buffer | undefined> {
+  const [row] = await query<{ sealed: Buffer }>({
+    text: `select sealed from webhook_secrets where webhook_id = $1 and slot = 'current'`,
+    values: [id],
+  });
+  return row?.sealed;
 }

@@ -7,6 +7,7 @@ import { agentsOf } from '../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
+import { made } from '../../helpers/webhooks.ts';
 import { startConsume } from './command.ts';
 
 let weir: TestApp;
@@ -17,7 +18,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'weir-consume-'));
   weir = await startTestApp();
   webhook = await weir.addWebhook();
-  const { credential } = await agentsOf(weir).add('test', [webhook.id]);
+  const { credential } = made(await agentsOf(weir).add({ name: 'test', webhook_ids: [webhook.id] }));
   await writeFile(join(directory, 'credential'), credential, { mode: 0o600 });
 });
 

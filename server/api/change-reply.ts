@@ -1,0 +1,19 @@
+/** Answers a change of the domain. */
+import { jsonPointer } from '../core/issues.ts';
+import type { ProblemCode } from '../errors.ts';
+import type { Change } from '../manage/change.ts';
+import { invalid, problem, type Reply } from './operation.ts';
+
+/** @param unknown what is said when there is no such thing, or none that may be changed. */
+export function replyTo<T>(change: Change<T>, unknown: ProblemCode, answer: (value: T) => Reply): Reply {
+  switch (change.kind) {
+    case 'done':
+      return answer(change.value);
+    case 'unknown':
+      return problem(unknown);
+    case 'stale':
+      return problem('precondition_failed');
+    case 'invalid':
+      return invalid(jsonPointer(change.path), change.detail);
+  }
+}

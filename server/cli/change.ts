@@ -1,0 +1,31 @@
+/** Changes as commands make them: what goes wrong is told in one sentence. */
+import type { Change } from '../manage/change.ts';
+import { InputError } from '../manage/input.ts';
+import { CommandError } from './io.ts';
+
+/** Where the ids of a field are listed. */
+const lists: Readonly<Record<string, string>> = { agent_ids: 'weir agent list', webhook_ids: 'weir webhook list' };
+
+/** What became of a change. Throws CommandError. @param missing said when there is no such thing. */
+export function made<T>(change: Change<T>, missing: string): T {
+  switch (change.kind) {
+    case 'done':
+      return change.value;
+    case 'invalid': {
+      const list = lists[String(change.path[0])];
+      throw new CommandError(list === undefined ? change.detail : `${change.detail} See: ${list}`, 2);
+    }
+    default:
+      throw new CommandError(missing);
+  }
+}
+
+/** Runs work whose input is checked as the API checks it; bad input is wrong usage. */
+export async function withInput<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof InputError) throw new CommandError(error.message, 2);
+    throw error;
+  }
+}

@@ -1,0 +1,66 @@
+/** What a zod schema finds wrong with input: a sentence for each bad field, fit to stand beside it. */
+import type { z } from 'zod';
+
+export interface FieldIssue {
+  path: readonly PropertyKey[];
+  /** E.g. `Give at least 1.` */
+  detail: string;
+}
+
+/** Checks input by a schema. What a schema says itself goes before what is said here of all schemas. */
+export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | { issues: FieldIssue[] } {
+  const result = schema.safeParse(value, { error: describe });
+  return result.success ? { data: result.data } : { issues: result.error.issues.flatMap(issuesOf) };
+}
+
+/** RFC 6901. */
+export function jsonPointer(path: readonly PropertyKey[]): string {
+  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}
+
+/** Fields that nobody asked for are one issue to zod; each is told by its own name. */
+function issuesOf(issue: z.core.$ZodIssue): FieldIssue[] {
+  if (issue.code !== 'unrecognized_keys') return [{ path: issue.path, detail: issue.message }];
+  return issue.keys.map((key) => ({ path: [...issue.path, key], detail: issue.message }));
+}
+
+/** By zod's names of types and formats. */
+const wanted: Readonly<Record<string, string>> = {
+  string: 'text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  guid: 'an id, such as 2f1c0d7e-5a31-4c8e-9b1f-0d6c2a7e4b15',
+  email: 'an email address',
+  datetime: 'a time, such as 2030-01-31T12:00:00Z',
+};
+
+function describe(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'This is required.' : give(wanted[issue.expected]);
+    case 'invalid_format':
+      return give(wanted[issue.format]);
+    case 'invalid_value':
+      return give(`one of ${issue.values.map(String).join(', ')}`);
+    case 'unrecognized_keys':
+      return 'This is not known here.';
+    case 'too_small':
+      return give(`at least ${issue.minimum}${unit(issue.origin, issue.minimum)}`);
+    case 'too_big':
+      return give(`at most ${issue.maximum}${unit(issue.origin, issue.maximum)}`);
+    default:
+      return undefined;
+  }
+}
+
+function give(what: string | undefined): string | undefined {
+  return what && `Give ${what}.`;
+}
+
+function unit(origin: string, count: number | bigint): string {
+  const name = { string: ' character', array: ' item' }[origin];
+  return name === undefined ? '' : count === 1 ? name : `${name}s`;
+}

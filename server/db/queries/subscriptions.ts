@@ -1,0 +1,66 @@
+/** Which agents get the events of which webhooks. */
+import type { Database } from '../pool.ts';
+
+type Query = Database['query'];
+
+/** Held while subscriptions are set: two that set them from both sides, in different orders, would wait for each other. */
+const SUBSCRIPTIONS_LOCK = 7_236_453;
+
+export interface Pairs {
+  webhookIds: readonly string[];
+  agentIds: readonly string[];
+}
+
+/** Places, in the arrays given, of webhooks that do not exist and of agents that are not in force. */
+export async function findMissing(
+  query: Query,
+  { webhookIds, agentIds }: Pairs,
+): Promise<{ webhooks: number[]; agents: number[] }> {
+  const [missing] = await query<{ webhooks: number[]; agents: number[] }>({
+    text: `select
+        (select coalesce(json_agg(place - 1 order by place), '[]') from unnest($1::uuid[]) with ordinality p (id, place)
+          where not exists (select from webhooks w where w.id = p.id and w.deleted_at is null)) as webhooks,
+        (select coalesce(json_agg(place - 1 order by place), '[]') from unnest($2::uuid[]) with ordinality p (id, place)
+          where not exists (select from agents a where a.id = p.id and a.revoked_at is null)) as agents`,
+    values: [array(webhookIds), array(agentIds)],
+  });
+  return missing!;
+}
+
+/** Subscribes each of the agents to each of the webhooks; what is so already stays so. */
+export async function insertSubscriptions(query: Query, { webhookIds, agentIds }: Pairs): Promise<void> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [SUBSCRIPTIONS_LOCK] });
+  await query({
+    text: `insert into subscriptions (webhook_id, agent_id)
+           select webhook_id, agent_id from unnest($1::uuid[]) webhook_id, unnest($2::uuid[]) agent_id
+           on conflict do nothing`,
+    values: [array(webhookIds), array(agentIds)],
+  });
+}
+
+/** Ends the subscriptions of one side that are with none of `keptIds` on the other. */
+export async function deleteOtherSubscriptions(
+  query: Query,
+  of: { webhookId: string } | { agentId: string },
+  keptIds: readonly string[],
+): Promise<void> {
+  const [own, other, id] =
+    'webhookId' in of ? ['webhook_id', 'agent_id', of.webhookId] : ['agent_id', 'webhook_id', of.agentId];
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [SUBSCRIPTIONS_LOCK] });
+  await query({
+    text: `delete from subscriptions where ${own} = $1 and not ${other} = any ($2::uuid[])`,
+    values: [id, array(keptIds)],
+  });
+}
+
+/** Ends subscriptions of an agent. */
+export async function deleteSubscriptions(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
+  await query({
+    text: 'delete from subscriptions where agent_id = $1 and webhook_id = any ($2::uuid[])',
+    values: [agentId, array(webhookIds)],
+  });
+}
+
+function array(ids: readonly string[]): string {
+  return `{${ids.join(',')}}`;
+}

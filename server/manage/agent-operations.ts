@@ -1,0 +1,80 @@
+/** /api/v1/agents. */
+import { z } from 'zod';
+import { replyTo } from '../api/change-reply.ts';
+import { done, operation, problem } from '../api/operation.ts';
+import type { Actor } from './actor.ts';
+import { agentInput, agentSchema } from './agent-fields.ts';
+import { Agents } from './agents.ts';
+import type { ChangeParts } from './change.ts';
+import { recordId, text } from './input.ts';
+import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from './paging.ts';
+
+const id = { schema: recordId, problem: 'agent_unknown' } as const;
+const withCredential = agentSchema.extend({ credential: z.string().describe('only in this answer') });
+const listQuery = z.strictObject({
+  ...recordPageQuery,
+  revoked: flag.optional(),
+  q: text(1, 200).optional().describe('part of the name'),
+});
+
+export function agentOperations(parts: ChangeParts) {
+  const by = (actor: Actor) => new Agents(parts, actor);
+
+  return {
+    listAgents: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(agentSchema) },
+      handle: async ({ actor, query: { revoked, q, cursor, limit } }) => {
+        const filter = { revoked: flagValue(revoked), contains: q ?? null };
+        const rows = await by(actor).list(filter, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => row),
+        );
+      },
+    }),
+
+    createAgent: operation({
+      input: agentInput.create,
+      answers: { 201: withCredential },
+      handle: async ({ actor, input }) =>
+        replyTo(await by(actor).add(input), 'agent_unknown', (made) =>
+          done(201, made, { location: `/api/v1/agents/${made.id}` }),
+        ),
+    }),
+
+    showAgent: operation({
+      id,
+      answers: { 200: agentSchema },
+      handle: async ({ actor, id }) => {
+        const agent = await by(actor).find(id);
+        return agent === undefined ? problem('agent_unknown', 'No agent has this id.') : done(200, agent);
+      },
+    }),
+
+    updateAgent: operation({
+      id,
+      input: agentInput.update,
+      answers: { 200: agentSchema },
+      representation: agentSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(await by(actor).update(id, input, matches), 'agent_unknown', (agent) => done(200, agent)),
+    }),
+
+    rotateAgent: operation({
+      id,
+      answers: { 200: withCredential },
+      representation: agentSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).rotate(id, matches), 'agent_unknown', (agent) => done(200, agent)),
+    }),
+
+    revokeAgent: operation({
+      id,
+      answers: { 204: null },
+      representation: agentSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).revoke(id, matches), 'agent_unknown', () => done(204)),
+    }),
+  };
+}

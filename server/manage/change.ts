@@ -1,0 +1,92 @@
+/** A change to one configured thing: made in one transaction with its audit entry, announced, and known everywhere when it resolves. */
+import type { Changes } from '../db/announce.ts';
+import type { Database } from '../db/pool.ts';
+import type { Actor } from './actor.ts';
+import { record } from './audit.ts';
+import { InputError } from './input.ts';
+
+type Query = Database['query'];
+
+/** `stale`: it is no longer what the change was meant for; `invalid`: a field that only the database could tell to be bad. */
+export type Change<T> =
+  | { kind: 'done'; value: T }
+  | { kind: 'unknown' }
+  | { kind: 'stale' }
+  | { kind: 'invalid'; path: readonly PropertyKey[]; detail: string };
+
+/** Whether the thing as it is now, locked, is still what the change was meant for. */
+export type Expects<Row> = (current: Row) => boolean;
+
+/** Whatever it is by now. */
+export const asItIs = (): boolean => true;
+
+/** A kind of thing that is changed. */
+export interface Kind<Row> {
+  /** First word of its announcements and of its actions in the audit log. */
+  name: string;
+  /** Keeps everybody else from changing it until the transaction ends; false when there is none that may be changed. */
+  lock(query: Query, id: string): Promise<boolean>;
+  /** As people see it; undefined when it is gone. */
+  find(query: Query, id: string): Promise<Row | undefined>;
+}
+
+export interface ChangeParts {
+  database: Database;
+  changes: Changes;
+}
+
+export class Changer<Row extends { id: string; name: string }> {
+  readonly #parts: ChangeParts;
+  readonly #actor: Actor;
+  readonly #kind: Kind<Row>;
+
+  /** @param actor who makes the changes. */
+  constructor(parts: ChangeParts, actor: Actor, kind: Kind<Row>) {
+    this.#parts = parts;
+    this.#actor = actor;
+    this.#kind = kind;
+  }
+
+  /** @param insert puts it in place under this id. */
+  create(id: string, insert: (query: Query) => Promise<void>): Promise<Change<Row>> {
+    return this.#announced(id, async (query) => {
+      await insert(query);
+      const after = (await this.#kind.find(query, id))!;
+      await this.#record(query, 'create', after, null, after);
+      return { kind: 'done', value: after };
+    });
+  }
+
+  /** Resolves with what it is afterwards; what it was, when it is gone. */
+  change(id: string, verb: string, expects: Expects<Row>, work: (query: Query) => Promise<void>): Promise<Change<Row>> {
+    return this.#announced(id, async (query) => {
+      const before = (await this.#kind.lock(query, id)) ? await this.#kind.find(query, id) : undefined;
+      if (before === undefined) return { kind: 'unknown' };
+      if (!expects(before)) return { kind: 'stale' };
+      await work(query);
+      const after = (await this.#kind.find(query, id)) ?? null;
+      await this.#record(query, verb, before, before, after);
+      return { kind: 'done', value: after ?? before };
+    });
+  }
+
+  async #announced<T>(id: string, work: (query: Query) => Promise<Change<T>>): Promise<Change<T>> {
+    const { database, changes } = this.#parts;
+    const payload = `${this.#kind.name}:${id}`;
+    try {
+      return await changes.announced(
+        payload,
+        () => database.transaction(work),
+        ({ kind }) => kind === 'done',
+      );
+    } catch (error) {
+      if (error instanceof InputError) return { kind: 'invalid', path: error.path, detail: error.message };
+      throw error;
+    }
+  }
+
+  #record(query: Query, verb: string, { id, name }: Row, before: Row | null, after: Row | null): Promise<void> {
+    const kind = this.#kind.name;
+    return record(query, this.#actor, { action: `${kind}.${verb}`, target: { kind, id, name }, before, after });
+  }
+}

@@ -1,0 +1,112 @@
+/** /api/v1/webhooks. */
+import { z } from 'zod';
+import { replyTo } from '../api/change-reply.ts';
+import { done, operation, problem, readerOperation } from '../api/operation.ts';
+import { agentIdOf, type Reader } from '../auth/reader.ts';
+import type { Settings } from '../config.ts';
+import type { WebhookRecord } from '../db/queries/manage-webhooks.ts';
+import type { Actor } from './actor.ts';
+import { recordId, text } from './input.ts';
+import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from './paging.ts';
+import { rotateInput, webhookInput, webhookSchema } from './webhook-fields.ts';
+import { type WebhookParts, Webhooks } from './webhooks.ts';
+
+const id = { schema: recordId, problem: 'webhook_unknown' } as const;
+const withSecret = webhookSchema.extend({
+  secret: z.string().optional().describe('only a generated one, and only in this answer'),
+});
+const listQuery = z.strictObject({
+  ...recordPageQuery,
+  enabled: flag.optional(),
+  q: text(1, 200).optional().describe('part of the name'),
+});
+
+export function webhookOperations(parts: WebhookParts, settings: Settings) {
+  const input = webhookInput(settings);
+  const by = (actor: Actor) => new Webhooks(parts, actor);
+  const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
+
+  return {
+    /** An agent sees those that it is subscribed to. */
+    listWebhooks: readerOperation({
+      query: listQuery,
+      answers: { 200: pageSchema(webhookSchema) },
+      handle: async ({ who, actor, query: { enabled, q, cursor, limit } }) => {
+        const filter = { agentId: agentIdOf(who), enabled: flagValue(enabled), contains: q ?? null };
+        const rows = await by(actor).list(filter, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => describe(seenBy(who, row))),
+        );
+      },
+    }),
+
+    createWebhook: operation({
+      input: input.create,
+      answers: { 201: withSecret },
+      handle: async ({ actor, input }) =>
+        replyTo(await by(actor).add(input), 'webhook_unknown', (made) =>
+          done(201, describe(made), { location: `/api/v1/webhooks/${made.id}` }),
+        ),
+    }),
+
+    showWebhook: readerOperation({
+      id,
+      answers: { 200: webhookSchema },
+      handle: async ({ who, actor, id }) => {
+        const webhook = await by(actor).find(id);
+        const agentId = agentIdOf(who);
+        if (webhook === undefined || (agentId !== null && !webhook.agent_ids.includes(agentId)))
+          return problem('webhook_unknown');
+        return done(200, describe(seenBy(who, webhook)));
+      },
+    }),
+
+    updateWebhook: operation({
+      id,
+      input: input.update,
+      answers: { 200: webhookSchema },
+      representation: webhookSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(
+          await by(actor).update(id, input, (current) => matches(describe(current))),
+          'webhook_unknown',
+          (webhook) => done(200, describe(webhook)),
+        ),
+    }),
+
+    deleteWebhook: operation({
+      id,
+      answers: { 204: null },
+      representation: webhookSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).remove(id, (current) => matches(describe(current))), 'webhook_unknown', () =>
+          done(204),
+        ),
+    }),
+
+    rotateSecret: operation({
+      id,
+      input: rotateInput,
+      answers: { 200: withSecret },
+      representation: webhookSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(
+          await by(actor).rotate(id, input, (current) => matches(describe(current))),
+          'webhook_unknown',
+          (webhook) => done(200, describe(webhook)),
+        ),
+    }),
+  };
+}
+
+/** @param base FRONTEND_PUBLIC_API_URL: where senders reach Weir. */
+export function describeWebhook(base: string) {
+  return <Row extends WebhookRecord>(row: Row): Row & { url: string } => ({ ...row, url: `${base}/in/${row.id}` });
+}
+
+/** An agent does not learn of the others. */
+function seenBy(who: Reader, webhook: WebhookRecord): WebhookRecord {
+  const agentId = agentIdOf(who);
+  return agentId === null ? webhook : { ...webhook, agent_ids: [agentId] };
+}
