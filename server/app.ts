@@ -14,6 +14,7 @@ import { Changes } from './db/announce.ts';
 import type { Horizon } from './db/partitions.ts';
 import { DatabaseUnavailable, openDatabase } from './db/pool.ts';
 import { createReady, live } from './health.ts';
+import { createApiFields } from './http/api-fields.ts';
 import { Clients } from './http/clients.ts';
 import { ByteBudget, SlabArena } from './http/memory.ts';
 import { HttpServer } from './http/server.ts';
@@ -76,6 +77,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),
       headerBytesMax: settings.HEADER_BYTES_MAX,
       clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+      prepare: createApiFields(people.cors),
       onFinished: observe.finished,
       isOutage: (error) => error instanceof DatabaseUnavailable,
       onFailure: observe.failed,

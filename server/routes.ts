@@ -169,7 +169,7 @@ export function routeTable(handlers: Handlers, { api, operations, pages, pageTab
           : pages.forUsers(access, pageTable[name] as Page),
     }),
   );
-  return [...withCors([...plain, ...managed], cors), ...shown];
+  return [...plain, ...managed, ...preflights([...plain, ...managed], cors), ...shown];
 }
 
 function served(api: Api, access: OperationAccess, operation: Operations[keyof Operations]): Handler {
@@ -178,17 +178,12 @@ function served(api: Api, access: OperationAccess, operation: Operations[keyof O
   return api.forUsers(access, operation as Operation<Person>);
 }
 
-function withCors(routes: readonly Route[], cors: Cors): Route[] {
+/** OPTIONS of everything below /api/, by known path too, so that Allow names it. */
+function preflights(routes: readonly Route[], cors: Cors): Route[] {
   const paths = new Set(routes.map(({ path }) => path).filter((path) => path.startsWith('/api/')));
-  return [
-    ...routes.map((route) => (paths.has(route.path) ? { ...route, handle: allowing(route.handle, cors) } : route)),
-    ...[...paths].map((path): Route => ({ method: 'OPTIONS', path, handle: (exchange) => cors.preflight(exchange) })),
-  ];
-}
-
-function allowing(handle: Handler, cors: Cors): Handler {
-  return (exchange) => {
-    cors.allow(exchange);
-    return handle(exchange);
-  };
+  return [...paths, '/api/*'].map((path) => ({
+    method: 'OPTIONS',
+    path,
+    handle: (exchange) => cors.preflight(exchange),
+  }));
 }

@@ -16,6 +16,8 @@ export interface ServerOptions {
   headerBytesMax: number;
   /** CLIENT_REQUESTS_MAX */
   clientRequestsMax: number;
+  /** Called before a request is served or refused: fields that its answer has in any case. */
+  prepare: (exchange: Exchange) => void;
   /** Called once for each request, after its answer or its abort. */
   onFinished: (exchange: Exchange) => void;
   /** True of what a handler throws when the database is away, which is no bug: 503. */
@@ -111,8 +113,9 @@ export class HttpServer implements ExchangeHost {
       const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, res, req);
       attach[route.method](this.#app, route.path, handler);
     }
+    // Below a star there may be nothing: that is no wrong method.
     for (const [path, methods] of methodsOf)
-      this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods), res, req));
+      if (!path.endsWith('*')) this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods), res, req));
     this.#app.any('/*', (res, req) => this.#serve(notFound, res, req));
   }
 
@@ -128,6 +131,7 @@ export class HttpServer implements ExchangeHost {
     const requestId = wellFormedRequestId(headers) ?? this.#requestIds();
     this.openRequests++;
     const exchange = new Exchange(res, req, this, { route: route.path, parameters, headers, client, requestId });
+    this.#options.prepare(exchange);
     if (headerBytes > this.#options.headerBytesMax) return exchange.problem('headers_too_large');
     if (client.requests > this.#options.clientRequestsMax) return exchange.problemLater('client_busy', 1);
     exchange.lap(Stage.accept);

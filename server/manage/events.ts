@@ -87,7 +87,7 @@ export function eventOperations(database: Database) {
         const event = await findEvent(database, agentIdOf(who), id);
         if (event === undefined) return problem('event_unknown');
         exchange.setHeader('content-disposition', `attachment; filename="${event.id}"`);
-        exchange.setHeader('content-security-policy', "default-src 'none'; sandbox");
+        exchange.setHeader('content-security-policy', 'sandbox');
         exchange.answer(200, event.content_type ?? 'application/octet-stream', event.body);
         return done(200);
       },

@@ -1,0 +1,134 @@
+/** The API as pages of other origins meet it in a real browser, which has the last word about CORS. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import { addPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let browser: Browser;
+let pages: { ours: Server; others: Server };
+/** Tabs of a browser that is signed in, on a page of CORS_ORIGINS and on one that is not. */
+let ours: Tab;
+let others: Tab;
+beforeAll(async () => {
+  pages = { ours: await servePage(), others: await servePage() };
+  [app, browser] = await Promise.all([startPagesApp({ CORS_ORIGINS: originOf(pages.ours) }), startBrowser()]);
+  const operator = await addPerson(app, 'operator');
+  ours = await openTab(browser, app, operator);
+  await ours.page.goto(originOf(pages.ours));
+  others = await openTab(browser, app, operator);
+  await others.page.goto(originOf(pages.others));
+});
+afterAll(async () => {
+  await browser?.close();
+  for (const server of Object.values(pages)) server.close();
+  await app?.stop();
+});
+
+function servePage(): Promise<Server> {
+  const server = createServer((_request, response) => response.setHeader('content-type', 'text/html').end('<p>A page'));
+  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
+}
+
+const originOf = (server: Server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+interface Seen {
+  status: number;
+  /** Fields that the script may read. */
+  fields: Record<string, string>;
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
+  body: any;
+}
+
+/** What a script of the page sees of an answer; a text when the browser refuses. */
+function fetchIn({ page }: Tab, path: string, init: RequestInit = {}): Promise<Seen | string> {
+  return page.evaluate(
+    async ([url, init]) => {
+      try {
+        const answer = await fetch(url, { credentials: 'include', ...init });
+        const text = await answer.text();
+        return {
+          status: answer.status,
+          fields: Object.fromEntries(answer.headers),
+          body: text === '' ? null : JSON.parse(text),
+        };
+      } catch (error) {
+        return String(error);
+      }
+    },
+    [app.url + path, init] as const,
+  );
+}
+
+const refused = 'TypeError: Failed to fetch';
+const json = (body: object, headers: Record<string, string> = {}) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json', ...headers },
+  body: JSON.stringify(body),
+});
+
+describe('a page of CORS_ORIGINS', () => {
+  test('reads, changes with the token of the session, and sees the address of what it made', async () => {
+    const account = (await fetchIn(ours, '/api/v1/account')) as Seen;
+    expect([account.status, account.body.role]).toEqual([200, 'operator']);
+    const made = (await fetchIn(
+      ours,
+      '/api/v1/tokens',
+      json({ name: 'from elsewhere' }, { 'x-csrf-token': account.body.csrf_token }),
+    )) as Seen;
+    expect(made.status).toBe(201);
+    expect(made.fields.location).toBe(`/api/v1/tokens/${made.body.id}`);
+    const asked = { headers: { authorization: `Bearer ${made.body.token}` } };
+    expect(await fetchIn(ours, '/api/v1/account', asked)).toMatchObject({ status: 200, body: { csrf_token: null } });
+    const revoked = { method: 'DELETE', headers: { 'x-csrf-token': account.body.csrf_token } };
+    expect(await fetchIn(ours, `/api/v1/tokens/${made.body.id}`, revoked)).toMatchObject({ status: 204 });
+    expect(await fetchIn(ours, '/api/v1/account', asked)).toMatchObject({ status: 401 });
+  });
+
+  test.each<[number, string, RequestInit]>([
+    [401, '/api/v1/account', { headers: { authorization: 'Bearer wu_nonsense' } }],
+    [401, '/api/v1/agent/me', { headers: { authorization: 'Bearer wa_nonsense' } }],
+    [403, '/api/v1/tokens', json({ name: 'a' })],
+    [404, '/api/v1/nowhere', { headers: { authorization: 'Bearer wu_nonsense' } }],
+    [405, '/api/v1/account', { method: 'DELETE' }],
+  ])('reads a %i of %s, with its request id', async (status, path, init) => {
+    const seen = await fetchIn(ours, path, init);
+    expect(seen).toMatchObject({ status, body: { status, code: expect.any(String) } });
+    expect((seen as Seen).fields['x-request-id']).toBe((seen as Seen).body.request_id);
+  });
+});
+
+describe('a page of another origin', () => {
+  test('reads nothing, though the browser is signed in', async () => {
+    for (const path of ['/api/v1/account', '/api/v1/nowhere', '/api/v1/agent/me'])
+      expect(await fetchIn(others, path)).toBe(refused);
+    expect(await fetchIn(others, '/api/v1/tokens', json({ name: 'a' }))).toBe(refused);
+  });
+
+  test('changes nothing by a request that needs no leave', async () => {
+    const form = { method: 'POST', headers: { 'content-type': 'text/plain' }, body: '{"name":"forged"}' };
+    await fetchIn(others, '/api/v1/tokens', { ...form, mode: 'no-cors' });
+    expect(await fetchIn(others, '/api/v1/tokens', form)).toBe(refused);
+    const rows = await app.database.query({ text: `select from api_tokens where name = 'forged'` });
+    expect(rows).toEqual([]);
+    const statuses = app.logLines
+      .map((line) => JSON.parse(line))
+      .filter(({ path, method }) => path === '/api/v1/tokens' && method === 'POST');
+    expect(statuses.at(-1)).toMatchObject({ status: 403 });
+  });
+
+  test('cannot embed an answer', async () => {
+    const loaded = await others.page.evaluate(`new Promise((resolve) => {
+      const image = new Image();
+      image.onload = () => resolve('loaded');
+      image.onerror = () => resolve('refused');
+      image.src = '${app.url}/api/v1/account';
+    })`);
+    expect(loaded).toBe('refused');
+    // The reason is the field of the answer: same-site pages are refused too.
+    expect(others.complaints.join('\n')).toContain('ERR_BLOCKED_BY_RESPONSE.NotSameOrigin');
+  });
+});
