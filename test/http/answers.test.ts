@@ -66,20 +66,13 @@ describe('an error', () => {
     });
   });
 
-  test.each([
-    '/',
-    '/in',
-    '/in/',
-    '/in/a/b/c',
-    '/HEALTHZ',
-    '/healthz/',
-    '//healthz',
-    '/healthz%00',
-    '/%2e%2e/etc/passwd',
-  ])('is the answer to %s, where there is nothing', async (path) => {
-    const answer = await rawRequest(app.port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    expect([answer!.status, JSON.parse(answer!.body.toString()).code]).toEqual([404, 'not_found']);
-  });
+  test.each(['/in', '/in/', '/in/a/b/c', '/HEALTHZ', '/healthz/', '//healthz', '/healthz%00', '/%2e%2e/etc/passwd'])(
+    'is the answer to %s, where there is nothing',
+    async (path) => {
+      const answer = await rawRequest(app.port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      expect([answer!.status, JSON.parse(answer!.body.toString()).code]).toEqual([404, 'not_found']);
+    },
+  );
 });
 
 describe('the request id', () => {
