@@ -13,6 +13,7 @@ import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { migrateCommand } from './migrate.ts';
+import { rejectionCommand } from './rejection.ts';
 import { sendCommand } from './send.ts';
 import { startCommand } from './start.ts';
 import { tokenCommand } from './token.ts';
@@ -35,6 +36,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(auditCommand(io))
     .addCommand(eventCommand(io))
     .addCommand(deliveryCommand(io))
+    .addCommand(rejectionCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(consumeCommand(io))
     .addCommand(doctorCommand(io))

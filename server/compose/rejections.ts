@@ -10,7 +10,13 @@ export function composeRejections({ keys: secretsKeys, metrics, observe, databas
   const keys = derivedKeys(secretsKeys, 'webhook-secrets');
   const diagnoser = new Diagnoser(workerFile);
   const diagnose = diagnoser.diagnose.bind(diagnoser);
-  const keeper = new RejectionKeeper({ database, keys, diagnose, observer: observe.rejections });
+  const keeper = new RejectionKeeper({
+    database,
+    keys,
+    diagnose,
+    observer: observe.rejections,
+    nowMs: () => performance.now(),
+  });
   metrics.gauge('weir_rejection_bytes_held', () => keeper.waitingBytes);
 
   return {

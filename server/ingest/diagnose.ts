@@ -11,10 +11,12 @@ const TIMEOUT_MS = 10_000;
 const QUEUE_MAX = 32;
 
 export class Diagnoser {
+  readonly #timeoutMs: number;
   readonly #pool: Piscina<readonly RefusedRequest[], Diagnosed[]>;
 
   /** @param workerFile compiled workers/diagnose.js; a thread cannot load TypeScript. */
-  constructor(workerFile: string) {
+  constructor(workerFile: string, { timeoutMs = TIMEOUT_MS } = {}) {
+    this.#timeoutMs = timeoutMs;
     this.#pool = new Piscina({
       filename: workerFile,
       minThreads: 0,
@@ -31,7 +33,7 @@ export class Diagnoser {
 
   /** Rejects when the thread died, hung, or has too much to do. */
   async diagnose(requests: readonly RefusedRequest[]): Promise<Diagnosed[]> {
-    return await this.#pool.run(requests, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return await this.#pool.run(requests, { signal: AbortSignal.timeout(this.#timeoutMs) });
   }
 
   async close(): Promise<void> {

@@ -25,7 +25,7 @@ const BUCKETS_MAX = 10_000;
 /** What gathers before a round, in time. */
 const GATHER_MS = 250;
 /** What waits for its round; one sample more is dropped. Headers count as they are in memory, two bytes a character. */
-const WAITING_BYTES_MAX = 4_194_304;
+export const WAITING_BYTES_MAX = 4_194_304;
 
 export const ringLimits: RingLimits = {
   rejectionsMax: 1_000,
@@ -47,6 +47,8 @@ interface Parts {
   keys: readonly Buffer[];
   diagnose: (requests: readonly RefusedRequest[]) => Promise<Diagnosed[]>;
   observer: RejectionObserver;
+  /** Of a clock that never goes back. */
+  nowMs: () => number;
 }
 
 interface Sample {
@@ -83,7 +85,7 @@ export class RejectionKeeper {
   /** Takes a refused request as a sample, or not; never waits. The body may be reused afterwards. */
   offer(exchange: Exchange, webhook: Webhook, body: Uint8Array): void {
     const { observer } = this.#parts;
-    const nowMs = performance.now();
+    const nowMs = this.#parts.nowMs();
     if (!this.#bucketOf(webhook.id).take(nowMs) || !this.#all.take(nowMs)) return observer.passedOver('sampled_out');
     const kept = body.length <= REJECTED_BODY_BYTES_MAX;
     const heldBytes = (kept ? body.length : 0) + headerBytes(exchange.headers);

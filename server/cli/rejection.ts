@@ -1,0 +1,113 @@
+import { Command } from 'commander';
+import { diagnose } from '../core/diagnosis.ts';
+import { isTimedId } from '../core/ids.ts';
+import { rejectionReasons } from '../core/rejection-reasons.ts';
+import { findRejection, listRejections } from '../db/queries/rejections.ts';
+import { derivedKeys } from '../keys.ts';
+import { commandActor } from '../manage/actor.ts';
+import { describeRejection, Rejections } from '../manage/rejections.ts';
+import { positive, uuid } from './arguments.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+interface Output {
+  json?: boolean;
+}
+
+/** `weir rejection list|show|recheck`. */
+export function rejectionCommand(io: CommandIo): Command {
+  const command = new Command('rejection').description('look at refused signatures, and check them again');
+
+  command
+    .command('list')
+    .description('show the newest ones and why they were refused')
+    .option('--webhook <id>', 'of this endpoint', uuid)
+    .option('--limit <rejections>', 'how many', positive, 20)
+    .option('--json', 'print one JSON document')
+    .action(({ webhook, limit, json }: Output & { webhook?: string; limit: number }) =>
+      withDatabase(io, async ({ database }) => {
+        const rows = await listRejections(database, { webhookId: webhook ?? null, reason: null }, null, limit);
+        if (json) print(io, { items: rows.map(describeRejection) });
+        else if (rows.length === 0) io.stdout.write('No rejections.\n');
+        else
+          io.stdout.write(
+            table(
+              ['ID', 'ENDPOINT', 'RECEIVED', 'FROM', 'BYTES', 'REASON'],
+              rows.map((row) => [
+                row.id,
+                row.webhook_id,
+                row.received_at,
+                row.source_ip,
+                String(row.bytes),
+                row.reason,
+              ]),
+            ),
+          );
+      }),
+    );
+
+  command
+    .command('show')
+    .description('show one, and how to mend it; its body goes to standard output byte for byte with --body')
+    .argument('<id>', 'id of the rejection', uuid)
+    .option('--body', 'write the body alone')
+    .option('--json', 'print one JSON document')
+    .action((id: string, { body, json }: Output & { body?: boolean }) =>
+      withDatabase(io, async ({ database }) => {
+        const found = isTimedId(id) ? await findRejection(database.query, id) : undefined;
+        if (found === undefined) throw unknown(id);
+        if (body && found.body === null) throw withoutBody(id);
+        if (body) return void io.stdout.write(found.body!);
+        const { headers, body: bytes, ...record } = found;
+        const described = describeRejection(record);
+        if (json) return print(io, { ...described, body_base64: bytes?.toString('base64') ?? null });
+        const signatures = found.signatures.map(({ name, shape }) => `${name}: (${shape})\n`).join('');
+        io.stdout.write(`${found.reason}: ${described.hint}\n\n${headers.toString('utf8')}\n${signatures}\n`);
+        io.stdout.write(bytes ?? '(the body was not kept)');
+        io.stdout.write('\n');
+      }),
+    );
+
+  command
+    .command('recheck')
+    .description(
+      'check one with the secret and signature header that are in force now; exit code 1 when it does not verify',
+    )
+    .argument('<id>', 'id of the rejection', uuid)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { json }: Output) =>
+      withDatabase(io, async ({ database, keys }) => {
+        const rejections = new Rejections({
+          database,
+          keys: derivedKeys(keys, 'webhook-secrets'),
+          // A command serves nobody else meanwhile: no thread is needed.
+          diagnose: async (requests) => requests.map((request) => ({ diagnosis: diagnose(request) })),
+        });
+        const outcome = isTimedId(id) ? await rejections.recheck(id, commandActor()) : ({ kind: 'unknown' } as const);
+        if (outcome.kind === 'unknown') throw unknown(id);
+        if (outcome.kind === 'without_body') throw withoutBody(id);
+        if (outcome.kind === 'unavailable')
+          throw new CommandError('the secret of its webhook does not open with SECRETS_KEY; see: weir doctor');
+        const { verified, reason } = outcome;
+        const hint = rejectionReasons[reason];
+        if (json) print(io, { id, verified, reason, hint });
+        else io.stdout.write(`${id}: ${reason}. ${hint}\n`);
+        // What it found has been said already.
+        if (!verified) throw new CommandError('');
+      }),
+    );
+  return command;
+}
+
+function unknown(id: string): CommandError {
+  return new CommandError(`no rejection has the id ${id}; see: weir rejection list`);
+}
+
+function withoutBody(id: string): CommandError {
+  return new CommandError(`the body of ${id} was not kept: it was larger than 64 KiB, or it held the secret`);
+}
+
+function print(io: CommandIo, value: unknown): void {
+  io.stdout.write(`${JSON.stringify(value)}\n`);
+}

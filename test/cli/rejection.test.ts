@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
+import { weir, weirJson } from '../helpers/command.ts';
+import { signatureOf, signedRequest } from '../helpers/requests.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+
+const SECRET = 'kept between the two of us 7f3a';
+const BODY = 'signed with another secret';
+let app: TestApp;
+let webhook: TestWebhook;
+let id: string;
+
+beforeAll(async () => {
+  app = await startTestApp({ SECRETS_KEY: someKey });
+  webhook = await app.addWebhook({ secret: 'mistyped at first' });
+  expect((await fetch(webhook.url, signedRequest({ secret: SECRET, body: BODY }))).status).toBe(403);
+  const list = async () => (await weirJson(app, 'rejection', 'list', '--webhook', webhook.id)).items;
+  id = (await until(async () => (await list())[0])).id;
+});
+afterAll(() => app.stop());
+
+test('list shows what was refused and why', async () => {
+  const { items } = await weirJson(app, 'rejection', 'list', '--limit', '1');
+  expect(items).toMatchObject([{ id, webhook_id: webhook.id, reason: 'digest_differs', last_check: null }]);
+  expect((await weir(app, 'rejection', 'list')).out).toMatch(/^ID +ENDPOINT[^\n]+REASON\n[^\n]+ digest_differs\n$/);
+});
+
+test('show says how to mend it, and never the digest', async () => {
+  const { out } = await weir(app, 'rejection', 'show', id);
+  expect(out).toMatch(/^digest_differs: The digest is well formed/);
+  expect(out).toContain('x-hub-signature-256: (sha256= and 64 hex digits)');
+  expect(out).toContain(BODY);
+  const shown = await weirJson(app, 'rejection', 'show', id);
+  expect(Buffer.from(shown.body_base64, 'base64').toString()).toBe(BODY);
+  expect(out + JSON.stringify(shown)).not.toContain(signatureOf(SECRET, BODY).slice(7));
+  expect((await weir(app, 'rejection', 'show', id, '--body')).out).toBe(BODY);
+});
+
+test('recheck fails until the secret is the sender’s', async () => {
+  const before = await weir(app, 'rejection', 'recheck', id);
+  expect([before.code, before.err]).toEqual([1, '']);
+  expect(before.out).toMatch(/: digest_differs\. /);
+  await app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
+  expect(await weirJson(app, 'rejection', 'recheck', id)).toMatchObject({ id, verified: true, reason: 'verifies_now' });
+});
+
+test.each(['01900000-0000-7000-8000-000000000000', 'ffffffff-ffff-7000-8000-000000000000'])(
+  'of one that is not there (%s) it says so',
+  async (unknown) => {
+    for (const verb of ['show', 'recheck']) {
+      const { code, err } = await weir(app, 'rejection', verb, unknown);
+      expect([code, err]).toEqual([1, `weir: no rejection has the id ${unknown}; see: weir rejection list\n`]);
+    }
+  },
+);
