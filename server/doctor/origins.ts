@@ -27,6 +27,15 @@ export function checkOrigins(settings: Addresses): Check[] {
         'give FRONTEND_PUBLIC_API_URL an https origin',
       ),
     );
+  const plain = allowed.filter((origin) => origin.startsWith('http:') && !isLocalName(new URL(origin).hostname));
+  if (api.startsWith('https:') && plain.length > 0)
+    checks.push(
+      advice(
+        'origins',
+        `CORS_ORIGINS allows ${plain.join(', ')}: whoever can change such a page on its way can call the API for its readers`,
+        'serve these pages by https and name their https origins',
+      ),
+    );
   if (!isLocalName(settings.HOST) && isLocalName(new URL(api).hostname))
     checks.push(
       advice(

@@ -1,4 +1,5 @@
 /** What Weir has made in the database: its tables, the partitions ahead, and the secrets that its key must open. */
+import type { Settings } from '../config.ts';
 import { unseal } from '../core/seal.ts';
 import { migrationFiles, pendingMigrations } from '../db/migrate.ts';
 import { DAY_MS, partitionName, readHorizon } from '../db/partitions.ts';
@@ -6,13 +7,14 @@ import type { Database } from '../db/pool.ts';
 import { readSealedSecrets } from '../db/queries/sealed-secrets.ts';
 import { derivedKeys, type SecretsKeys } from '../keys.ts';
 import { advice, type Check, ok, problem } from './check.ts';
+import { checkAdministrators, checkAudit } from './people.ts';
 
 /** Ids named in a finding; more are counted. */
 const NAMED_MAX = 5;
 
 export async function checkSchema(
   database: Database,
-  { keys, running, nowMs }: { keys: SecretsKeys | null; running: boolean; nowMs: number },
+  { settings, keys, running, nowMs }: { settings: Settings; keys: SecretsKeys | null; running: boolean; nowMs: number },
 ): Promise<Check[]> {
   const pending = await pendingMigrations(database);
   const files = migrationFiles();
@@ -35,6 +37,8 @@ export async function checkSchema(
     ok('migrations', `the schema is at version ${row!.newest}, that of this release`),
     await checkPartitions(database, running, nowMs),
     await checkSecrets(database, keys),
+    await checkAdministrators(database, settings),
+    await checkAudit(database),
   ];
 }
 

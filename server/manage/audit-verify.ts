@@ -22,9 +22,28 @@ const PAGE_ENTRIES = 500;
  * @param knownHead hash in hex of an entry that was once the head: the chain must come by it. Entries cut off at the end, and
  * a chain that was computed anew as a whole, can be told by that alone.
  */
-export async function verifyAudit(database: Database, knownHead: string | null): Promise<AuditVerdict> {
-  let number = 0;
-  let hash = NO_HASH;
+export function verifyAudit(database: Database, knownHead: string | null): Promise<AuditVerdict> {
+  return walk(database, { number: 0, hash: NO_HASH }, knownHead);
+}
+
+/** The same for the newest `entries` alone, up to the head's number: what they follow from is believed. */
+export async function verifyRecentAudit(
+  database: Database,
+  headNumber: number,
+  entries: number,
+): Promise<AuditVerdict> {
+  const start = headNumber - entries;
+  if (start <= 0) return verifyAudit(database, null);
+  const [before] = await readChain(database, start - 1, 1);
+  return walk(database, { number: start, hash: before?.hash ?? NO_HASH }, null);
+}
+
+async function walk(
+  database: Database,
+  start: { number: number; hash: Buffer },
+  knownHead: string | null,
+): Promise<AuditVerdict> {
+  let { number, hash } = start;
   let passedHead = knownHead === null;
   const verdict = (broken?: { number?: number; reason: string }): AuditVerdict => ({
     intact: broken === undefined,

@@ -39,6 +39,8 @@ describe('the doctor looks at the database', () => {
       'migrations ok',
       'partitions advice',
       'stored_secrets ok',
+      'administrators advice',
+      'audit_log ok',
     ]);
   });
 
@@ -49,6 +51,71 @@ describe('the doctor looks at the database', () => {
   test('whose partitions are made', async () => {
     await makePartitions(attached.database, Date.now());
     expect(states(await examine({ running: true }))).toContain('partitions ok');
+  });
+
+  test.each([
+    ['has an administrator with a password', {}, 'ok', /one can sign in/],
+    ['has one without a password', { password_hash: null }, 'advice', /nobody/],
+    ['has one who is disabled', { disabled_at: 'now' }, 'advice', /nobody/],
+    ['has an operator alone', { role: 'operator' }, 'advice', /nobody/],
+  ])('that %s', async (_, given, state, finding) => {
+    const user = { role: 'administrator', password_hash: '$argon2id$', disabled_at: null, ...given };
+    await attached.database.query({
+      text: `insert into users (id, email, role, password_hash, disabled_at)
+             values (gen_random_uuid(), 'a@example.org', $1, $2, $3)`,
+      values: [user.role, user.password_hash, user.disabled_at],
+    });
+    const check = (await examine({})).find(({ name }) => name === 'administrators');
+    await run('delete from users');
+    expect([check!.state, check!.finding]).toEqual([state, expect.stringMatching(finding)]);
+    if (state === 'advice') expect(check!.mend).toMatch(/ADMIN_EMAIL.*weir user add/);
+  });
+
+  test('whose administrators are the provider’s', async () => {
+    const check = (await examine({ settings: { ...embedded(), AUTH_MODE: 'hosted' } })).find(
+      ({ name }) => name === 'administrators',
+    );
+    expect(check!.state).toBe('ok');
+  });
+
+  test.each([
+    [
+      'was changed among the newest entries',
+      1_200,
+      `update audit_log set entry = '{}' where number = 1199`,
+      'problem',
+      /Entry 1199/,
+    ],
+    ['lost one of them', 1_200, 'delete from audit_log where number = 1150', 'problem', /Entry 1150 is missing/],
+    ['has few', 3, 'select', 'ok', /^3 entries; the newest 3 hold/],
+    [
+      'has many, and an old one was changed',
+      1_200,
+      `update audit_log set entry = '{}' where number = 7`,
+      'ok',
+      /^1200 entries; the newest 1000 hold/,
+    ],
+  ])('whose audit log %s', async (_, entries, change, state, finding) => {
+    const off = 'alter table audit_log disable trigger audit_log_append_only';
+    const on = 'alter table audit_log enable trigger audit_log_append_only';
+    await run(`${off}; truncate audit_log; ${on}; insert into audit_log (number, entry, hash, previous_hash)
+      with recursive more as (
+        select 0 as number, '' as entry, decode(repeat('00', 32), 'hex') as hash, ''::bytea as previous_hash
+        union all
+        select m.number + 1, e.entry, sha256(m.hash || convert_to(e.entry, 'UTF8')), m.hash
+        from more m, lateral (select '{"n":' || m.number || '}' as entry) e where m.number < ${entries}
+      ) select number, entry::json, hash, previous_hash from more where number > 0`);
+    await run(`${off}; ${change}; ${on}`);
+    const check = (await examine({})).find(({ name }) => name === 'audit_log');
+    await run(`${off}; truncate audit_log; ${on}`);
+    expect([check!.state, check!.finding]).toEqual([state, expect.stringMatching(finding)]);
+  });
+
+  test('whose audit log anybody may change', async () => {
+    await run('alter table audit_log disable trigger audit_log_append_only');
+    const check = (await examine({})).find(({ name }) => name === 'audit_log');
+    await run('alter table audit_log enable trigger audit_log_append_only');
+    expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('trigger is off') });
   });
 
   test('that would lose what it has promised', async () => {

@@ -37,6 +37,14 @@ describe('the doctor compares origins', () => {
       'advice',
       'set PUBLIC_URL',
     ],
+    [
+      'a page by http that may call an https API',
+      { CORS_ORIGINS: ['http://console.example'] },
+      'advice',
+      'https origins',
+    ],
+    ['a page by http on the own machine', { CORS_ORIGINS: ['http://localhost:5173'] }, 'ok', null],
+    ['a page by https', { CORS_ORIGINS: ['https://console.example'] }, 'ok', null],
     ['local all through', { PUBLIC_URL: 'http://127.0.0.1:8080' }, 'ok', null],
     ['local by IPv6', { HOST: '::1', PUBLIC_URL: 'http://[::1]:8080' }, 'ok', null],
   ])('%s', (_, given, state, mend) => {

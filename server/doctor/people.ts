@@ -1,0 +1,54 @@
+/** People and what they did: whether somebody can manage Weir at all, and whether the record of changes holds. */
+import type { Settings } from '../config.ts';
+import type { Database } from '../db/pool.ts';
+import { readAuditHead } from '../db/queries/read-audit.ts';
+import { verifyRecentAudit } from '../manage/audit-verify.ts';
+import { advice, type Check, ok, problem } from './check.ts';
+
+/** Newest entries whose hashes are computed anew; `weir audit verify` walks them all. */
+const ENTRIES_LOOKED_AT = 1_000;
+
+/** In local mode an administrator signs in with a password; in hosted mode the provider says who is one. */
+export async function checkAdministrators(
+  database: Database,
+  { AUTH_MODE }: Pick<Settings, 'AUTH_MODE'>,
+): Promise<Check> {
+  const name = 'administrators';
+  if (AUTH_MODE === 'hosted') return ok(name, 'the OpenID Connect provider says who is one');
+  const [row] = await database.query<{ count: number }>({
+    text: `select count(*)::int as count from users
+           where role = 'administrator' and disabled_at is null and password_hash is not null`,
+  });
+  const { count } = row!;
+  if (count > 0) return ok(name, count === 1 ? 'one can sign in' : `${count} can sign in`);
+  return advice(
+    name,
+    'nobody can sign in as an administrator',
+    'open the set-up address that the start prints, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx weir user add --email E --role administrator',
+  );
+}
+
+/** The newest entries, and the trigger that keeps people from changing any. */
+export async function checkAudit(database: Database): Promise<Check> {
+  const name = 'audit_log';
+  const [trigger] = await database.query<{ state: string }>({
+    text: `select tgenabled as state from pg_trigger
+           where tgrelid = 'audit_log'::regclass and tgname = 'audit_log_append_only'`,
+  });
+  if (trigger === undefined || trigger.state === 'D')
+    return problem(
+      name,
+      'its trigger is off: entries can be changed and removed',
+      'alter table audit_log enable trigger audit_log_append_only; then npx weir audit verify --head HASH with the last audit_head of the log',
+    );
+  const head = await readAuditHead(database);
+  if (head === undefined) return ok(name, 'nothing is on record yet');
+  const verdict = await verifyRecentAudit(database, head.number, ENTRIES_LOOKED_AT);
+  if (verdict.intact)
+    return ok(name, `${head.number} entries; the newest ${Math.min(head.number, ENTRIES_LOOKED_AT)} hold`);
+  return problem(
+    name,
+    `somebody wrote past Weir: ${verdict.reason}`,
+    'npx weir audit verify says how far it holds; compare with a backup and with audit_head in the log',
+  );
+}
