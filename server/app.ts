@@ -1,11 +1,11 @@
 /** A serving process: its parts, put together once, and what the primary may ask of it. */
 import { join } from 'node:path';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { composeAgents } from './compose/agents.ts';
 import type { Base } from './compose/base.ts';
 import { composeIngest } from './compose/ingest.ts';
+import { composeLive } from './compose/live.ts';
 import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
 import { composeRejections } from './compose/rejections.ts';
@@ -13,11 +13,12 @@ import { parseNetwork } from './core/address.ts';
 import { Changes } from './db/announce.ts';
 import type { Horizon } from './db/partitions.ts';
 import { DatabaseUnavailable, openDatabase } from './db/pool.ts';
-import { createReady, live } from './health.ts';
+import { alive, createReady } from './health.ts';
 import { createApiFields } from './http/api-fields.ts';
 import { Clients } from './http/clients.ts';
 import { ByteBudget, SlabArena } from './http/memory.ts';
 import { HttpServer } from './http/server.ts';
+import type { Live, Sample } from './live/counters.ts';
 import type { Log } from './log.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
 import { Metrics } from './metrics.ts';
@@ -34,6 +35,10 @@ export interface App {
   change(payload: string): Promise<void>;
   setHorizon(horizon: Horizon): void;
   metrics(): Promise<MetricsSnapshot>;
+  /** What it counted so far. */
+  sample(): Sample;
+  /** What all processes of the machine counted in the second that just went by. */
+  live(live: Live): void;
   /** readyz fails from now on. */
   leave(): void;
   /** Closes the listener, answers what was accepted within DRAIN_SECONDS, and lets go of everything. */
@@ -58,7 +63,8 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const clampMs = (ms: number) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1);
   const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer);
   const agents = composeAgents(base);
-  const people = composePeople(base, agents.auth, rejections.operations);
+  const live = composeLive(base, order.history);
+  const people = composePeople(base, agents.auth, { ...rejections.operations, ...live.operations });
   const pages = composePages(base, people);
   ingest.onCommitted(agents.committed);
   const ready = createReady({
@@ -71,7 +77,10 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
-    routeTable({ live, ready, ...ingest.handlers, ...agents.handlers, ...pages.handlers }, { ...people, ...pages }),
+    routeTable(
+      { live: alive, ready, ...ingest.handlers, ...agents.handlers, ...pages.handlers },
+      { ...people, ...pages },
+    ),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
       clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),
@@ -86,15 +95,11 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
 
   /** By the first word of a change's payload. */
   const caches = { webhook: ingest.directory, agent: agents.directory };
-  const lag = monitorEventLoopDelay({ resolution: 10 });
-  lag.enable();
   metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
   metrics.gauge('weir_connections', () => server.connections);
   metrics.gauge('weir_open_requests', () => server.openRequests);
   metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
   metrics.gauge('weir_processes', () => 1);
-  metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
-  metrics.gauge('weir_event_loop_lag_seconds', () => readAndReset(lag), 'max');
 
   // A database that is away at this moment does not keep the process from answering 503 for itself.
   const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
@@ -109,15 +114,32 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
     arrived: () => agents.arrived(),
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
+      void live.streams.recheck();
     },
     change: async (payload) => {
       const [kind, id] = payload.split(':');
-      if (id !== undefined && kind! in caches) await caches[kind as keyof typeof caches].invalidate(id);
+      if (id === undefined) return;
+      if (kind === 'user') await live.streams.personChanged(id);
+      else if (kind! in caches) await caches[kind as keyof typeof caches].invalidate(id);
     },
     setHorizon: (next) => {
       horizon = next;
     },
     metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
+    sample: () =>
+      live.sample({
+        threads: ingest.verifier.threads,
+        database: ingest.canCommit() ? 'up' : 'down',
+        rateLimitStore: limiter.health(),
+        leaving,
+        gauges: {
+          queue_events: ingest.queued(),
+          verify_queue_requests: ingest.verifier.queued,
+          connections: server.connections,
+          open_requests: server.openRequests,
+        },
+      }),
+    live: live.heard,
     leave: () => {
       leaving = true;
     },
@@ -125,10 +147,10 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       leaving = true;
       server.stopListening();
       agents.close();
+      live.close();
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
-      lag.disable();
       await Promise.all([ingest.close(), rejections.close(), limiter.close(), database.close()]);
     },
   };
@@ -153,10 +175,3 @@ const START_WAIT_MS = 2_000;
  * without an open request, TERM under 32 busy keep-alive connections reset up to 30 requests.
  */
 const QUIET_MS = 500;
-
-/** 99th percentile in seconds since the last call. */
-function readAndReset(lag: ReturnType<typeof monitorEventLoopDelay>): number {
-  const seconds = lag.percentile(99) / 1e9;
-  lag.reset();
-  return Number.isFinite(seconds) ? seconds : 0;
-}

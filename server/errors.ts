@@ -182,6 +182,11 @@ export const problems = {
     title: 'Service Unavailable',
     detail: 'The signature could not be checked in time; repeat the request.',
   },
+  streams_full: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'This process serves STREAMS_MAX live streams already, or is about to end; try again.',
+  },
   row_refused: {
     status: 422,
     title: 'Unprocessable Content',

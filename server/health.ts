@@ -18,7 +18,7 @@ const CHECK_VALID_MS = 1_000;
 const CHECK_TIMEOUT_MS = 2_000;
 
 /** Alive as soon as the event loop turns. */
-export function live(exchange: Exchange): void {
+export function alive(exchange: Exchange): void {
   exchange.json(200, { status: 'ok' });
 }
 

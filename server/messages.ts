@@ -2,6 +2,7 @@
 import type { Settings } from './config.ts';
 import type { Horizon } from './db/partitions.ts';
 import type { SecretsKeys } from './keys.ts';
+import type { Live, Sample, Second } from './live/counters.ts';
 
 /** All that a process needs to serve. */
 export interface StartOrder {
@@ -9,6 +10,8 @@ export interface StartOrder {
   conninfo: string;
   keys: SecretsKeys;
   horizon: Horizon;
+  /** The last minutes, oldest first. */
+  history: Second[];
 }
 
 export type ToProcess =
@@ -23,6 +26,9 @@ export type ToProcess =
   | { kind: 'arrived' }
   | { kind: 'horizon'; horizon: Horizon }
   | { kind: 'collect_metrics'; number: number }
+  | { kind: 'take_sample'; number: number }
+  /** The second that just went by, on all processes. */
+  | { kind: 'live'; live: Live }
   /** readyz says 503 from now on; all is served. */
   | { kind: 'leaving' }
   /** Close the listener, answer what was accepted, end. */
@@ -37,4 +43,5 @@ export type FromProcess =
   /** It cannot serve, and trying again would not help. */
   | { kind: 'refused'; message: string }
   | { kind: 'applied'; number: number }
-  | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot };
+  | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot }
+  | { kind: 'sample'; number: number; sample: Sample };

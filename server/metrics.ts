@@ -8,7 +8,9 @@ import { Gauge, Registry } from 'prom-client';
 import { type Stage, stageNames } from './http/stages.ts';
 
 /** Seconds; a stage takes microseconds when idle and tens of milliseconds under load. */
-const secondsBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+export const secondsBuckets = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10,
+];
 const sizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
 export const metricTable = {
@@ -40,6 +42,8 @@ export const metricTable = {
   weir_body_bytes_held: ['gauge', 'memory that request bodies take'],
   weir_connections: ['gauge', 'open TCP connections'],
   weir_open_requests: ['gauge', 'requests under way'],
+  weir_streams: ['gauge', 'live streams (GET /api/v1/stream) under way'],
+  weir_streams_cut_total: ['counter', 'live streams whose client did not read, and that were cut'],
   weir_claims_waiting: ['gauge', 'claims that wait for a delivery'],
   weir_threads: ['gauge', 'HMAC threads that are up'],
   weir_database_up: ['gauge', 'processes whose commit connection is up'],
@@ -66,6 +70,12 @@ class HotCounter {
     const series = this.#series.get(key);
     if (series === undefined) this.#series.set(key, { labels, value: amount });
     else series.value += amount;
+  }
+
+  get total(): number {
+    let total = 0;
+    for (const { value } of this.#series.values()) total += value;
+    return total;
   }
 
   samples(): Sample[] {
@@ -99,6 +109,11 @@ class Distribution {
     this.#sum += value;
   }
 
+  /** How often a value fell into each bucket, the last of which has no end. */
+  get counts(): readonly number[] {
+    return [...this.#counts];
+  }
+
   samples(name: string): Sample[] {
     let total = 0;
     const buckets = [...this.#bounds, '+Inf'].map((le, i) => {
@@ -130,6 +145,7 @@ export class Metrics {
   readonly #rejectionReasons = new HotCounter();
   readonly #threadFailures = new HotCounter();
   readonly #passwordHashes = new HotCounter();
+  readonly #streamsCut = new HotCounter();
 
   constructor() {
     this.#register('weir_stage_seconds', (name) => this.#stages.flatMap((stage) => stage.samples(name)));
@@ -153,6 +169,7 @@ export class Metrics {
     this.#register('weir_rejections_stored_total', () => this.#rejectionReasons.samples());
     this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
     this.#register('weir_password_hashes_total', () => this.#passwordHashes.samples());
+    this.#register('weir_streams_cut_total', () => this.#streamsCut.samples());
   }
 
   request(route: string, status: number, seconds: number): void {
@@ -210,6 +227,21 @@ export class Metrics {
 
   passwordHashed(): void {
     this.#passwordHashes.add(1);
+  }
+
+  streamCut(): void {
+    this.#streamsCut.add(1);
+  }
+
+  /** Answers so far, by route and status. */
+  *answers(): Iterable<{ route: string; status: number; count: number }> {
+    for (const [route, { statuses }] of this.#routes)
+      for (const [status, count] of statuses) yield { route, status, count };
+  }
+
+  /** Commits so far by duration, see secondsBuckets, and the events in them. */
+  commits(): { events: number; durations: readonly number[] } {
+    return { events: this.#committed.total, durations: this.#commitSeconds.counts };
   }
 
   /** A gauge that is read when the page is made. */

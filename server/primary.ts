@@ -5,9 +5,11 @@ import type { Settings } from './config.ts';
 import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
 import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
+import { countDeliveries } from './db/queries/count-deliveries.ts';
 import { greet } from './greeting.ts';
 import { extendPartitions, keepHouse } from './housekeeping.ts';
 import { loadSecretsKeys } from './keys.ts';
+import { LiveHub } from './live/hub.ts';
 import { createLog, type Log, openDestination } from './log.ts';
 import { MetricsPage } from './metrics-page.ts';
 import { portError, probePort } from './port.ts';
@@ -81,14 +83,21 @@ async function start(
     entryFile: fileURLToPath(new URL('./main.js', import.meta.url)),
     processes: settings.WORKERS,
     drainMs: settings.DRAIN_SECONDS * 1000,
-    order: () => ({ settings, conninfo, keys, horizon }),
+    order: () => ({ settings, conninfo, keys, horizon, history: live.history }),
     log,
     destination,
-    onEnded: (lastSnapshot, byItself) => {
+    onSample: (pid, sample) => live.take(pid, sample),
+    onEnded: (pid, lastSnapshot, byItself) => {
+      live.ended(pid);
       page.keep(lastSnapshot);
       if (byItself) page.restarted();
     },
     onHopeless: (reason) => end(1, reason),
+  });
+  const live: LiveHub = new LiveHub({
+    collect: () => supervisor.takeSamples(),
+    tell: (second) => supervisor.broadcast({ kind: 'live', live: second }),
+    countDeliveries: async () => ({ ...(await countDeliveries(database)), at: new Date().toISOString() }),
   });
   await page.listen(settings.METRICS_HOST, settings.METRICS_PORT).catch((error) => {
     throw portError('METRICS_PORT', settings.METRICS_HOST, settings.METRICS_PORT, error);
@@ -115,6 +124,9 @@ async function start(
       supervisor.broadcast({ kind: 'horizon', horizon });
     }),
   );
+
+  live.start();
+  undo.push(() => live.stop());
 
   undo.push(() => supervisor.stop());
   if (await supervisor.start()) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.size });

@@ -54,6 +54,10 @@ export function runProcess(): void {
         return app.setHorizon(message.horizon);
       case 'collect_metrics':
         return tell({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
+      case 'take_sample':
+        return tell({ kind: 'sample', number: message.number, sample: app.sample() });
+      case 'live':
+        return app.live(message.live);
       case 'leaving':
         return app.leave();
       case 'drain':

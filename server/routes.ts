@@ -87,6 +87,8 @@ export const operationRoutes = [
     'operator',
     'whether it verifies with the present secret and signature header',
   ],
+  ['GET', '/api/v1/counters', 'showCounters', 'viewer', 'the last seconds, counted over all processes of the machine'],
+  ['GET', '/api/v1/stream', 'stream', 'viewer', 'server-sent events: counters each second, and new events'],
   ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],
   [
     'GET',

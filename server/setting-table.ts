@@ -201,6 +201,12 @@ export const settingTable = {
     1_000_000,
     'requests of one client address that a process has under way; past it the answer is 503',
   ),
+  STREAMS_MAX: count(
+    200,
+    1,
+    10_000,
+    'live streams (GET /api/v1/stream) that a process serves; past it the answer is 503',
+  ),
   HEADER_BYTES_MAX: count(16_384, 1_024, 65_536, 'request header bytes; past it the answer is 431'),
   QUEUE_EVENTS_MAX: count(
     20_000,

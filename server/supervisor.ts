@@ -1,7 +1,7 @@
 /** Keeps the wanted number of serving processes: forks, replaces, scales, restarts one by one. */
 import cluster, { type Worker } from 'node:cluster';
-import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from './core/backoff.ts';
+import type { Sample } from './live/counters.ts';
 import type { Log, LogDestination } from './log.ts';
 import type { FromProcess, MetricsSnapshot, StartOrder, ToProcess } from './messages.ts';
 
@@ -15,8 +15,10 @@ export interface SupervisorOptions {
   log: Log;
   /** Takes the processes' own log lines. */
   destination: LogDestination;
+  /** What a process counted up to now. */
+  onSample: (pid: number, sample: Sample) => void;
   /** A process ended, by itself or as it was told; its last metrics, so that totals are kept. */
-  onEnded: (lastSnapshot: MetricsSnapshot | null, byItself: boolean) => void;
+  onEnded: (pid: number, lastSnapshot: MetricsSnapshot | null, byItself: boolean) => void;
   /** Nothing helps: the supervisor has given up. */
   onHopeless: (reason: string) => void;
 }
@@ -34,6 +36,8 @@ const QUICK_DEATHS_MAX = 10;
 const REPLACE = { firstMs: 100, maxMs: 5_000 };
 const METRICS_TIMEOUT_MS = 1_000;
 const APPLIED_TIMEOUT_MS = 900;
+/** Of each second; a process that is later counts in the next one. */
+const SAMPLE_TIMEOUT_MS = 250;
 /**
  * Helper threads of the collector take cores from Postgres: without them a request costs about 9 % less CPU. A larger nursery
  * (--max-semi-space-size=32) made no difference beside that, and cost 28 MB a process (A/B, 7 rounds each, two cores).
@@ -45,13 +49,14 @@ const EXIT_GRACE_MS = 2_000;
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #members = new Map<number, Member>();
-  readonly #answers = new Map<string, (message: FromProcess) => void>();
+  /** Questions under way, by their number: whom they were asked, and what to do when they are answered or never will be. */
+  readonly #questions = new Map<number, { member: Member; settle: () => void }>();
   #wanted: number;
   #stopping = false;
   /** It was said once that it gives up; until it is stopped, nobody is forked in vain. */
   #hopeless = false;
   #quickDeaths = 0;
-  #questions = 0;
+  #asked = 0;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -89,6 +94,11 @@ export class Supervisor {
   async collectMetrics(): Promise<MetricsSnapshot[]> {
     await this.#askAll((number) => ({ kind: 'collect_metrics', number }), METRICS_TIMEOUT_MS);
     return [...this.#members.values()].flatMap(({ lastSnapshot }) => (lastSnapshot === null ? [] : [lastSnapshot]));
+  }
+
+  /** Has `onSample` told what each process counted; of one that does not answer in time, later. */
+  async takeSamples(): Promise<void> {
+    await this.#askAll((number) => ({ kind: 'take_sample', number }), SAMPLE_TIMEOUT_MS);
   }
 
   /** One process more or fewer, never fewer than one. */
@@ -143,13 +153,15 @@ export class Supervisor {
     if (message.kind === 'awaiting_order') send(member, { kind: 'start', order: this.#options.order() });
     else if (message.kind === 'refused') this.#giveUp(message.message);
     else if (message.kind === 'metrics') member.lastSnapshot = message.snapshot;
-    if ('number' in message) this.#answers.get(`${member.worker.id}/${message.number}`)?.(message);
+    else if (message.kind === 'sample') this.#options.onSample(member.worker.process.pid!, message.sample);
+    if ('number' in message) this.#questions.get(message.number)?.settle();
   }
 
   #onExit(member: Member, livedMs: number, reason: string | number): void {
     this.#members.delete(member.worker.id);
+    for (const question of this.#questions.values()) if (question.member === member) question.settle();
     const byItself = !member.leaving && !this.#stopping;
-    this.#options.onEnded(member.lastSnapshot, byItself);
+    this.#options.onEnded(member.worker.process.pid!, member.lastSnapshot, byItself);
     if (!byItself) return;
     this.#options.log('process_died', { process: member.worker.process.pid, reason, lived_ms: Math.round(livedMs) });
     this.#quickDeaths = livedMs < QUICK_DEATH_MS ? this.#quickDeaths + 1 : 0;
@@ -178,7 +190,10 @@ export class Supervisor {
     if (member === undefined || !this.#members.has(member.worker.id)) return;
     member.leaving = true;
     const exited = new Promise<void>((resolve) => member.worker.once('exit', () => resolve()));
-    await this.#ask(member, (number) => ({ kind: 'collect_metrics', number }), METRICS_TIMEOUT_MS);
+    await Promise.all([
+      this.#ask(member, (number) => ({ kind: 'collect_metrics', number }), METRICS_TIMEOUT_MS),
+      this.#ask(member, (number) => ({ kind: 'take_sample', number }), METRICS_TIMEOUT_MS),
+    ]);
     send(member, { kind: 'drain' });
     const killer = setTimeout(() => member.worker.process.kill('SIGKILL'), this.#options.drainMs + EXIT_GRACE_MS);
     await exited;
@@ -189,16 +204,19 @@ export class Supervisor {
     await Promise.all([...this.#members.values()].map((member) => this.#ask(member, question, timeoutMs)));
   }
 
-  async #ask(member: Member, question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
-    const number = this.#questions++;
-    const key = `${member.worker.id}/${number}`;
-    const gone = new Promise<void>((resolve) => member.worker.once('exit', () => resolve()));
-    const answered = new Promise<void>((resolve) => this.#answers.set(key, () => resolve()));
-    send(member, question(number));
-    const timeout = new AbortController();
-    await Promise.race([answered, gone, delay(timeoutMs, undefined, { signal: timeout.signal }).catch(() => {})]);
-    timeout.abort();
-    this.#answers.delete(key);
+  /** Resolves when it is answered, when the process ends, or after `timeoutMs`. */
+  #ask(member: Member, question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
+    const number = this.#asked++;
+    return new Promise((resolve) => {
+      const settle = () => {
+        clearTimeout(timer);
+        this.#questions.delete(number);
+        resolve();
+      };
+      const timer = setTimeout(settle, timeoutMs);
+      this.#questions.set(number, { member, settle });
+      send(member, question(number));
+    });
   }
 }
 

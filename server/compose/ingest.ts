@@ -65,7 +65,8 @@ export function composeIngest(
   };
   const store = { rows: new RowMaker(clampMs), writer, dedupeWriter };
 
-  metrics.gauge('weir_queue_events', () => writer.queued + dedupeWriter.queued);
+  const queued = () => writer.queued + dedupeWriter.queued;
+  metrics.gauge('weir_queue_events', queued);
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_database_up', () => Number(writer.available));
@@ -79,6 +80,8 @@ export function composeIngest(
     verifier,
     /** False: nothing could be stored now. */
     canCommit: () => writer.available,
+    /** Events that wait for their commit. */
+    queued,
     start: () => writer.start(),
     onCommitted: (callback: () => void) => {
       writer.onCommitted(callback);

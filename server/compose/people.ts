@@ -11,6 +11,7 @@ import { agentOperations } from '../manage/agent-operations.ts';
 import { auditOperations } from '../manage/audit-operations.ts';
 import { deliveryOperations } from '../manage/deliveries.ts';
 import { eventOperations } from '../manage/events.ts';
+import type { LiveOperations } from '../manage/live.ts';
 import type { RejectionOperations } from '../manage/rejections.ts';
 import { signInOperations } from '../manage/sign-in-operations.ts';
 import { tokenOperations } from '../manage/token-operations.ts';
@@ -22,7 +23,7 @@ import type { Base } from './base.ts';
 export function composePeople(
   { settings, keys, metrics, database, changes }: Base,
   agentAuth: AgentAuth,
-  rejections: RejectionOperations,
+  others: RejectionOperations & LiveOperations,
 ) {
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
@@ -44,7 +45,7 @@ export function composePeople(
     ...deliveryOperations(database),
     ...tokenOperations(database),
     ...auditOperations(database),
-    ...rejections,
+    ...others,
   };
   return { people, csrf, operations, api: new Api({ people, agentAuth, csrf }), cors: new Cors(settings.CORS_ORIGINS) };
 }

@@ -25,11 +25,13 @@ export interface ExchangeHost {
   finished(exchange: Exchange): void;
 }
 
-/** An answer that goes on, e.g. server-sent events. */
+/** An answer that goes on, e.g. server-sent events. After its end nothing of it does anything. */
 export interface StreamAnswer {
-  /** False: the client is gone, or reads more slowly than this comes: the rest is kept for it in memory. */
+  /** False: the client is gone, or has not read what came before: the rest is kept for it in memory. */
   write(text: string): boolean;
   end(): void;
+  /** Ends it without waiting for a client that does not read. */
+  cut(): void;
 }
 
 export class Exchange {
@@ -150,15 +152,22 @@ export class Exchange {
 
   /**
    * Begins an answer of unknown length, 200. It counts as under way until it is ended or the client leaves (see whenGone), and
-   * its time is spent waiting on purpose.
+   * its time is spent waiting on purpose. Null: there is nobody to write to, since the client has left or asked by HEAD, and then
+   * it is answered.
    */
-  stream(contentType: string): StreamAnswer {
-    const res = this.#res;
+  stream(contentType: string): StreamAnswer | null {
+    if (this.aborted || this.status !== 0) return null;
+    if (this.method === 'HEAD') {
+      this.answer(200, contentType, '');
+      return null;
+    }
     this.status = 200;
+    const res = this.#res;
     res.cork(() => {
       res.writeStatus(statusLines[200]!);
       res.writeHeader('content-type', this.#fields(contentType));
     });
+    this.lap(Stage.respond);
     return {
       write: (text) => {
         let flows = false;
@@ -174,6 +183,9 @@ export class Exchange {
         this.waited();
         res.cork(() => res.end('', true));
         this.#finish();
+      },
+      cut: () => {
+        if (!this.#ended) res.close();
       },
     };
   }

@@ -210,7 +210,11 @@ export async function startSecondApp(first: TestApp, { listens = true } = {}): P
   const { settings, conninfo } = first;
   const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
   const horizon = (await readHorizon(first.database))!;
-  const app = await startApp({ settings, conninfo, keys: loadSecretsKeys(settings), horizon }, log, workers);
+  const app = await startApp(
+    { settings, conninfo, keys: loadSecretsKeys(settings), horizon, history: [] },
+    log,
+    workers,
+  );
   undo.push(() => app.drain());
   if (listens) {
     const listener = await listen(conninfo, app);

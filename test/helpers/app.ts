@@ -81,7 +81,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): P
 
   const logLines: string[] = [];
   const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
-  const app = await startApp({ settings, conninfo, keys, horizon }, log, workers);
+  const app = await startApp({ settings, conninfo, keys, horizon, history: [] }, log, workers);
   undo.push(() => app.drain());
   const listening = await listen(conninfo, app);
   undo.push(() => listening.stop());

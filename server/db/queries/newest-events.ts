@@ -1,0 +1,62 @@
+/** The newest events for those who watch them come in. */
+import { uuidv7Milliseconds } from '../../core/ids.ts';
+import type { Database } from '../pool.ts';
+
+/** An event as a live view shows it: neither body nor headers are read. */
+export interface NewEvent {
+  id: string;
+  webhook_id: string;
+  received_at: string;
+  source_ip: string;
+  content_type: string | null;
+  bytes: number;
+}
+
+const columns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, left(e.content_type, 200) as content_type, e.bytes,
+  to_char(e.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at`;
+
+/**
+ * The newest since `fromMs`, newest first, for each that is watched: a webhook, or null for all of them.
+ * @param limit events for each.
+ */
+export async function readNewest(
+  database: Database,
+  watched: readonly (string | null)[],
+  fromMs: number,
+  limit: number,
+): Promise<{ watched: string | null; event: NewEvent }[]> {
+  const rows = await database.query<NewEvent & { watched: string | null }>({
+    name: 'newest-events',
+    text: `
+      select w.id as watched, e.*
+      from unnest($1::uuid[]) as w (id)
+      cross join lateral (
+        select ${columns} from events e
+        where e.received_at >= $2 and (w.id is null or e.webhook_id = w.id)
+        order by e.received_at desc, e.id desc
+        limit $3
+      ) e
+      order by e.received_at desc, e.id desc`,
+    values: [`{${watched.map((id) => id ?? 'null').join(',')}}`, new Date(fromMs).toISOString(), limit],
+    plan: 'once',
+  });
+  return rows.map(({ watched, ...event }) => ({ watched, event }));
+}
+
+/** The newest after the event `after`, newest first, of a webhook or, with null, of all. */
+export function readAfter(
+  database: Database,
+  webhookId: string | null,
+  after: string,
+  limit: number,
+): Promise<NewEvent[]> {
+  return database.query<NewEvent>({
+    name: 'events-after',
+    text: `
+      select ${columns} from events e
+      where (e.received_at, e.id) > ($1, $2::uuid) and ($3::uuid is null or e.webhook_id = $3)
+      order by e.received_at desc, e.id desc
+      limit $4`,
+    values: [new Date(uuidv7Milliseconds(after)).toISOString(), after, webhookId, limit],
+  });
+}

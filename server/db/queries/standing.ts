@@ -1,0 +1,51 @@
+/** Whether people who were recognized a while ago still may what they could then. */
+import { SESSION_IDLE_SECONDS } from '../../auth/people.ts';
+import type { Person } from '../../auth/person.ts';
+import { lesserRole, type Role } from '../../auth/roles.ts';
+import type { Database } from '../pool.ts';
+
+interface Row {
+  kind: Person['via']['kind'];
+  id: string;
+  role: Role;
+  token_role: Role | null;
+}
+
+/** One query for all; tells of each the role now in force, undefined when its session, token or user is not in force any more. */
+export async function findStanding(
+  database: Database,
+  people: readonly Person[],
+): Promise<(person: Person) => Role | undefined> {
+  const idsOf = (kind: Row['kind']) => [...new Set(people.filter(({ via }) => via.kind === kind).map(keyOf))];
+  // The conditions are those of findSession and findToken.
+  const rows = await database.query<Row>({
+    name: 'find-standing',
+    text: `
+      select 'session' as kind, s.id, u.role, null as token_role
+      from sessions s join users u on u.id = s.user_id
+      where s.id = any ($1::uuid[]) and s.expires_at > now() and s.last_seen_at > now() - make_interval(secs => $4)
+        and u.disabled_at is null
+      union all
+      select 'token', t.id, u.role, t.role
+      from api_tokens t join users u on u.id = t.user_id
+      where t.id = any ($2::uuid[]) and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+        and u.disabled_at is null
+      union all
+      select 'jwt', u.id, u.role, null
+      from users u
+      where u.id = any ($3::uuid[]) and u.disabled_at is null`,
+    values: [`{${idsOf('session')}}`, `{${idsOf('token')}}`, `{${idsOf('jwt')}}`, SESSION_IDLE_SECONDS],
+  });
+  const roles = new Map(
+    rows.map(({ kind, id, role, token_role }) => [
+      `${kind}:${id}`,
+      token_role === null ? role : lesserRole(role, token_role),
+    ]),
+  );
+  return (person) => roles.get(`${person.via.kind}:${keyOf(person)}`);
+}
+
+function keyOf({ id, via }: Person): string {
+  if (via.kind === 'jwt') return id;
+  return via.kind === 'session' ? via.sessionId : via.tokenId;
+}

@@ -1,0 +1,88 @@
+/** What Weir counts while it runs, as processes tell it to the primary, and the primary to everybody who watches. */
+import { z } from 'zod';
+
+const whole = z.number().int().min(0);
+
+/** Counts of one process since its start, or of all since the primary's: they only grow. */
+export const totalsSchema = z.object({
+  accepted: whole.describe('events stored'),
+  rejected: whole.describe('webhooks refused for their signature: 403'),
+  limited: whole.describe('webhooks refused by the rate limit: 429'),
+  refused: whole.describe('webhooks refused for another fault of their sender: other 4xx'),
+  failed: whole.describe('webhooks refused though nothing was wrong with them: 5xx'),
+  requests: whole.describe('answers of any route'),
+});
+
+const gauges = {
+  queue_events: whole.describe('events that wait for their commit'),
+  verify_queue_requests: whole.describe('requests that wait for an HMAC thread'),
+  connections: whole,
+  open_requests: whole,
+  streams: whole.describe('clients of GET /api/v1/stream'),
+  resident_bytes: whole,
+  event_loop_lag_ms: z.number().describe('99th percentile of how late the event loop was'),
+};
+
+/** One second, counted over all processes of this machine. */
+export const secondSchema = z.object({
+  at: z.iso.datetime().describe('its end'),
+  duration_ms: whole.describe('about 1000; rates are counts over this time'),
+  ...totalsSchema.shape,
+  commits: whole,
+  commit_p50_ms: z.number().nullable().describe('estimated from a histogram; null without a commit'),
+  commit_p99_ms: z.number().nullable(),
+  ...gauges,
+});
+
+export const processSchema = z.object({
+  pid: whole,
+  started_at: z.iso.datetime(),
+  state: z
+    .enum(['serving', 'leaving', 'silent'])
+    .describe('leaving: it answers what it accepted, and ends; silent: the primary has not heard from it for 3 s'),
+  database: z.enum(['up', 'down']).describe('its connection for commits'),
+  rate_limit_store: z.enum(['ok', 'degraded']),
+  threads: whole.describe('HMAC threads that are up'),
+  accepted: whole.describe('events stored in this second'),
+  ...gauges,
+});
+
+export const depthSchema = z.object({
+  pending: whole,
+  leased: whole,
+  dead: whole,
+  exact: z.boolean().describe('false: these are the least there can be; counting ends at 10,000'),
+  at: z.iso.datetime(),
+});
+
+export const liveSchema = z.object({
+  second: secondSchema,
+  totals: totalsSchema.describe('since the start of Weir on this machine; ended processes are kept'),
+  processes: z.array(processSchema),
+  database: z.enum(['up', 'down']).describe('down: no process could commit'),
+  deliveries: depthSchema.nullable().describe('null: nobody watched a moment ago, or it took too long to count'),
+});
+
+export type Totals = z.infer<typeof totalsSchema>;
+export type Second = z.infer<typeof secondSchema>;
+export type ProcessLive = z.infer<typeof processSchema>;
+export type Depth = z.infer<typeof depthSchema>;
+export type Live = z.infer<typeof liveSchema>;
+
+export type Gauges = { [Name in keyof typeof gauges]: number };
+
+/** What one process tells the primary when it asks, once a second. */
+export interface Sample {
+  startedMs: number;
+  totals: Totals;
+  /** Commits by duration, see secondsBuckets of metrics.ts; they only grow. */
+  commitDurations: readonly number[];
+  gauges: Gauges;
+  threads: number;
+  database: 'up' | 'down';
+  rateLimitStore: 'ok' | 'degraded';
+  leaving: boolean;
+}
+
+/** How many seconds are kept and shown. */
+export const HISTORY_SECONDS = 300;

@@ -1,0 +1,23 @@
+/** The seconds that are kept, and the newest of all that is known; one in the primary, one in each process. */
+import { HISTORY_SECONDS, type Live, type Second } from './counters.ts';
+
+export class History {
+  readonly #seconds: Second[];
+  /** Null: nothing was heard of the primary yet. */
+  latest: Live | null = null;
+
+  constructor(seconds: readonly Second[] = []) {
+    this.#seconds = [...seconds];
+  }
+
+  /** Oldest first. */
+  get seconds(): readonly Second[] {
+    return this.#seconds;
+  }
+
+  add(live: Live): void {
+    this.latest = live;
+    this.#seconds.push(live.second);
+    if (this.#seconds.length > HISTORY_SECONDS) this.#seconds.shift();
+  }
+}

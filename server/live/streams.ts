@@ -1,0 +1,165 @@
+/** The streams of a process: who gets what, how many there may be, and when they end. */
+import type { Person } from '../auth/person.ts';
+import { coalesced } from '../coalesced.ts';
+import type { Database } from '../db/pool.ts';
+import { readAfter } from '../db/queries/newest-events.ts';
+import { findStanding } from '../db/queries/standing.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { StreamClient } from './client.ts';
+import type { Live } from './counters.ts';
+import { frame } from './frame.ts';
+import type { History } from './history.ts';
+import { type Found, LOOK_EVENTS_MAX, NewestEvents } from './newest.ts';
+
+const EVERY_MS = 1_000;
+/** Changes are announced; what ends by itself, and what nobody heard of, is found by this. */
+const RECHECK_MS = 15_000;
+/** A JWT says nothing after its request: its streams come again with a newer one. */
+const JWT_STREAM_MS = 300_000;
+const CONTENT_TYPE = 'text/event-stream';
+
+export interface StreamsParts {
+  database: Database;
+  history: History;
+  /** STREAMS_MAX */
+  clientsMax: number;
+  onCut: () => void;
+}
+
+export interface StreamRequest {
+  /** Of this webhook alone. */
+  webhookId: string | null;
+  /** The last event that the client knows. */
+  after: string | null;
+}
+
+export class Streams {
+  readonly #parts: StreamsParts;
+  readonly #newest: NewestEvents;
+  readonly #clients = new Set<StreamClient>();
+  /** Admitted, but not begun: they count. */
+  #opening = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #closed = false;
+  #recheckDueMs = Number.POSITIVE_INFINITY;
+  /**
+   * Ends the streams whose session, token or user is not in force any more, or in another role: one query for all of them. While the
+   * database cannot be asked they go on, and are checked as soon as it can.
+   */
+  readonly recheck = coalesced(() => this.#recheck());
+
+  constructor(parts: StreamsParts) {
+    this.#parts = parts;
+    this.#newest = new NewestEvents(parts.database, (webhookId, found) => {
+      for (const client of this.#clients) if (client.webhookId === webhookId) client.events(found, performance.now());
+    });
+  }
+
+  get size(): number {
+    return this.#clients.size;
+  }
+
+  /**
+   * Streams to whoever asks, or answers that it cannot be. Rejects with DatabaseUnavailable.
+   * @param person as recognized in this request
+   */
+  async open(exchange: Exchange, person: Person, { webhookId, after }: StreamRequest): Promise<void> {
+    if (this.#closed || this.#clients.size + this.#opening >= this.#parts.clientsMax)
+      return exchange.problemLater('streams_full', 1);
+    // EventSource cannot ask by HEAD: whoever does gets the head alone, and nothing is begun.
+    if (exchange.method === 'HEAD') return void exchange.stream(CONTENT_TYPE);
+    this.#opening++;
+    try {
+      await this.#newest.watch(webhookId);
+    } finally {
+      this.#opening--;
+    }
+    // nginx would gather an answer before it hands it on.
+    exchange.setHeader('x-accel-buffering', 'no');
+    const answer = this.#closed ? null : exchange.stream(CONTENT_TYPE);
+    if (answer === null) {
+      this.#newest.unwatch(webhookId);
+      return exchange.problemLater('streams_full', 1);
+    }
+    const client = new StreamClient(answer, person, webhookId, after, performance.now());
+    this.#clients.add(client);
+    exchange.whenGone(() => this.#forget(client));
+    this.#timer ??= setInterval(() => this.#everySecond(), EVERY_MS);
+    if (this.#recheckDueMs === Number.POSITIVE_INFINITY) this.#recheckDueMs = performance.now() + RECHECK_MS;
+    const { seconds, latest } = this.#parts.history;
+    client.send(frame('history', JSON.stringify(seconds)), performance.now());
+    if (latest !== null) client.send(frame('counters', JSON.stringify(latest)), performance.now());
+    if (after !== null) await this.#catchUp(client, after);
+    // What was announced while it opened went by it.
+    await this.recheck();
+  }
+
+  /** A second went by. */
+  live(live: Live): void {
+    if (this.#clients.size === 0) return;
+    const text = frame('counters', JSON.stringify(live));
+    for (const client of this.#clients) client.send(text, performance.now());
+  }
+
+  /** Something of this user changed: resolves when none of their streams goes on that must not. */
+  async personChanged(userId: string): Promise<void> {
+    if ([...this.#clients].some(({ person }) => person.id === userId)) await this.recheck();
+  }
+
+  /** Ends all streams, and lets none begin. */
+  close(): void {
+    this.#closed = true;
+    for (const client of [...this.#clients]) this.#end(client);
+  }
+
+  async #catchUp(client: StreamClient, after: string): Promise<void> {
+    const nobodyKnows: Found = { events: [], more: true };
+    const found = await readAfter(this.#parts.database, client.webhookId, after, LOOK_EVENTS_MAX + 1).then(
+      (rows) => ({ events: rows.slice(0, LOOK_EVENTS_MAX).reverse(), more: rows.length > LOOK_EVENTS_MAX }),
+      () => nobodyKnows,
+    );
+    client.catchUp(found, performance.now());
+  }
+
+  async #recheck(): Promise<void> {
+    if (this.#clients.size === 0) return;
+    const clients = [...this.#clients];
+    this.#recheckDueMs = performance.now() + RECHECK_MS;
+    try {
+      const standing = await findStanding(
+        this.#parts.database,
+        clients.map(({ person }) => person),
+      );
+      for (const client of clients) if (standing(client.person) !== client.person.role) this.#end(client);
+    } catch {
+      this.#recheckDueMs = performance.now() + EVERY_MS;
+    }
+  }
+
+  #everySecond(): void {
+    const nowMs = performance.now();
+    for (const client of this.#clients) {
+      if (client.person.via.kind === 'jwt' && nowMs - client.sinceMs >= JWT_STREAM_MS) this.#end(client);
+      else if (!client.keepsUp(nowMs)) {
+        this.#parts.onCut();
+        client.cut();
+      }
+    }
+    if (nowMs >= this.#recheckDueMs) void this.recheck();
+  }
+
+  #end(client: StreamClient): void {
+    if (!this.#clients.has(client)) return;
+    this.#forget(client);
+    client.end();
+  }
+
+  #forget(client: StreamClient): void {
+    if (!this.#clients.delete(client)) return;
+    this.#newest.unwatch(client.webhookId);
+    if (this.#clients.size > 0) return;
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#recheckDueMs = Number.POSITIVE_INFINITY;
+  }
+}

@@ -1,0 +1,115 @@
+/** Adds the processes up: a pure fold over their samples. What an ended process counted is kept, so that nothing ever falls. */
+import { quantile } from '../core/quantile.ts';
+import { secondsBuckets } from '../metrics.ts';
+import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals } from './counters.ts';
+
+/** A process that has not answered for this long is told as silent. */
+const SILENT_MS = 3_000;
+
+interface Counted {
+  totals: Totals;
+  commitDurations: readonly number[];
+}
+
+interface Process {
+  sample: Sample;
+  takenMs: number;
+  /** `accepted` at the end of the last second. */
+  acceptedBefore: number;
+}
+
+const nothing: Counted = {
+  totals: { accepted: 0, rejected: 0, limited: 0, refused: 0, failed: 0, requests: 0 },
+  commitDurations: Array.from({ length: secondsBuckets.length + 1 }, () => 0),
+};
+
+export class Tally {
+  readonly #processes = new Map<number, Process>();
+  #ended = nothing;
+  #before = nothing;
+  #beforeMs: number;
+
+  constructor(nowMs: number) {
+    this.#beforeMs = nowMs;
+  }
+
+  /** The newest of a process. */
+  take(pid: number, sample: Sample, nowMs: number): void {
+    const acceptedBefore = this.#processes.get(pid)?.acceptedBefore ?? 0;
+    this.#processes.set(pid, { sample, takenMs: nowMs, acceptedBefore });
+  }
+
+  /** Its counts up to its last sample stay. */
+  ended(pid: number): void {
+    const process = this.#processes.get(pid);
+    if (process === undefined) return;
+    this.#ended = combine(this.#ended, process.sample, (one, other) => one + other);
+    this.#processes.delete(pid);
+  }
+
+  /** Whether anybody watches. */
+  get watched(): boolean {
+    return [...this.#processes.values()].some(({ sample }) => sample.gauges.streams > 0);
+  }
+
+  /** What went by since the last call. */
+  second(nowMs: number, deliveries: Depth | null): Live {
+    const samples = [...this.#processes.values()].map(({ sample }) => sample);
+    const all = samples.reduce<Counted>((sum, sample) => combine(sum, sample, (a, b) => a + b), this.#ended);
+    const { totals, commitDurations } = combine(all, this.#before, (now, before) => now - before);
+    const second: Second = {
+      at: new Date(nowMs).toISOString(),
+      duration_ms: Math.round(nowMs - this.#beforeMs),
+      ...totals,
+      commits: commitDurations.reduce((sum, count) => sum + count, 0),
+      commit_p50_ms: toMs(quantile(secondsBuckets, commitDurations, 0.5)),
+      commit_p99_ms: toMs(quantile(secondsBuckets, commitDurations, 0.99)),
+      ...sumOf(samples.map(({ gauges }) => gauges)),
+    };
+    const processes = [...this.#processes].map(([pid, process]) => describe(pid, process, nowMs));
+    this.#before = all;
+    this.#beforeMs = nowMs;
+    for (const process of this.#processes.values()) process.acceptedBefore = process.sample.totals.accepted;
+    const database = samples.some((sample) => sample.database === 'up') ? 'up' : 'down';
+    return { second, totals: all.totals, processes, database, deliveries };
+  }
+}
+
+function describe(pid: number, { sample, takenMs, acceptedBefore }: Process, nowMs: number): ProcessLive {
+  return {
+    pid,
+    started_at: new Date(sample.startedMs).toISOString(),
+    state: nowMs - takenMs > SILENT_MS ? 'silent' : sample.leaving ? 'leaving' : 'serving',
+    database: sample.database,
+    rate_limit_store: sample.rateLimitStore,
+    threads: sample.threads,
+    accepted: sample.totals.accepted - acceptedBefore,
+    ...sample.gauges,
+  };
+}
+
+function combine(one: Counted, other: Counted, by: (a: number, b: number) => number): Counted {
+  const names = Object.keys(nothing.totals) as (keyof Totals)[];
+  return {
+    totals: Object.fromEntries(names.map((name) => [name, by(one.totals[name], other.totals[name])])) as Totals,
+    commitDurations: one.commitDurations.map((count, bucket) => by(count, other.commitDurations[bucket]!)),
+  };
+}
+
+/** The lag is the largest: each process has an event loop of its own. */
+function sumOf(all: readonly Gauges[]): Gauges {
+  const sum = (name: keyof Gauges) => all.reduce((total, gauges) => total + gauges[name], 0);
+  return {
+    queue_events: sum('queue_events'),
+    verify_queue_requests: sum('verify_queue_requests'),
+    connections: sum('connections'),
+    open_requests: sum('open_requests'),
+    streams: sum('streams'),
+    resident_bytes: sum('resident_bytes'),
+    event_loop_lag_ms: Math.max(0, ...all.map((gauges) => gauges.event_loop_lag_ms)),
+  };
+}
+
+function toMs(seconds: number | null): number | null {
+  return seconds === null ? null : Math.round(seconds * 100_000) / 100;
+}

@@ -1,0 +1,110 @@
+/** What the one query of a process finds, over real events. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { uuidText, uuidv7 } from '../../server/core/ids.ts';
+import { type Found, LOOK_EVENTS_MAX, NewestEvents } from '../../server/live/newest.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { until } from '../helpers/wait.ts';
+
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+});
+afterAll(() => fresh.drop());
+
+async function insert(webhookId: string, receivedMs = Date.now(), count = 1): Promise<string[]> {
+  const ids = Array.from({ length: count }, () =>
+    uuidText(uuidv7(receivedMs, crypto.getRandomValues(new Uint8Array(16)))),
+  );
+  await fresh.database.query({
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+           select id, $2, $3, '127.0.0.1', '', '', 0 from unnest($1::uuid[]) id`,
+    values: [`{${ids.join(',')}}`, webhookId, new Date(receivedMs).toISOString()],
+  });
+  return ids;
+}
+
+/** Everything that was found so far, by webhook; '' is all of them. */
+function watching() {
+  const found = new Map<string, Found[]>();
+  const newest = new NewestEvents(fresh.database, (webhookId, one) => {
+    found.set(webhookId ?? '', [...(found.get(webhookId ?? '') ?? []), one]);
+  });
+  const ids = (key: string) => (found.get(key) ?? []).flatMap(({ events }) => events.map(({ id }) => id));
+  return { newest, found, ids };
+}
+
+test('what was there before a watch began is not new, also when another one looked just before', async () => {
+  const webhookId = randomUUID();
+  const nowMs = Date.now();
+  // So old that it leaves the overlap within the next second.
+  for (let ms = 9_000; ms <= 11_000; ms += 50) await insert(webhookId, nowMs - ms);
+  const { newest, ids } = watching();
+  await newest.watch(null);
+  await delay(700);
+  newest.unwatch(null);
+  await newest.watch(null);
+  await newest.watch(webhookId);
+  const [added] = await insert(webhookId);
+  await until(() => ids('').includes(added!) && ids(webhookId).includes(added!));
+  expect([ids(''), ids(webhookId)]).toEqual([[added], [added]]);
+  newest.unwatch(null);
+  newest.unwatch(webhookId);
+});
+
+test('an event is found once, though it stays in the overlap', async () => {
+  const webhookId = randomUUID();
+  const { newest, ids } = watching();
+  await newest.watch(webhookId);
+  const first = await insert(webhookId);
+  await delay(1_200);
+  const second = await insert(webhookId, Date.now() - 8_000);
+  await until(() => ids(webhookId).length === 2);
+  await delay(1_200);
+  expect(ids(webhookId)).toEqual([...first, ...second]);
+  newest.unwatch(webhookId);
+});
+
+test.each([
+  [LOOK_EVENTS_MAX - 1, LOOK_EVENTS_MAX - 1, false],
+  [LOOK_EVENTS_MAX + 1, LOOK_EVENTS_MAX, true],
+])('of %d events at once %d are found; more: %s', async (count, expected, more) => {
+  const webhookId = randomUUID();
+  const { newest, found, ids } = watching();
+  await newest.watch(webhookId);
+  await insert(webhookId, Date.now(), count);
+  await until(() => found.has(webhookId));
+  expect([ids(webhookId).length, found.get(webhookId)![0]!.more]).toEqual([expected, more]);
+  newest.unwatch(webhookId);
+});
+
+test('a quiet webhook is found beside a busy one', async () => {
+  const [quiet, busy] = [randomUUID(), randomUUID()];
+  const { newest, ids } = watching();
+  await newest.watch(quiet);
+  const [id] = await insert(quiet);
+  await insert(busy, Date.now() + 1, 5 * LOOK_EVENTS_MAX);
+  await until(() => ids(quiet).length > 0);
+  expect(ids(quiet)).toEqual([id]);
+  newest.unwatch(quiet);
+});
+
+test('what came while it could not look is found when it can', async () => {
+  const webhookId = randomUUID();
+  const { newest, ids } = watching();
+  await newest.watch(webhookId);
+  const run = (text: string) => fresh.database.query({ text });
+  // One transaction: no look comes between.
+  const id = uuidText(uuidv7(Date.now(), crypto.getRandomValues(new Uint8Array(16))));
+  await run(`begin;
+    alter table events rename to hidden;
+    insert into hidden (id, webhook_id, received_at, source_ip, headers, body, bytes)
+    values ('${id}', '${webhookId}', now(), '127.0.0.1', '', '', 0);
+    commit`);
+  await delay(12_000);
+  await run('alter table hidden rename to events');
+  await until(() => ids(webhookId).length > 0);
+  expect(ids(webhookId)).toEqual([id]);
+  newest.unwatch(webhookId);
+});
