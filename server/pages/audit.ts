@@ -32,7 +32,12 @@ const verifyAudit: Page = async ({ call, query }) => {
   const verified = await call('verifyAudit', { query: { head } });
   if (verified.kind === 'problem') return verified;
   const [verdict, errors] = verified.kind === 'done' ? [verified.body, {}] : [null, verified.errors];
-  return view('audit/verify', 'Verify the audit log', { head, verdict, errors }, verdict === null ? 422 : 200);
+  return view(
+    'audit/verify',
+    'Verify the audit log',
+    { head, verdict, errors },
+    { status: verdict === null ? 422 : 200 },
+  );
 };
 
 export const auditPages = { auditList, showAuditEntry, verifyAudit };

@@ -49,12 +49,17 @@ export type PageReply =
 
 export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
 
-export function view(name: string, title: string, data: object, status = 200): PageReply {
-  return { kind: 'view', view: name, title, data, status };
+export function view(
+  name: string,
+  title: string,
+  data: object,
+  told: { status?: number; retryAfterSeconds?: number | null } = {},
+): PageReply {
+  return { kind: 'view', view: name, title, data, ...told };
 }
 
-export function redirect(to: string, notice?: string): PageReply {
-  return { kind: 'redirect', to, ...(notice === undefined ? {} : { notice }) };
+export function redirect(to: string, notice?: string, headers: Record<string, string> = {}): PageReply {
+  return { kind: 'redirect', to, headers, ...(notice === undefined ? {} : { notice }) };
 }
 
 /** What an operation refused, where the page has no form to show it in. */

@@ -108,6 +108,7 @@ export class Pages {
     }
     const { renderer, assets, csrf, settings } = this.#parts;
     const shown = reply.kind === 'view' ? reply : { ...problemView(reply), status: reply.status };
+    if (reply.retryAfterSeconds) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
     const session = person?.via.kind === 'session' ? person.via.sessionId : null;
     const common = {
       person,

@@ -1,7 +1,7 @@
 /** /tokens: a person's own API tokens; administrators see everybody's. */
 import { allows, type Role, roles } from '../auth/roles.ts';
 import { filtersOf } from './filters.ts';
-import { type Errors, formErrors } from './form-errors.ts';
+import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
 /** What the form offers, and what each means as days. */
@@ -30,7 +30,7 @@ const tokenList: Page = async ({ person, call, query }) => {
 };
 
 const newToken: Page = async ({ person }) =>
-  tokenForm(person.role, { name: '', role: 'viewer', expires: '90' }, { errors: {}, status: 200 });
+  tokenForm(person.role, { name: '', role: 'viewer', expires: '90' }, noErrors);
 
 const createToken: Page = async ({ person, call, form }) => {
   const given: TokenForm = {
@@ -40,13 +40,13 @@ const createToken: Page = async ({ person, call, form }) => {
   };
   const days = given.expires === 'never' ? null : Number(given.expires);
   const made = await call('createToken', { input: { name: given.name, role: given.role, expires_in_days: days } });
-  if (made.kind === 'done') return view('tokens/made', 'New token', { token: made.body }, 201);
+  if (made.kind === 'done') return view('tokens/made', 'New token', { token: made.body }, { status: 201 });
   return tokenForm(person.role, given, formErrors(made));
 };
 
-function tokenForm(role: Role, given: TokenForm, { errors, status }: { errors: Errors; status: number }) {
+function tokenForm(role: Role, given: TokenForm, { errors, ...told }: Told) {
   const offered = roles.filter((candidate) => allows(role, candidate));
-  return view('tokens/new', 'New token', { given, roles: offered, lifetimes, errors }, status);
+  return view('tokens/new', 'New token', { given, roles: offered, lifetimes, errors }, told);
 }
 
 const showToken: Page = async ({ id, call }) => {

@@ -1,0 +1,34 @@
+/** /setup: the first administrator, from the address that the first start printed. */
+import type { Person } from '../auth/person.ts';
+import type { ProblemCode } from '../errors.ts';
+import { problemOf } from './call.ts';
+import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { type Page, redirect, view } from './page.ts';
+
+export interface SetupParts {
+  /** Why there is nothing to set up; null: there is no administrator yet. */
+  whyClosed: () => Promise<ProblemCode | null>;
+}
+
+export function setupPages({ whyClosed }: SetupParts) {
+  const setUp: Page<Person | null> = async ({ query }) => {
+    const closed = await whyClosed();
+    if (closed !== null) return problemOf(closed);
+    return setupForm({ token: query.get('token') ?? '', email: '', name: '' }, noErrors);
+  };
+
+  const doSetUp: Page<Person | null> = async ({ form, call }) => {
+    const field = (name: string) => form.get(name) ?? '';
+    const given = { token: field('token'), email: field('email'), name: field('name') };
+    const made = await call('setUp', { input: { ...given, password: field('password') } });
+    if (made.kind === 'done') return redirect('/', 'set-up', made.headers);
+    if (made.kind === 'problem' && made.status === 404) return made;
+    return setupForm(given, formErrors(made, { email_taken: 'email' }));
+  };
+
+  return { setUp, doSetUp };
+}
+
+function setupForm(given: { token: string; email: string; name: string }, { errors, ...told }: Told) {
+  return view('setup', 'Set up Weir', { given, errors }, told);
+}

@@ -1,0 +1,31 @@
+/** /users: who may use Weir, and new users. */
+import { roles } from '../auth/roles.ts';
+import { filtersOf } from './filters.ts';
+import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { asProblem, type Page, redirect, view } from './page.ts';
+
+const userList: Page = async ({ call, query }) => {
+  const filters = filtersOf(query, ['cursor']);
+  const list = await call('listUsers', { query: filters });
+  return list.kind === 'done' ? view('users/list', 'Users', { filters, page: list.body }) : asProblem(list);
+};
+
+const newUser: Page = async () => userForm({ email: '', name: '', role: 'viewer' }, noErrors);
+
+const createUser: Page = async ({ call, form }) => {
+  const field = (name: string) => form.get(name) ?? '';
+  const given = { email: field('email'), name: field('name'), role: field('role') };
+  // Left empty, one is generated.
+  const password = field('password') || undefined;
+  const made = await call('createUser', { input: { ...given, password } });
+  if (made.kind !== 'done') return userForm(given, formErrors(made, { email_taken: 'email' }));
+  const { generated_password: generated, ...user } = made.body;
+  if (generated === null) return redirect(`/users/${user.id}`, 'user-made');
+  return view('users/password', 'New user', { user, generated }, { status: 201 });
+};
+
+function userForm(given: { email: string; name: string; role: string }, { errors, ...told }: Told) {
+  return view('users/new', 'New user', { given, roles, errors }, told);
+}
+
+export const userListPages = { userList, newUser, createUser };
