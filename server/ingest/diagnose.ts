@@ -5,7 +5,7 @@ import type { RefusedRequest } from '../core/diagnosis.ts';
 
 /** Ends some time after the last refusal: most of the time there is none. */
 const IDLE_MS = 30_000;
-/** A body of 64 KiB takes 30 ms at worst, a thread up to a second to start on a busy machine. */
+/** A round is at most 25 bodies; one of 64 KiB takes 30 ms of CPU at worst, 1 KiB takes 1 ms. A busy machine takes its time. */
 const TIMEOUT_MS = 10_000;
 /** Rounds and checks that wait for the thread; one more is refused. */
 const QUEUE_MAX = 32;

@@ -1,7 +1,7 @@
 /** /api/v1/rejections: refused signatures, why they were refused, and whether they would be now. */
 import { z } from 'zod';
 import type { Diagnosed } from '../../workers/diagnose.ts';
-import { done, operation, problem, type Reply } from '../api/operation.ts';
+import { done, operation, problem, problemLater, type Reply } from '../api/operation.ts';
 import type { RefusedRequest } from '../core/diagnosis.ts';
 import { restoredRequest } from '../core/kept-request.ts';
 import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '../core/rejection-reasons.ts';
@@ -15,6 +15,7 @@ import { eventId, pageOf, pageQuery, pageSchema } from './paging.ts';
 
 /** Of a body, shown beside its rejection; the rest is to be downloaded. */
 const PREVIEW_BYTES_MAX = 8_192;
+const RETRY_SECONDS = 1;
 
 const reason = z.enum(rejectionReasonNames);
 const id = { schema: eventId, problem: 'rejection_unknown' } as const;
@@ -157,7 +158,7 @@ export function rejectionOperations(parts: RejectionParts) {
       handle: async ({ id, actor }): Promise<Reply> => {
         const outcome = await rejections.recheck(id, actor);
         if (outcome.kind === 'done') return done(200, { ...outcome, hint: rejectionReasons[outcome.reason] });
-        if (outcome.kind === 'unavailable') return problem('verification_unavailable');
+        if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
         return problem(outcome.kind === 'unknown' ? 'rejection_unknown' : 'rejection_without_body');
       },
     }),
