@@ -9,6 +9,7 @@ import { composeLive } from './compose/live.ts';
 import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
 import { composeRejections } from './compose/rejections.ts';
+import { composeStatus } from './compose/status.ts';
 import { parseNetwork } from './core/address.ts';
 import { Changes } from './db/announce.ts';
 import type { Horizon } from './db/partitions.ts';
@@ -64,7 +65,12 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer);
   const agents = composeAgents(base);
   const live = composeLive(base, order.history);
-  const people = composePeople(base, agents.auth, { ...rejections.operations, ...live.operations });
+  const status = composeStatus(base, live.history);
+  const people = composePeople(base, agents.auth, {
+    ...rejections.operations,
+    ...live.operations,
+    ...status.operations,
+  });
   const pages = composePages(base, people);
   ingest.onCommitted(agents.committed);
   const ready = createReady({
@@ -148,6 +154,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       server.stopListening();
       agents.close();
       live.close();
+      status.close();
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();

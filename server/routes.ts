@@ -88,6 +88,13 @@ export const operationRoutes = [
     'whether it verifies with the present secret and signature header',
   ],
   ['GET', '/api/v1/counters', 'showCounters', 'viewer', 'the last seconds, counted over all processes of the machine'],
+  [
+    'GET',
+    '/api/v1/status',
+    'showStatus',
+    'operator',
+    'versions, processes, database, settings, and what the doctor says',
+  ],
   ['GET', '/api/v1/stream', 'stream', 'viewer', 'server-sent events: counters each second, and new events'],
   ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],
   [

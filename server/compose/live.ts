@@ -24,6 +24,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
 
   return {
     operations: liveOperations({ history, streams }),
+    history,
     streams,
     /** A second went by, as the primary counted it. */
     heard: (live: Live) => {

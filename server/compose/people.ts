@@ -14,6 +14,7 @@ import { eventOperations } from '../manage/events.ts';
 import type { LiveOperations } from '../manage/live.ts';
 import type { RejectionOperations } from '../manage/rejections.ts';
 import { signInOperations } from '../manage/sign-in-operations.ts';
+import type { StatusOperations } from '../manage/status.ts';
 import { tokenOperations } from '../manage/token-operations.ts';
 import { userOperations } from '../manage/user-operations.ts';
 import { webhookOperations } from '../manage/webhook-operations.ts';
@@ -23,7 +24,7 @@ import type { Base } from './base.ts';
 export function composePeople(
   { settings, keys, metrics, database, changes }: Base,
   agentAuth: AgentAuth,
-  others: RejectionOperations & LiveOperations,
+  others: RejectionOperations & LiveOperations & StatusOperations,
 ) {
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,

@@ -56,6 +56,7 @@ export const depthSchema = z.object({
 });
 
 export const liveSchema = z.object({
+  started_at: z.iso.datetime().describe('of Weir on this machine'),
   second: secondSchema,
   totals: totalsSchema.describe('since the start of Weir on this machine; ended processes are kept'),
   processes: z.array(processSchema),

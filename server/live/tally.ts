@@ -28,8 +28,11 @@ export class Tally {
   #ended = nothing;
   #before = nothing;
   #beforeMs: number;
+  readonly #startedAt: string;
 
+  /** @param nowMs the start of Weir, in Unix milliseconds as all times here. */
   constructor(nowMs: number) {
+    this.#startedAt = new Date(nowMs).toISOString();
     this.#beforeMs = nowMs;
   }
 
@@ -71,7 +74,7 @@ export class Tally {
     this.#beforeMs = nowMs;
     for (const process of this.#processes.values()) process.acceptedBefore = process.sample.totals.accepted;
     const database = samples.some((sample) => sample.database === 'up') ? 'up' : 'down';
-    return { second, totals: all.totals, processes, database, deliveries };
+    return { started_at: this.#startedAt, second, totals: all.totals, processes, database, deliveries };
   }
 }
 

@@ -31,8 +31,11 @@ export interface TestPerson {
   browse(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
 }
 
+/** What a test app or a whole Weir has. */
+type PeopledApp = Pick<TestApp, 'database' | 'url'> & { settings: Pick<TestApp['settings'], 'PUBLIC_URL'> };
+
 /** Makes a user in this role; nothing can be done with its password, since it has none. */
-export async function addPerson(app: TestApp, role: Role): Promise<TestPerson> {
+export async function addPerson(app: PeopledApp, role: Role): Promise<TestPerson> {
   const { database, url } = app;
   const id = randomUUID();
   const email = `${role}-${id.slice(0, 8)}@example.org`;

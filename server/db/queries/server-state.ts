@@ -1,0 +1,39 @@
+/** What the database server says of itself, for the status page. */
+import { migrationFiles, pendingMigrations } from '../migrate.ts';
+import { readHorizon } from '../partitions.ts';
+import type { Database } from '../pool.ts';
+
+export interface ServerState {
+  version: string;
+  bytes: number;
+  /** Open ones of all programs, to this database. */
+  connections: number;
+  connectionsMax: number;
+  schemaVersion: number;
+  /** Names of migrations that wait. */
+  pending: string[];
+  /** First and last day that has partitions, as YYYY-MM-DD; null when there is none. */
+  partitions: { first: string; last: string } | null;
+}
+
+/** Rejects with DatabaseUnavailable. */
+export async function readServerState(database: Database): Promise<ServerState> {
+  const [[row], pending, horizon] = await Promise.all([
+    database.query<Pick<ServerState, 'version' | 'bytes' | 'connections' | 'connectionsMax'>>({
+      text: `
+        select current_setting('server_version') as version,
+          pg_database_size(current_database())::float8 as bytes,
+          (select count(*)::int from pg_stat_activity where datname = current_database()) as connections,
+          current_setting('max_connections')::int as "connectionsMax"`,
+    }),
+    pendingMigrations(database),
+    readHorizon(database),
+  ]);
+  const day = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+  return {
+    ...row!,
+    schemaVersion: migrationFiles().findLast(({ name }) => !pending.includes(name))?.version ?? 0,
+    pending,
+    partitions: horizon && { first: day(horizon.fromMs), last: day(horizon.toMs - 1) },
+  };
+}
