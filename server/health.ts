@@ -1,7 +1,26 @@
 /** GET /healthz and /readyz. */
+import { z } from 'zod';
 import { pendingMigrations } from './db/migrate.ts';
 import type { Database } from './db/pool.ts';
 import type { Exchange } from './http/exchange.ts';
+
+const states = z.enum(['ok', 'failing', 'unknown', 'degraded']);
+const readiness = z.object({
+  status: z.enum(['ready', 'not_ready']),
+  checks: z.object({
+    database: states,
+    migrations: states,
+    threads: states,
+    draining: states,
+    rate_limit_store: states,
+  }),
+});
+
+/** For the OpenAPI document. */
+export const healthDescriptions = {
+  live: { answers: { 200: z.object({ status: z.literal('ok') }) }, problems: [] },
+  ready: { answers: { 200: readiness, 503: readiness }, problems: [] },
+};
 
 export interface ReadinessParts {
   database: Database;

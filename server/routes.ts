@@ -42,6 +42,7 @@ export const plainRoutes = [
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
 export const operationRoutes = [
+  ['GET', '/api/v1/openapi.json', 'showOpenApi', 'anyone', 'this API as OpenAPI 3.1'],
   ['POST', '/api/v1/setup', 'setUp', 'anyone', 'the first administrator, signed in; 404 once there is one'],
   ['POST', '/api/v1/session', 'signIn', 'anyone', 'a session as a cookie, for an email and a password'],
   ['DELETE', '/api/v1/session', 'signOut', 'viewer', 'ends the session that asks'],

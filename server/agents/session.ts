@@ -6,7 +6,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { JsonBody } from '../http/json-body.ts';
 
 /** The credential comes as a bearer token, or in the body. */
-const sessionSchema = z.strictObject({ credential: z.string().max(200).optional() });
+export const sessionSchema = z.strictObject({ credential: z.string().max(200).optional() });
 
 /** Changes a credential for a session; every call counts in the limit of agent authentication. */
 export function createSession(auth: AgentAuth): (exchange: Exchange) => Promise<void> {

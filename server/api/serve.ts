@@ -127,13 +127,20 @@ function answer(exchange: Exchange, operation: AnyOperation<never>, reply: Reply
   const schema = operation.answers[reply.status];
   for (const [name, value] of Object.entries(reply.headers ?? {})) exchange.setHeader(name, value);
   if (!schema) return exchange.answer(reply.status, 'text/plain', '');
-  const text = JSON.stringify(schema.parse(reply.body));
+  sendJson(exchange, reply.status, JSON.stringify(schema.parse(reply.body)), schema === operation.representation);
+}
+
+/**
+ * Sends a JSON document. A client that asks for one which it has already, by its entity tag, is told so.
+ * @param tagged also where the request is a change: the document is what GET would answer now.
+ */
+export function sendJson(exchange: Exchange, status: number, text: string, tagged = false): void {
   const reads = exchange.method === 'GET' || exchange.method === 'HEAD';
-  if (reads || schema === operation.representation) {
+  if (reads || tagged) {
     const tag = etagOf(text);
     exchange.setHeader('etag', tag);
     if (reads) exchange.cacheControl = 'private, no-cache';
     if (reads && isKnown(exchange, tag)) return exchange.answer(304, 'application/json', '');
   }
-  exchange.answer(reply.status, 'application/json', text);
+  exchange.answer(status, 'application/json', text);
 }

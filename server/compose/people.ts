@@ -1,4 +1,5 @@
 /** The parts of a process that serve people: who they are, and what they manage. */
+import { openApiDocument } from '../api/openapi/document.ts';
 import { Api } from '../api/serve.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import { Csrf } from '../auth/csrf.ts';
@@ -12,6 +13,7 @@ import { auditOperations } from '../manage/audit-operations.ts';
 import { deliveryOperations } from '../manage/deliveries.ts';
 import { eventOperations } from '../manage/events.ts';
 import type { LiveOperations } from '../manage/live.ts';
+import { openApiOperations } from '../manage/openapi.ts';
 import type { RejectionOperations } from '../manage/rejections.ts';
 import { signInOperations } from '../manage/sign-in-operations.ts';
 import type { StatusOperations } from '../manage/status.ts';
@@ -31,12 +33,15 @@ export function composePeople(
     settings.FRONTEND_PUBLIC_API_URL,
     ...settings.CORS_ORIGINS,
   ]);
-  const people = new People({ database, cookie: cookieName(settings.PUBLIC_URL), readJwt: null });
+  const cookie = cookieName(settings.PUBLIC_URL);
+  const people = new People({ database, cookie, readJwt: null });
   const hosted = settings.AUTH_MODE === 'hosted';
   const passwords = new Passwords(() => metrics.passwordHashed());
   metrics.gauge('weir_password_requests', () => passwords.admitted);
   const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, csrf, hosted };
+  const document = () => openApiDocument({ operations, url: settings.FRONTEND_PUBLIC_API_URL, cookie });
   const operations: Operations = {
+    ...openApiOperations(once(() => JSON.stringify(document()))),
     ...signInOperations({ ...signInParts, setupKey: derivedKeys(keys, 'setup')[0]! }),
     ...accountOperations(signInParts),
     ...userOperations({ database, passwords, hosted }),
@@ -49,4 +54,13 @@ export function composePeople(
     ...others,
   };
   return { people, csrf, operations, api: new Api({ people, agentAuth, csrf }), cors: new Cors(settings.CORS_ORIGINS) };
+}
+
+/** Makes it when it is first asked for. */
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
 }

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
 import { check, jsonPointer } from '../core/issues.ts';
+import type { ProblemCode } from '../errors.ts';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -9,6 +10,15 @@ export const BODY_BYTES_MAX = 1_048_576;
 /** Objects and arrays inside each other; nothing of ours needs more, and deeper ones only cost stack. */
 const DEPTH_MAX = 32;
 const RETRY_SECONDS = 1;
+
+/** How reading one may be answered. */
+export const jsonBodyProblems = [
+  'invalid_json',
+  'body_too_large',
+  'invalid_request',
+  'memory_full',
+  'client_busy',
+] as const satisfies readonly ProblemCode[];
 
 export class JsonBody {
   readonly #exchange: Exchange;

@@ -42,25 +42,27 @@ export const auditHash = z
 const loose = <T extends z.ZodType>(schema: T) => schema.nullable().catch(null);
 const states = z.record(z.string(), z.unknown());
 
-export const auditEntrySchema = z.object({
-  number: z.int(),
-  at: loose(z.string()),
-  action: loose(z.string()).describe('`<kind of target>.<verb>`'),
-  actor: loose(
-    z.object({
-      kind: z.string().describe('user, token, command, system or anyone'),
-      id: z.string().nullable().describe('of the user'),
-      name: z.string(),
-      token_id: z.string().nullable(),
-      address: z.string().nullable(),
-      request_id: z.string().nullable(),
-    }),
-  ),
-  target: loose(z.object({ kind: z.string(), id: z.string().nullable(), name: z.string() })),
-  before: loose(states),
-  after: loose(states),
-  hash: z.string().describe('SHA-256 of the hash before and this entry, in hex'),
-});
+export const auditEntrySchema = z
+  .object({
+    number: z.int(),
+    at: loose(z.string()),
+    action: loose(z.string()).describe('`<kind of target>.<verb>`'),
+    actor: loose(
+      z.object({
+        kind: z.string().describe('user, token, command, system or anyone'),
+        id: z.string().nullable().describe('of the user'),
+        name: z.string(),
+        token_id: z.string().nullable(),
+        address: z.string().nullable(),
+        request_id: z.string().nullable(),
+      }),
+    ),
+    target: loose(z.object({ kind: z.string(), id: z.string().nullable(), name: z.string() })),
+    before: loose(states),
+    after: loose(states),
+    hash: z.string().describe('SHA-256 of the hash before and this entry, in hex'),
+  })
+  .meta({ id: 'AuditEntry' });
 
 const verdictSchema = z.object({
   intact: z.boolean(),

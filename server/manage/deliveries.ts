@@ -12,18 +12,20 @@ const listQuery = z.strictObject({
   state: z.enum(deliveryStates).optional(),
 });
 
-export const deliverySchema = z.object({
-  id: z.guid(),
-  event_id: z.guid(),
-  webhook_id: z.guid(),
-  agent_id: z.guid(),
-  state: z.enum(deliveryStates),
-  attempts: z.number(),
-  received_at: z.iso.datetime(),
-  available_at: z.iso.datetime().describe('pending: claimable from then on; leased: the lease ends then'),
-  finished_at: z.iso.datetime().nullable(),
-  reason: z.string().nullable().describe('what the agent said with its last nack'),
-});
+export const deliverySchema = z
+  .object({
+    id: z.guid(),
+    event_id: z.guid(),
+    webhook_id: z.guid(),
+    agent_id: z.guid(),
+    state: z.enum(deliveryStates),
+    attempts: z.number(),
+    received_at: z.iso.datetime(),
+    available_at: z.iso.datetime().describe('pending: claimable from then on; leased: the lease ends then'),
+    finished_at: z.iso.datetime().nullable(),
+    reason: z.string().nullable().describe('what the agent said with its last nack'),
+  })
+  .meta({ id: 'Delivery' });
 
 export function deliveryOperations(database: Database) {
   return {

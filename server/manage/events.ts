@@ -1,6 +1,6 @@
 /** /api/v1/events, /events/{id} and /events/{id}/body. */
 import { z } from 'zod';
-import { done, operation, problem, readerOperation } from '../api/operation.ts';
+import { done, operation, problem, problemLater, readerOperation } from '../api/operation.ts';
 import { agentIdOf } from '../auth/reader.ts';
 import { readStoredHeaders } from '../core/stored-headers.ts';
 import type { Database } from '../db/pool.ts';
@@ -12,15 +12,17 @@ import { eventId, pageOf, pageSchema } from './paging.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;
 
-export const eventSchema = z.object({
-  id: z.guid(),
-  webhook_id: z.guid(),
-  received_at: z.iso.datetime(),
-  source_ip: z.string(),
-  content_type: z.string().nullable(),
-  bytes: z.number(),
-  headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
-});
+export const eventSchema = z
+  .object({
+    id: z.guid(),
+    webhook_id: z.guid(),
+    received_at: z.iso.datetime(),
+    source_ip: z.string(),
+    content_type: z.string().nullable(),
+    bytes: z.number(),
+    headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
+  })
+  .meta({ id: 'Event' });
 
 const eventPageSchema = pageSchema(eventSchema).extend({
   complete: z
@@ -55,10 +57,7 @@ export function eventOperations(database: Database) {
           limit: limit + 1,
           isGone: () => exchange.aborted,
         });
-        if (found === null) {
-          exchange.setHeader('retry-after', '1');
-          return problem('search_busy');
-        }
+        if (found === null) return problemLater('search_busy', 1);
         const { items, next_cursor } = pageOf(found.rows, limit, describeEvent);
         const stoppedAt = next_cursor === null ? found.stoppedAt : null;
         return done(200, {

@@ -21,29 +21,31 @@ const reason = z.enum(rejectionReasonNames);
 const id = { schema: eventId, problem: 'rejection_unknown' } as const;
 const listQuery = z.strictObject({ ...pageQuery, webhook_id: z.guid().optional(), reason: reason.optional() });
 
-export const rejectionSchema = z.object({
-  id: z.guid(),
-  webhook_id: z.guid(),
-  webhook_name: z.string(),
-  received_at: z.iso.datetime(),
-  source_ip: z.string(),
-  reason,
-  hint: z.string().describe('how to mend it'),
-  header: z.string().nullable().describe('where the fault is, when it is in a header'),
-  otherwise_valid: z
-    .boolean()
-    .nullable()
-    .describe('nothing else is wrong: once this is mended the request verifies; null: that cannot be told'),
-  signatures: z
-    .array(z.object({ name: z.string(), shape: z.string() }))
-    .describe('the signature headers, without their digests'),
-  bytes: z.number().describe('of the body as it came'),
-  body_kept: z.boolean().describe('false: it was larger than 64 KiB, or it held the secret'),
-  last_check: z
-    .object({ at: z.iso.datetime(), verified: z.boolean(), reason, hint: z.string() })
-    .nullable()
-    .describe('what checking it again gave'),
-});
+export const rejectionSchema = z
+  .object({
+    id: z.guid(),
+    webhook_id: z.guid(),
+    webhook_name: z.string(),
+    received_at: z.iso.datetime(),
+    source_ip: z.string(),
+    reason,
+    hint: z.string().describe('how to mend it'),
+    header: z.string().nullable().describe('where the fault is, when it is in a header'),
+    otherwise_valid: z
+      .boolean()
+      .nullable()
+      .describe('nothing else is wrong: once this is mended the request verifies; null: that cannot be told'),
+    signatures: z
+      .array(z.object({ name: z.string(), shape: z.string() }))
+      .describe('the signature headers, without their digests'),
+    bytes: z.number().describe('of the body as it came'),
+    body_kept: z.boolean().describe('false: it was larger than 64 KiB, or it held the secret'),
+    last_check: z
+      .object({ at: z.iso.datetime(), verified: z.boolean(), reason, hint: z.string() })
+      .nullable()
+      .describe('what checking it again gave'),
+  })
+  .meta({ id: 'Rejection' });
 
 export const rejectionDetailSchema = rejectionSchema.extend({
   headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),

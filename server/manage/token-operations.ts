@@ -45,18 +45,20 @@ const tokenInput = z
     error: 'Give expires_at or expires_in_days, not both.',
   });
 
-export const tokenSchema = z.object({
-  id: z.guid(),
-  user_id: z.guid(),
-  user_email: z.string(),
-  name: z.string(),
-  role: z.enum(roles).describe('at most this: while its user has less, so has the token'),
-  state: z.enum(['in force', 'expired', 'revoked']),
-  created_at: z.iso.datetime(),
-  expires_at: z.iso.datetime().nullable(),
-  last_used_at: z.iso.datetime().nullable().describe('to the minute'),
-  revoked_at: z.iso.datetime().nullable(),
-});
+export const tokenSchema = z
+  .object({
+    id: z.guid(),
+    user_id: z.guid(),
+    user_email: z.string(),
+    name: z.string(),
+    role: z.enum(roles).describe('at most this: while its user has less, so has the token'),
+    state: z.enum(['in force', 'expired', 'revoked']),
+    created_at: z.iso.datetime(),
+    expires_at: z.iso.datetime().nullable(),
+    last_used_at: z.iso.datetime().nullable().describe('to the minute'),
+    revoked_at: z.iso.datetime().nullable(),
+  })
+  .meta({ id: 'Token' });
 
 export function tokenOperations(database: Database) {
   return {

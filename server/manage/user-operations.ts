@@ -11,18 +11,20 @@ import { type UserOutcome, type UserParts, Users } from './users.ts';
 const name = text(0, 200);
 const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
 
-export const userSchema = z.object({
-  id: z.guid(),
-  email: z.string(),
-  name: z.string(),
-  role: z.enum(roles),
-  disabled: z.boolean().describe('can neither sign in nor use its tokens'),
-  has_password: z.boolean(),
-  hosted: z.boolean().describe('known from the OpenID Connect provider'),
-  created_at: z.iso.datetime(),
-  updated_at: z.iso.datetime(),
-  signed_in_at: z.iso.datetime().nullable(),
-});
+export const userSchema = z
+  .object({
+    id: z.guid(),
+    email: z.string(),
+    name: z.string(),
+    role: z.enum(roles),
+    disabled: z.boolean().describe('can neither sign in nor use its tokens'),
+    has_password: z.boolean(),
+    hosted: z.boolean().describe('known from the OpenID Connect provider'),
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+    signed_in_at: z.iso.datetime().nullable(),
+  })
+  .meta({ id: 'User' });
 
 const createdSchema = userSchema.extend({
   generated_password: z.string().nullable().describe('told this once; null where none was generated'),

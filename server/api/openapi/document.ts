@@ -1,0 +1,125 @@
+/** The OpenAPI 3.1 document, from the route table and the schemas that validate. */
+import type { z } from 'zod';
+import { type Method, type Operations, operationRoutes, plainRoutes } from '../../routes.ts';
+import type { Operation } from '../operation.ts';
+import { plainDescriptions } from './plain.ts';
+import { problemSchema, problemsOf } from './problems.ts';
+import { headers, responsesOf } from './responses.ts';
+import { type Json, Schemas } from './schemas.ts';
+import { plainSecurity, securityOf, securitySchemes } from './security.ts';
+
+export interface DocumentParts {
+  operations: Operations;
+  /** Base of the API as clients reach it. */
+  url: string;
+  /** Name of the session cookie. */
+  cookie: string;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: each operation's own types do not matter here
+type AnyOperation = Operation<any, any, any>;
+
+export function openApiDocument({ operations, url, cookie }: DocumentParts): Json {
+  const schemas = new Schemas();
+  const paths: Record<string, Json> = {};
+  const add = (method: Method, path: string, item: Json) => {
+    const template = templateOf(path);
+    paths[template] = { ...paths[template], [method.toLowerCase()]: item };
+  };
+  for (const [method, path, name, access, meaning] of plainRoutes) {
+    const described = plainDescriptions[name];
+    if (described === null) continue;
+    const { input, answers, problems } = described;
+    add(method, path, {
+      ...heading(name, path, meaning),
+      ...parametersOf(pathParameters(path, null)),
+      ...(input === undefined ? {} : { requestBody: { required: true, content: contentOf(input, schemas) } }),
+      responses: responsesOf(schemas, method, answers, problems),
+      security: plainSecurity[access],
+    });
+  }
+  for (const [method, path, name, access, meaning] of operationRoutes) {
+    const operation: AnyOperation = operations[name];
+    const { id, query, input, answers, representation } = operation;
+    add(method, path, {
+      ...heading(name, path, meaning),
+      ...parametersOf([
+        ...pathParameters(path, id === undefined ? null : schemas.taken(id.schema)),
+        ...queryParameters(query === undefined ? {} : schemas.taken(query)),
+        ...(representation === undefined ? [] : [ifMatch]),
+      ]),
+      ...(input === undefined ? {} : { requestBody: requestBody(input, schemas) }),
+      responses: responsesOf(schemas, method, answers, problemsOf(method, access, operation)),
+      security: securityOf(method, access),
+    });
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Weir',
+      version: 'v1',
+      description:
+        'Receives webhooks, keeps them, and hands them to agents. Every answer carries X-Request-Id; errors are RFC 9457 problem details.',
+    },
+    servers: [{ url }],
+    paths,
+    components: {
+      schemas: { ...schemas.components, Problem: problemSchema },
+      headers,
+      securitySchemes: securitySchemes(cookie),
+    },
+  };
+}
+
+function templateOf(path: string): string {
+  return path.replace(/:(\w+)/g, '{$1}');
+}
+
+function heading(operationId: string, path: string, summary: string): Json {
+  const [first, version, ...rest] = path.split('/').slice(1);
+  const tag = first === 'api' && version === 'v1' ? rest[0]! : first === 'in' ? 'ingest' : 'health';
+  return { operationId, summary, tags: [tag] };
+}
+
+function parametersOf(parameters: Json[]): Json {
+  return parameters.length === 0 ? {} : { parameters };
+}
+
+function pathParameters(path: string, schema: Json | null): Json[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: schema ?? { type: 'string' },
+  }));
+}
+
+/** Each property of the query's schema is a parameter of its own. */
+function queryParameters(schema: Json): Json[] {
+  const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] };
+  return Object.entries(properties).map(([name, { description, ...own }]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name),
+    ...(description === undefined ? {} : { description }),
+    schema: own,
+  }));
+}
+
+const ifMatch: Json = {
+  name: 'If-Match',
+  in: 'header',
+  description: 'the ETag of what is to be changed: nothing is done when somebody else changed it meanwhile',
+  schema: { type: 'string' },
+};
+
+/** An empty body reads as {}, so that none need be sent where nothing is required. */
+function requestBody(input: z.ZodType, schemas: Schemas): Json {
+  return { required: !input.safeParse({}).success, content: { 'application/json': { schema: schemas.taken(input) } } };
+}
+
+function contentOf(input: Readonly<Record<string, z.ZodType | null>>, schemas: Schemas): Json {
+  return Object.fromEntries(
+    Object.entries(input).map(([type, schema]) => [type, schema === null ? {} : { schema: schemas.taken(schema) }]),
+  );
+}

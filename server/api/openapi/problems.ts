@@ -1,0 +1,85 @@
+/** Which problems a route may answer with, and how they look. */
+import { type ProblemCode, problems } from '../../errors.ts';
+import { jsonBodyProblems } from '../../http/json-body.ts';
+import type { Method, OperationAccess } from '../../routes.ts';
+import type { Operation } from '../operation.ts';
+import type { Json } from './schemas.ts';
+
+/** Whatever is asked for. */
+const common: readonly ProblemCode[] = ['headers_too_large', 'client_busy', 'internal', 'database_unavailable'];
+/** Those that an operation's access and inputs bring, and its own. */
+export function problemsOf(
+  method: Method,
+  access: OperationAccess,
+  // biome-ignore lint/suspicious/noExplicitAny: whatever it takes
+  { id, query, input, problems: own = [] }: Operation<any, any, any>,
+): ProblemCode[] {
+  return [
+    ...accessProblems(access),
+    ...(method === 'GET' ? [] : (['csrf_refused'] as const)),
+    ...(id === undefined ? [] : [id.problem]),
+    ...(query === undefined ? [] : (['invalid_request'] as const)),
+    ...(input === undefined ? [] : jsonBodyProblems),
+    ...own,
+  ];
+}
+
+function accessProblems(access: OperationAccess): readonly ProblemCode[] {
+  if (access === 'anyone') return [];
+  if (access === 'viewer or agent') return ['agent_unauthenticated', 'rate_limited'];
+  return access === 'viewer' ? ['unauthenticated'] : ['unauthenticated', 'forbidden'];
+}
+
+/** A response for each status; `code` says which of its reasons it was. */
+export function problemResponses(codes: readonly ProblemCode[]): Record<string, Json> {
+  const all = [...new Set([...codes, ...common])].toSorted();
+  const statuses = [...new Set(all.map((code) => problems[code].status))];
+  const reasonsOf = (status: number) => all.filter((code) => problems[code].status === status);
+  return Object.fromEntries(statuses.map((status) => [String(status), response(status, reasonsOf(status))]));
+}
+
+function response(status: number, codes: readonly ProblemCode[]): Json {
+  const waits = status === 429 || status === 503;
+  return {
+    description: codes.map((code) => `\`${code}\`: ${problems[code].detail}`).join('\n\n'),
+    headers: {
+      'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
+      ...(waits ? { 'Retry-After': { $ref: '#/components/headers/Retry-After' } } : {}),
+    },
+    content: {
+      'application/problem+json': {
+        schema: {
+          allOf: [{ $ref: '#/components/schemas/Problem' }, { type: 'object', properties: { code: { enum: codes } } }],
+        },
+      },
+    },
+  };
+}
+
+/** RFC 9457, with the members that Weir adds. */
+export const problemSchema: Json = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'detail', 'code', 'request_id'],
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string', description: 'what is wrong and how to mend it' },
+    code: { type: 'string', description: 'one for each kind of problem; the README lists them' },
+    request_id: { type: 'string', description: 'under which the log has it' },
+    errors: {
+      type: 'array',
+      description: 'of invalid_request: each bad field of the body by its JSON pointer, each bad parameter by its name',
+      items: {
+        type: 'object',
+        required: ['detail'],
+        properties: {
+          pointer: { type: 'string' },
+          parameter: { type: 'string' },
+          line: { type: 'integer' },
+          detail: { type: 'string' },
+        },
+      },
+    },
+  },
+};

@@ -1,0 +1,55 @@
+/** The answers of a route: what went well, and problems. */
+import type { z } from 'zod';
+import type { ProblemCode } from '../../errors.ts';
+import type { Method } from '../../routes.ts';
+import { problemResponses } from './problems.ts';
+import type { Json, Schemas } from './schemas.ts';
+
+type Answers = Readonly<Record<number, z.ZodType | null>>;
+type Responses = Record<string, Json>;
+
+const requestId = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } };
+
+/** One for each status; a status that is both has the content of both. */
+export function responsesOf(
+  schemas: Schemas,
+  method: Method,
+  answers: Answers,
+  problems: readonly ProblemCode[],
+): Responses {
+  const refusals: Responses = problemResponses(problems);
+  const successes = Object.entries(answers).map(([status, schema]): [string, Json] => {
+    const { content: refusal = {} } = refusals[status] ?? {};
+    return [status, success(schemas, method, status, schema, refusal as Json)];
+  });
+  const cached = method === 'GET' && answers[200] ? { 304: { description: meanings[304], headers: requestId } } : {};
+  return { ...refusals, ...Object.fromEntries(successes), ...cached };
+}
+
+/** 200 without a schema is bytes of whatever type; GET of JSON has an entity tag. */
+function success(schemas: Schemas, method: Method, status: string, schema: z.ZodType | null, more: Json): Json {
+  const bytes = status === '200' ? { content: { '*/*': {} } } : {};
+  if (schema === null) return { description: meanings[status], headers: requestId, ...bytes };
+  const tag = method === 'GET' && status === '200' ? { ETag: { $ref: '#/components/headers/ETag' } } : {};
+  return {
+    description: meanings[status],
+    headers: { ...requestId, ...tag },
+    content: { 'application/json': { schema: schemas.given(schema) }, ...more },
+  };
+}
+
+const meanings: Readonly<Record<string, string>> = {
+  200: 'done',
+  201: 'made',
+  202: 'accepted',
+  204: 'done; there is nothing to say',
+  304: 'what If-None-Match names is still so',
+  503: 'not ready',
+};
+
+/** Components that the answers refer to. */
+export const headers: Json = {
+  'X-Request-Id': { description: "the request's own, when it is well-formed", schema: { type: 'string' } },
+  'Retry-After': { description: 'seconds', schema: { type: 'integer' } },
+  ETag: { schema: { type: 'string' } },
+};

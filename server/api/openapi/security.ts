@@ -1,0 +1,44 @@
+/** How a request says who it is from. */
+import { CSRF_HEADER } from '../../auth/csrf.ts';
+import type { Method, OperationAccess } from '../../routes.ts';
+import type { Json } from './schemas.ts';
+
+/** @param cookie name of the session cookie. */
+export function securitySchemes(cookie: string): Json {
+  return {
+    session: { type: 'apiKey', in: 'cookie', name: cookie, description: 'of somebody who signed in' },
+    csrf: {
+      type: 'apiKey',
+      in: 'header',
+      name: CSRF_HEADER,
+      description: 'beside a cookie, for changes: csrf_token of GET /api/v1/account',
+    },
+    token: {
+      type: 'http',
+      scheme: 'bearer',
+      description: 'an API token wu_…, or a JWT of the OpenID Connect provider',
+    },
+    agent: { type: 'http', scheme: 'bearer', description: 'a session ws_… or the credential wa_… of an agent' },
+    signature: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'X-Hub-Signature-256',
+      description:
+        'sha256= and the HMAC-SHA256 of the body in hex; X-Webhook-Signature too, or the header that the webhook names. Webhooks without a secret need none.',
+    },
+  };
+}
+
+/** By the access of a plain route. */
+export const plainSecurity: Readonly<Record<string, Json[]>> = {
+  anyone: [],
+  agent: [{ agent: [] }],
+  signature: [{ signature: [] }, {}],
+};
+
+/** Any one of them will do. */
+export function securityOf(method: Method, access: OperationAccess): Json[] {
+  if (access === 'anyone') return [];
+  const session = method === 'GET' ? { session: [] } : { session: [], csrf: [] };
+  return [session, { token: [] }, ...(access === 'viewer or agent' ? [{ agent: [] }] : [])];
+}
