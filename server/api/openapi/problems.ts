@@ -12,7 +12,7 @@ export function problemsOf(
   method: Method,
   access: OperationAccess,
   // biome-ignore lint/suspicious/noExplicitAny: whatever it takes
-  { id, query, input, problems: own = [] }: Operation<any, any, any>,
+  { id, query, input, representation, problems: own = [] }: Operation<any, any, any>,
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
@@ -20,6 +20,7 @@ export function problemsOf(
     ...(id === undefined ? [] : [id.problem]),
     ...(query === undefined ? [] : (['invalid_request'] as const)),
     ...(input === undefined ? [] : jsonBodyProblems),
+    ...(representation === undefined ? [] : (['precondition_failed'] as const)),
     ...own,
   ];
 }

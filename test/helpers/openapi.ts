@@ -1,0 +1,64 @@
+/** Compares answers with the OpenAPI document that Weir gives of itself. */
+import Ajv2020 from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+
+export interface DocumentedOperation {
+  operationId: string;
+  method: string;
+  /** With `{name}` for what is in the path. */
+  path: string;
+}
+
+/** An answer as it came; `body` is its JSON, where it is some. */
+export interface ReceivedAnswer {
+  status: number;
+  headers: Headers;
+  body: unknown;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
+type Document = any;
+
+const methods = ['get', 'post', 'patch', 'delete'];
+
+export class ApiDocument {
+  readonly document: Document;
+  readonly operations: readonly DocumentedOperation[];
+  readonly #ajv: InstanceType<typeof Ajv2020.default>;
+
+  constructor(document: Document) {
+    this.document = document;
+    this.operations = Object.entries(document.paths as Record<string, Document>).flatMap(([path, item]) =>
+      methods
+        .filter((method) => method in item)
+        .map((method) => ({ ...item[method], method: method.toUpperCase(), path })),
+    );
+    this.#ajv = new Ajv2020.default({ strict: false, allErrors: true });
+    addFormats.default(this.#ajv);
+    this.#ajv.addSchema({ ...document, $id: 'weir' });
+  }
+
+  /** What is not as documented, a sentence each. Every operation has its own statuses, types and schemas. */
+  faults({ operationId, method, path }: DocumentedOperation, answer: ReceivedAnswer): string[] {
+    const { status, headers, body } = answer;
+    const say = (what: string) => [`${operationId} answered ${status}: ${what}`];
+    const response = this.document.paths[path][method.toLowerCase()].responses[status];
+    if (response === undefined) return say(`not documented; ${JSON.stringify(body)}`);
+    if (headers.get('x-request-id') === null) return say('no X-Request-Id');
+    if ([429, 503].includes(status) && headers.get('retry-after') === null) return say('no Retry-After');
+    const { content } = response;
+    const type = headers.get('content-type')?.split(';')[0] ?? '';
+    if (content === undefined) return body === null ? [] : say('a body that is not documented');
+    const media = type in content ? type : '*/*';
+    if (!(media in content)) return say(`${type} is not documented`);
+    if (content[media].schema === undefined) return [];
+    const pointer = ['paths', path, method.toLowerCase(), 'responses', String(status), 'content', media, 'schema'];
+    const validate = this.#ajv.compile({ $ref: `weir#/${pointer.map(escaped).join('/')}` });
+    return validate(body) ? [] : say(`${this.#ajv.errorsText(validate.errors)}; ${JSON.stringify(body)}`);
+  }
+}
+
+/** As a part of a JSON pointer in an address. */
+function escaped(part: string): string {
+  return encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'));
+}

@@ -1,0 +1,70 @@
+/** One of everything in one app, made as users make it, and what each operation may be asked for with success. */
+import { randomUUID } from 'node:crypto';
+import type { OperationName } from '../../server/routes.ts';
+import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
+import type { TestApp, TestWebhook } from './app.ts';
+import { addPerson, type TestPerson } from './people.ts';
+import { until } from './wait.ts';
+
+export interface World {
+  app: TestApp;
+  administrator: TestPerson;
+  webhook: TestWebhook;
+  agent: TestAgent;
+  event: string;
+  /** A new thing of this collection (the first word below /api/v1), which may be changed or deleted; its id. */
+  make(collection: string): Promise<string>;
+}
+
+/** Bodies with which an operation succeeds, where {} is not enough. */
+export const inputs: Partial<Record<OperationName, (world: World) => unknown>> = {
+  createToken: () => ({ name: 'a token' }),
+  createUser: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }),
+  updateUser: () => ({ name: 'another' }),
+  createWebhook: () => ({ name: 'a webhook', generate_secret: true }),
+  updateWebhook: () => ({ name: 'another' }),
+  rotateSecret: () => ({}),
+  createAgent: () => ({ name: 'an agent' }),
+  updateAgent: () => ({ name: 'another' }),
+};
+
+export async function makeWorld(): Promise<World> {
+  const app = await startAgentApp();
+  const administrator = await addPerson(app, 'administrator');
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const event = await send(webhook);
+  const made: Record<string, () => Promise<string>> = {
+    events: () => send(webhook),
+    webhooks: async () => (await app.addWebhook()).id,
+    agents: async () => (await addAgent(app)).id,
+    users: async () => (await addPerson(app, 'viewer')).id,
+    tokens: async () => (await administrator.api('POST', '/api/v1/tokens', { name: 'made' })).body.id,
+    deliveries: async () => {
+      await send(webhook);
+      const { id, receipt } = await agent.claimOne();
+      await agent.ack([receipt]);
+      return id;
+    },
+    rejections: async () => {
+      await fetch(webhook.url, {
+        method: 'POST',
+        body: '{}',
+        headers: { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` },
+      });
+      return until(async () => (await administrator.api('GET', '/api/v1/rejections')).body.items[0]?.id as string);
+    },
+  };
+  return {
+    app,
+    administrator,
+    webhook,
+    agent,
+    event,
+    make: (collection) => {
+      const make = made[collection];
+      if (make === undefined) throw new Error(`test/helpers/world.ts does not say how to make one of ${collection}`);
+      return make();
+    },
+  };
+}
