@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { z } from 'zod';
+import { passwordProblem } from './core/password-rules.ts';
 import { type Setting, settingTable } from './setting-table.ts';
 
 type Table = typeof settingTable;
@@ -96,6 +97,7 @@ function refuse(settings: Settings, given: Record<string, string | undefined>): 
       'SECRETS_KEY is unset but the database is not the embedded one; make one with: openssl rand -base64 32',
     );
   if (given.DATABASE_URL === undefined && settings.database.kind === 'server') problems.push(...weakPassword(settings));
+  problems.push(...badAdministrator(settings));
   if (settings.BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
     problems.push('BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held');
   if (settings.CLIENT_BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
@@ -113,6 +115,15 @@ function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGR
   if (/postgres|password/i.test(password))
     return [`POSTGRES_PASSWORD holds a word that everybody tries first; ${mend}`];
   return [];
+}
+
+function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Settings): string[] {
+  if (email === undefined && password === undefined) return [];
+  const mend = 'set both, or neither and use the set-up address that the first start prints';
+  if (email === undefined) return [`ADMIN_PASSWORD is set but ADMIN_EMAIL is not; ${mend}`];
+  if (password === undefined) return [`ADMIN_EMAIL is set but ADMIN_PASSWORD is not; ${mend}`];
+  const problem = passwordProblem(password, email);
+  return problem === null ? [] : [`ADMIN_PASSWORD does not do. ${problem}`];
 }
 
 function chooseDatabase(parsed: Parsed): Database {

@@ -1,13 +1,14 @@
 /** The first words on a terminal. */
 import type { Settings } from './config.ts';
 
-/** Says where Weir is and what to type next. */
-export function greet(settings: Settings, out: { write(text: string): unknown }): void {
+/** Says where Weir is and what to type next. @param setupAddress null: there is an administrator. */
+export function greet(settings: Settings, setupAddress: string | null, out: { write(text: string): unknown }): void {
   out.write(
     [
       '',
       `  Weir receives webhooks at ${settings.FRONTEND_PUBLIC_API_URL}`,
       '',
+      ...(setupAddress === null ? [] : [`  Become its administrator (once): ${setupAddress}`, '']),
       '  Make an endpoint:   npx weir webhook add --name github --generate-secret',
       '  Send to it:         npx weir send URL --secret SECRET --github-examples',
       `  Metrics:            http://${settings.METRICS_HOST}:${settings.METRICS_PORT}/metrics`,

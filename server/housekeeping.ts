@@ -1,9 +1,12 @@
 /** What the primary does once an hour: partitions for the days ahead, what RETENTION_DAYS lets go, and the audit head in the log. */
+import { SESSION_IDLE_SECONDS } from './auth/people.ts';
 import type { Settings } from './config.ts';
 import { type Horizon, makePartitions, readHorizon } from './db/partitions.ts';
 import type { Database } from './db/pool.ts';
 import { readAuditHead } from './db/queries/read-audit.ts';
 import { deleteOldRejections } from './db/queries/rejections.ts';
+import { deleteEndedSessions } from './db/queries/sessions.ts';
+import { deleteOldFailures } from './db/queries/sign-in-failures.ts';
 import { deleteExpiredKeys, dropOldPartitions } from './db/retention.ts';
 import type { Log } from './log.ts';
 
@@ -50,6 +53,9 @@ export function keepHouse(
       const rejections = await deleteOldRejections(database, settings.RETENTION_DAYS);
       if (rejections > 0) log('rejections_expired', { rejections });
       anchor = await anchorAudit(database, log, anchor);
+      const sessions = await deleteEndedSessions(database, SESSION_IDLE_SECONDS);
+      if (sessions > 0) log('sessions_expired', { sessions });
+      await deleteOldFailures(database);
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });
     }

@@ -17,6 +17,8 @@ export const logEvents = {
   ],
   housekeeping_failed: ['error', 'partitions could not be made or dropped; the next try is in an hour'],
   listening: ['info', 'all processes listen'],
+  setup_address: ['warn', 'there is no administrator yet: whoever opens this address becomes the first one'],
+  sessions_expired: ['info', 'sessions that had ended were deleted'],
   process_up: ['info', 'a process serves'],
   process_died: ['error', 'a process ended by itself and is replaced'],
   process_output: ['warn', 'a process wrote something that is no log line'],

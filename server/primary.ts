@@ -1,14 +1,16 @@
 /** The primary: makes everything ready, keeps the processes running, and takes it down in the reverse order. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { ensureAdministrator, setupAddress } from './auth/setup.ts';
 import type { Settings } from './config.ts';
 import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
 import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
+import type { Database } from './db/pool.ts';
 import { countDeliveries } from './db/queries/count-deliveries.ts';
 import { greet } from './greeting.ts';
 import { extendPartitions, keepHouse } from './housekeeping.ts';
-import { loadSecretsKeys } from './keys.ts';
+import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
 import { createLog, type Log, openDestination } from './log.ts';
 import { MetricsPage } from './metrics-page.ts';
@@ -34,10 +36,10 @@ export async function runPrimary(settings: Settings, terminal: boolean): Promise
 
   const ending = waitForEnd(terminal);
   try {
-    const supervisor = await start(settings, log, destination, undo, ending.end);
+    const { supervisor, address } = await start(settings, log, destination, undo, ending.end);
     ending.onScale((change) => supervisor.scale(change));
     ending.onRestart(() => void supervisor.restart());
-    if (terminal) greet(settings, process.stdout);
+    if (terminal) greet(settings, address, process.stdout);
     const { code, reason } = await ending.ended;
     log('draining', { reason });
     supervisor.broadcast({ kind: 'leaving' });
@@ -57,7 +59,7 @@ async function start(
   destination: ReturnType<typeof openDestination>,
   undo: UndoStack,
   end: (code: number, reason: string) => void,
-): Promise<Supervisor> {
+): Promise<{ supervisor: Supervisor; address: string | null }> {
   await probePort('PORT', settings.HOST, settings.PORT);
   const keys = loadSecretsKeys(settings);
   const lock = await lockDataDir(settings.DATA_DIR);
@@ -72,6 +74,7 @@ async function start(
   undo.push(detach);
   for (const name of migrated) log('migrated', { migration: name });
   await checkConnectionBudget(database, settings);
+  const address = await firstAdministrator(database, settings, derivedKeys(keys, 'setup')[0]!);
   let horizon = await extendPartitions(database, log);
   await (await openLimiter(settings, log, { requireStore: true })).close();
 
@@ -130,5 +133,14 @@ async function start(
 
   undo.push(() => supervisor.stop());
   if (await supervisor.start()) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.size });
-  return supervisor;
+  // Last, where it is seen; to the log, since without a terminal nobody else could tell it.
+  if (address !== null) log('setup_address', { url: address });
+  return { supervisor, address };
+}
+
+/** The set-up address, where people sign in with passwords and there is no administrator that could. */
+async function firstAdministrator(database: Database, settings: Settings, key: Buffer): Promise<string | null> {
+  if (settings.AUTH_MODE === 'hosted') return null;
+  await ensureAdministrator(database, settings);
+  return setupAddress(database, key, settings.PUBLIC_URL);
 }

@@ -251,11 +251,16 @@ export const settingTable = {
     meaning: 'the key before, still read',
     secret: true,
   },
-  ADMIN_EMAIL: optionalText('an email address', 'first administrator'),
+  ADMIN_EMAIL: {
+    schema: text.pipe(z.email()),
+    fallback: null,
+    allowed: 'an email address',
+    meaning: 'first administrator; made at the start when there is none, and never changed by it',
+  },
   ADMIN_PASSWORD: {
     ...optionalText(
-      'at least 12 characters',
-      'its password; without both the first start prints a one-time set-up address',
+      '12 to 200 characters, not the address',
+      'its password; without both the start prints a one-time set-up address while there is no administrator',
     ),
     secret: true,
   },

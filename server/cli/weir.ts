@@ -17,6 +17,7 @@ import { rejectionCommand } from './rejection.ts';
 import { sendCommand } from './send.ts';
 import { startCommand } from './start.ts';
 import { tokenCommand } from './token.ts';
+import { userCommand } from './user.ts';
 import { webhookCommand } from './webhook.ts';
 
 /** Runs one command; resolves with the exit code. What goes wrong is told on stderr in one sentence. */
@@ -34,6 +35,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(agentCommand(io))
     .addCommand(tokenCommand(io))
     .addCommand(auditCommand(io))
+    .addCommand(userCommand(io))
     .addCommand(eventCommand(io))
     .addCommand(deliveryCommand(io))
     .addCommand(rejectionCommand(io))

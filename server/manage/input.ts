@@ -41,6 +41,8 @@ export function text(charactersMin: number, charactersMax: number) {
 
 /** What people call a thing. */
 export const nameText = text(1, 200);
+/** The same, where nothing will do too. */
+export const optionalNameText = text(0, 200);
 
 /** Lines that a person typed, without surrounding space, joined by line feeds. */
 export function prose(charactersMax: number) {
@@ -56,7 +58,7 @@ export function prose(charactersMax: number) {
 }
 
 /** An email address, in lower case: two that differ in case are one. */
-export const email = z
+export const emailText = z
   .string({ error: EMAIL_WANTED })
   .trim()
   .max(254, EMAIL_WANTED)

@@ -9,13 +9,13 @@ import { type SignedIn, type SignInParts, signIn } from '../auth/sign-in.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import { deleteSession } from '../db/queries/sessions.ts';
 import { record } from './audit.ts';
-import { email, enteredPassword, text } from './input.ts';
+import { emailText, enteredPassword, optionalNameText } from './input.ts';
 
-const signInInput = z.strictObject({ email, password: enteredPassword });
+const signInInput = z.strictObject({ email: emailText, password: enteredPassword });
 const setUpInput = z.strictObject({
   token: z.string({ error: 'Give the token of the set-up address.' }).max(200),
-  email,
-  name: text(0, 200).default(''),
+  email: emailText,
+  name: optionalNameText.default(''),
   password: enteredPassword.describe('12 to 200 characters'),
 });
 

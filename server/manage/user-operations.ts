@@ -4,11 +4,10 @@ import { done, invalid, operation, problem, problemLater, type Reply } from '../
 import { roles } from '../auth/roles.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import type { UserRecord } from '../db/queries/users.ts';
-import { email, enteredPassword, text } from './input.ts';
+import { emailText, enteredPassword, optionalNameText } from './input.ts';
 import { pageOf, pageSchema } from './paging.ts';
 import { type UserOutcome, type UserParts, Users } from './users.ts';
 
-const name = text(0, 200);
 const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
 
 export const userSchema = z
@@ -35,13 +34,13 @@ const listQuery = z.strictObject({
   cursor: z.string().max(254).optional(),
 });
 const createInput = z.strictObject({
-  email,
-  name: name.default(''),
+  email: emailText,
+  name: optionalNameText.default(''),
   role,
   password: enteredPassword.optional().describe('12 to 200 characters; without it one is generated (AUTH_MODE local)'),
 });
 const updateInput = z.strictObject({
-  name: name.optional(),
+  name: optionalNameText.optional(),
   role: role.optional(),
   disabled: z.boolean('Say true or false.').optional(),
   password: enteredPassword

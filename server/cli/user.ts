@@ -1,0 +1,193 @@
+import { Command, Option } from 'commander';
+import { generatePassword, Passwords } from '../auth/passwords.ts';
+import { type Role, roles } from '../auth/roles.ts';
+import { isUuid } from '../core/ids.ts';
+import { passwordProblem } from '../core/password-rules.ts';
+import type { UserRecord } from '../db/queries/users.ts';
+import { commandActor } from '../manage/actor.ts';
+import { emailText, optionalNameText } from '../manage/input.ts';
+import { type UserOutcome, Users } from '../manage/users.ts';
+import { CommandError, type CommandIo } from './io.ts';
+import { withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+interface AddOptions {
+  email: string;
+  role: Role;
+  name: string;
+  passwordStdin?: boolean;
+  json?: boolean;
+}
+
+/** `weir user add|list|set-role|disable|enable|password|remove`. */
+export function userCommand(io: CommandIo): Command {
+  const command = new Command('user').description('make and manage people who sign in');
+
+  command
+    .command('add')
+    .description('make a user; without --password-stdin a password is generated and printed, once')
+    .requiredOption('--email <email>', 'address to sign in with')
+    .addOption(new Option('--role <role>', 'what it may do').choices(roles).makeOptionMandatory())
+    .option('--name <name>', 'what people call it', '')
+    .option('--password-stdin', 'read the password from standard input')
+    .option('--json', 'print one JSON document')
+    .action((options: AddOptions) => withUsers(io, (users, hosted) => add(io, users, hosted, options)));
+
+  command
+    .command('list')
+    .description('show all users')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) => withUsers(io, (users) => list(io, users, json)));
+
+  command
+    .command('password')
+    .description('set a new password; its sessions end, and it is no longer throttled')
+    .argument('<user>', 'email or id')
+    .option('--password-stdin', 'read it from standard input; without this it is generated and printed, once')
+    .option('--json', 'print one JSON document')
+    .action((key: string, options: { passwordStdin?: boolean; json?: boolean }) =>
+      withUsers(io, (users, hosted) => setPassword(io, users, hosted, key, options)),
+    );
+
+  command
+    .command('set-role')
+    .description('change what a user may do, from its next request on')
+    .argument('<user>', 'email or id')
+    .addArgument(command.createArgument('<role>', 'the new role').choices(roles))
+    .option('--json', 'print one JSON document')
+    .action((key: string, role: Role, { json }: { json?: boolean }) =>
+      withUsers(io, async (users) => {
+        const { id, email } = await known(users, key);
+        done(await users.update(id, { role }));
+        io.stdout.write(json ? `${JSON.stringify({ id, email, role })}\n` : `${email}: ${role}.\n`);
+      }),
+    );
+
+  for (const [name, description, told, change] of [
+    [
+      'disable',
+      'end its sessions and refuse its tokens',
+      'disabled',
+      (users, id) => users.update(id, { disabled: true }),
+    ],
+    ['enable', 'let it sign in again', 'enabled', (users, id) => users.update(id, { disabled: false })],
+    ['remove', 'delete it with its sessions and tokens', 'removed', (users, id) => users.remove(id)],
+  ] satisfies [string, string, string, (users: Users, id: string) => Promise<UserOutcome<unknown>>][])
+    command
+      .command(name)
+      .description(description)
+      .argument('<user>', 'email or id')
+      .option('--json', 'print one JSON document')
+      .action((key: string, { json }: { json?: boolean }) =>
+        withUsers(io, async (users) => {
+          const { id, email } = await known(users, key);
+          done(await change(users, id));
+          io.stdout.write(json ? `${JSON.stringify({ id, done: name })}\n` : `${email}: ${told}.\n`);
+        }),
+      );
+  return command;
+}
+
+async function add(io: CommandIo, users: Users, hosted: boolean, options: AddOptions): Promise<void> {
+  const email = checked('--email', emailText.safeParse(options.email));
+  const name = checked('--name', optionalNameText.safeParse(options.name));
+  if (hosted && options.passwordStdin) throw new CommandError(NO_PASSWORDS, 2);
+  const given = options.passwordStdin ? await readPassword(io, email) : null;
+  const password = given ?? (hosted ? null : 'generate');
+  const { user, generated } = done(await users.create({ email, name, role: options.role, password }));
+  if (options.json)
+    return void io.stdout.write(
+      `${JSON.stringify({ ...user, ...(generated === null ? {} : { password: generated }) })}\n`,
+    );
+  io.stdout.write(`Made ${user.email}, ${user.role}.\n  ID        ${user.id}\n`);
+  if (generated !== null) io.stdout.write(`  Password  ${generated}   (shown once)\n`);
+}
+
+async function setPassword(
+  io: CommandIo,
+  users: Users,
+  hosted: boolean,
+  key: string,
+  { passwordStdin, json }: { passwordStdin?: boolean; json?: boolean },
+): Promise<void> {
+  if (hosted) throw new CommandError(NO_PASSWORDS, 2);
+  const { id, email } = await known(users, key);
+  const given = passwordStdin ? await readPassword(io, email) : null;
+  const password = given ?? generatePassword();
+  done(await users.update(id, { password }));
+  const shown = given === null ? { password } : {};
+  if (json) return void io.stdout.write(`${JSON.stringify({ id, email, ...shown })}\n`);
+  io.stdout.write(`${email}: the new password is in force, and all sessions have ended.\n`);
+  if (given === null) io.stdout.write(`  Password  ${password}   (shown once)\n`);
+}
+
+async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> {
+  const rows: UserRecord[] = [];
+  for (;;) {
+    const page = await users.list(rows.at(-1)?.email ?? null, PAGE_ROWS);
+    rows.push(...page);
+    if (page.length < PAGE_ROWS) break;
+  }
+  if (json) return void io.stdout.write(`${JSON.stringify({ items: rows })}\n`);
+  if (rows.length === 0)
+    return void io.stdout.write(
+      'No users yet. Make one: npx weir user add --email ada@example.org --role administrator\n',
+    );
+  io.stdout.write(
+    table(
+      ['ID', 'EMAIL', 'ROLE', 'STATE', 'LAST SIGN-IN'],
+      rows.map((row) => [
+        row.id,
+        row.email,
+        row.role,
+        row.disabled ? 'disabled' : 'in force',
+        row.signed_in_at ?? 'never',
+      ]),
+    ),
+  );
+}
+
+const PAGE_ROWS = 1_000;
+const NO_PASSWORDS = 'AUTH_MODE is hosted: people sign in at the OpenID Connect provider, and Weir keeps no passwords';
+
+function withUsers(io: CommandIo, work: (users: Users, hosted: boolean) => Promise<void>): Promise<void> {
+  return withDatabase(io, ({ database, settings }) =>
+    work(new Users({ database, passwords: new Passwords() }, commandActor()), settings.AUTH_MODE === 'hosted'),
+  );
+}
+
+/** @param key an id or an email. */
+async function known(users: Users, key: string): Promise<UserRecord> {
+  const user = await users.find(isUuid(key) ? { id: key.toLowerCase() } : { email: key });
+  if (user === undefined) throw new CommandError(`no user has the id or email ${key}; see: weir user list`);
+  return user;
+}
+
+function done<T>(outcome: UserOutcome<T>): T {
+  if (outcome.kind === 'done') return outcome.value;
+  throw new CommandError(refusals[outcome.kind]);
+}
+
+const refusals = {
+  unknown: 'the user was removed meanwhile',
+  email_taken: 'another user has this email address; see: weir user list',
+  last_administrator: 'this is the last administrator in force: make somebody else one first',
+  busy: 'too many passwords are being checked at the moment',
+} as const;
+
+function checked<T>(
+  option: string,
+  result: { success: true; data: T } | { success: false; error: { issues: { message: string }[] } },
+): T {
+  if (result.success) return result.data;
+  throw new CommandError(`${option}: ${result.error.issues[0]!.message}`, 2);
+}
+
+async function readPassword(io: CommandIo, email: string): Promise<string> {
+  let text = '';
+  for await (const chunk of io.stdin) text += chunk;
+  const password = text.replace(/\r?\n$/, '');
+  const problem = passwordProblem(password, email);
+  if (problem !== null) throw new CommandError(`The password does not do. ${problem}`, 2);
+  return password;
+}

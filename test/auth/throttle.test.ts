@@ -1,0 +1,179 @@
+/** How often a password may be tried. Each test comes from addresses, and tries accounts, of its own. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { HASHING_WORK_MAX } from '../../server/auth/passwords.ts';
+import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../server/auth/throttle.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { type Answer, addPerson, givePassword, PASSWORD, signIn, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+/** Another process on the same database. */
+let other: TestApp;
+beforeAll(async () => {
+  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
+  other = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }, app);
+});
+afterAll(async () => {
+  await other.stop();
+  await app.stop();
+});
+
+let addresses = 0;
+const newAddress = () => `203.0.113.${++addresses}`;
+const newEmail = () => `${randomUUID()}@example.org`;
+
+async function newAccount(): Promise<TestPerson> {
+  const person = await addPerson(app, 'viewer');
+  await givePassword(app, person);
+  return person;
+}
+
+/** Tries `password` from an address, a new one each time unless told. */
+function attempt(email: string, password: string, { address = newAddress(), at = app } = {}): Promise<Answer> {
+  return signIn(at, email, password, { 'x-forwarded-for': address });
+}
+
+async function fail(count: number, email: string, address?: string): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    const { status } = await attempt(email, 'not the password', address === undefined ? {} : { address });
+    expect(status).toBe(401);
+  }
+}
+
+/** As if so many seconds more had gone by since the last failure. */
+async function pass(key: string, seconds: number): Promise<void> {
+  const text =
+    'update sign_in_failures set last_failure_at = last_failure_at - make_interval(secs => $2) where key = $1';
+  await app.database.query({ text, values: [key, seconds] });
+}
+
+describe('an account', () => {
+  test.each([
+    ['that exists', async () => (await newAccount()).email],
+    ['that does not', async () => newEmail()],
+  ])('%s has so many failures free; one more waits, with the right password too', async (_which, make) => {
+    const email = await make();
+    await fail(ACCOUNT_LIMIT.free, email);
+    for (const password of [PASSWORD, 'not the password']) {
+      const { status, headers, body } = await attempt(email, password);
+      const { request_id, ...rest } = body;
+      expect([status, rest]).toEqual([
+        429,
+        {
+          type: 'about:blank',
+          title: 'Too Many Requests',
+          status: 429,
+          detail:
+            'Too many attempts have failed, for this account or from this address; wait as long as Retry-After says.',
+          code: 'sign_in_limited',
+        },
+      ]);
+      const wait = Number(headers.get('retry-after'));
+      expect(wait).toBeGreaterThan(ACCOUNT_LIMIT.firstSeconds - 10);
+      expect(wait).toBeLessThanOrEqual(ACCOUNT_LIMIT.firstSeconds);
+    }
+  });
+
+  test.each([
+    [5, 30],
+    [6, 60],
+    [7, 120],
+    [8, 240],
+    [9, 480],
+    [10, 900],
+    [2_000_000_000, 900],
+  ])('with %i failures in a row waits %i s', async (failures, seconds) => {
+    const { email } = await newAccount();
+    const key = accountKey(email);
+    await app.database.query({
+      text: 'insert into sign_in_failures (key, failures) values ($1, $2)',
+      values: [key, failures],
+    });
+    await pass(key, seconds - 10);
+    const { status, headers } = await attempt(email, PASSWORD);
+    expect(status).toBe(429);
+    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(10);
+    await pass(key, 10);
+    expect((await attempt(email, PASSWORD)).status).toBe(200);
+  });
+
+  test('starts anew after a success', async () => {
+    const { email } = await newAccount();
+    for (let round = 0; round < 2; round++) {
+      await fail(ACCOUNT_LIMIT.free - 1, email);
+      expect((await attempt(email, PASSWORD)).status).toBe(200);
+    }
+  });
+
+  test('is not got around by many attempts at once, by another case, or at another process', async () => {
+    const { email } = await newAccount();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        attempt(i % 3 === 0 ? email.toUpperCase() : email, 'not the password', { at: i % 2 === 0 ? app : other }),
+      ),
+    );
+    const count = (status: number) => answers.filter((answer) => answer.status === status).length;
+    expect([count(401), count(429)]).toEqual([ACCOUNT_LIMIT.free, 20 - ACCOUNT_LIMIT.free]);
+  });
+
+  test('is free again when an administrator sets its password', async () => {
+    const person = await newAccount();
+    await fail(ACCOUNT_LIMIT.free, person.email);
+    await givePassword(app, person, `${PASSWORD} anew`);
+    expect((await attempt(person.email, `${PASSWORD} anew`)).status).toBe(200);
+  });
+
+  test('that nobody can sign in to leaves no address of anybody in the table', async () => {
+    const email = newEmail();
+    await fail(1, email);
+    const rows = await app.database.query({
+      text: `select from sign_in_failures where key like '%' || $1 || '%'`,
+      values: [email],
+    });
+    expect(rows).toEqual([]);
+  });
+});
+
+describe('a client address', () => {
+  test('has so many failures free, over all accounts; then one each so many seconds', async () => {
+    const address = newAddress();
+    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
+    const { email } = await newAccount();
+    const refused = await attempt(email, PASSWORD, { address });
+    expect([refused.status, refused.body.code]).toEqual([429, 'sign_in_limited']);
+    expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(ADDRESS_LIMIT.secondsEach);
+    expect((await attempt(email, PASSWORD)).status).toBe(200);
+
+    await pass(`ip:${address}`, ADDRESS_LIMIT.secondsEach);
+    await fail(1, newEmail(), address);
+    expect((await attempt(email, PASSWORD, { address })).status).toBe(429);
+  });
+
+  test('is counted without those that succeed', async () => {
+    const address = newAddress();
+    const { email } = await newAccount();
+    for (let i = 0; i <= ADDRESS_LIMIT.max; i++) expect((await attempt(email, PASSWORD, { address })).status).toBe(200);
+    const rows = await app.database.query({
+      text: 'select from sign_in_failures where key = $1',
+      values: [`ip:${address}`],
+    });
+    expect(rows).toEqual([]);
+  });
+
+  test('of IPv6 is its /64', async () => {
+    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), `2001:db8:0:1::${i + 1}`);
+    expect((await attempt(newEmail(), PASSWORD, { address: '2001:db8:0:1:ffff::1' })).status).toBe(429);
+    expect((await attempt(newEmail(), PASSWORD, { address: '2001:db8:0:2::1' })).status).toBe(401);
+  });
+});
+
+test('a flood is answered 503 past a bound, and all is well after it', async () => {
+  const flood = await Promise.all(Array.from({ length: HASHING_WORK_MAX * 3 }, () => attempt(newEmail(), PASSWORD)));
+  const busy = flood.filter(({ status }) => status === 503);
+  expect(busy.length).toBeGreaterThan(0);
+  expect(new Set(flood.map(({ status }) => status))).toEqual(new Set([401, 503]));
+  expect(busy[0]!.body.code).toBe('sign_in_busy');
+  expect(busy[0]!.headers.get('retry-after')).toBe('1');
+  expect(await app.metric('weir_password_requests')).toBe(0);
+  expect((await attempt((await newAccount()).email, PASSWORD)).status).toBe(200);
+});
