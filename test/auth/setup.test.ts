@@ -1,0 +1,121 @@
+/** The first administrator: at the set-up address, from the settings, and never a second time. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Passwords } from '../../server/auth/passwords.ts';
+import { ensureAdministrator, setupAddress } from '../../server/auth/setup.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
+import { systemActor } from '../../server/manage/actor.ts';
+import { Users } from '../../server/manage/users.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { addPerson, cookieOf, PASSWORD, request, signIn } from '../helpers/people.ts';
+
+const EMAIL = 'ada@example.org';
+const KEY = Buffer.alloc(32, 5).toString('base64');
+let app: TestApp;
+beforeEach(async () => {
+  app = await startTestApp({ SECRETS_KEY: KEY, ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD });
+});
+afterEach(() => app.stop());
+
+const address = () =>
+  setupAddress(app.database, derivedKeys(loadSecretsKeys(app.settings), 'setup')[0]!, app.settings.PUBLIC_URL);
+
+async function token(): Promise<string> {
+  return new URL((await address())!).searchParams.get('token')!;
+}
+
+function setUp(given: object, headers: Record<string, string> = {}) {
+  return request(`${app.url}/api/v1/setup`, 'POST', given, { origin: app.settings.PUBLIC_URL, ...headers });
+}
+
+async function administrators(): Promise<string[]> {
+  const text = `select email from users where role = 'administrator' order by email`;
+  return (await app.database.query<{ email: string }>({ text })).map(({ email }) => email);
+}
+
+describe('the set-up address', () => {
+  test('is of this origin, and the same each time', async () => {
+    expect(await address()).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/setup\?token=[\w-]{43}$/);
+    expect(await address()).toBe(await address());
+  });
+
+  test('makes the first administrator and signs it in', async () => {
+    const answer = await setUp({ token: await token(), email: EMAIL.toUpperCase(), name: 'Ada', password: PASSWORD });
+    expect(answer.status).toBe(201);
+    expect(answer.body.user).toEqual({ id: expect.any(String), email: EMAIL, name: 'Ada', role: 'administrator' });
+    const cookie = cookieOf(answer);
+    const account = await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie });
+    expect(account.body).toMatchObject({ email: EMAIL, csrf_token: answer.body.csrf_token });
+    expect((await signIn(app, EMAIL)).status).toBe(200);
+    const rows = await app.database.query<{ action: string }>({ text: 'select action from audit_log order by number' });
+    expect(rows.map(({ action }) => action)).toEqual(['user.create', 'session.sign_in', 'session.sign_in']);
+  });
+
+  test('is closed once there is an administrator, with the right token too', async () => {
+    const given = { token: await token(), email: EMAIL, password: PASSWORD };
+    await addPerson(app, 'administrator');
+    expect(await address()).toBeNull();
+    for (const each of [given, { ...given, token: 'guessed' }]) {
+      const { status, body } = await setUp(each);
+      expect([status, body.code]).toEqual([404, 'setup_closed']);
+    }
+  });
+
+  test('makes one administrator of many who come at once', async () => {
+    const given = { token: await token(), password: PASSWORD };
+    const answers = await Promise.all([1, 2, 3, 4].map((i) => setUp({ ...given, email: `ada${i}@example.org` })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 404, 404, 404]);
+    expect(await administrators()).toHaveLength(1);
+    const sessions = await app.database.query({ text: 'select from sessions' });
+    expect(sessions).toHaveLength(1);
+  });
+
+  test.each([
+    ['another token', { token: 'A'.repeat(43) }, 403, 'setup_refused'],
+    ['an empty token', { token: '' }, 403, 'setup_refused'],
+    ['no token', { token: undefined }, 422, 'invalid_request'],
+    ['a short password', { password: 'short' }, 422, 'invalid_request'],
+    ['no email', { email: undefined }, 422, 'invalid_request'],
+    ['a role', { role: 'viewer' }, 422, 'invalid_request'],
+    ['the email of a viewer', { email: 'viewer@example.org' }, 409, 'email_taken'],
+  ])('with %s makes nobody', async (_what, change, status, code) => {
+    const users = new Users({ database: app.database, passwords: new Passwords() }, systemActor);
+    await users.create({ email: 'viewer@example.org', name: '', role: 'viewer', password: null });
+    const answer = await setUp({ token: await token(), email: EMAIL, password: PASSWORD, ...change });
+    expect([answer.status, answer.body.code, answer.headers.get('set-cookie')]).toEqual([status, code, null]);
+    expect(await administrators()).toEqual([]);
+  });
+
+  test('from a page of another site is refused', async () => {
+    const given = { token: await token(), email: EMAIL, password: PASSWORD };
+    const { status, body } = await setUp(given, { origin: 'https://elsewhere.example' });
+    expect([status, body.code]).toEqual([403, 'csrf_refused']);
+    expect(await administrators()).toEqual([]);
+  });
+});
+
+describe('ADMIN_EMAIL and ADMIN_PASSWORD', () => {
+  const ensure = () => ensureAdministrator(app.database, app.settings);
+
+  test('make the first administrator, once', async () => {
+    await Promise.all([ensure(), ensure()]);
+    expect(await administrators()).toEqual([EMAIL]);
+    expect((await signIn(app, EMAIL)).body.user.role).toBe('administrator');
+  });
+
+  test('change nothing when there is an administrator, not even the one of that address', async () => {
+    await ensure();
+    const [{ before }] = (await app.database.query({ text: 'select users::text as before from users' })) as [
+      { before: string },
+    ];
+    app.settings.ADMIN_PASSWORD = `${PASSWORD} anew`;
+    await ensure();
+    expect(await app.database.query({ text: 'select users::text as before from users' })).toEqual([{ before }]);
+  });
+
+  test('are told to be of somebody who is no administrator', async () => {
+    const users = new Users({ database: app.database, passwords: new Passwords() }, systemActor);
+    await users.create({ email: EMAIL, name: '', role: 'viewer', password: null });
+    await expect(ensure()).rejects.toThrow(`weir user set-role ${EMAIL} administrator`);
+    expect(await administrators()).toEqual([]);
+  });
+});

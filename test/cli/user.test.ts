@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runCommand } from '../../server/cli/weir.ts';
+import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+import { PASSWORD } from '../helpers/people.ts';
+
+const GENERATED = /^([0-9a-z]{4}-){5}[0-9a-z]{4}$/;
+let directory: string;
+let keptUp: EmbeddedPostgres;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
+  await chmod(directory, 0o711);
+  // So that commands join it: each would start and stop it otherwise.
+  keptUp = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
+});
+afterAll(async () => {
+  await keptUp.leave();
+  await rm(directory, { recursive: true });
+});
+
+const hosted = {
+  AUTH_MODE: 'hosted',
+  OIDC_ISSUER: 'https://id.example',
+  OIDC_CLIENT_ID: 'weir',
+  OIDC_CLIENT_SECRET: 'a secret of the client',
+};
+
+async function weir(args: string[], stdin = '', environment: Record<string, string> = {}) {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const settings = { DATA_DIR: 'data', WORKERS: '1', ...environment };
+  const io = { environment: settings, directory, stdin: Readable.from([stdin]), stdout, stderr };
+  const code = await runCommand(['user', ...args], io);
+  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+}
+
+async function json(args: string[], stdin = ''): Promise<Record<string, unknown>> {
+  const { code, out, err } = await weir([...args, '--json'], stdin);
+  expect([code, err]).toEqual([0, '']);
+  return JSON.parse(out);
+}
+
+const users = async () => (await json(['list'])).items as Record<string, unknown>[];
+const newEmail = () => `${randomUUID()}@example.org`;
+const add = (role = 'viewer') => json(['add', '--email', newEmail(), '--role', role]);
+
+test('the first list says how to make somebody', async () => {
+  expect((await weir(['list'])).out).toBe(
+    'No users yet. Make one: npx weir user add --email ada@example.org --role administrator\n',
+  );
+});
+
+describe('user add', () => {
+  test('prints a generated password, once', async () => {
+    const email = newEmail();
+    const { code, out } = await weir(['add', '--email', email, '--role', 'administrator']);
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      new RegExp(
+        `^Made ${email}, administrator\\.\n {2}ID {8}[0-9a-f-]{36}\n {2}Password {2}[0-9a-z-]{29} {3}\\(shown once\\)\n$`,
+      ),
+    );
+    const password = /Password {2}(\S+)/.exec(out)![1]!;
+    expect((await weir(['list'])).out + (await weir(['list', '--json'])).out).not.toContain(password);
+  });
+
+  test('--json tells all that is known', async () => {
+    const email = newEmail();
+    const made = await json(['add', '--email', email.toUpperCase(), '--role', 'operator', '--name', ' Ada ']);
+    expect(made).toMatchObject({ email, name: 'Ada', role: 'operator', disabled: false, has_password: true });
+    expect(made.password).toMatch(GENERATED);
+    const { password, ...shown } = made;
+    expect((await users()).find(({ id }) => id === made.id)).toEqual(shown);
+  });
+
+  test('does not repeat a password given on standard input', async () => {
+    for (const form of [[], ['--json']]) {
+      const args = ['add', '--email', newEmail(), '--role', 'viewer', '--password-stdin', ...form];
+      const { code, out, err } = await weir(args, `${PASSWORD}\n`);
+      expect([code, err]).toEqual([0, '']);
+      expect(out).not.toMatch(/assword {2}|horse/);
+    }
+  });
+
+  test.each([
+    ['no email', ['--role', 'viewer'], '', /--email/],
+    ['no role', ['--email', 'new@example.org'], '', /--role/],
+    ['a role that there is not', ['--email', 'new@example.org', '--role', 'root'], '', /administrator/],
+    ['an email that is none', ['--email', 'new', '--role', 'viewer'], '', /--email: Give an email address/],
+    ['a name too long', ['--email', 'new@example.org', '--role', 'viewer', '--name', 'x'.repeat(201)], '', /--name/],
+    ['a short password', ['--email', 'new@example.org', '--role', 'viewer', '--password-stdin'], 'short', /12 to 200/],
+    [
+      'the email as password',
+      ['--email', 'new@example.org', '--role', 'viewer', '--password-stdin'],
+      'new@example.org',
+      /email/,
+    ],
+  ])('with %s is wrong usage: it says why and makes nobody', async (_what, args, stdin, message) => {
+    const { code, out, err } = await weir(['add', ...args], stdin);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect((await users()).map(({ email }) => email)).not.toContain('new@example.org');
+  });
+
+  test('of an email that somebody has fails', async () => {
+    const { email } = await add();
+    const { code, err } = await weir(['add', '--email', String(email).toUpperCase(), '--role', 'viewer']);
+    expect([code, err]).toEqual([1, 'weir: another user has this email address; see: weir user list\n']);
+  });
+
+  test('in hosted mode makes a user without a password, and takes none', async () => {
+    const email = newEmail();
+    const args = ['add', '--email', email, '--role', 'viewer', '--json'];
+    expect(JSON.parse((await weir(args, '', hosted)).out)).toMatchObject({ email, has_password: false });
+    for (const refused of [
+      ['add', '--email', newEmail(), '--role', 'viewer', '--password-stdin'],
+      ['password', email],
+    ]) {
+      const { code, err } = await weir(refused, PASSWORD, hosted);
+      expect(code).toBe(2);
+      expect(err).toContain('AUTH_MODE is hosted');
+    }
+  });
+});
+
+describe('user', () => {
+  test.each([
+    ['its email', (user: Record<string, unknown>) => String(user.email)],
+    ['its email in upper case', (user: Record<string, unknown>) => String(user.email).toUpperCase()],
+    ['its id', (user: Record<string, unknown>) => String(user.id)],
+  ])('disable, enable, set-role, password and remove know a user by %s', async (_what, key) => {
+    const made = await add();
+    const shown = async () => (await users()).find(({ id }) => id === made.id);
+    expect(await json(['disable', key(made)])).toEqual({ id: made.id, done: 'disable' });
+    expect(await shown()).toMatchObject({ disabled: true });
+    expect((await weir(['enable', key(made)])).out).toBe(`${made.email}: enabled.\n`);
+    expect(await shown()).toMatchObject({ disabled: false });
+    expect(await json(['set-role', key(made), 'operator'])).toMatchObject({ role: 'operator' });
+    expect(await shown()).toMatchObject({ role: 'operator' });
+    expect(await json(['password', key(made)])).toEqual({
+      id: made.id,
+      email: made.email,
+      password: expect.stringMatching(GENERATED),
+    });
+    expect((await weir(['password', key(made), '--password-stdin'], PASSWORD)).out).toBe(
+      `${made.email}: the new password is in force, and all sessions have ended.\n`,
+    );
+    expect((await weir(['remove', key(made)])).out).toBe(`${made.email}: removed.\n`);
+    expect(await shown()).toBeUndefined();
+  });
+
+  test('list shows a line each', async () => {
+    const { id, email } = await add();
+    const [head, ...lines] = (await weir(['list'])).out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +EMAIL +ROLE +STATE +LAST SIGN-IN$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(
+      new RegExp(` ${email} +viewer +in force +never$`),
+    );
+  });
+
+  test.each([['disable'], ['remove'], ['set-role', 'operator']])(
+    '%s never ends the last administrator',
+    async (verb, ...rest) => {
+      const administrators = (await users()).filter(({ role, disabled }) => role === 'administrator' && !disabled);
+      expect(administrators).toHaveLength(1);
+      const { code, err } = await weir([verb!, String(administrators[0]!.email), ...rest]);
+      expect([code, err]).toEqual([1, 'weir: this is the last administrator in force: make somebody else one first\n']);
+    },
+  );
+
+  test.each([['disable'], ['enable'], ['remove'], ['password'], ['set-role', 'viewer']])(
+    '%s of somebody unknown fails and names it',
+    async (verb, ...rest) => {
+      const { code, out, err } = await weir([verb!, 'nobody@example.org', ...rest]);
+      expect([code, out, err]).toEqual([
+        1,
+        '',
+        'weir: no user has the id or email nobody@example.org; see: weir user list\n',
+      ]);
+    },
+  );
+
+  test.each([
+    ['disable'],
+    ['set-role', 'nobody@example.org'],
+    ['set-role', 'nobody@example.org', 'root'],
+    ['frobnicate'],
+  ])('%s %s %s is wrong usage', async (...args) => {
+    const { code, out, err } = await weir(args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(/^error: /);
+  });
+
+  test('changes are on record as made by a command', async () => {
+    const { id } = await add();
+    await weir(['disable', String(id)]);
+    const io = { environment: { DATA_DIR: 'data', WORKERS: '1' }, directory, stdin: Readable.from(['']) };
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+    expect(await runCommand(['audit', 'list', '--json'], { ...io, stdout, stderr })).toBe(0);
+    const { items } = JSON.parse(String(stdout.read()));
+    const mine = items.filter((item: { target: { id: string } }) => item.target.id === id);
+    expect(
+      mine.map((item: { action: string; actor: { kind: string } }) => [item.action, item.actor.kind]).sort(),
+    ).toEqual([
+      ['user.create', 'command'],
+      ['user.update', 'command'],
+    ]);
+  });
+});
