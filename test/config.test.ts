@@ -72,6 +72,7 @@ describe('a bad setting is named, with what is allowed', () => {
     ['PORT', '8080.0', '1 to 65535'],
     ['WORKERS', '0', '1 to 1024'],
     ['THREADS', 'two', '1 to 64'],
+    ['ADMIN_EMAIL', 'ada', 'an email address'],
     ['PUBLIC_URL', 'weir.example', 'origin without a path'],
     ['PUBLIC_URL', 'https://weir.example/', 'origin without a path'],
     ['PUBLIC_URL', 'https://weir.example/path', 'origin without a path'],
@@ -155,6 +156,18 @@ describe('settings that do not go together refuse to start', () => {
       /POSTGRES_PASSWORD holds a word/,
     ],
     ['the word for a password', { ...server, POSTGRES_PASSWORD: 'Password12345' }, /POSTGRES_PASSWORD holds a word/],
+    ['an administrator without a password', { ADMIN_EMAIL: 'ada@example.org' }, /ADMIN_PASSWORD is not; set both/],
+    ['the password of no administrator', { ADMIN_PASSWORD: 'correct horse' }, /ADMIN_EMAIL is not; set both/],
+    [
+      'an administrator with a short password',
+      { ADMIN_EMAIL: 'ada@example.org', ADMIN_PASSWORD: 'elevenchars' },
+      /ADMIN_PASSWORD does not do\. Give 12 to 200 characters\.$/,
+    ],
+    [
+      'an administrator whose password is its address',
+      { ADMIN_EMAIL: 'ada@example.org', ADMIN_PASSWORD: 'Ada@Example.org' },
+      /ADMIN_PASSWORD does not do\. The email address is no password\.$/,
+    ],
     [
       'a cap that cannot be held',
       { WEBHOOK_MAX_PAYLOAD_BYTES: '20000000', CLIENT_BODY_BYTES_HELD_MAX: '100000' },
@@ -164,8 +177,9 @@ describe('settings that do not go together refuse to start', () => {
     const problems = problemsOf(environment);
     expect(problems).toHaveLength(1);
     expect(problems[0]).toMatch(problem);
-    const password = (environment as Record<string, string>).POSTGRES_PASSWORD;
-    if (password !== undefined) expect(problems[0]).not.toContain(password);
+    const { POSTGRES_PASSWORD, ADMIN_PASSWORD } = environment as Record<string, string>;
+    for (const password of [POSTGRES_PASSWORD, ADMIN_PASSWORD])
+      if (password !== undefined) expect(problems[0]).not.toContain(password);
   });
 
   test('hosted without its provider names all three', () => {

@@ -1,11 +1,12 @@
 import { Command, Option } from 'commander';
+import { z } from 'zod';
 import { generatePassword, Passwords } from '../auth/passwords.ts';
 import { type Role, roles } from '../auth/roles.ts';
 import { isUuid } from '../core/ids.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import type { UserRecord } from '../db/queries/users.ts';
 import { commandActor } from '../manage/actor.ts';
-import { emailText, optionalNameText } from '../manage/input.ts';
+import { checked, emailText, InputError, optionalNameText } from '../manage/input.ts';
 import { type UserOutcome, Users } from '../manage/users.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { withDatabase } from './session.ts';
@@ -89,8 +90,7 @@ export function userCommand(io: CommandIo): Command {
 }
 
 async function add(io: CommandIo, users: Users, hosted: boolean, options: AddOptions): Promise<void> {
-  const email = checked('--email', emailText.safeParse(options.email));
-  const name = checked('--name', optionalNameText.safeParse(options.name));
+  const { email, name } = checked(nameable, { email: options.email, name: options.name });
   if (hosted && options.passwordStdin) throw new CommandError(NO_PASSWORDS, 2);
   const given = options.passwordStdin ? await readPassword(io, email) : null;
   const password = given ?? (hosted ? null : 'generate');
@@ -147,13 +147,19 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
   );
 }
 
+const nameable = z.object({ email: emailText, name: optionalNameText });
 const PAGE_ROWS = 1_000;
 const NO_PASSWORDS = 'AUTH_MODE is hosted: people sign in at the OpenID Connect provider, and Weir keeps no passwords';
 
 function withUsers(io: CommandIo, work: (users: Users, hosted: boolean) => Promise<void>): Promise<void> {
-  return withDatabase(io, ({ database, settings }) =>
-    work(new Users({ database, passwords: new Passwords() }, commandActor()), settings.AUTH_MODE === 'hosted'),
-  );
+  return withDatabase(io, async ({ database, settings }) => {
+    try {
+      await work(new Users({ database, passwords: new Passwords() }, commandActor()), settings.AUTH_MODE === 'hosted');
+    } catch (error) {
+      if (error instanceof InputError) throw new CommandError(error.message, 2);
+      throw error;
+    }
+  });
 }
 
 /** @param key an id or an email. */
@@ -174,14 +180,6 @@ const refusals = {
   last_administrator: 'this is the last administrator in force: make somebody else one first',
   busy: 'too many passwords are being checked at the moment',
 } as const;
-
-function checked<T>(
-  option: string,
-  result: { success: true; data: T } | { success: false; error: { issues: { message: string }[] } },
-): T {
-  if (result.success) return result.data;
-  throw new CommandError(`${option}: ${result.error.issues[0]!.message}`, 2);
-}
 
 async function readPassword(io: CommandIo, email: string): Promise<string> {
   let text = '';

@@ -4,7 +4,7 @@ import { done, invalid, operation, problem, problemLater, type Reply } from '../
 import { roles } from '../auth/roles.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import type { UserRecord } from '../db/queries/users.ts';
-import { emailText, enteredPassword, optionalNameText } from './input.ts';
+import { emailText, enteredPassword, optionalNameText, recordId } from './input.ts';
 import { pageOf, pageSchema } from './paging.ts';
 import { type UserOutcome, type UserParts, Users } from './users.ts';
 
@@ -50,7 +50,7 @@ const updateInput = z.strictObject({
 
 /** @param hosted AUTH_MODE is hosted: there are no passwords. */
 export function userOperations({ hosted, ...parts }: UserParts & { hosted: boolean }) {
-  const id = { schema: z.guid(), problem: 'user_unknown' } as const;
+  const id = { schema: recordId, problem: 'user_unknown' } as const;
   return {
     listUsers: operation({
       query: listQuery,

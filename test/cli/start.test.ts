@@ -2,16 +2,17 @@
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lockDataDir } from '../../server/db/lock.ts';
 import { migrationFiles } from '../../server/db/migrate.ts';
 import type { Overrides } from '../helpers/app.ts';
+import { PASSWORD, request } from '../helpers/people.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { isListening, processesOf } from '../helpers/processes.ts';
 import { freePort } from '../helpers/redis.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
-import { ask, makeDataDir, PATIENCE_MS, spawnWeir, startWeir } from '../helpers/weir.ts';
+import { ask, makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 120_000;
 let dataDir: string;
@@ -129,4 +130,41 @@ test('every line that it writes from its start to its end is JSON', { timeout: T
   expect(events).toEqual(expect.arrayContaining(['starting', 'database_up', 'listening', 'request', 'stopped']));
   expect(events.at(-1)).toBe('stopped');
   expect(await isListening(weir.port)).toBe(false);
+});
+
+describe('the first administrator', () => {
+  const EMAIL = 'ada@example.org';
+  const start = (settings: Overrides = {}) =>
+    startWeir({ DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, ...settings });
+  const post = ({ port }: Weir, path: string, body: object) =>
+    request(`http://127.0.0.1:${port}${path}`, 'POST', body, {});
+  afterEach(() => database.database.query({ text: 'delete from users' }));
+
+  test('is made at the address in the log, which is there until it is used', { timeout: TEST_MS }, async () => {
+    const weir = await start();
+    try {
+      const address = await until(() => weir.events('setup_address')[0]?.url as string | undefined);
+      const token = new URL(address).searchParams.get('token')!;
+      expect(address).toBe(`http://127.0.0.1:${weir.port}/setup?token=${token}`);
+      expect((await post(weir, '/api/v1/setup', { token, email: EMAIL, password: PASSWORD })).status).toBe(201);
+      expect((await post(weir, '/api/v1/setup', { token, email: EMAIL, password: PASSWORD })).status).toBe(404);
+    } finally {
+      await weir.stop();
+    }
+    const again = await start();
+    await again.stop();
+    expect(again.events('setup_address')).toEqual([]);
+  });
+
+  test('is made of the settings, and no address is told', { timeout: TEST_MS }, async () => {
+    const weir = await start({ ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD });
+    try {
+      const { status, body } = await post(weir, '/api/v1/session', { email: EMAIL, password: PASSWORD });
+      expect([status, body.user.role]).toEqual([200, 'administrator']);
+    } finally {
+      await weir.stop();
+    }
+    expect(weir.events('setup_address')).toEqual([]);
+    expect(weir.lines.join('')).not.toContain(PASSWORD);
+  });
 });
