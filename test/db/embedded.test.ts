@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import ts from 'typescript';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type EmbeddedPostgres, EmbeddedPostgresError, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
 import { findBinaries } from '../../server/db/embedded-binaries.ts';
@@ -279,28 +278,17 @@ async function until(condition: () => boolean): Promise<void> {
 
 /** Another Node process, leader of its own process group, that uses the same database until it is killed. */
 async function startUser(): Promise<ChildProcess> {
-  // Node 20 does not read TypeScript, so it gets the modules with their types taken off.
+  // Node 20 does not read TypeScript: another process gets the modules as they are built.
   const directory = await mkdtemp(join(tmpdir(), 'weir-user-'));
   onTestFinished(() => rm(directory, { recursive: true }));
-  const compilerOptions = {
-    module: ts.ModuleKind.ESNext,
-    target: ts.ScriptTarget.ES2023,
-    rewriteRelativeImportExtensions: true,
-  };
-  for (const name of ['embedded', 'embedded-binaries', 'embedded-server', 'lock']) {
-    const source = await readFile(join(root, `server/db/${name}.ts`), 'utf8');
-    await writeFile(join(directory, `${name}.js`), ts.transpileModule(source, { compilerOptions }).outputText);
-  }
-  await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
-  await writeFile(join(directory, 'package.json'), '{"type":"module"}');
   await writeFile(
-    join(directory, 'user.js'),
-    `import { joinEmbeddedPostgres } from './embedded.js';
+    join(directory, 'user.mjs'),
+    `import { joinEmbeddedPostgres } from ${JSON.stringify(join(root, 'dist/server/db/embedded.js'))};
     await joinEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)}, maxConnections: 20, log: () => {} });
     console.log('joined');
     setInterval(() => {}, 1000);`,
   );
-  const child = spawn(process.execPath, [join(directory, 'user.js')], {
+  const child = spawn(process.execPath, [join(directory, 'user.mjs')], {
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import ts from 'typescript';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { acquireLock, DataDirInUseError, type Lock, LockError, lockDataDir } from '../../server/db/lock.ts';
 
@@ -104,13 +104,11 @@ test('a DATA_DIR that is missing is made, as a directory', async () => {
 
 /** Another Node process, leader of its own group, that holds the lock exclusively; it prints `interrupted` on SIGINT and goes on. */
 async function startHolder(lockPath: string, { lingers = true } = {}): Promise<ChildProcess> {
-  // Node 20 does not read TypeScript, so the holder gets the module with its types taken off.
-  const source = await readFile(new URL('../../server/db/lock.ts', import.meta.url), 'utf8');
-  const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 };
-  await writeFile(join(directory, 'lock.mjs'), ts.transpileModule(source, { compilerOptions: options }).outputText);
+  // Node 20 does not read TypeScript: another process gets the module as it is built.
+  const built = fileURLToPath(new URL('../../dist/server/db/lock.js', import.meta.url));
   await writeFile(
     join(directory, 'holder.mjs'),
-    `import { acquireLock } from './lock.mjs';
+    `import { acquireLock } from ${JSON.stringify(built)};
     ${lingers ? "process.on('SIGINT', () => console.log('interrupted')); setInterval(() => {}, 1000);" : ''}
     const lock = await acquireLock(${JSON.stringify(lockPath)}, 'exclusive', { wait: false });
     console.log(lock === null ? 'refused' : 'held');`,
