@@ -57,6 +57,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const { settings } = order;
   let { horizon } = order;
   let leaving = false;
+  let port = 0;
 
   const base = await openBase(order, log);
   const { metrics, observe, database, limiter } = base;
@@ -66,11 +67,8 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const agents = composeAgents(base);
   const live = composeLive(base, order.history);
   const status = composeStatus(base, live.history);
-  const people = composePeople(base, agents.auth, {
-    ...rejections.operations,
-    ...live.operations,
-    ...status.operations,
-  });
+  const operations = { ...rejections.operations, ...live.operations, ...status.operations };
+  const people = composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   const pages = composePages(base, people);
   ingest.onCommitted(agents.committed);
   const ready = createReady({
@@ -110,7 +108,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   // A database that is away at this moment does not keep the process from answering 503 for itself.
   const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
   await Promise.race([Promise.all([ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
-  const port = await server.listen(settings.HOST, settings.PORT);
+  port = await server.listen(settings.HOST, settings.PORT);
 
   return {
     port,
@@ -158,7 +156,8 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
-      await Promise.all([ingest.close(), rejections.close(), limiter.close(), database.close()]);
+      await Promise.all([ingest.close(), rejections.close(), limiter.close()]);
+      await database.close();
     },
   };
 }
@@ -182,3 +181,9 @@ const START_WAIT_MS = 2_000;
  * without an open request, TERM under 32 busy keep-alive connections reset up to 30 requests.
  */
 const QUIET_MS = 500;
+
+/** Where a process reaches its own port; an address that stands for all of the machine is reached by loopback. */
+function ownUrl(host: string, port: number): string {
+  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
+}

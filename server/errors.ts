@@ -88,6 +88,12 @@ export const problems = {
   body_too_large: { status: 413, title: 'Content Too Large', detail: 'The request body exceeds 1 MiB.' },
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
   agent_unknown: { status: 404, title: 'Not Found', detail: 'No agent in force has this id.' },
+  delivery_unknown: { status: 404, title: 'Not Found', detail: 'No delivery that you may see has this id.' },
+  delivery_unfinished: {
+    status: 409,
+    title: 'Conflict',
+    detail: 'This delivery is pending or leased: it is on its way as it is.',
+  },
   precondition_failed: {
     status: 412,
     title: 'Precondition Failed',

@@ -1,7 +1,9 @@
 import { Command, Option } from 'commander';
 import { isTimedId } from '../core/ids.ts';
+import type { Database } from '../db/pool.ts';
 import { type DeliveryState, deliveryStates, listDeliveries } from '../db/queries/read-deliveries.ts';
-import { replayDeliveries, replayDelivery } from '../db/queries/replay.ts';
+import { commandActor } from '../manage/actor.ts';
+import { type ManyOrder, replayMany, replayOne } from '../manage/delivery-replay.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { withDatabase } from './session.ts';
@@ -77,16 +79,26 @@ export function deliveryCommand(io: CommandIo): Command {
       return withDatabase(io, async ({ database }) => {
         const replayed =
           id === undefined
-            ? await replayDeliveries(database, {
+            ? await replayAll(database, {
                 agentId: options.agent!,
                 state: options.state,
                 webhookId: options.webhook ?? null,
               })
-            : Number(isTimedId(id) && (await replayDelivery(database, id)));
+            : Number(isTimedId(id) && (await replayOne(database, commandActor(), id)).kind === 'done');
         if (id !== undefined && replayed === 0) throw new CommandError(`no dead or done delivery has the id ${id}`);
         if (options.json) io.stdout.write(`${JSON.stringify({ replayed })}\n`);
         else io.stdout.write(`${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} pending again.\n`);
       });
     });
   return command;
+}
+
+/** Portion by portion; each is on record. */
+async function replayAll(database: Database, order: ManyOrder): Promise<number> {
+  for (let sum = 0; ; ) {
+    const portion = await replayMany(database, commandActor(), order);
+    if (portion === null) throw new CommandError(`no agent has the id ${order.agentId}; see: weir agent list`);
+    sum += portion.replayed;
+    if (!portion.more) return sum;
+  }
 }

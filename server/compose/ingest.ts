@@ -5,6 +5,7 @@ import { DedupeWriter } from '../ingest/dedupe.ts';
 import { createIngest, type IngestParts } from '../ingest/ingest.ts';
 import { EventWriter } from '../ingest/persist.ts';
 import { RowMaker } from '../ingest/rows.ts';
+import { SecretUses } from '../ingest/secret-uses.ts';
 import { storeSingle } from '../ingest/single.ts';
 import { Verifier } from '../ingest/verify.ts';
 import { webhookDirectory } from '../ingest/webhook.ts';
@@ -50,6 +51,7 @@ export function composeIngest(
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     onUnreadable: observe.secretUnreadable,
   });
+  const secretUses = new SecretUses(database);
   const parts: IngestParts = {
     directory,
     limiter,
@@ -60,7 +62,10 @@ export function composeIngest(
     },
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     verifier,
-    onVerified: (place) => metrics.verified(place === 0 ? 'current' : 'previous'),
+    onVerified: ({ secretIds }, place) => {
+      metrics.verified(place === 0 ? 'current' : 'previous');
+      secretUses.count(secretIds[place]!);
+    },
     onRejected,
   };
   const store = { rows: new RowMaker(clampMs), writer, dedupeWriter };
@@ -90,7 +95,7 @@ export function composeIngest(
     close: async () => {
       writer.close();
       dedupeWriter.close();
-      await verifier.close();
+      await Promise.all([verifier.close(), secretUses.close()]);
     },
   };
 }

@@ -20,13 +20,16 @@ import type { StatusOperations } from '../manage/status.ts';
 import { tokenOperations } from '../manage/token-operations.ts';
 import { userOperations } from '../manage/user-operations.ts';
 import { webhookOperations } from '../manage/webhook-operations.ts';
+import { createTest } from '../manage/webhook-test.ts';
 import type { Operations } from '../routes.ts';
 import type { Base } from './base.ts';
 
+/** @param ownUrl origin of the port that this process listens on. */
 export function composePeople(
   { settings, keys, metrics, database, changes }: Base,
   agentAuth: AgentAuth,
   others: RejectionOperations & LiveOperations & StatusOperations,
+  ownUrl: () => string,
 ) {
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
@@ -40,12 +43,17 @@ export function composePeople(
   metrics.gauge('weir_password_requests', () => passwords.admitted);
   const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, csrf, hosted };
   const document = () => openApiDocument({ operations, url: settings.FRONTEND_PUBLIC_API_URL, cookie });
+  const secretKeys = derivedKeys(keys, 'webhook-secrets');
   const operations: Operations = {
     ...openApiOperations(once(() => JSON.stringify(document()))),
     ...signInOperations({ ...signInParts, setupKey: derivedKeys(keys, 'setup')[0]! }),
     ...accountOperations(signInParts),
     ...userOperations({ database, passwords, hosted }),
-    ...webhookOperations({ database, changes, key: derivedKeys(keys, 'webhook-secrets')[0]! }, settings),
+    ...webhookOperations(
+      { database, changes, key: secretKeys[0]! },
+      settings,
+      createTest(database, secretKeys, ownUrl),
+    ),
     ...agentOperations({ database, changes }),
     ...eventOperations(database),
     ...deliveryOperations(database),

@@ -34,7 +34,7 @@ export interface IngestParts {
   capBytes: number;
   verifier: Verifier;
   /** A signature was verified by the webhook's current (0) or previous (1) secret. */
-  onVerified: (secretPlace: number) => void;
+  onVerified: (webhook: Webhook, secretPlace: number) => void;
   /** A signature was refused. The body is not held any longer when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
@@ -92,7 +92,7 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
     const presented = presentedSignature(exchange.headers, webhook.signatureHeader);
     if (presented.kind !== 'digests') return presented.kind;
     const verdict = await verifier.verify(body, presented.digests, secrets);
-    if (verdict.kind === 'verified') parts.onVerified(verdict.secretPlace);
+    if (verdict.kind === 'verified') parts.onVerified(webhook, verdict.secretPlace);
     return verdict.kind;
   }
 }

@@ -21,6 +21,8 @@ export interface Webhook {
   readonly limitScope: string;
   /** Current first. Empty: no signature is asked for. The same array until a secret changes or expires. */
   secrets: readonly Uint8Array[];
+  /** In the order of `secrets`. */
+  readonly secretIds: readonly string[];
   /** When the last of `secrets` ends; null: never. */
   readonly previousExpiresAtMs: number | null;
 }
@@ -69,6 +71,7 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds, onUnreadable }: 
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,
     secrets: secrets as Buffer[],
+    secretIds: row.secretIds,
     previousExpiresAtMs: row.previousExpiresAtMs,
   };
 }

@@ -95,6 +95,14 @@ export const webhookSchema = z.object({
   updated_at: time,
 });
 
+export const secretSchema = z.object({
+  slot: z.enum(['current', 'previous']),
+  created_at: time,
+  expires_at: time.nullable(),
+  uses: z.int().describe('requests that it verified, a few seconds behind'),
+  last_used_at: time.nullable(),
+});
+
 function atMost(setting: string, max: number) {
   return z
     .int()

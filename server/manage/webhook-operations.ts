@@ -5,10 +5,12 @@ import { done, operation, problem, readerOperation } from '../api/operation.ts';
 import { agentIdOf, type Reader } from '../auth/reader.ts';
 import type { Settings } from '../config.ts';
 import type { WebhookRecord } from '../db/queries/manage-webhooks.ts';
+import { readSecretUses } from '../db/queries/secret-uses.ts';
 import type { Actor } from './actor.ts';
 import { recordId, text } from './input.ts';
 import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from './paging.ts';
-import { rotateInput, webhookInput, webhookSchema } from './webhook-fields.ts';
+import { rotateInput, secretSchema, webhookInput, webhookSchema } from './webhook-fields.ts';
+import { type SendTest, testInput, testSchema } from './webhook-test.ts';
 import { type WebhookParts, Webhooks } from './webhooks.ts';
 
 const id = { schema: recordId, problem: 'webhook_unknown' } as const;
@@ -21,7 +23,8 @@ const listQuery = z.strictObject({
   q: text(1, 200).optional().describe('part of the name'),
 });
 
-export function webhookOperations(parts: WebhookParts, settings: Settings) {
+/** @param send to the webhooks of this very process. */
+export function webhookOperations(parts: WebhookParts, settings: Settings, send: SendTest) {
   const input = webhookInput(settings);
   const by = (actor: Actor) => new Webhooks(parts, actor);
   const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
@@ -83,6 +86,28 @@ export function webhookOperations(parts: WebhookParts, settings: Settings) {
         replyTo(await by(actor).remove(id, (current) => matches(describe(current))), 'webhook_unknown', () =>
           done(204),
         ),
+    }),
+
+    listSecrets: operation({
+      id,
+      answers: { 200: z.object({ items: z.array(secretSchema) }) },
+      handle: async ({ actor, id }) => {
+        if ((await by(actor).find(id)) === undefined) return problem('webhook_unknown');
+        return done(200, { items: await readSecretUses(parts.database, id) });
+      },
+    }),
+
+    testWebhook: operation({
+      id,
+      input: testInput,
+      answers: { 200: testSchema },
+      handle: async ({ actor, id, input, exchange }) => {
+        const webhook = await by(actor).find(id);
+        if (webhook === undefined) return problem('webhook_unknown');
+        const tested = await send(webhook, input, exchange.requestId);
+        await by(actor).recordTest(webhook, tested.status);
+        return done(200, tested);
+      },
     }),
 
     rotateSecret: operation({

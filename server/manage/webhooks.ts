@@ -13,6 +13,7 @@ import {
   type WebhookRecord,
 } from '../db/queries/manage-webhooks.ts';
 import type { Actor } from './actor.ts';
+import { record } from './audit.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects } from './change.ts';
 import { setAgents } from './subscriptions.ts';
 import type { NewWebhook, Rotation, WebhookPatch } from './webhook-fields.ts';
@@ -29,11 +30,13 @@ const everything: WebhookFilter = { agentId: null, enabled: null, contains: null
 
 export class Webhooks {
   readonly #parts: WebhookParts;
+  readonly #actor: Actor;
   readonly #changer: Changer<WebhookRecord>;
 
   /** @param actor who makes the changes. */
   constructor(parts: WebhookParts, actor: Actor) {
     this.#parts = parts;
+    this.#actor = actor;
     this.#changer = new Changer(parts, actor, { name: 'webhook', lock: lockWebhook, find: findWebhook });
   }
 
@@ -88,6 +91,12 @@ export class Webhooks {
     });
     if (changed.kind !== 'done') return changed;
     return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: inForce } : {}) } };
+  }
+
+  /** A test stores an event that no sender sent: it is on record who did. @param status of its answer. */
+  recordTest({ id, name }: WebhookRecord, status: number | null): Promise<void> {
+    const happened = { action: 'webhook.test', target: { kind: 'webhook', id, name }, after: { status } };
+    return this.#parts.database.transaction((query) => record(query, this.#actor, happened));
   }
 
   #seal(secret: string, id: string): Buffer {

@@ -68,6 +68,19 @@ async function newEvent(): Promise<string> {
   return send(webhook);
 }
 
+/** A delivery that has come to its end. */
+async function newDeadDelivery(): Promise<{ id: string; agentId: string }> {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  const { id } = await agent.claimOne();
+  await app.database.query({
+    text: `update deliveries set state = 'dead', finished_at = now() where id = $1`,
+    values: [id],
+  });
+  return { id, agentId: agent.id };
+}
+
 async function newRejection(): Promise<string> {
   const webhook = await app.addWebhook();
   await fetch(webhook.url, {
@@ -165,6 +178,13 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('POST', `/api/v1/webhooks/${id}/rotate-secret`, { overlap_seconds: 60 });
     },
   },
+  testWebhook: {
+    action: 'webhook.test',
+    prepare: async () => {
+      const { id } = await newWebhook();
+      return () => ask('POST', `/api/v1/webhooks/${id}/test`, {});
+    },
+  },
   createAgent: { action: 'agent.create', prepare: async () => () => ask('POST', '/api/v1/agents', { name: 'ci' }) },
   updateAgent: {
     action: 'agent.update',
@@ -192,6 +212,20 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
     prepare: async () => {
       const id = await newEvent();
       return () => ask('POST', `/api/v1/events/${id}/replay`, {});
+    },
+  },
+  replayDelivery: {
+    action: 'delivery.replay',
+    prepare: async () => {
+      const { id } = await newDeadDelivery();
+      return () => ask('POST', `/api/v1/deliveries/${id}/replay`);
+    },
+  },
+  replayDeliveries: {
+    action: 'delivery.replay',
+    prepare: async () => {
+      const { agentId } = await newDeadDelivery();
+      return () => ask('POST', '/api/v1/deliveries/replay', { agent_id: agentId, state: 'dead' });
     },
   },
   recheckRejection: {

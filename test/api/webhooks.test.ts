@@ -4,6 +4,7 @@ import { addAgent, request, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let operator: TestPerson;
@@ -268,6 +269,65 @@ describe('a new secret', () => {
     const answer = await operator.api('POST', `${PATH}/${id}/rotate-secret`, body);
     expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, pointer]);
     expect((await show(id)).has_secret).toBe(false);
+  });
+});
+
+describe('the secrets', () => {
+  const secretsOf = async (id: string) => (await viewer.api('GET', `${PATH}/${id}/secrets`)).body.items;
+
+  test('tell how often each verified, so that one sees when the old one is unused', async () => {
+    const { id } = await made({ secret: 'old' });
+    for (let i = 0; i < 3; i++) await statusOfSending(id, 'old');
+    await operator.api('POST', `${PATH}/${id}/rotate-secret`, { secret: 'new', overlap_seconds: 600 });
+    await statusOfSending(id, 'old');
+    await statusOfSending(id, 'new');
+    await statusOfSending(id, 'wrong');
+    await until(async () => (await secretsOf(id)).every(({ uses }: { uses: number }) => uses > 0), {
+      timeoutMs: 15_000,
+    });
+    expect(await secretsOf(id)).toEqual([
+      { slot: 'current', uses: 1, expires_at: null, created_at: expect.any(String), last_used_at: expect.any(String) },
+      {
+        slot: 'previous',
+        uses: 4,
+        expires_at: expect.any(String),
+        created_at: expect.any(String),
+        last_used_at: expect.any(String),
+      },
+    ]);
+  });
+});
+
+describe('a test', () => {
+  const tested = async (id: string, body?: object) => operator.api('POST', `${PATH}/${id}/test`, body);
+
+  test.each([
+    ['a secret', { secret: 's' }],
+    ['a secret and a header of its own', { secret: 's', signature_header: 'X-Own' }],
+    ['no secret', {}],
+  ])('of a webhook with %s is a really signed request, stored as any other', async (_what, given) => {
+    const { id } = await made(given);
+    const { status, body } = await tested(id, { body: 'a=1', content_type: 'application/x-www-form-urlencoded' });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ status: 202, answer: { webhook_id: id, bytes: 3 } });
+    expect(body.duration_ms).toBeGreaterThan(0);
+    const event = (await viewer.api('GET', `/api/v1/events/${body.answer.id}`)).body;
+    expect(event).toMatchObject({ webhook_id: id, content_type: 'application/x-www-form-urlencoded', bytes: 3 });
+  });
+
+  test('tells why a sender would be refused', async () => {
+    const { id } = await made({ enabled: false });
+    expect((await tested(id)).body).toMatchObject({ status: 410, answer: { code: 'webhook_disabled' } });
+    const small = await made({ max_payload_bytes: 2 });
+    expect((await tested(small.id)).body).toMatchObject({ status: 413, answer: { code: 'payload_too_large' } });
+  });
+
+  test.each([
+    ['a body too long', { body: 'x'.repeat(65_537) }, '/body'],
+    ['a content type of two lines', { content_type: 'a\r\nb: c' }, '/content_type'],
+  ])('with %s is refused', async (_what, given, pointer) => {
+    const { status, body } = await tested((await made({})).id, given);
+    expect([status, body.errors[0].pointer]).toEqual([422, pointer]);
   });
 });
 

@@ -26,6 +26,7 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   rotateSecret: () => ({}),
   createAgent: () => ({ name: 'an agent' }),
   updateAgent: () => ({ name: 'another' }),
+  replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
 };
 
 export async function makeWorld(): Promise<World> {

@@ -1,4 +1,4 @@
-/** How many deliveries wait, for a live view: bounded, since there may be millions. */
+/** How many deliveries wait or are dead: bounded, since there may be millions. */
 import type { Database } from '../pool.ts';
 
 /** Rows that are counted of each kind. */
@@ -15,7 +15,11 @@ export interface DeliveryCounts {
 }
 
 /** Reads at most COUNTED_MAX index entries for the claimable and for the dead. Rejects when even that takes too long. */
-export async function countDeliveries(database: Database): Promise<DeliveryCounts> {
+export async function countDeliveries(
+  database: Database,
+  { agentId = null, webhookId = null }: { agentId?: string | null; webhookId?: string | null } = {},
+): Promise<DeliveryCounts> {
+  const scope = '($1::uuid is null or agent_id = $1) and ($2::uuid is null or webhook_id = $2)';
   const [row] = await database.transaction(async (query) => {
     await query({ text: `set local statement_timeout = '${TIMEOUT}'` });
     return query<DeliveryCounts & { read: number }>({
@@ -23,9 +27,10 @@ export async function countDeliveries(database: Database): Promise<DeliveryCount
         select
           count(*) filter (where state = 'pending')::int as pending,
           count(*) filter (where state = 'leased')::int as leased,
-          (select count(*)::int from (select from deliveries where state = 'dead' limit ${COUNTED_MAX + 1}) d) as dead,
+          (select count(*)::int from (select from deliveries where state = 'dead' and ${scope} limit ${COUNTED_MAX + 1}) d) as dead,
           count(*)::int as read
-        from (select state from deliveries where state in ('pending', 'leased') limit ${COUNTED_MAX + 1}) d`,
+        from (select state from deliveries where state in ('pending', 'leased') and ${scope} limit ${COUNTED_MAX + 1}) d`,
+      values: [agentId, webhookId],
     });
   });
   const { pending, leased, dead, read } = row!;

@@ -19,30 +19,59 @@ export interface DeliveryRecord {
 }
 
 export interface DeliveryFilter {
-  agentId: string | null;
-  webhookId: string | null;
-  state: DeliveryState | null;
+  agentId?: string | null;
+  webhookId?: string | null;
+  state?: DeliveryState | null;
+  eventId?: string | null;
 }
 
-/** Newest first; `before` is the id of the last delivery of the page before. */
+const text = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+
+const record = `id, event_id, webhook_id, agent_id, state, attempts, reason,
+  ${text('received_at')}, ${text('available_at')}, ${text('finished_at')}`;
+
+/** Newest first; `before` is the id of the last delivery of the page before. A statement for each set of filters, planned for it. */
 export function listDeliveries(
   database: Database,
-  { agentId, webhookId, state }: DeliveryFilter,
+  { agentId, webhookId, state, eventId }: DeliveryFilter,
   before: string | null,
   limit: number,
 ): Promise<DeliveryRecord[]> {
-  const text = (column: string) =>
-    `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+  const values: unknown[] = [limit];
+  const value = (given: unknown) => `$${values.push(given)}`;
+  const conditions = [
+    agentId && `agent_id = ${value(agentId)}`,
+    webhookId && `webhook_id = ${value(webhookId)}`,
+    state && `state = ${value(state)}`,
+    // The time is the event's own: it finds the partition.
+    eventId && `deliveries.received_at = ${value(timeOf(eventId))} and event_id = ${value(eventId)}`,
+    before && `(deliveries.received_at, id) < (${value(timeOf(before))}, ${value(before)}::uuid)`,
+  ].filter(Boolean);
   return database.query<DeliveryRecord>({
-    name: 'list-deliveries',
     text: `
-      select id, event_id, webhook_id, agent_id, state, attempts, reason,
-        ${text('received_at')}, ${text('available_at')}, ${text('finished_at')}
-      from deliveries
-      where ($1::uuid is null or agent_id = $1) and ($2::uuid is null or webhook_id = $2) and ($3::text is null or state = $3)
-        and ($4::timestamptz is null or (deliveries.received_at, id) < ($4, $5::uuid))
+      select ${record} from deliveries
+      where ${['true', ...conditions].join(' and ')}
       order by deliveries.received_at desc, id desc
-      limit $6`,
-    values: [agentId, webhookId, state, before && new Date(uuidv7Milliseconds(before)).toISOString(), before, limit],
+      limit $1`,
+    values,
   });
+}
+
+/** One; with an agent, only when it is that agent's. */
+export async function findDelivery(
+  { query }: Pick<Database, 'query'>,
+  agentId: string | null,
+  id: string,
+): Promise<DeliveryRecord | undefined> {
+  const [row] = await query<DeliveryRecord>({
+    name: 'find-delivery',
+    text: `select ${record} from deliveries
+           where deliveries.received_at = $1 and id = $2 and ($3::uuid is null or agent_id = $3)`,
+    values: [timeOf(id), id, agentId],
+  });
+  return row;
+}
+
+function timeOf(id: string): string {
+  return new Date(uuidv7Milliseconds(id)).toISOString();
 }

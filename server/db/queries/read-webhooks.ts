@@ -9,6 +9,8 @@ export interface WebhookRow {
   maxPayloadBytes: number | null;
   rateLimitMax: number | null;
   sealed: Buffer[];
+  /** In the order of `sealed`. */
+  secretIds: string[];
   previousExpiresAtMs: number | null;
 }
 
@@ -27,6 +29,7 @@ export async function readWebhooks(
         w.max_payload_bytes as "maxPayloadBytes",
         w.rate_limit_max as "rateLimitMax",
         coalesce(json_agg(encode(s.sealed, 'hex') order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed,
+        coalesce(json_agg(s.id order by s.slot) filter (where s.webhook_id is not null), '[]') as "secretIds",
         (extract(epoch from max(s.expires_at)) * 1000)::float8 as "previousExpiresAtMs"
       from webhooks w
       left join webhook_secrets s on s.webhook_id = w.id and (s.expires_at is null or s.expires_at > now())

@@ -4,31 +4,54 @@ import type { DeliveryState } from './read-deliveries.ts';
 
 const pendingAgain = `state = 'pending', attempts = 0, available_at = now(), finished_at = null, reason = null`;
 
+/** Claims look at what an agent is subscribed to and, so that they meet these too, at what was replayed to it. */
+const told = `
+  insert into replay_targets (agent_id, webhook_id)
+  select distinct agent_id, webhook_id from again
+  where not exists (select from subscriptions s where s.webhook_id = again.webhook_id and s.agent_id = again.agent_id)
+  on conflict do nothing`;
+
 /** One delivery, dead or done, is pending again, attempts from zero. False when there is none in these states. */
-export async function replayDelivery(database: Database, id: string): Promise<boolean> {
-  const rows = await database.query({
-    text: `update deliveries set ${pendingAgain}
-           where received_at = $1 and id = $2 and state in ('dead', 'done') returning 1`,
+export async function replayDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+  const rows = await query({
+    text: `
+      with again as (
+        update deliveries set ${pendingAgain}
+        where received_at = $1 and id = $2 and state in ('dead', 'done') returning agent_id, webhook_id
+      ), told as (${told})
+      select from again`,
     values: [new Date(uuidv7Milliseconds(id)).toISOString(), id],
   });
   return rows.length > 0;
 }
 
-/** The same for all of an agent in one of these states; returns how many. */
+/** Deliveries replayed by one statement. */
+export const REPLAYED_MAX = 10_000;
+
+/** The same for all of an agent in one of these states, oldest first, at most REPLAYED_MAX; returns how many. */
 export async function replayDeliveries(
-  database: Database,
+  { query }: Pick<Database, 'query'>,
   {
     agentId,
     state,
     webhookId,
   }: { agentId: string; state: Extract<DeliveryState, 'dead' | 'done'>; webhookId: string | null },
 ): Promise<number> {
-  const rows = await database.query({
-    text: `update deliveries set ${pendingAgain}
-           where agent_id = $1 and state = $2 and ($3::uuid is null or webhook_id = $3) returning 1`,
-    values: [agentId, state, webhookId],
+  const [row] = await query<{ count: number }>({
+    text: `
+      with finished as (
+        select received_at, id, webhook_id from deliveries
+        where agent_id = $1 and state = '${state}' and ($2::uuid is null or webhook_id = $2)
+        order by received_at, id limit $3 for update skip locked
+      ), again as (
+        update deliveries d set ${pendingAgain} from finished f
+        where d.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id
+        returning d.agent_id, d.webhook_id
+      ), told as (${told})
+      select count(*)::int as count from again`,
+    values: [agentId, webhookId, REPLAYED_MAX],
   });
-  return rows.length;
+  return row!.count;
 }
 
 /**
