@@ -79,6 +79,40 @@ export const problems = {
     detail:
       "A change that a cookie vouches for must come from a page of Weir or of CORS_ORIGINS, with the session's token in X-CSRF-Token; reload the page.",
   },
+  sign_in_lost: {
+    status: 400,
+    title: 'Bad Request',
+    detail:
+      'This sign-in was not begun in this browser, took longer than 10 minutes, or was finished before; begin again.',
+  },
+  sign_in_denied: {
+    status: 403,
+    title: 'Forbidden',
+    detail: 'The identity provider did not sign you in; begin again, or ask its administrator.',
+  },
+  identity_refused: {
+    status: 403,
+    title: 'Forbidden',
+    detail:
+      'What the identity provider said of you does not hold; begin again. The log has the reason under the request id.',
+  },
+  role_missing: {
+    status: 403,
+    title: 'Forbidden',
+    detail:
+      'The identity provider gives you no role in Weir: the claim OIDC_ROLE_CLAIM must hold administrator, operator or viewer.',
+  },
+  email_of_another_user: {
+    status: 409,
+    title: 'Conflict',
+    detail: 'Another user of Weir has this email address, and the identity provider does not say that it is yours.',
+  },
+  user_disabled: { status: 403, title: 'Forbidden', detail: 'This user is disabled; ask an administrator of Weir.' },
+  identity_provider_unavailable: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail: 'The identity provider cannot be reached; repeat the request.',
+  },
   invalid_json: { status: 400, title: 'Bad Request', detail: 'The body must be JSON in UTF-8.' },
   invalid_request: {
     status: 422,

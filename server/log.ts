@@ -44,6 +44,9 @@ export const logEvents = {
   rejections_expired: ['info', 'old rejections were deleted'],
   secret_unreadable: ['error', 'a stored webhook secret opens with neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS'],
   rate_limit_store: ['warn', 'the shared rate-limit store fails; requests are allowed uncounted'],
+  identity_provider_up: ['info', 'the OpenID Connect provider answers'],
+  identity_provider_down: ['warn', 'the OpenID Connect provider cannot be used; whoever needs it is answered 503'],
+  identity_refused: ['warn', 'a hosted sign-in failed by what the provider or the browser sent'],
   metrics_failed: ['warn', 'the metrics page could not be made'],
   crash: ['fatal', 'a bug; the process ends'],
 } as const satisfies Record<string, readonly [pino.Level, string]>;

@@ -39,6 +39,8 @@ export const plainRoutes = [
   ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'agent', 'the same, for deliveries that are to be tried again'],
   ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'agent', 'the same, for leases that need more time'],
   ['GET', '/assets/:name', 'asset', 'anyone', 'style sheet and scripts of the pages, kept by browsers for ever'],
+  ['GET', '/oidc/start', 'oidcStart', 'anyone', 'hosted mode: to the sign-in of the identity provider'],
+  ['GET', '/oidc/callback', 'oidcCallback', 'anyone', 'hosted mode: back from there, signed in'],
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
 export const operationRoutes = [

@@ -110,10 +110,12 @@ export const settingTable = {
     allowed: 'local or hosted',
     meaning: 'who checks people: Weir itself, or an OpenID Connect provider',
   },
-  OIDC_ISSUER: optionalText(
-    'the issuer address of the provider',
-    'OpenID Connect issuer; required when AUTH_MODE is hosted',
-  ),
+  OIDC_ISSUER: {
+    schema: text.refine(isIssuer),
+    fallback: null,
+    allowed: 'an https address without a query, as the provider writes it (http for a loopback address alone)',
+    meaning: 'OpenID Connect issuer; required when AUTH_MODE is hosted',
+  },
   OIDC_CLIENT_ID: optionalText('the client id at the provider', 'required when AUTH_MODE is hosted'),
   OIDC_CLIENT_SECRET: {
     ...optionalText('the client secret at the provider', 'required when AUTH_MODE is hosted'),
@@ -122,8 +124,18 @@ export const settingTable = {
   OIDC_ROLE_CLAIM: {
     schema: text,
     fallback: 'weir_role',
-    allowed: 'the name of a claim',
-    meaning: 'claim that carries administrator, operator or viewer',
+    allowed: 'the name of a claim; dots lead into objects (realm_access.roles)',
+    meaning: 'claim that carries administrator, operator or viewer, alone or in a list, of which the highest counts',
+  },
+  OIDC_SCOPES: {
+    schema: text.refine((scopes) => scopes.split(' ').includes('openid')),
+    fallback: 'openid profile email',
+    allowed: 'scopes with spaces between them, openid among them',
+    meaning: 'what Weir asks the provider for at sign-in',
+  },
+  OIDC_AUDIENCE: {
+    ...optionalText('a name that the provider puts into the claim aud', 'audience of bearer JWTs for the API'),
+    fallbackShown: 'OIDC_CLIENT_ID',
   },
   FRONTEND_PUBLIC_API_URL: {
     schema: origin,
@@ -276,6 +288,17 @@ function isOrigin(value: string): boolean {
   const url = tryUrl(value);
   // A URL may hold a star for a host name; an origin that stands for many is refused.
   return url !== null && /^https?:$/.test(url.protocol) && url.origin === value && !value.includes('*');
+}
+
+/** Without what would make discovery look elsewhere than at the issuer, or be read by anybody on the way. */
+function isIssuer(value: string): boolean {
+  const url = tryUrl(value);
+  if (url === null || /[?#@]|\/\.well-known\//.test(value)) return false;
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+}
+
+function isLoopback(host: string): boolean {
+  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host);
 }
 
 function isRedisUrl(value: string): boolean {

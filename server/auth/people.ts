@@ -11,8 +11,11 @@ import { bearer } from './agent.ts';
 import type { Person } from './person.ts';
 import { lesserRole } from './roles.ts';
 
-/** The user of a JWT that the provider signed for this API; null when it did not. Rejects with DatabaseUnavailable. */
-export type ReadJwt = (token: string) => Promise<UserRow | null>;
+/**
+ * The user of a JWT that the provider signed for this API; null when it did not. Rejects with DatabaseUnavailable, and with
+ * Refused where the provider is away, or the person has no role in Weir.
+ */
+export type ReadJwt = (token: string, exchange: Exchange) => Promise<UserRow | null>;
 
 export interface PeopleParts {
   database: Database;
@@ -40,14 +43,14 @@ export class People {
 
   /**
    * The person of a request; null when there is none in force. A bearer token decides alone where there is one. Rejects with
-   * DatabaseUnavailable.
+   * DatabaseUnavailable or Refused, with which the server answers.
    */
   async find(exchange: Exchange): Promise<Person | null> {
     if (exchange.header('authorization') === undefined) return this.#bySession(exchange.cookie(this.#parts.cookie));
     const token = bearer(exchange);
     if (token.startsWith('wu_')) return this.#byToken(token);
     if (this.#parts.readJwt === null || !token.startsWith('ey')) return null;
-    const user = await this.#parts.readJwt(token);
+    const user = await this.#parts.readJwt(token, exchange);
     return user && { ...described(user), via: { kind: 'jwt' } };
   }
 

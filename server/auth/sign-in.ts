@@ -67,15 +67,16 @@ async function open(
   });
 }
 
-/** The last step of every local sign-in: a new session, the presented one ended, on record. */
+/** The last step of every sign-in: a new session, the presented one ended, on record. */
 export async function startSession(
   query: Database['query'],
   exchange: Exchange,
   user: UserRow,
   publicUrl: string,
+  seconds = SESSION_SECONDS,
 ): Promise<SignedIn> {
   await endPresentedSession(query, exchange, publicUrl);
-  const session = await openSession(query, user.id, exchange, SESSION_SECONDS);
+  const session = await openSession(query, user.id, exchange, seconds);
   const actor = actorOf({ ...user, via: { kind: 'session', sessionId: session.id } }, exchange);
   const target = { kind: 'user', id: user.id, name: user.email };
   await record(query, actor, { action: 'session.sign_in', target });

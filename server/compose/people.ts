@@ -23,21 +23,24 @@ import { webhookOperations } from '../manage/webhook-operations.ts';
 import { createTest } from '../manage/webhook-test.ts';
 import type { Operations } from '../routes.ts';
 import type { Base } from './base.ts';
+import { composeOidc } from './oidc.ts';
 
 /** @param ownUrl origin of the port that this process listens on. */
 export function composePeople(
-  { settings, keys, metrics, database, changes }: Base,
+  base: Base,
   agentAuth: AgentAuth,
   others: RejectionOperations & LiveOperations & StatusOperations,
   ownUrl: () => string,
 ) {
+  const { settings, keys, metrics, database, changes } = base;
+  const oidc = composeOidc(base);
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
     settings.FRONTEND_PUBLIC_API_URL,
     ...settings.CORS_ORIGINS,
   ]);
   const cookie = cookieName(settings.PUBLIC_URL);
-  const people = new People({ database, cookie, readJwt: null });
+  const people = new People({ database, cookie, readJwt: oidc.readJwt });
   const hosted = settings.AUTH_MODE === 'hosted';
   const passwords = new Passwords(() => metrics.passwordHashed());
   metrics.gauge('weir_password_requests', () => passwords.admitted);
@@ -46,7 +49,11 @@ export function composePeople(
   const secretKeys = derivedKeys(keys, 'webhook-secrets');
   const operations: Operations = {
     ...openApiOperations(once(() => JSON.stringify(document()))),
-    ...signInOperations({ ...signInParts, setupKey: derivedKeys(keys, 'setup')[0]! }),
+    ...signInOperations({
+      ...signInParts,
+      setupKey: derivedKeys(keys, 'setup')[0]!,
+      signOutAddress: oidc.signOutAddress,
+    }),
     ...accountOperations(signInParts),
     ...userOperations({ database, passwords, hosted }),
     ...webhookOperations(
@@ -61,7 +68,14 @@ export function composePeople(
     ...auditOperations(database),
     ...others,
   };
-  return { people, csrf, operations, api: new Api({ people, agentAuth, csrf }), cors: new Cors(settings.CORS_ORIGINS) };
+  return {
+    people,
+    csrf,
+    operations,
+    handlers: oidc.handlers,
+    api: new Api({ people, agentAuth, csrf }),
+    cors: new Cors(settings.CORS_ORIGINS),
+  };
 }
 
 /** Makes it when it is first asked for. */

@@ -2,6 +2,7 @@
 import type { Check } from './check.ts';
 import { checkDatabase } from './database.ts';
 import { checkDataDir, checkKey } from './files.ts';
+import { checkIdentityProvider } from './identity-provider.ts';
 import { checkMachine, readMachine } from './machine.ts';
 import { checkOrigins, checkProxies } from './origins.ts';
 import { checkPorts } from './ports.ts';
@@ -21,11 +22,12 @@ export async function examine(
   const before = [...checks, ...checkEnvFile(directory)];
   const machine = checkMachine(await readMachine());
   if (settings === null) return [...before, ...machine];
-  const [dataDir, key, ports, rateLimit] = await Promise.all([
+  const [dataDir, key, ports, rateLimit, identityProvider] = await Promise.all([
     checkDataDir(settings),
     checkKey(settings),
     checkPorts(settings),
     checkRateLimit(settings),
+    checkIdentityProvider(settings),
   ]);
   const { running } = ports;
   const usable = dataDir.every((check) => check.name !== 'data_dir' || check.state === 'ok');
@@ -37,6 +39,7 @@ export async function examine(
     key.check,
     ...(looksAtDatabase ? await checkDatabase(circumstances) : []),
     rateLimit,
+    identityProvider,
     ...checkOrigins(settings),
     checkProxies(settings),
     ...ports.checks,

@@ -7,6 +7,7 @@ import type { Method, Route } from '../routes.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
+import { Refused } from './refused.ts';
 import { Stage } from './stages.ts';
 
 export interface ServerOptions {
@@ -144,10 +145,16 @@ export class HttpServer implements ExchangeHost {
   }
 
   #fail(exchange: Exchange, error: unknown): void {
+    if (error instanceof Refused) return answerRefused(exchange, error);
     if (this.#options.isOutage(error)) return exchange.problemLater('database_unavailable', 1);
     exchange.problem('internal');
     this.#options.onFailure(exchange, error);
   }
+}
+
+function answerRefused(exchange: Exchange, { code, retryAfterSeconds }: Refused): void {
+  if (retryAfterSeconds === null) exchange.problem(code);
+  else exchange.problemLater(code, retryAfterSeconds);
 }
 
 type Handler = (res: HttpResponse, req: HttpRequest) => void;

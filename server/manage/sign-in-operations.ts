@@ -30,9 +30,15 @@ export interface SignInOperationParts extends SignInParts {
   setupKey: Buffer;
   /** AUTH_MODE is hosted: there are no passwords. */
   hosted: boolean;
+  /** Where a browser signs out of the identity provider; null where there is none. */
+  signOutAddress: () => Promise<string | null>;
 }
 
-export function signInOperations({ csrf, setupKey, hosted, ...parts }: SignInOperationParts) {
+const signedOutSchema = z.object({
+  provider_sign_out_url: z.url().describe('where the browser may sign out of the identity provider too'),
+});
+
+export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...parts }: SignInOperationParts) {
   const { database, publicUrl } = parts;
 
   function signedIn(status: number, { user, session }: SignedIn): Reply {
@@ -62,7 +68,7 @@ export function signInOperations({ csrf, setupKey, hosted, ...parts }: SignInOpe
     }),
 
     signOut: operation({
-      answers: { 204: null },
+      answers: { 200: signedOutSchema, 204: null },
       problems: ['session_unknown'],
       handle: async ({ who, actor }) => {
         const { via } = who;
@@ -73,7 +79,11 @@ export function signInOperations({ csrf, setupKey, hosted, ...parts }: SignInOpe
           const target = { kind: 'user', id: who.id, name: who.email };
           await record(query, actor, { action: 'session.sign_out', target });
         });
-        return done(204, undefined, { 'set-cookie': noSessionCookie(publicUrl) });
+        const headers = { 'set-cookie': noSessionCookie(publicUrl) };
+        const address = await signOutAddress();
+        return address === null
+          ? done(204, undefined, headers)
+          : done(200, { provider_sign_out_url: address }, headers);
       },
     }),
 

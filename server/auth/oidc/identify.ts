@@ -1,0 +1,82 @@
+/** Who it is that the provider sent back: the code exchanged, the ID token checked, claims gathered. */
+import { errors as joseErrors, jwtVerify } from 'jose';
+import * as oidc from 'openid-client';
+import { Refused } from '../../http/refused.ts';
+import { type Claims, type Identity, identityOf } from './claims.ts';
+import type { Pending } from './pending.ts';
+import { CLOCK_TOLERANCE_SECONDS, type KnownProvider, providerAway, signingAlgorithms } from './provider.ts';
+
+/** What to wait before a request that just failed is repeated. */
+const AGAIN_MS = 1_000;
+
+/**
+ * @param callback the address that the browser came back to.
+ * @param roleClaim OIDC_ROLE_CLAIM
+ * Rejects with Refused, whose cause is for operators.
+ */
+export async function identify(
+  known: KnownProvider,
+  callback: URL,
+  begun: Pending,
+  roleClaim: string,
+): Promise<Identity> {
+  try {
+    const tokens = await oidc.authorizationCodeGrant(known.config, callback, {
+      expectedState: begun.state,
+      expectedNonce: begun.nonce,
+      pkceCodeVerifier: begun.verifier,
+      idTokenExpected: true,
+    });
+    await checkSignature(known, tokens.id_token!);
+    const claims: Claims = { ...tokens.claims() };
+    const identity = identityOf(known.issuer, claims, roleClaim);
+    if (identity === null) throw new Refused('identity_refused', { cause: new Error('the subject is no ASCII text') });
+    if (identity.role !== null && identity.email !== null) return identity;
+    const more = await userInfo(known.config, tokens.access_token, identity.subject);
+    return identityOf(known.issuer, { ...more, ...claims }, roleClaim)!;
+  } catch (error) {
+    throw refusalOf(error);
+  }
+}
+
+/**
+ * openid-client checks the claims and, as the token comes from the provider itself, leaves the signature. We check it all the
+ * same. For a key that is new the keys are asked for at once: nobody but the provider got us here.
+ */
+async function checkSignature({ keys }: KnownProvider, idToken: string): Promise<void> {
+  const verify = () =>
+    jwtVerify(idToken, keys, { algorithms: signingAlgorithms, clockTolerance: CLOCK_TOLERANCE_SECONDS });
+  await verify().catch(async (error) => {
+    if (!(error instanceof joseErrors.JWKSNoMatchingKey)) throw error;
+    await keys.reload();
+    await verify();
+  });
+}
+
+/** Providers may keep the ID token small, and tell the rest here. */
+async function userInfo(config: oidc.Configuration, accessToken: string, subject: string): Promise<Claims> {
+  if (config.serverMetadata().userinfo_endpoint === undefined) return {};
+  return oidc.fetchUserInfo(config, accessToken, subject);
+}
+
+function refusalOf(error: unknown): unknown {
+  if (error instanceof Refused) return error;
+  if (error instanceof oidc.AuthorizationResponseError) return new Refused('sign_in_denied', { cause: error });
+  if (isAway(error)) return providerAway(AGAIN_MS, error);
+  const isRefusal = [
+    oidc.ClientError,
+    oidc.ResponseBodyError,
+    oidc.WWWAuthenticateChallengeError,
+    joseErrors.JOSEError,
+  ].some((kind) => error instanceof kind);
+  return isRefusal ? new Refused('identity_refused', { cause: error }) : error;
+}
+
+/** The request did not arrive, or the provider failed at it. */
+function isAway(error: unknown): boolean {
+  if (error instanceof oidc.ResponseBodyError) return error.status >= 500;
+  if (error instanceof oidc.ClientError)
+    return error.code === 'OAUTH_TIMEOUT' || (error.cause instanceof Response && error.cause.status >= 500);
+  // What fetch rejects with has a cause, unlike a bug.
+  return error instanceof TypeError && error.cause instanceof Error;
+}

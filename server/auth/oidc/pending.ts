@@ -1,0 +1,55 @@
+/** A sign-in under way: what its callback is checked against, sealed into a cookie, so that any process can finish it. */
+import { seal, unseal } from '../../core/seal.ts';
+import type { Exchange } from '../../http/exchange.ts';
+import { setCookie } from '../sessions.ts';
+
+/** From the way to the provider until the way back. */
+export const PENDING_SECONDS = 600;
+
+export interface Pending {
+  state: string;
+  nonce: string;
+  /** PKCE (RFC 7636). */
+  verifier: string;
+  /** An address of our own, see returnAddress. */
+  returnTo: string;
+}
+
+export interface PendingParts {
+  publicUrl: string;
+  /** Of the purpose oidc-state, current first. */
+  keys: readonly Buffer[];
+  /** What a cookie is bound to: one that was made for another issuer or client does not open. */
+  context: string;
+}
+
+/** A browser holds one: a sign-in that is begun later takes the place of the one before. */
+export class PendingCookie {
+  readonly #parts: PendingParts;
+  readonly #name: string;
+
+  constructor(parts: PendingParts) {
+    this.#parts = parts;
+    this.#name = parts.publicUrl.startsWith('https:') ? '__Host-weir_oidc' : 'weir_oidc';
+  }
+
+  keep(exchange: Exchange, pending: Pending, nowMs: number): void {
+    const { publicUrl, keys, context } = this.#parts;
+    const text = JSON.stringify({ ...pending, untilMs: nowMs + PENDING_SECONDS * 1000 });
+    const value = seal(Buffer.from(text), keys[0]!, context).toString('base64url');
+    exchange.setHeader('set-cookie', setCookie(publicUrl, this.#name, value, PENDING_SECONDS));
+  }
+
+  /** Null: there is none, it is over, or it is none of ours. */
+  read(exchange: Exchange, nowMs: number): Pending | null {
+    const { keys, context } = this.#parts;
+    const opened = unseal(Buffer.from(exchange.cookie(this.#name) ?? '', 'base64url'), keys, context);
+    if (opened === null) return null;
+    const { untilMs, ...pending } = JSON.parse(opened.toString()) as Pending & { untilMs: number };
+    return nowMs < untilMs ? pending : null;
+  }
+
+  forget(exchange: Exchange): void {
+    exchange.setHeader('set-cookie', setCookie(this.#parts.publicUrl, this.#name, '', 0));
+  }
+}

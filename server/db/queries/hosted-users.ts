@@ -1,0 +1,60 @@
+/** Users as the provider knows them: by issuer and subject. */
+import type { Database } from '../pool.ts';
+import type { UserRow } from './people.ts';
+
+type Query = Database['query'];
+
+export interface HostedUserRow extends UserRow {
+  disabled: boolean;
+  /** Whether a provider knows it. */
+  hosted: boolean;
+}
+
+const columns = 'id, email, name, role, disabled_at is not null as disabled, issuer is not null as hosted';
+
+export async function findHostedUser(
+  query: Query,
+  issuer: string,
+  subject: string,
+): Promise<HostedUserRow | undefined> {
+  const [row] = await query<HostedUserRow>({
+    name: 'find-hosted-user',
+    text: `select ${columns} from users where issuer = $1 and subject = $2`,
+    values: [issuer, subject],
+  });
+  return row;
+}
+
+/** Held until the transaction ends, so that two sign-ins do not both take it. */
+export async function lockUserByEmail(query: Query, email: string): Promise<HostedUserRow | undefined> {
+  const [row] = await query<HostedUserRow>({
+    text: `select ${columns} from users where lower(email) = lower($1) for update`,
+    values: [email],
+  });
+  return row;
+}
+
+export interface HostedUser extends UserRow {
+  issuer: string;
+  subject: string;
+}
+
+/** False when there is one with this subject or email by now. */
+export async function insertHostedUser(query: Query, user: HostedUser): Promise<boolean> {
+  const { id, email, name, role, issuer, subject } = user;
+  const rows = await query({
+    text: `insert into users (id, email, name, role, issuer, subject) values ($1, $2, $3, $4, $5, $6)
+           on conflict do nothing returning id`,
+    values: [id, email, name, role, issuer, subject],
+  });
+  return rows.length > 0;
+}
+
+/** What the provider says of a user that Weir has; a local one is the provider's from now on. */
+export async function updateHostedUser(query: Query, user: HostedUser): Promise<void> {
+  const { id, email, name, role, issuer, subject } = user;
+  await query({
+    text: `update users set email = $2, name = $3, role = $4, issuer = $5, subject = $6, updated_at = now() where id = $1`,
+    values: [id, email, name, role, issuer, subject],
+  });
+}

@@ -1,0 +1,84 @@
+/** What a browser does without a screen or scripts: keeps cookies, follows redirects one at a time, sends forms. */
+
+interface Cookie {
+  origin: string;
+  name: string;
+  value: string;
+  path: string;
+  /** The whole field, for tests that look at its attributes. */
+  field: string;
+}
+
+export interface Page {
+  url: string;
+  status: number;
+  headers: Headers;
+  text: string;
+  /** Where it leads, absolute; null when it leads nowhere. */
+  location: string | null;
+}
+
+export class WebClient {
+  readonly #places: ReadonlyMap<string, string>;
+  #cookies: Cookie[] = [];
+
+  /** @param places origins that stand elsewhere than their name says: the app's public one, mapped to where it listens. */
+  constructor(places: Record<string, string> = {}) {
+    this.#places = new Map(Object.entries(places));
+  }
+
+  /** One request: GET, or the form as POST. */
+  async open(address: string, form?: Record<string, string>): Promise<Page> {
+    const url = new URL(address);
+    const cookies = this.#cookies.filter(({ origin, path }) => origin === url.origin && url.pathname.startsWith(path));
+    const place = this.#places.get(url.origin) ?? url.origin;
+    const response = await fetch(place + url.pathname + url.search, {
+      redirect: 'manual',
+      headers: { cookie: cookies.map(({ name, value }) => `${name}=${value}`).join('; ') },
+      ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
+    });
+    for (const field of response.headers.getSetCookie()) this.#keep(url, field);
+    const location = response.headers.get('location');
+    return {
+      url: url.href,
+      status: response.status,
+      headers: response.headers,
+      text: await response.text(),
+      location: location === null ? null : new URL(location, url).href,
+    };
+  }
+
+  /** Follows redirects until the next one would leave for an address that begins with `until`, or there is none. */
+  async follow(page: Page, until?: string): Promise<Page> {
+    let at = page;
+    for (let hops = 0; hops < 20; hops++) {
+      if (at.location === null || (until !== undefined && at.location.startsWith(until))) return at;
+      at = await this.open(at.location);
+    }
+    throw new Error(`redirects go round at ${at.url}`);
+  }
+
+  cookie(name: string): Cookie | undefined {
+    return this.#cookies.find((cookie) => cookie.name === name);
+  }
+
+  /** Puts a cookie in place, as somebody with the browser's tools does; null takes it away. */
+  setCookie(origin: string, name: string, value: string | null): void {
+    this.#cookies = this.#cookies.filter((cookie) => cookie.name !== name);
+    if (value !== null) this.#cookies.push({ origin, name, value, path: '/', field: '' });
+  }
+
+  #keep(url: URL, field: string): void {
+    const [pair = '', ...attributes] = field.split(/; */);
+    const name = pair.slice(0, pair.indexOf('='));
+    const value = pair.slice(pair.indexOf('=') + 1);
+    const attribute = (wanted: string) =>
+      attributes.find((text) => text.toLowerCase().startsWith(`${wanted}=`))?.slice(wanted.length + 1);
+    const path = attribute('path') ?? '/';
+    const isSame = (cookie: Cookie) => cookie.origin === url.origin && cookie.name === name && cookie.path === path;
+    this.#cookies = this.#cookies.filter((cookie) => !isSame(cookie));
+    const expires = attribute('expires');
+    if (attribute('max-age') === '0' || (expires !== undefined && Date.parse(expires) < Date.now())) return;
+    this.#cookies.push({ origin: url.origin, name, value, path, field });
+  }
+}
