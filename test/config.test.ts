@@ -192,6 +192,36 @@ describe('settings that do not go together refuse to start', () => {
   });
 });
 
+describe('the issuer', () => {
+  test.each([
+    'https://id.example',
+    'https://id.example/realms/acme',
+    'http://127.0.0.1:8081',
+    'http://[::1]:8081/realms/acme',
+    'http://localhost:8081',
+  ])('%s will do', (OIDC_ISSUER) => {
+    expect(readSettings({ OIDC_ISSUER }, empty)).toMatchObject({ OIDC_ISSUER });
+  });
+
+  test.each([
+    'http://id.example',
+    'http://127.0.0.1.id.example',
+    'http://localhost.id.example',
+    'http://10.0.0.1',
+    'http://0.0.0.0:8081',
+    'ftp://id.example',
+    'id.example',
+    'https://user:pass@id.example',
+    'https://id.example/?tenant=1',
+    'https://id.example/#top',
+    'https://id.example/.well-known/openid-configuration',
+  ])('%s is refused, and it is said what will do', (OIDC_ISSUER) => {
+    expect(problemsOf({ OIDC_ISSUER })).toEqual([
+      `OIDC_ISSUER is ${JSON.stringify(OIDC_ISSUER)}; allowed: an https address without a query, as the provider writes it (http for a loopback address alone)`,
+    ]);
+  });
+});
+
 describe('settings are completed', () => {
   test.each([
     [{ PORT: '9000' }, { PUBLIC_URL: 'http://127.0.0.1:9000' }],

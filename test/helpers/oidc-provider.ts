@@ -86,31 +86,44 @@ export class TestProvider {
 
   /** An access token that a program got for this person: a JWT for API_AUDIENCE. */
   async accessToken(login: string): Promise<string> {
+    return (await this.#tokens(apiClient, login, { resource: API_AUDIENCE })).access_token;
+  }
+
+  /** An ID token for Weir's client, of a sign-in with what Weir asks for. */
+  async idToken(login: string): Promise<string> {
+    const redirectUri = this.#options.redirectUris[0]!;
+    return (
+      await this.#tokens({ id: this.clientId, secret: this.clientSecret, redirectUri }, login, {
+        scope: 'openid profile email',
+        nonce: 'n',
+      })
+    ).id_token;
+  }
+
+  /** The authorization code flow, as a program goes through it. */
+  async #tokens(
+    { id, secret, redirectUri }: { id: string; secret: string; redirectUri: string },
+    login: string,
+    { resource, ...asked }: { resource?: string; scope?: string; nonce?: string },
+  ): Promise<{ access_token: string; id_token: string }> {
+    const client = { client_id: id, redirect_uri: redirectUri, ...(resource === undefined ? {} : { resource }) };
     const verifier = randomBytes(32).toString('base64url');
     const parameters = new URLSearchParams({
-      client_id: apiClient.id,
-      redirect_uri: apiClient.redirectUri,
+      ...client,
       response_type: 'code',
       scope: 'openid',
-      resource: API_AUDIENCE,
       code_challenge: createHash('sha256').update(verifier).digest('base64url'),
       code_challenge_method: 'S256',
+      ...asked,
     });
-    const authorizationUrl = `${this.issuer}/auth?${parameters}`;
-    const back = await this.logIn(new WebClient(), authorizationUrl, login, apiClient.redirectUri);
+    const back = await this.logIn(new WebClient(), `${this.issuer}/auth?${parameters}`, login, redirectUri);
+    const code = new URL(back).searchParams.get('code')!;
     const response = await fetch(`${this.issuer}/token`, {
       method: 'POST',
-      body: new URLSearchParams({
-        grant_type: 'authorization_code',
-        client_id: apiClient.id,
-        client_secret: apiClient.secret,
-        redirect_uri: apiClient.redirectUri,
-        code: new URL(back).searchParams.get('code')!,
-        code_verifier: verifier,
-        resource: API_AUDIENCE,
-      }),
+      headers: { authorization: `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`)}` },
+      body: new URLSearchParams({ ...client, grant_type: 'authorization_code', code, code_verifier: verifier }),
     });
-    return ((await response.json()) as { access_token: string }).access_token;
+    return (await response.json()) as { access_token: string; id_token: string };
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -140,7 +153,6 @@ export class TestProvider {
         {
           client_id: apiClient.id,
           client_secret: apiClient.secret,
-          token_endpoint_auth_method: 'client_secret_post',
           redirect_uris: [apiClient.redirectUri],
         },
       ],

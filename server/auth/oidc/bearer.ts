@@ -41,11 +41,17 @@ export function createReadJwt({ provider, database, audience, roleClaim }: Beare
   };
 }
 
-/** A token that says that it is something else than an access token is none: an ID token travels through browsers. */
+/**
+ * A token that says that it is something else than an access token is none. An ID token travels through browsers, and its
+ * audience may be ours: it has the nonce of its sign-in, which Weir always asks for, or hashes of what came with it.
+ */
 function accessTokenPayload({ protectedHeader, payload }: JWTVerifyResult): JWTPayload | null {
   const type = protectedHeader.typ?.toLowerCase().replace(/^application\//, '') ?? 'jwt';
-  const isOther = 'at_hash' in payload || 'c_hash' in payload || (payload.typ ?? 'Bearer') !== 'Bearer';
-  return ['jwt', 'at+jwt'].includes(type) && !isOther ? payload : null;
+  if (type === 'at+jwt') return payload;
+  // Keycloak says it in the payload.
+  if (type !== 'jwt' || (payload.typ ?? 'Bearer') !== 'Bearer') return null;
+  const isIdToken = payload.typ === undefined && ['nonce', 'at_hash', 'c_hash'].some((claim) => claim in payload);
+  return isIdToken ? null : payload;
 }
 
 /** A known user is only read: what the token says of name, email and role holds for this request, and changes nothing. */

@@ -1,0 +1,122 @@
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
+import { type Answer, request } from '../../helpers/people.ts';
+import { until } from '../../helpers/wait.ts';
+
+const people = { olga: { email: 'olga@example.org', email_verified: true, weir_role: 'operator' } };
+
+async function start(providerListens: boolean): Promise<HostedApp> {
+  const hosted = await startHostedApp({ people }, { providerListens });
+  onTestFinished(() => hosted.stop());
+  return hosted;
+}
+
+function begin({ app }: HostedApp): Promise<Answer> {
+  return request(`${app.url}/oidc/start`, 'GET', undefined, {});
+}
+
+function call({ app }: HostedApp, token: string): Promise<Answer> {
+  return request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });
+}
+
+/** The answer that names the provider, not the caller, as what is wrong. */
+function expectUnavailable({ status, body, headers }: Answer): void {
+  expect([status, body.code]).toEqual([503, 'identity_provider_unavailable']);
+  expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+}
+
+const events = ({ app }: HostedApp) =>
+  app.logLines.map((line) => JSON.parse(line).event as string).filter((event) => event.startsWith('identity_provider'));
+
+describe('while the provider is away', () => {
+  test('Weir starts, says so, and recovers by itself', async () => {
+    const hosted = await start(false);
+    expect((await fetch(`${hosted.app.url}/readyz`)).status).toBe(200);
+    expectUnavailable(await begin(hosted));
+    expectUnavailable(await call(hosted, 'eyJhbGciOiJSUzI1NiJ9.e30.AA'));
+    await hosted.provider.listen();
+    await until(async () => (await begin(hosted)).status === 302);
+    expect((await hosted.signIn('olga')).status).toBe(303);
+    expect(events(hosted)).toEqual(['identity_provider_down', 'identity_provider_up']);
+  });
+
+  test('nobody knocks at it more often than the back-off says', async () => {
+    const hosted = await start(false);
+    expectUnavailable(await begin(hosted));
+    await hosted.provider.listen();
+    for (let i = 0; i < 20; i++) expectUnavailable(await begin(hosted));
+    expect(hosted.provider.requests).toEqual([]);
+  });
+
+  test('who is signed in stays so, tokens hold by the keys that are known, and a sign-in is put off', async () => {
+    const hosted = await start(true);
+    const browser = hosted.browser();
+    await hosted.signIn('olga', browser);
+    const token = await hosted.provider.accessToken('olga');
+    expect((await call(hosted, token)).status).toBe(200);
+
+    const late = hosted.browser();
+    const { location } = await late.open(`${PUBLIC_URL}/oidc/start`);
+    const callback = await hosted.provider.logIn(late, location!, 'olga', CALLBACK);
+    await hosted.provider.stop();
+
+    expect((await browser.open(`${PUBLIC_URL}/api/v1/account`)).status).toBe(200);
+    expect((await call(hosted, token)).status).toBe(200);
+    const refused = await late.open(callback);
+    expect([refused.status, JSON.parse(refused.text).code]).toEqual([503, 'identity_provider_unavailable']);
+    expect(refused.headers.get('retry-after')).toBe('1');
+
+    await hosted.provider.listen();
+    expect((await late.open(callback)).status).toBe(303);
+  });
+
+  test('a token under a key that is not known is no 401: nobody can say', async () => {
+    const hosted = await start(true);
+    expect((await hosted.signIn('olga')).status).toBe(303);
+    hosted.provider.rotate();
+    const token = await hosted.provider.accessToken('olga');
+    await hosted.provider.stop();
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 20_000 });
+    onTestFinished(() => void vi.useRealTimers());
+    expectUnavailable(await call(hosted, token));
+    await hosted.provider.listen();
+    vi.setSystemTime(Date.now() + 60_000);
+    expect((await call(hosted, token)).status).toBe(200);
+  });
+
+  test('keys are believed for ten minutes, and then nobody can say', async () => {
+    const hosted = await start(true);
+    const token = await hosted.provider.accessToken('olga');
+    expect((await call(hosted, token)).status).toBe(200);
+    const fetchedMs = Date.now();
+    await hosted.provider.stop();
+    vi.useFakeTimers({ toFake: ['Date'], now: fetchedMs + 590_000 });
+    onTestFinished(() => void vi.useRealTimers());
+    expect((await call(hosted, token)).status).toBe(200);
+    vi.setSystemTime(fetchedMs + 605_000);
+    expectUnavailable(await call(hosted, token));
+  });
+
+  test('whoever signs out is out here', async () => {
+    const hosted = await start(true);
+    const browser = hosted.browser();
+    await hosted.signIn('olga', browser);
+    await hosted.provider.stop();
+    const cookie = `weir_session=${browser.cookie('weir_session')!.value}`;
+    const account = () => request(`${hosted.app.url}/api/v1/account`, 'GET', undefined, { cookie });
+    const headers = { cookie, origin: PUBLIC_URL, 'x-csrf-token': (await account()).body.csrf_token };
+    const { status } = await request(`${hosted.app.url}/api/v1/session`, 'DELETE', undefined, headers);
+    expect([status, (await account()).status]).toEqual([200, 401]);
+  });
+});
+
+test('a client address comes back to us 60 times a minute, and not once more', async () => {
+  const hosted = await start(true);
+  const back = () => request(`${hosted.app.url}/oidc/callback`, 'GET', undefined, {});
+  const statuses: number[] = [];
+  for (let i = 0; i < 60; i++) statuses.push((await back()).status);
+  expect(statuses).toEqual(Array(60).fill(400));
+  const { status, body, headers } = await back();
+  expect([status, body.code]).toEqual([429, 'rate_limited']);
+  expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+});
