@@ -1,5 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import { hash as argon2 } from '@node-rs/argon2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isOutdated } from '../../server/auth/passwords.ts';
+import { SESSION_IDLE_SECONDS } from '../../server/auth/people.ts';
+import { deleteEndedSessions } from '../../server/db/queries/sessions.ts';
+import { deleteOldFailures } from '../../server/db/queries/sign-in-failures.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn, type TestPerson } from '../helpers/people.ts';
 
@@ -163,6 +168,44 @@ describe('a session', () => {
     await app.database.query({ text: `update sessions set ${change} where id = $1`, values: [id] });
     expect((await account(cookie)).status).toBe(401);
   });
+});
+
+test('a hash of older parameters is made anew at the sign-in', async () => {
+  const person = await addPerson(app, 'viewer');
+  const stored = async () => {
+    const text = 'select password_hash as hash from users where id = $1';
+    const [row] = await app.database.query<{ hash: string }>({ text, values: [person.id] });
+    return row!.hash;
+  };
+  const older = await argon2(PASSWORD, { memoryCost: 7_168, timeCost: 5 });
+  await app.database.query({ text: 'update users set password_hash = $2 where id = $1', values: [person.id, older] });
+  expect((await signIn(app, person.email, 'not the password')).status).toBe(401);
+  expect(await stored()).toBe(older);
+  expect((await signIn(app, person.email)).status).toBe(200);
+  expect(isOutdated(await stored())).toBe(false);
+  expect((await signIn(app, person.email)).status).toBe(200);
+});
+
+test('housekeeping deletes the sessions that have ended and the failures of yesterday, and nothing else', async () => {
+  const { database } = app;
+  await database.query({ text: 'delete from sessions; delete from sign_in_failures' });
+  const cookies = [];
+  for (let i = 0; i < 3; i++) cookies.push(cookieOf(await signIn(app, ada.email)));
+  const change = (cookie: string, to: string) =>
+    database.query({
+      text: `update sessions set ${to} where token_hash = sha256(convert_to($1, 'UTF8'))`,
+      values: [cookie.split('=')[1]],
+    });
+  await change(cookies[0]!, 'expires_at = now()');
+  await change(cookies[1]!, "last_seen_at = now() - interval '24 hours'");
+  await database.query({
+    text: `insert into sign_in_failures values ('ip:a', 1, now() - interval '25 hours'), ('ip:b', 1, now() - interval '23 hours')`,
+  });
+  expect([await deleteEndedSessions(database, SESSION_IDLE_SECONDS), await deleteOldFailures(database)]).toEqual([
+    2, 1,
+  ]);
+  expect((await account(cookies[2]!)).status).toBe(200);
+  expect(await database.query({ text: 'select key from sign_in_failures' })).toEqual([{ key: 'ip:b' }]);
 });
 
 test('of an https origin the cookie has the prefix and goes over TLS alone', async () => {
