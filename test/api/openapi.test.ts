@@ -3,7 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { plainDescriptions } from '../../server/api/openapi/plain.ts';
 import { operationRoutes, plainRoutes } from '../../server/routes.ts';
-import { ApiDocument, type DocumentedOperation, type ReceivedAnswer } from '../helpers/openapi.ts';
+import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { inputs, makeWorld, type World } from '../helpers/world.ts';
@@ -46,22 +46,11 @@ describe('the document', () => {
   });
 });
 
-async function receive(path: string, init: RequestInit): Promise<ReceivedAnswer> {
-  const response = await fetch(world.app.url + path, { redirect: 'manual', ...init });
-  const { status, headers } = response;
-  // A stream goes on: what it is shows in its fields.
-  if (headers.get('content-type') === 'text/event-stream') {
-    await response.body!.cancel();
-    return { status, headers, body: undefined };
-  }
-  const text = await response.text();
-  const body = text === '' ? null : headers.get('content-type')!.includes('json') ? JSON.parse(text) : text;
-  return { status, headers, body };
-}
+const receive = (path: string, init: RequestInit) => receiveAnswer(world.app.url + path, init);
 
 /** The operation of the document, of which every answer is compared with what it says. */
 function documented(name: string): DocumentedOperation {
-  return api.operations.find(({ operationId }) => operationId === name)!;
+  return api.operation(name);
 }
 
 function jsonRequest(method: string, headers: Record<string, string>, input?: unknown): RequestInit {

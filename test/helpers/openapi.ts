@@ -38,6 +38,10 @@ export class ApiDocument {
     this.#ajv.addSchema({ ...document, $id: 'weir' });
   }
 
+  operation(name: string): DocumentedOperation {
+    return this.operations.find(({ operationId }) => operationId === name)!;
+  }
+
   /** What is not as documented, a sentence each. Every operation has its own statuses, types and schemas. */
   faults({ operationId, method, path }: DocumentedOperation, answer: ReceivedAnswer): string[] {
     const { status, headers, body } = answer;
@@ -56,6 +60,19 @@ export class ApiDocument {
     const validate = this.#ajv.compile({ $ref: `weir#/${pointer.map(escaped).join('/')}` });
     return validate(body) ? [] : say(`${this.#ajv.errorsText(validate.errors)}; ${JSON.stringify(body)}`);
   }
+}
+
+/** Of a stream, which goes on, its fields alone. */
+export async function receiveAnswer(url: string, init: RequestInit): Promise<ReceivedAnswer> {
+  const response = await fetch(url, { redirect: 'manual', ...init });
+  const { status, headers } = response;
+  if (headers.get('content-type') === 'text/event-stream') {
+    await response.body!.cancel();
+    return { status, headers, body: undefined };
+  }
+  const text = await response.text();
+  const body = text === '' ? null : headers.get('content-type')!.includes('json') ? JSON.parse(text) : text;
+  return { status, headers, body };
 }
 
 /** As a part of a JSON pointer in an address. */

@@ -1,0 +1,239 @@
+/** What nobody in their right mind sends, to every operation there is: a 4xx, or it is kept as it is; never a 5xx. */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { operationRoutes } from '../../server/routes.ts';
+import { ApiDocument, receiveAnswer } from '../helpers/openapi.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { inputs, makeWorld, type World } from '../helpers/world.ts';
+
+let world: World;
+let api: ApiDocument;
+let person: TestPerson;
+beforeAll(async () => {
+  world = await makeWorld();
+  api = new ApiDocument((await (await fetch(`${world.app.url}/api/v1/openapi.json`)).json()) as object);
+  person = await addPerson(world.app, 'administrator');
+});
+afterAll(() => world.app.stop());
+
+type Row = { method: string; path: string; name: (typeof operationRoutes)[number][2] };
+const rows: Row[] = operationRoutes.map(([method, path, name]) => ({ method, path, name }));
+
+/** Ours, and said so: too much of this at the same time. */
+const busy = ['search_busy', 'sign_in_busy', 'streams_full'];
+
+/** Half a surrogate pair has no percent-encoding; its bytes as some encoders write them are no UTF-8. */
+const isText = (text: string) => !/\p{Cs}/u.test(text);
+const inPath = (text: string) => (isText(text) ? encodeURIComponent(text) : '%ED%A0%80');
+
+interface Hostile {
+  id?: string;
+  query?: string;
+  /** As it is sent. */
+  body?: string;
+  headers?: Record<string, string>;
+}
+
+/** Asks as an administrator, and compares the answer with the document. */
+async function ask({ method, path, name }: Row, { id = '', query = '', body, headers }: Hostile) {
+  const url = `${world.app.url}${path.replace(':id', inPath(id))}${query === '' ? '' : `?${query}`}`;
+  const answer = await receiveAnswer(url, {
+    method,
+    headers: { authorization: `Bearer ${person.token}`, ...headers },
+    ...(method === 'GET' ? {} : { body: body ?? '{}' }),
+  });
+  const { code } = (answer.body ?? {}) as { code?: string };
+  if (answer.status >= 500 && !busy.includes(code!))
+    throw new Error(`${name} answered ${answer.status} ${code} to ${JSON.stringify({ id, query, body, headers })}`);
+  // An id that is a path of its own is another route's.
+  if (code !== 'not_found' && code !== 'method_not_allowed')
+    expect(api.faults(api.operation(name), answer)).toEqual([]);
+  return answer;
+}
+
+const realId = ({ path }: Row) => (path.includes(':id') ? world.make(path.split('/')[3]!) : Promise.resolve(''));
+
+function parametersOf(row: Row): string[] {
+  const { parameters = [] } = api.document.paths[api.operation(row.name).path][row.method.toLowerCase()];
+  return parameters.filter((given: { in: string }) => given.in === 'query').map(({ name }: { name: string }) => name);
+}
+
+/** Members of the body that the document names. */
+function membersOf(row: Row): string[] {
+  const { requestBody } = api.document.paths[api.operation(row.name).path][row.method.toLowerCase()];
+  return Object.keys(requestBody?.content['application/json'].schema.properties ?? {});
+}
+
+const injections = [
+  "' or 1=1 --",
+  "'; drop table events cascade; --",
+  '"; delete from users; --',
+  "\\'; select pg_sleep(30); --",
+  "' union select password_hash from users --",
+  '$1',
+  '{{7*7}}',
+  '{a,b}',
+  '%',
+  '_',
+  '\\x00',
+  '\0',
+  'a\0b',
+  '\ud800',
+  '\u202e',
+  '../../etc/passwd',
+  '0000-01-01T00:00:00Z',
+  '9999-12-31T23:59:59-23:59',
+  '-1',
+  '1e400',
+  'NaN',
+  'null',
+  '00000000-0000-0000-0000-000000000000',
+  'ffffffff-ffff-7fff-bfff-ffffffffffff',
+  'x'.repeat(5_000),
+];
+
+/** Whatever the database has besides what requests may rightly change: the schema, and rows that nobody was asked to touch. */
+async function fingerprint(): Promise<unknown> {
+  return world.app.database.query({
+    text: `select (select md5(string_agg(relname || relkind::text, ',' order by relname, relkind)) from pg_class where relnamespace = 'public'::regnamespace) as relations,
+             (select md5(e::text) from events e where id = $1) as event,
+             (select md5(u::text) from users u where id = $2) as administrator,
+             (select md5(a::text) from agents a where id = $3) as agent`,
+    values: [world.event, world.administrator.id, world.agent.id],
+  });
+}
+
+describe('text that would be SQL, or no text, in every place of', () => {
+  test.each(rows)(
+    '$name',
+    async (row) => {
+      const before = await fingerprint();
+      const id = await realId(row);
+      for (const text of injections) {
+        if (id !== '') await ask(row, { id: text });
+        for (const parameter of parametersOf(row))
+          await ask(row, { id, query: new URLSearchParams({ [parameter]: text }).toString() });
+        for (const member of membersOf(row))
+          await ask(row, { id, body: JSON.stringify({ ...(inputs[row.name]?.(world) as object), [member]: text }) });
+      }
+      expect(await fingerprint()).toEqual(before);
+    },
+    120_000,
+  );
+
+  test.each(injections.filter((text) => text.length < 200 && isText(text) && !/[\0]/.test(text)))(
+    'a name: %s is kept as it is',
+    async (name) => {
+      const { status, body } = await person.api('POST', '/api/v1/agents', { name });
+      expect([status, body.name]).toEqual([201, name]);
+      expect((await person.api('GET', `/api/v1/agents/${body.id}`)).body.name).toBe(name);
+    },
+  );
+});
+
+/** JSON as only a program writes it. */
+const texts = [
+  '',
+  '{',
+  '[]',
+  'null',
+  '"x"',
+  '1',
+  'nul',
+  '\ufeff{}',
+  '{"a":1}{}',
+  '{"__proto__":{"role":"administrator"}}',
+];
+const shapes = [
+  '['.repeat(100_000),
+  `${'{"a":'.repeat(40)}1${'}'.repeat(40)}`,
+  `{"a":${'9'.repeat(10_000)}}`,
+  `{"a":"${'x'.repeat(1_100_000)}"}`,
+  '{"constructor":{"prototype":{"x":1}}}',
+  '{"name":{"$gt":""}}',
+  '{"name":"\\ud800"}',
+];
+
+describe('bodies, fields and types that are no good, for', () => {
+  test.each(rows.filter(({ method }) => method !== 'GET'))(
+    '$name',
+    async (row) => {
+      const id = await realId(row);
+      for (const body of [...texts, ...shapes]) await ask(row, { id, body });
+      for (const type of [
+        'text/plain',
+        'multipart/form-data; boundary=x',
+        'application/x-www-form-urlencoded',
+        '*/*',
+        'x',
+      ])
+        await ask(row, { id, headers: { 'content-type': type } });
+    },
+    60_000,
+  );
+  test('no prototype was polluted', () => {
+    expect(({} as { role?: string }).role).toBeUndefined();
+  });
+});
+
+/** Values that a member or a parameter may have, and many that it may not. */
+const value = fc.oneof(
+  fc.jsonValue({ maxDepth: 3 }),
+  fc.constantFrom<unknown>(...injections, -0, 1e308, -1, 2 ** 53, true, null, [], {}, '2026-01-31T12:00:00Z'),
+  fc.uuid(),
+  fc.string({ unit: 'binary' }),
+);
+
+describe('whatever comes, there is no 5xx from', () => {
+  test.each(rows)(
+    '$name',
+    async (row) => {
+      const id = await realId(row);
+      const names = fc.oneof(
+        { weight: 4, arbitrary: fc.constantFrom('x', ...parametersOf(row), ...membersOf(row)) },
+        { weight: 1, arbitrary: fc.constantFrom('__proto__', 'constructor', 'toString', '') },
+      );
+      const hostile = fc.record({
+        id: fc.oneof({ weight: 3, arbitrary: fc.constant(id) }, { weight: 1, arbitrary: fc.uuid() }),
+        query: fc
+          .array(
+            fc.tuple(
+              names,
+              fc.oneof(
+                value.map((given) => (typeof given === 'string' ? given : JSON.stringify(given))),
+                fc.webQueryParameters(),
+              ),
+            ),
+            { maxLength: 4 },
+          )
+          .map((pairs) => new URLSearchParams(pairs).toString()),
+        body: fc.oneof(
+          fc.array(fc.tuple(names, value), { maxLength: 6 }).map((pairs) => JSON.stringify(Object.fromEntries(pairs))),
+          fc.json(),
+        ),
+        headers: fc.dictionary(
+          fc.constantFrom(
+            'if-match',
+            'if-none-match',
+            'last-event-id',
+            'accept',
+            'idempotency-key',
+            'x-request-id',
+            'range',
+          ),
+          fc
+            .string({ unit: fc.constantFrom('a', '"', ',', '*', 'W', '/', '\t', ' ', '\xe9', '0'), maxLength: 20 })
+            .map((text) => text.trim()),
+          { maxKeys: 3 },
+        ),
+      });
+      await fc.assert(
+        fc.asyncProperty(hostile, async (given) => {
+          await ask(row, given);
+        }),
+        { numRuns: 25 },
+      );
+    },
+    60_000,
+  );
+});
