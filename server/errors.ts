@@ -128,6 +128,27 @@ export const problems = {
     title: 'Conflict',
     detail: 'This delivery is pending or leased: it is on its way as it is.',
   },
+  idempotency_key_invalid: {
+    status: 400,
+    title: 'Bad Request',
+    detail: 'The Idempotency-Key must be 1 to 255 printable characters of ASCII.',
+  },
+  idempotency_in_progress: {
+    status: 409,
+    title: 'Conflict',
+    detail: 'A request with this Idempotency-Key is under way; repeat it in a moment.',
+  },
+  idempotency_answer_lost: {
+    status: 409,
+    title: 'Conflict',
+    detail:
+      'The change of this Idempotency-Key was made, and its answer was lost: look at what there is now. Another change needs another key.',
+  },
+  idempotency_key_reused: {
+    status: 422,
+    title: 'Unprocessable Content',
+    detail: 'This Idempotency-Key was used for another request within 24 hours; a new request needs a new key.',
+  },
   precondition_failed: {
     status: 412,
     title: 'Precondition Failed',

@@ -3,6 +3,7 @@ import { SESSION_IDLE_SECONDS } from './auth/people.ts';
 import type { Settings } from './config.ts';
 import { type Horizon, makePartitions, readHorizon } from './db/partitions.ts';
 import type { Database } from './db/pool.ts';
+import { deleteExpiredAnswers } from './db/queries/idempotency.ts';
 import { readAuditHead } from './db/queries/read-audit.ts';
 import { deleteOldRejections } from './db/queries/rejections.ts';
 import { deleteEndedSessions } from './db/queries/sessions.ts';
@@ -56,6 +57,7 @@ export function keepHouse(
       const sessions = await deleteEndedSessions(database, SESSION_IDLE_SECONDS);
       if (sessions > 0) log('sessions_expired', { sessions });
       await deleteOldFailures(database);
+      await deleteExpiredAnswers(database);
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });
     }

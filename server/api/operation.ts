@@ -42,6 +42,8 @@ export interface Operation<Who = Person, Query = unknown, Input = unknown> {
   answers: Readonly<Record<number, z.ZodType | null>>;
   /** What GET answers of the resource that this one changes: If-Match speaks of it, and an answer of this schema has its ETag. */
   representation?: z.ZodType;
+  /** It makes something new each time: with an Idempotency-Key it is done once. */
+  idempotent?: true;
   /** Beside those that its access brings. */
   problems?: readonly ProblemCode[];
   handle(request: ApiRequest<Who, Query, Input>): Promise<Reply>;

@@ -9,6 +9,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { JsonBody } from '../http/json-body.ts';
 import { parseQuery } from '../http/query.ts';
 import type { Actor } from '../manage/actor.ts';
+import { type Idempotency, isKey, type Rendered } from './idempotency.ts';
 import type { Operation, Reply } from './operation.ts';
 import { etagOf, ifMatch, isKnown } from './precondition.ts';
 
@@ -20,6 +21,7 @@ export interface ApiParts {
   people: People;
   agentAuth: AgentAuth;
   csrf: Csrf;
+  idempotency: Idempotency;
 }
 
 export class Api {
@@ -98,7 +100,19 @@ export class Api {
     const input = body === null ? {} : await body.parse(operation.input!);
     if (input === undefined) return;
     const matches = ifMatch(exchange, operation.representation);
-    answer(exchange, operation, await operation.handle({ ...recognized, id, query, input, matches, exchange }));
+    const { who, actor } = recognized;
+    const work = (actor: Actor) => operation.handle({ who, id, query, input, actor, matches, exchange });
+    const key = operation.idempotent ? exchange.header('idempotency-key') : undefined;
+    if (key === undefined || actor.id === null) return answer(exchange, operation, await work(actor));
+    if (!isKey(key)) return exchange.problem('idempotency_key_invalid');
+    const request = { key, method: exchange.method, path: exchange.path, input };
+    const once = await this.#parts.idempotency.once(request, { ...actor, id: actor.id }, work, (reply) =>
+      reply.kind === 'done' ? render(operation, reply) : null,
+    );
+    if (once.kind === 'refused') return exchange.problem(once.code);
+    if (once.kind === 'done') return answer(exchange, operation, once.value);
+    exchange.setHeader('idempotent-replayed', 'true');
+    send(exchange, once.answer);
   }
 }
 
@@ -124,23 +138,33 @@ function answer(exchange: Exchange, operation: AnyOperation<never>, reply: Reply
     if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
     return exchange.problem(reply.code, reply.detail, reply.members);
   }
-  const schema = operation.answers[reply.status];
-  for (const [name, value] of Object.entries(reply.headers ?? {})) exchange.setHeader(name, value);
-  if (!schema) return exchange.answer(reply.status, 'text/plain', '');
-  sendJson(exchange, reply.status, JSON.stringify(schema.parse(reply.body)), schema === operation.representation);
+  send(exchange, render(operation, reply));
 }
 
-/**
- * Sends a JSON document. A client that asks for one which it has already, by its entity tag, is told so.
- * @param tagged also where the request is a change: the document is what GET would answer now.
- */
-export function sendJson(exchange: Exchange, status: number, text: string, tagged = false): void {
-  const reads = exchange.method === 'GET' || exchange.method === 'HEAD';
-  if (reads || tagged) {
+/** A document that is what GET would answer now has its entity tag, also in the answer to a change. */
+function render(
+  operation: AnyOperation<never>,
+  { status, body, headers = {} }: Extract<Reply, { kind: 'done' }>,
+): Rendered {
+  const schema = operation.answers[status];
+  if (!schema) return { status, headers, text: '' };
+  const text = JSON.stringify(schema.parse(body));
+  return { status, text, headers: schema === operation.representation ? { ...headers, etag: etagOf(text) } : headers };
+}
+
+function send(exchange: Exchange, { status, headers, text }: Rendered): void {
+  for (const [name, value] of Object.entries(headers)) exchange.setHeader(name, value);
+  if (text === '') exchange.answer(status, 'text/plain', '');
+  else sendJson(exchange, status, text);
+}
+
+/** Sends a JSON document. A client that asks for one which it has already, by its entity tag, is told so. */
+export function sendJson(exchange: Exchange, status: number, text: string): void {
+  if (exchange.method === 'GET' || exchange.method === 'HEAD') {
+    exchange.cacheControl = 'private, no-cache';
     const tag = etagOf(text);
     exchange.setHeader('etag', tag);
-    if (reads) exchange.cacheControl = 'private, no-cache';
-    if (reads && isKnown(exchange, tag)) return exchange.answer(304, 'application/json', '');
+    if (isKnown(exchange, tag)) return exchange.answer(304, 'application/json', '');
   }
   exchange.answer(status, 'application/json', text);
 }

@@ -1,4 +1,6 @@
 /** The parts of a process that serve people: who they are, and what they manage. */
+
+import { Idempotency } from '../api/idempotency.ts';
 import { openApiDocument } from '../api/openapi/document.ts';
 import { Api } from '../api/serve.ts';
 import type { AgentAuth } from '../auth/agent.ts';
@@ -47,6 +49,7 @@ export function composePeople(
   const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, csrf, hosted };
   const document = () => openApiDocument({ operations, url: settings.FRONTEND_PUBLIC_API_URL, cookie });
   const secretKeys = derivedKeys(keys, 'webhook-secrets');
+  const idempotency = new Idempotency(database, derivedKeys(keys, 'idempotency'));
   const operations: Operations = {
     ...openApiOperations(once(() => JSON.stringify(document()))),
     ...signInOperations({
@@ -73,7 +76,7 @@ export function composePeople(
     csrf,
     operations,
     handlers: oidc.handlers,
-    api: new Api({ people, agentAuth, csrf }),
+    api: new Api({ people, agentAuth, csrf, idempotency }),
     cors: new Cors(settings.CORS_ORIGINS),
   };
 }

@@ -6,7 +6,7 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /** What a derived key is for; a key of one purpose says nothing about the others. */
-export type KeyPurpose = 'webhook-secrets' | 'agent-sessions' | 'csrf' | 'setup' | 'oidc-state';
+export type KeyPurpose = 'webhook-secrets' | 'agent-sessions' | 'csrf' | 'setup' | 'oidc-state' | 'idempotency';
 
 /** Derives the 32 byte key of a purpose from the base64 of SECRETS_KEY. */
 export function deriveKey(secretsKeyBase64: string, purpose: KeyPurpose): Buffer {

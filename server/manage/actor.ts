@@ -1,5 +1,6 @@
 /** Who makes a change, as the audit log keeps it. */
 import { userInfo } from 'node:os';
+import type { Database } from '../db/pool.ts';
 
 export interface Actor {
   /** `command`: somebody with a shell on the machine; `system`: Weir itself; `anyone`: not signed in yet. */
@@ -12,6 +13,8 @@ export interface Actor {
   /** Client address; null for commands. */
   address: string | null;
   request_id: string | null;
+  /** Called in the transaction of each change; when it rejects, the change is undone. No part of the entry. */
+  confirm?: (query: Database['query']) => Promise<void>;
 }
 
 /** Whoever runs a command on this machine. */

@@ -35,6 +35,7 @@ export function agentOperations(parts: ChangeParts) {
     }),
 
     createAgent: operation({
+      idempotent: true,
       input: agentInput.create,
       answers: { 201: withCredential },
       handle: async ({ actor, input }) =>
@@ -62,6 +63,7 @@ export function agentOperations(parts: ChangeParts) {
     }),
 
     rotateAgent: operation({
+      idempotent: true,
       id,
       answers: { 200: withCredential },
       representation: agentSchema,

@@ -20,9 +20,11 @@ export const NO_HASH: Buffer = Buffer.alloc(32);
 
 /** Appends an entry. Whoever records next waits until this transaction ends: record last, just before the commit. */
 export async function record(query: Query, actor: Actor, happened: AuditRecord): Promise<void> {
+  const { confirm, ...who } = actor;
+  await confirm?.(query);
   const head = await lockAuditHead(query);
   const { action, target, before = null, after = null } = happened;
-  const happening = { at: new Date().toISOString(), action, actor, target, before, after };
+  const happening = { at: new Date().toISOString(), action, actor: who, target, before, after };
   const entry = JSON.stringify(happening, storable);
   const previousHash = head?.hash ?? NO_HASH;
   await insertAuditEntry(query, {

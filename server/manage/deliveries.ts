@@ -81,6 +81,7 @@ export function deliveryOperations(database: Database) {
     }),
 
     replayDelivery: operation({
+      idempotent: true,
       id,
       answers: { 200: deliverySchema },
       problems: ['delivery_unfinished'],
@@ -91,6 +92,7 @@ export function deliveryOperations(database: Database) {
     }),
 
     replayDeliveries: operation({
+      idempotent: true,
       input: manyInput,
       answers: { 200: z.object({ replayed: z.int(), more: z.boolean().describe('true: repeat it for the rest') }) },
       problems: ['agent_unknown'],

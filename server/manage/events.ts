@@ -93,6 +93,7 @@ export function eventOperations(database: Database) {
     }),
 
     replayEvent: operation({
+      idempotent: true,
       id,
       input: replayInput,
       answers: { 201: z.object({ delivery_ids: z.array(z.guid()) }) },

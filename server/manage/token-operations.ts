@@ -82,6 +82,7 @@ export function tokenOperations(database: Database) {
 
     /** The token is in this answer alone. */
     createToken: operation({
+      idempotent: true,
       input: tokenInput,
       answers: { 201: tokenSchema.extend({ token: z.string().describe('shown this once') }) },
       problems: ['tokens_too_many'],

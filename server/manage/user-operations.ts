@@ -66,6 +66,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
     }),
 
     createUser: operation({
+      idempotent: true,
       input: createInput,
       answers: { 201: createdSchema },
       problems: ['email_taken', 'local_mode_only', 'sign_in_busy'],

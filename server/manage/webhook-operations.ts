@@ -45,6 +45,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     }),
 
     createWebhook: operation({
+      idempotent: true,
       input: input.create,
       answers: { 201: withSecret },
       handle: async ({ actor, input }) =>
@@ -111,6 +112,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     }),
 
     rotateSecret: operation({
+      idempotent: true,
       id,
       input: rotateInput,
       answers: { 200: withSecret },

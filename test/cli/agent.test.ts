@@ -116,6 +116,25 @@ describe('agent', () => {
     );
   });
 
+  test('subscribe adds endpoints and unsubscribe takes them away', async () => {
+    const { id } = await json('add', '--name', 'a');
+    const other = String(JSON.parse((await run(['webhook', 'add', '--name', 'b', '--json'])).out).id);
+    const ids = async () => (await agents()).find((agent) => agent.id === id)!.webhook_ids;
+    expect((await weir('subscribe', String(id), '--webhook', webhookId, '--webhook', other)).out).toBe(
+      `${id}: subscribed.\n`,
+    );
+    expect(await json('subscribe', String(id), '--webhook', other)).toEqual({
+      id,
+      done: 'subscribe',
+      webhook_ids: [other],
+    });
+    expect(await ids()).toEqual([webhookId, other]);
+    expect((await weir('unsubscribe', String(id), '--webhook', webhookId)).out).toBe(`${id}: unsubscribed.\n`);
+    expect(await ids()).toEqual([other]);
+    const { code, err } = await weir('subscribe', String(id), '--webhook', randomUUID());
+    expect([code, err]).toEqual([2, expect.stringMatching(/No webhook has the id .* See: weir webhook list/)]);
+  });
+
   test('revoke is for good', async () => {
     const { id } = await json('add', '--name', 'a');
     expect(await json('revoke', String(id))).toEqual({ id, done: 'revoke' });

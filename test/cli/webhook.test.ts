@@ -147,18 +147,38 @@ describe('webhook', () => {
     expect((await listed(id))?.previous_secret_expires_at).toBeNull();
   });
 
+  test('show tells all of one, never its secret', async () => {
+    const made = await json('add', '--name', 'shown', '--description', 'what it is for', '--generate-secret');
+    const { secret, ...rest } = made;
+    expect(await json('show', String(made.id))).toEqual(rest);
+    const { out } = await weir(['show', String(made.id)]);
+    expect(out).toMatch(/^name +shown$/m);
+    expect(out).toMatch(/^description +what it is for$/m);
+    expect(out).not.toContain(secret);
+  });
+
+  test('add lowers the limits of the settings, and raises none', async () => {
+    const made = await json('add', '--name', 'small', '--max-payload-bytes', '10', '--retention-days', '7');
+    expect([made.max_payload_bytes, made.retention_days]).toEqual([10, 7]);
+    const { code, err } = await weir(['add', '--name', 'a', '--retention-days', '31']);
+    expect([code, err]).toEqual([2, expect.stringMatching(/retention_days: Give at most 30: .* RETENTION_DAYS/)]);
+  });
+
   test('rotate does not repeat a secret that was given', async () => {
     const { id } = await json('add', '--name', 'a', '--generate-secret');
     const { code, out } = await weir(['rotate', String(id), '--secret-stdin'], 'given by me');
     expect([code, out]).toEqual([0, `${id}: the new secret is in force.\n`]);
   });
 
-  test.each(['enable', 'disable', 'rotate', 'remove'])('%s of an unknown id fails and names it', async (command) => {
-    const id = randomUUID();
-    const { code, out, err } = await weir([command, id]);
-    expect([code, out]).toEqual([1, '']);
-    expect(err).toContain(id);
-  });
+  test.each(['show', 'enable', 'disable', 'rotate', 'remove'])(
+    '%s of an unknown id fails and names it',
+    async (command) => {
+      const id = randomUUID();
+      const { code, out, err } = await weir([command, id]);
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toContain(id);
+    },
+  );
 
   test.each([
     ['disable', 'nonsense'],

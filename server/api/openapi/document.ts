@@ -40,13 +40,14 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
   }
   for (const [method, path, name, access, meaning] of operationRoutes) {
     const operation: AnyOperation = operations[name];
-    const { id, query, input, answers, representation } = operation;
+    const { id, query, input, answers, representation, idempotent } = operation;
     add(method, path, {
       ...heading(name, path, meaning),
       ...parametersOf([
         ...pathParameters(path, id === undefined ? null : schemas.taken(id.schema)),
         ...queryParameters(query === undefined ? {} : schemas.taken(query)),
         ...(representation === undefined ? [] : [ifMatch]),
+        ...(idempotent ? [idempotencyKey] : []),
       ]),
       ...(input === undefined ? {} : { requestBody: requestBody(input, schemas) }),
       responses: responsesOf(schemas, method, answers, problemsOf(method, access, operation)),
@@ -111,6 +112,14 @@ const ifMatch: Json = {
   in: 'header',
   description: 'the ETag of what is to be changed: nothing is done when somebody else changed it meanwhile',
   schema: { type: 'string' },
+};
+
+const idempotencyKey: Json = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    'sent again within 24 hours, the request is not done again: the answer from before is given again, with the header Idempotent-Replayed',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
 };
 
 /** An empty body reads as {}, so that none need be sent where nothing is required. */

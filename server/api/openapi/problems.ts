@@ -7,12 +7,19 @@ import type { Json } from './schemas.ts';
 
 /** Whatever is asked for. */
 const common: readonly ProblemCode[] = ['headers_too_large', 'client_busy', 'internal', 'database_unavailable'];
+const idempotencyProblems: readonly ProblemCode[] = [
+  'idempotency_key_invalid',
+  'idempotency_in_progress',
+  'idempotency_answer_lost',
+  'idempotency_key_reused',
+];
+
 /** Those that an operation's access and inputs bring, and its own. */
 export function problemsOf(
   method: Method,
   access: OperationAccess,
   // biome-ignore lint/suspicious/noExplicitAny: whatever it takes
-  { id, query, input, representation, problems: own = [] }: Operation<any, any, any>,
+  { id, query, input, representation, idempotent, problems: own = [] }: Operation<any, any, any>,
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
@@ -21,6 +28,7 @@ export function problemsOf(
     ...(query === undefined ? [] : (['invalid_request'] as const)),
     ...(input === undefined ? [] : jsonBodyProblems),
     ...(representation === undefined ? [] : (['precondition_failed'] as const)),
+    ...(idempotent ? idempotencyProblems : []),
     ...own,
   ];
 }

@@ -1,0 +1,117 @@
+/**
+ * Idempotency-Key (draft-ietf-httpapi-idempotency-key-header-07): a create that is repeated, since its answer was lost, is done once
+ * and answered the same.
+ *
+ *     taken ----> changed ----> answered       24 hours, then it is forgotten
+ *       |  in the      after
+ *       |  change's    the
+ *       |  transaction commit
+ *       +--> given back, when nothing was changed; or free after a minute, when the process died
+ *
+ * `changed` is written with the change itself (record in audit.ts): whatever dies in between, nothing is done twice.
+ */
+import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import { seal, unseal } from '../core/seal.ts';
+import type { Database } from '../db/pool.ts';
+import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../db/queries/idempotency.ts';
+import type { ProblemCode } from '../errors.ts';
+import type { Actor } from '../manage/actor.ts';
+
+/** An answer that went well, as it is sent. */
+export interface Rendered {
+  status: number;
+  headers: Record<string, string>;
+  text: string;
+}
+
+export interface KeyedRequest {
+  key: string;
+  method: string;
+  path: string;
+  input: unknown;
+}
+
+/** `again`: nothing was done, this was answered before. */
+export type Once<T> =
+  | { kind: 'done'; value: T }
+  | { kind: 'again'; answer: Rendered }
+  | { kind: 'refused'; code: ProblemCode };
+
+/** 1 to 255 printable characters of ASCII. */
+export function isKey(text: string): boolean {
+  return /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text);
+}
+
+export class Idempotency {
+  readonly #database: Database;
+  readonly #keys: readonly Buffer[];
+
+  /** @param keys derived for this, current first. */
+  constructor(database: Database, keys: readonly Buffer[]) {
+    this.#database = database;
+    this.#keys = keys;
+  }
+
+  /**
+   * Does the work once for a key of a person. Rejects with what the work rejects with.
+   * @param work with the actor that its change is to be recorded by.
+   * @param rendered the answer to keep; null when nothing was changed.
+   */
+  async once<T>(
+    request: KeyedRequest,
+    actor: Actor & { id: string },
+    work: (actor: Actor) => Promise<T>,
+    rendered: (value: T) => Rendered | null,
+  ): Promise<Once<T>> {
+    const own: KeyOf = { userId: actor.id, key: request.key };
+    const attempt = randomUUID();
+    const kept = await takeKey(this.#database, own, this.#fingerprint(request, this.#keys[0]!), attempt);
+    if (kept !== undefined) return this.#answerAgain(request, own, kept);
+    try {
+      const value = await work({ ...actor, confirm: (query) => this.#confirm(query, attempt, own) });
+      const answer = rendered(value);
+      if (answer === null) await giveKeyBack(this.#database, attempt, own);
+      // The change is made: that its answer cannot be kept is no reason not to give it.
+      else await keepAnswer(this.#database, attempt, own, this.#seal(answer, own)).catch(() => {});
+      return { kind: 'done', value };
+    } catch (error) {
+      if (error instanceof KeyLost) return { kind: 'refused', code: 'idempotency_in_progress' };
+      await giveKeyBack(this.#database, attempt, own).catch(() => {});
+      throw error;
+    }
+  }
+
+  async #confirm(query: Database['query'], attempt: string, own: KeyOf): Promise<void> {
+    if (!(await markChanged(query, attempt, own))) throw new KeyLost();
+  }
+
+  #answerAgain(
+    request: KeyedRequest,
+    own: KeyOf,
+    { fingerprint, changed, answer }: { fingerprint: Buffer; changed: boolean; answer: Buffer | null },
+  ): Once<never> {
+    if (!this.#keys.some((key) => timingSafeEqual(this.#fingerprint(request, key), fingerprint)))
+      return { kind: 'refused', code: 'idempotency_key_reused' };
+    const opened = answer && unseal(answer, this.#keys, contextOf(own));
+    if (opened !== null) return { kind: 'again', answer: JSON.parse(opened.toString('utf8')) };
+    return { kind: 'refused', code: changed ? 'idempotency_answer_lost' : 'idempotency_in_progress' };
+  }
+
+  /** Of the checked input: how it was written is of no matter. */
+  #fingerprint({ method, path, input }: KeyedRequest, key: Buffer): Buffer {
+    return createHmac('sha256', key)
+      .update(JSON.stringify([method, path, input]))
+      .digest();
+  }
+
+  #seal(answer: Rendered, own: KeyOf): Buffer {
+    return seal(Buffer.from(JSON.stringify(answer)), this.#keys[0]!, contextOf(own));
+  }
+}
+
+/** The attempt took so long that another one has its key. Undoes the change. */
+class KeyLost extends Error {}
+
+function contextOf({ userId, key }: KeyOf): string {
+  return `${userId} ${key}`;
+}

@@ -1,0 +1,85 @@
+/** Requests that carried an Idempotency-Key, and what they were answered. */
+import type { Database } from '../pool.ts';
+
+/** After this long nobody is at work any more: a process that died holds no key for ever. */
+const HELD_SECONDS = 60;
+const KEPT_HOURS = 24;
+
+/** One person's key. */
+export interface KeyOf {
+  userId: string;
+  key: string;
+}
+
+export interface KeptAnswer {
+  fingerprint: Buffer;
+  /** The change was committed. */
+  changed: boolean;
+  answer: Buffer | null;
+}
+
+/**
+ * Takes a key for an attempt when it is new, expired, or left behind by an attempt that changed nothing and is over. Undefined when
+ * it was taken; else what is kept of it.
+ */
+export async function takeKey(
+  database: Database,
+  { userId, key }: KeyOf,
+  fingerprint: Buffer,
+  attempt: string,
+): Promise<KeptAnswer | undefined> {
+  const taken = await database.query({
+    text: `
+      insert into idempotency_keys as k (user_id, key, fingerprint, attempt, held_until, expires_at)
+      values ($1, $2, $3, $4, now() + make_interval(secs => ${HELD_SECONDS}), now() + make_interval(hours => ${KEPT_HOURS}))
+      on conflict (user_id, key) do update
+        set fingerprint = excluded.fingerprint, attempt = excluded.attempt, held_until = excluded.held_until,
+          expires_at = excluded.expires_at, changed_at = null, answer = null
+        where k.expires_at < now() or (k.changed_at is null and k.held_until < now())
+      returning 1`,
+    values: [userId, key, fingerprint, attempt],
+  });
+  if (taken.length > 0) return undefined;
+  const [kept] = await database.query<KeptAnswer>({
+    text: `select fingerprint, changed_at is not null as changed, answer from idempotency_keys where user_id = $1 and key = $2`,
+    values: [userId, key],
+  });
+  // Given back just now: whoever asks again will have it.
+  return kept ?? { fingerprint, changed: false, answer: null };
+}
+
+/** Notes, in the transaction of the change, that it is made. False when the key is no longer this attempt's: then it must not be. */
+export async function markChanged(query: Database['query'], attempt: string, { userId, key }: KeyOf): Promise<boolean> {
+  const rows = await query({
+    text: `update idempotency_keys set changed_at = now() where user_id = $1 and key = $2 and attempt = $3 returning 1`,
+    values: [userId, key, attempt],
+  });
+  return rows.length > 0;
+}
+
+/** Keeps the answer; it is given again until the key expires. */
+export async function keepAnswer(
+  database: Database,
+  attempt: string,
+  { userId, key }: KeyOf,
+  answer: Buffer,
+): Promise<void> {
+  await database.query({
+    text: `update idempotency_keys set changed_at = coalesce(changed_at, now()), answer = $4
+           where user_id = $1 and key = $2 and attempt = $3`,
+    values: [userId, key, attempt, answer],
+  });
+}
+
+/** Gives a key back after an attempt that changed nothing. One whose commit is under way is waited for, and kept when it succeeds. */
+export async function giveKeyBack(database: Database, attempt: string, { userId, key }: KeyOf): Promise<void> {
+  await database.query({
+    text: 'delete from idempotency_keys where user_id = $1 and key = $2 and attempt = $3 and changed_at is null',
+    values: [userId, key, attempt],
+  });
+}
+
+/** Forgets what is older than it is kept. */
+export async function deleteExpiredAnswers({ query }: Pick<Database, 'query'>): Promise<void> {
+  await query({ text: 'delete from idempotency_keys where expires_at < now()' });
+}
