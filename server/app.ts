@@ -82,7 +82,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
     routeTable(
-      { live: alive, ready, ...ingest.handlers, ...agents.handlers, ...people.handlers, ...pages.handlers },
+      { live: alive, ready, ...ingest.handlers, ...agents.handlers, ...pages.handlers },
       { ...people, ...pages },
     ),
     {

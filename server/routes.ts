@@ -39,8 +39,6 @@ export const plainRoutes = [
   ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'agent', 'the same, for deliveries that are to be tried again'],
   ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'agent', 'the same, for leases that need more time'],
   ['GET', '/assets/:name', 'asset', 'anyone', 'style sheet and scripts of the pages, kept by browsers for ever'],
-  ['GET', '/oidc/start', 'oidcStart', 'anyone', 'hosted mode: to the sign-in of the identity provider'],
-  ['GET', '/oidc/callback', 'oidcCallback', 'anyone', 'hosted mode: back from there, signed in'],
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
 export const operationRoutes = [
@@ -136,6 +134,8 @@ export const pageRoutes = [
   ['GET', '/sign-in', 'signIn', 'anyone', 'the sign-in form'],
   ['POST', '/sign-in', 'doSignIn', 'anyone', 'signs in'],
   ['POST', '/sign-out', 'signOut', 'viewer', 'signs out'],
+  ['GET', '/oidc/start', 'oidcStart', 'anyone', 'hosted mode: to the sign-in of the identity provider'],
+  ['GET', '/oidc/callback', 'oidcCallback', 'anyone', 'hosted mode: back from there, signed in'],
   ['GET', '/setup', 'setUp', 'anyone', 'the form of the first administrator; 404 once there is one'],
   ['POST', '/setup', 'doSetUp', 'anyone', 'makes the first administrator, and signs in'],
   ['GET', '/', 'overview', 'viewer', 'what happens now'],

@@ -1,6 +1,5 @@
 /** Hosted sign-in, where AUTH_MODE asks for it. */
 import { createReadJwt } from '../auth/oidc/bearer.ts';
-import { noOidcHandlers, oidcHandlers } from '../auth/oidc/handlers.ts';
 import { PendingCookie } from '../auth/oidc/pending.ts';
 import { Provider } from '../auth/oidc/provider.ts';
 import { HostedSignIn } from '../auth/oidc/sign-in.ts';
@@ -8,9 +7,8 @@ import { signOutAddress } from '../auth/oidc/sign-out.ts';
 import { derivedKeys } from '../keys.ts';
 import type { Base } from './base.ts';
 
-export function composeOidc({ settings, keys, database, limiter, log }: Base) {
-  if (settings.AUTH_MODE === 'local')
-    return { handlers: noOidcHandlers, readJwt: null, signOutAddress: async () => null };
+export function composeOidc({ settings, keys, database, log }: Base) {
+  if (settings.AUTH_MODE === 'local') return { signIn: null, readJwt: null, signOutAddress: async () => null };
   const { PUBLIC_URL: publicUrl, OIDC_ROLE_CLAIM: roleClaim } = settings;
   const issuer = settings.OIDC_ISSUER!;
   const clientId = settings.OIDC_CLIENT_ID!;
@@ -34,7 +32,7 @@ export function composeOidc({ settings, keys, database, limiter, log }: Base) {
     onRefused: ({ requestId }, reason) => log('identity_refused', { request_id: requestId, reason }),
   });
   return {
-    handlers: oidcHandlers({ signIn, limiter, publicUrl }),
+    signIn,
     readJwt: createReadJwt({ provider, database, audience: settings.OIDC_AUDIENCE ?? clientId, roleClaim }),
     /** For whoever signs out; null where there is nothing to sign out of. */
     signOutAddress: () => signOutAddress(provider, publicUrl),

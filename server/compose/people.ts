@@ -75,7 +75,7 @@ export function composePeople(
     people,
     csrf,
     operations,
-    handlers: oidc.handlers,
+    oidc,
     api: new Api({ people, agentAuth, csrf, idempotency }),
     cors: new Cors(settings.CORS_ORIGINS),
   };

@@ -45,7 +45,8 @@ export type PageReply =
   | { kind: 'view'; view: string; title: string; data: object; status?: number; retryAfterSeconds?: number | null }
   /** After a change: 303 to a path of ours; `notice` is a name in notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
-  | Extract<Called, { kind: 'problem' }>;
+  /** `wayOn`: the link from there, else to the overview. */
+  | (Extract<Called, { kind: 'problem' }> & { wayOn?: { to: string; text: string } });
 
 export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
 

@@ -114,6 +114,7 @@ export class Pages {
       person,
       csrf: session === null ? '' : csrf.token(session),
       path: exchange.path,
+      requestId: exchange.requestId,
       title: shown.title,
       notice: notices[new URLSearchParams(exchange.query).get('notice') ?? ''] ?? null,
       apiUrl: settings.FRONTEND_PUBLIC_API_URL,
@@ -143,6 +144,7 @@ export class Pages {
   }
 }
 
+const OVERVIEW = { to: '/', text: 'To the overview' };
 const HTML = 'text/html; charset=utf-8';
 
 /** htmx asks, and puts the answer into the page that is open; after a step back beyond what it knows it needs the whole page. */
@@ -155,8 +157,8 @@ function goTo(exchange: Exchange, path: string): void {
   exchange.answer(303, 'text/plain', '');
 }
 
-function problemView({ title, detail, code }: Extract<PageReply, { kind: 'problem' }>) {
-  return { view: 'problem', title, data: { detail, code } };
+function problemView({ title, detail, code, wayOn = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {
+  return { view: 'problem', title, data: { detail, code, wayOn } };
 }
 
 function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [string, string][] {

@@ -1,34 +1,44 @@
 /** /sign-in and /sign-out. */
 import type { Person } from '../auth/person.ts';
+import { returnAddress } from '../auth/return-to.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
-const signIn: Page<Person | null> = async ({ person, query }) => {
-  const returnTo = ownPath(query.get('return_to'));
-  return person === null ? signInForm(returnTo, '', noErrors) : redirect(returnTo);
-};
-
-const doSignIn: Page<Person | null> = async ({ form, call }) => {
-  const returnTo = ownPath(form.get('return_to'));
-  const email = form.get('email') ?? '';
-  const signedIn = await call('signIn', { input: { email, password: form.get('password') ?? '' } });
-  if (signedIn.kind === 'done') return redirect(returnTo, undefined, signedIn.headers);
-  return signInForm(returnTo, email, formErrors(signedIn));
-};
-
-function signInForm(returnTo: string, email: string, { errors, ...told }: Told) {
-  return view('sign-in', 'Sign in', { returnTo, email, errors }, told);
+export interface SignInPageParts {
+  publicUrl: string;
+  /** Where whoever signed out here signs out of the identity provider too; null: there is no such place. */
+  signOutAddress: () => Promise<string | null>;
 }
 
-const signOut: Page = async ({ call }) => {
-  const signedOut = await call('signOut');
-  if (signedOut.kind !== 'done') return asProblem(signedOut);
-  return redirect('/sign-in', 'signed-out', signedOut.headers);
-};
+export function signInPages({ publicUrl, signOutAddress }: SignInPageParts) {
+  const signIn: Page<Person | null> = async ({ person, query }) => {
+    const returnTo = query.get('return_to') ?? '/';
+    if (person !== null) return redirect(returnAddress(returnTo, publicUrl));
+    // A link, since a form must not lead to another origin: the Content-Security-Policy keeps it from there.
+    const providerSignOut = query.has('notice') ? await signOutAddress() : null;
+    return signInForm({ returnTo, email: '', providerSignOut }, noErrors);
+  };
 
-export const signInPages = { signIn, doSignIn, signOut };
+  const doSignIn: Page<Person | null> = async ({ form, call }) => {
+    const returnTo = form.get('return_to') ?? '/';
+    const email = form.get('email') ?? '';
+    const signedIn = await call('signIn', { input: { email, password: form.get('password') ?? '' } });
+    if (signedIn.kind === 'done') return redirect(returnAddress(returnTo, publicUrl), undefined, signedIn.headers);
+    return signInForm({ returnTo, email, providerSignOut: null }, formErrors(signedIn));
+  };
 
-/** A path of ours; what leads elsewhere, or to no page, leads to the overview. */
-export function ownPath(given: string | null): string {
-  return given !== null && /^\/(?![/\\])[^\s\\]*$/.test(given) ? given : '/';
+  const signOut: Page = async ({ call }) => {
+    const signedOut = await call('signOut');
+    if (signedOut.kind !== 'done') return asProblem(signedOut);
+    return redirect('/sign-in', 'signed-out', signedOut.headers);
+  };
+
+  return { signIn, doSignIn, signOut };
+}
+
+function signInForm(
+  shown: { returnTo: string; email: string; providerSignOut: string | null },
+  { errors, ...told }: Told,
+) {
+  return view('sign-in', 'Sign in', { ...shown, errors }, told);
 }

@@ -18,6 +18,12 @@ export interface Page {
   location: string | null;
 }
 
+/** Status and code of a problem, as the API tells it or a page shows it. */
+export function problemShown({ status, text }: Pick<Page, 'status' | 'text'>): [number, string] {
+  const shown = text.startsWith('{') ? JSON.parse(text).code : /Code <code>(\w+)<\/code>/.exec(text)?.[1];
+  return [status, shown];
+}
+
 export class WebClient {
   readonly #places: ReadonlyMap<string, string>;
   #cookies: Cookie[] = [];

@@ -19,6 +19,4 @@ export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDes
   ...ingestDescriptions,
   ...agentDescriptions,
   asset: null,
-  oidcStart: null,
-  oidcCallback: null,
 };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
-import type { Page, WebClient } from '../../helpers/web-client.ts';
+import { problemShown, type WebClient } from '../../helpers/web-client.ts';
 
 const people = {
   olga: { email: 'olga@example.org', email_verified: true, name: 'Olga Operator', weir_role: 'operator' },
@@ -17,10 +17,6 @@ afterAll(() => hosted?.stop());
 async function account(browser: WebClient): Promise<{ status: number; body: Record<string, unknown> }> {
   const { status, text } = await browser.open(`${PUBLIC_URL}/api/v1/account`);
   return { status, body: JSON.parse(text) };
-}
-
-function problemOf({ status, text }: Page): [number, string] {
-  return [status, JSON.parse(text).code];
 }
 
 /** From the first request to the callback's address, which is not opened yet. */
@@ -206,7 +202,7 @@ describe('a callback is refused', () => {
   ])('%s', async (_, prepare, status, code) => {
     const browser = hosted.browser();
     const page = await browser.open(await prepare(browser));
-    expect(problemOf(page)).toEqual([status, code]);
+    expect(problemShown(page)).toEqual([status, code]);
     expect(browser.cookie('weir_session')).toBeUndefined();
     expect((await account(browser)).status).not.toBe(200);
   });
@@ -216,10 +212,10 @@ describe('a callback is refused', () => {
     const callback = await untilCallback(browser);
     const pending = browser.cookie('weir_oidc')!.value;
     expect((await browser.open(callback)).status).toBe(303);
-    expect(problemOf(await browser.open(callback))).toEqual([400, 'sign_in_lost']);
+    expect(problemShown(await browser.open(callback))).toEqual([400, 'sign_in_lost']);
     const thief = hosted.browser();
     thief.setCookie(PUBLIC_URL, 'weir_oidc', pending);
-    expect(problemOf(await thief.open(callback))).toEqual([403, 'identity_refused']);
+    expect(problemShown(await thief.open(callback))).toEqual([403, 'identity_refused']);
   });
 
   test('after ten minutes, and not a second before', async () => {
@@ -230,16 +226,16 @@ describe('a callback is refused', () => {
     // The code of the provider does not live that long: what is refused is the code, once the cookie is still good.
     const codes = [await untilCallback(inTime), await untilCallback(late)];
     vi.setSystemTime(beganMs + 599_000);
-    expect(problemOf(await inTime.open(codes[0]!))[1]).toBe('identity_refused');
+    expect(problemShown(await inTime.open(codes[0]!))[1]).toBe('identity_refused');
     vi.setSystemTime(beganMs + 602_000);
-    expect(problemOf(await late.open(codes[1]!))[1]).toBe('sign_in_lost');
+    expect(problemShown(await late.open(codes[1]!))[1]).toBe('sign_in_lost');
   });
 
   test('and the log says why, without the code', async () => {
     const browser = hosted.browser();
     const callback = changed(await untilCallback(browser), 'code', 'a-code-to-look-for');
     const page = await browser.open(callback.href);
-    const line = hosted.app.logLines.find((each) => each.includes(JSON.parse(page.text).request_id))!;
+    const line = hosted.app.logLines.find((each) => each.includes(page.headers.get('x-request-id')!))!;
     expect(JSON.parse(line)).toMatchObject({
       event: 'identity_refused',
       reason: expect.stringContaining('invalid_grant'),

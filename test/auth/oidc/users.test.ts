@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { SESSIONS_OF_USER_MAX } from '../../../server/auth/sessions.ts';
 import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
 import type { Claims } from '../../helpers/oidc-provider.ts';
+import { problemShown } from '../../helpers/web-client.ts';
 
 let hosted: HostedApp;
 beforeAll(async () => {
@@ -47,8 +48,8 @@ async function actionsOn(id: string): Promise<string[]> {
 
 /** Status and code of a sign-in; a sign-in that went well has no code. */
 async function outcome(login: string): Promise<[number, string?]> {
-  const { status, text } = await hosted.signIn(login);
-  return text === '' ? [status] : [status, JSON.parse(text).code];
+  const page = await hosted.signIn(login);
+  return page.text === '' ? [page.status] : problemShown(page);
 }
 
 const address = () => `${randomUUID()}@example.org`;

@@ -1,0 +1,52 @@
+/** /oidc/start and /oidc/callback: sign-in at the identity provider, and why it was refused. */
+import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
+import type { Person } from '../auth/person.ts';
+import { sessionCookie } from '../auth/sessions.ts';
+import { Refused } from '../http/refused.ts';
+import { tellLimit } from '../http/tell-limit.ts';
+import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
+import { problemOf } from './call.ts';
+import { type Page, redirect } from './page.ts';
+
+/** Each callback may ask the provider: a client does not make us ask more often than this. */
+export const callbackPolicy: Policy = { name: 'oidc-callback', max: 60, windowSeconds: 60 };
+
+export interface OidcParts {
+  signIn: HostedSignIn;
+  limiter: RateLimiter;
+  publicUrl: string;
+}
+
+/** @param parts null: people sign in at Weir itself. */
+export function oidcPages(parts: OidcParts | null) {
+  if (parts === null) return { oidcStart: noProvider, oidcCallback: noProvider };
+  const { signIn, limiter, publicUrl } = parts;
+
+  const oidcStart: Page<Person | null> = async ({ exchange }) => {
+    try {
+      return redirect((await signIn.begin(exchange)).href);
+    } catch (error) {
+      if (error instanceof Refused) return refusal(error);
+      throw error;
+    }
+  };
+
+  const oidcCallback: Page<Person | null> = async ({ exchange }) => {
+    const decision = await limiter.take(exchange.client.limitKey('oidc-callback'), callbackPolicy);
+    tellLimit(exchange, callbackPolicy, decision);
+    if (!decision.allowed) return refusal({ code: 'rate_limited', retryAfterSeconds: decision.resetSeconds });
+    const outcome = await signIn.finish(exchange);
+    if (outcome.kind === 'refused') return refusal(outcome);
+    return redirect(outcome.returnTo, undefined, { 'set-cookie': sessionCookie(publicUrl, outcome.session) });
+  };
+
+  return { oidcStart, oidcCallback };
+}
+
+const noProvider: Page<Person | null> = async () =>
+  problemOf('not_found', 'AUTH_MODE is local: no identity provider signs people in here.');
+
+/** The way on from a sign-in that failed is another one. */
+function refusal({ code, retryAfterSeconds }: Pick<Refused, 'code' | 'retryAfterSeconds'>) {
+  return { ...problemOf(code), retryAfterSeconds, wayOn: { to: '/sign-in', text: 'Sign in' } };
+}

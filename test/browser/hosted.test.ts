@@ -1,0 +1,108 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import { TestProvider } from '../helpers/oidc-provider.ts';
+import { addPerson } from '../helpers/people.ts';
+import { freePort } from '../helpers/redis.ts';
+
+let provider: TestProvider;
+let app: TestApp;
+let browser: Browser;
+beforeAll(async () => {
+  const port = await freePort();
+  provider = await TestProvider.start({
+    redirectUris: [`http://127.0.0.1:${port}/oidc/callback`],
+    people: {
+      olga: { email: 'olga@example.org', email_verified: true, name: 'Olga', weir_role: 'operator' },
+      nobody: { email: 'nobody@example.org', email_verified: true },
+    },
+  });
+  [app, browser] = await Promise.all([
+    startPagesApp({
+      PORT: port,
+      PUBLIC_URL: `http://127.0.0.1:${port}`,
+      AUTH_MODE: 'hosted',
+      OIDC_ISSUER: provider.issuer,
+      OIDC_CLIENT_ID: provider.clientId,
+      OIDC_CLIENT_SECRET: provider.clientSecret,
+    }),
+    startBrowser(),
+  ]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.stop();
+  await provider?.stop();
+});
+
+async function logIn({ page }: Tab, login: string): Promise<void> {
+  await page.getByRole('link', { name: 'Sign in with your organisation' }).click();
+  await page.waitForURL(`${provider.issuer}/**`);
+  await page.locator('input[name=login]').fill(login);
+  await page.keyboard.press('Enter');
+}
+
+describe.each([
+  ['with JavaScript', true],
+  ['without JavaScript', false],
+])('%s', (_, javaScriptEnabled) => {
+  test('somebody signs in at the provider, is where they wanted to go, and signs out', async () => {
+    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    const { page, close } = tab;
+    await page.goto('/tokens?cursor=');
+    expect(await page.locator('input[type=password]').count()).toBe(0);
+    await logIn(tab, 'olga');
+    await page.waitForURL('**/tokens?cursor=');
+    await page.goto('/account');
+    await page.getByText('operator').first().waitFor();
+    expect(await page.getByRole('heading', { name: 'Password' }).count()).toBe(0);
+
+    await page.getByRole('button', { name: 'Sign out', exact: true }).click();
+    await page.getByText('You are signed out.').waitFor();
+    const there = await page.getByRole('link', { name: 'Sign out there too' }).getAttribute('href');
+    expect(there).toMatch(new RegExp(`^${provider.issuer}/`));
+    await close();
+  });
+
+  test('whoever has no role here is told so, and may try again', async () => {
+    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    await tab.page.goto('/sign-in');
+    await logIn(tab, 'nobody');
+    await tab.page.getByText('The identity provider gives you no role in Weir').waitFor();
+    await tab.page.getByRole('link', { name: 'Sign in' }).click();
+    await tab.page.waitForURL('**/sign-in');
+    await tab.close();
+  });
+});
+
+test('there is no set-up, and there are no passwords', async () => {
+  const administrator = await addPerson(app, 'administrator');
+  const { page, complaints, close } = await openTab(browser, app, administrator, { width: 360 });
+  for (const path of [
+    '/account',
+    '/users/new',
+    `/users/${administrator.id}`,
+    `/users/${(await addPerson(app, 'viewer')).id}`,
+  ]) {
+    await page.goto(path);
+    expect(await page.locator('input[type=password]').count(), path).toBe(0);
+    expect(await accessibilityViolations(page)).toEqual([]);
+  }
+  expect(complaints).toEqual([]);
+  await page.goto('/users/new');
+  await page.getByLabel('Email').fill('new@example.org');
+  await page.getByRole('button', { name: 'Make the user' }).click();
+  await page.getByText('The user is made.').waitFor();
+  await page.getByText('at the identity provider, not yet done').waitFor();
+  expect((await page.goto('/setup?token=x'))?.status()).toBe(404);
+  await close();
+});
+
+test('a callback of a sign-in that was not begun here is refused on a page', async () => {
+  const { page, close } = await openTab(browser, app, null);
+  await page.goto('/oidc/callback?code=c&state=s');
+  await page.getByText('This sign-in was not begun in this browser').waitFor();
+  expect(await accessibilityViolations(page)).toEqual([]);
+  await close();
+});
