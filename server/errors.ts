@@ -42,7 +42,7 @@ export const problems = {
   sign_in_limited: {
     status: 429,
     title: 'Too Many Requests',
-    detail: 'Too many attempts have failed, for this account or from this address; wait as long as Retry-After says.',
+    detail: 'Too many attempts have failed, for this account or from this address; wait before the next one.',
   },
   sign_in_busy: {
     status: 503,

@@ -119,10 +119,7 @@ describe('every operation answers as documented', () => {
 });
 
 describe('every other route answers as documented', () => {
-  const asked: Record<
-    Exclude<(typeof plainRoutes)[number][2], 'asset'>,
-    () => [string, RequestInit, number][]
-  > = {
+  const asked: Record<Exclude<(typeof plainRoutes)[number][2], 'asset'>, () => [string, RequestInit, number][]> = {
     live: () => [['/healthz', {}, 200]],
     ready: () => [['/readyz', {}, 200]],
     ingest: () => [
