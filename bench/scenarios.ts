@@ -8,5 +8,16 @@ import { hmac } from './hmac.ts';
 import type { Scenario } from './lib/outcome.ts';
 import { persist } from './persist.ts';
 import { receive } from './receive.ts';
+import { search } from './search.ts';
 
-export const scenarios: readonly Scenario[] = [receive, batch, fanOut, deliver, drain, persist, hmac, functions];
+export const scenarios: readonly Scenario[] = [
+  receive,
+  batch,
+  fanOut,
+  deliver,
+  drain,
+  persist,
+  search,
+  hmac,
+  functions,
+];

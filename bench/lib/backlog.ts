@@ -13,7 +13,10 @@ const HEADERS =
   'content-type: application/json\\nuser-agent: GitHub-Hookshot/044aadd\\nx-github-event: push\\naccept: */*';
 
 /** Stores the events, spread over the last minutes; the fan-out makes their deliveries. */
-export async function storeEvents(database: Database, { webhookId, rows, bodyBytes }: Backlog): Promise<void> {
+export async function storeEvents(
+  database: Database,
+  { webhookId, rows, bodyBytes }: Omit<Backlog, 'agentId'>,
+): Promise<void> {
   // A statement of its own each: one of a hundred megabytes comes near the time limit of a query.
   const partRows = 10_000;
   for (let from = 0; from < rows; from += partRows)

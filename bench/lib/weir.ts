@@ -17,6 +17,8 @@ export interface RunningWeir extends Child {
   addWebhook(): Promise<Webhook>;
   /** An agent that is subscribed to these endpoints; resolves with its credential. */
   addAgent(webhookIds: readonly string[]): Promise<BenchAgent>;
+  /** An API token of a new user, a viewer. */
+  addToken(): Promise<string>;
 }
 
 export interface Webhook {
@@ -69,9 +71,22 @@ export async function startWeir(options: {
   const addWebhook = () => command<Webhook>('webhook', 'add', '--name', 'bench', '--secret', secret, ...limit);
   const addAgent = (webhookIds: readonly string[]) =>
     command<BenchAgent>('agent', 'add', '--name', 'bench', ...webhookIds.flatMap((id) => ['--webhook', id]));
+  const addToken = async () => {
+    const email = `${randomBytes(6).toString('hex')}@example.org`;
+    await command('user', 'add', '--email', email, '--role', 'viewer');
+    return (await command<{ token: string }>('token', 'add', '--email', email, '--name', 'bench')).token;
+  };
   try {
     const { url } = await addWebhook();
-    return { ...child, processes: nodeChildren(child.pid), url, origin: new URL(url).origin, addWebhook, addAgent };
+    return {
+      ...child,
+      processes: nodeChildren(child.pid),
+      url,
+      origin: new URL(url).origin,
+      addWebhook,
+      addAgent,
+      addToken,
+    };
   } catch (error) {
     await child.stop();
     throw error;
