@@ -69,7 +69,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const status = composeStatus(base, live.history);
   const operations = { ...rejections.operations, ...live.operations, ...status.operations };
   const people = composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
-  const pages = composePages(base, people);
+  const pages = composePages(base, people, live.history);
   ingest.onCommitted(agents.committed);
   const ready = createReady({
     database,

@@ -23,8 +23,8 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
   metrics.gauge('weir_event_loop_lag_seconds', () => lag.takeLargest() / 1000, 'max');
 
   return {
-    operations: liveOperations({ history, streams }),
     history,
+    operations: liveOperations({ history, streams }),
     streams,
     /** A second went by, as the primary counted it. */
     heard: (live: Live) => {

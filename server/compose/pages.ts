@@ -4,19 +4,25 @@ import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { People } from '../auth/people.ts';
 import { countAdministrators } from '../db/queries/users.ts';
 import type { ProblemCode } from '../errors.ts';
+import type { History } from '../live/history.ts';
 import { accountPages } from '../pages/account.ts';
+import { agentPages } from '../pages/agents.ts';
 import { Assets } from '../pages/assets.ts';
 import { auditPages } from '../pages/audit.ts';
-import { deliveryList } from '../pages/deliveries.ts';
+import { deliveryPages } from '../pages/deliveries.ts';
+import { eventPages } from '../pages/events.ts';
 import { oidcPages } from '../pages/oidc.ts';
-import { overview } from '../pages/overview.ts';
+import { overviewPage } from '../pages/overview.ts';
+import { rejectionPages } from '../pages/rejections.ts';
 import { Renderer } from '../pages/render.ts';
 import { Pages } from '../pages/serve.ts';
 import { setupPages } from '../pages/setup.ts';
 import { signInPages } from '../pages/sign-in.ts';
+import { statusPages } from '../pages/status.ts';
 import { tokenPages } from '../pages/tokens.ts';
 import { userPages } from '../pages/user.ts';
 import { userListPages } from '../pages/users.ts';
+import { webhookPages } from '../pages/webhooks.ts';
 import type { Operations, PageTable } from '../routes.ts';
 import type { Base } from './base.ts';
 
@@ -28,7 +34,12 @@ interface PeopleParts {
   oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
 }
 
-export function composePages({ settings, database, limiter }: Base, { people, csrf, operations, oidc }: PeopleParts) {
+/** @param history the last minutes, for the overview. */
+export function composePages(
+  { settings, database, limiter }: Base,
+  { people, csrf, operations, oidc }: PeopleParts,
+  history: History,
+) {
   const publicUrl = settings.PUBLIC_URL;
   const assets = new Assets();
   const pages = new Pages({ people, csrf, operations, renderer: new Renderer(), assets, settings });
@@ -43,10 +54,15 @@ export function composePages({ settings, database, limiter }: Base, { people, cs
     ...accountPages,
     ...userListPages,
     ...userPages,
-    overview,
-    deliveryList,
     ...tokenPages,
     ...auditPages,
+    overview: overviewPage(history),
+    ...webhookPages,
+    ...eventPages(database),
+    ...rejectionPages,
+    ...agentPages,
+    ...deliveryPages,
+    ...statusPages,
   };
   return { handlers: { asset: assets.serve }, pages, pageTable };
 }

@@ -1,6 +1,7 @@
 /** Calls operations of the API from a page: the same schemas check what goes in and out, and the same roles hold. */
 import { z } from 'zod';
 import type { Operation, Reply } from '../api/operation.ts';
+import { etagOf } from '../api/precondition.ts';
 import { actorOf, type Person, visitor } from '../auth/person.ts';
 import { allows } from '../auth/roles.ts';
 import { check, type FieldIssue } from '../core/issues.ts';
@@ -33,8 +34,7 @@ export function createCall(operations: Operations, person: Person | null, exchan
       query: query.data,
       input: input.data,
       actor: person === null ? visitor(exchange) : actorOf(person, exchange),
-      // A form says nothing of what it was made from.
-      matches: () => true,
+      matches: (representation) => isStill(given.ifMatch, operation.representation, representation),
       exchange,
     });
     return called(operation, reply);
@@ -54,7 +54,12 @@ function called(operation: Operation<any, any, any>, reply: Reply): Called {
   if (reply.kind === 'problem') return refused(reply);
   const schema = operation.answers[reply.status];
   const body = schema ? schema.parse(reply.body) : null;
-  return { kind: 'done', status: reply.status, body, headers: reply.headers ?? {} };
+  return { kind: 'done', status: reply.status, body, tag: etagOf(JSON.stringify(body)), headers: reply.headers ?? {} };
+}
+
+/** Whether what is to be changed is what the form was made from. */
+function isStill(tag: string | undefined, schema: z.ZodType | undefined, representation: unknown): boolean {
+  return tag === undefined || !schema || etagOf(JSON.stringify(schema.parse(representation))) === tag;
 }
 
 /** What only the handler could judge comes back beside its field, like what the schema judged. */

@@ -1,6 +1,13 @@
 /** What is said once after a change, by its name in the address: `?notice=…`. A sentence of our own, whatever the address says. */
 export const notices: Readonly<Record<string, string>> = {
   'signed-out': 'You are signed out.',
+  replayed: 'It is on its way again.',
+  'dead-replayed': 'All its dead letters are pending again.',
+  enabled: 'It takes requests again.',
+  disabled: 'It is disabled: requests are answered 410.',
+  revoked: 'Revoked.',
+  'verifies-now': 'It verifies now.',
+  'still-refused': 'It is still refused; the reason is below.',
   saved: 'Saved.',
   deleted: 'Deleted.',
   'set-up': 'Weir is set up, and you are its administrator.',

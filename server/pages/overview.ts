@@ -1,4 +1,46 @@
-/** GET /: what happens now. */
+/** GET /: what happens now, and what there is to do. */
+import { chart } from '../core/chart.ts';
+import { HISTORY_SECONDS, type Second } from '../live/counters.ts';
+import type { History } from '../live/history.ts';
+import { namesOf } from './names.ts';
 import { type Page, view } from './page.ts';
 
-export const overview: Page = async () => view('overview', 'Overview', {});
+const frame = { width: 400, height: 120, left: 40, bottom: 8 };
+const EVENTS_SHOWN = 8;
+
+/** @param history the last minutes, as every process of this machine knows them. */
+export function overviewPage(history: History): Page {
+  return async ({ call }) => {
+    const { seconds, latest } = history;
+    const [events, rejections, webhooks] = await Promise.all([
+      call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
+      call('listRejections', { query: { limit: '5' } }),
+      namesOf(call, 'listWebhooks'),
+    ]);
+    return view('overview', 'Overview', {
+      live: latest,
+      traffic: chart(
+        {
+          accepted: perSecond(seconds, 'accepted'),
+          rejected: perSecond(seconds, 'rejected'),
+          limited: perSecond(seconds, 'limited'),
+        },
+        HISTORY_SECONDS,
+        frame,
+      ),
+      commit: chart(
+        { p50: seconds.map((second) => second.commit_p50_ms), p99: seconds.map((second) => second.commit_p99_ms) },
+        HISTORY_SECONDS,
+        frame,
+      ),
+      queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
+      events: events.kind === 'done' ? events.body.items : [],
+      rejections: rejections.kind === 'done' ? rejections.body.items : [],
+      webhooks,
+    });
+  };
+}
+
+function perSecond(seconds: readonly Second[], name: 'accepted' | 'rejected' | 'limited'): number[] {
+  return seconds.map((second) => (second[name] * 1000) / Math.max(1, second.duration_ms));
+}

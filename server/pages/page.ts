@@ -6,7 +6,7 @@ import type { OperationName } from '../routes.ts';
 /** What an operation of the API said to a page. */
 export type Called =
   // biome-ignore lint/suspicious/noExplicitAny: the document that API clients get, checked by the operation's schema
-  | { kind: 'done'; status: number; body: any; headers: Record<string, string> }
+  | { kind: 'done'; status: number; body: any; tag: string; headers: Record<string, string> }
   /** Sentences by the name of the field that they stand beside; '' is the form as a whole. */
   | { kind: 'invalid'; errors: Record<string, string> }
   | {
@@ -24,6 +24,8 @@ export interface CallArguments {
   id?: string;
   query?: Record<string, string | undefined>;
   input?: unknown;
+  /** The tag of what the form was made from: a change that somebody else made meanwhile is not undone unseen. */
+  ifMatch?: string;
 }
 
 /** Does an operation as the person who asks, by the same rules and checks as over HTTP. */

@@ -26,7 +26,7 @@ describe.each([
     const { page, complaints, close } = await openTab(browser, app, operator, { javaScriptEnabled });
     await page.goto('/tokens');
     await page.getByRole('link', { name: 'New token' }).click();
-    await page.getByLabel('Name').fill('nightly report');
+    await page.getByLabel('Name', { exact: true }).fill('nightly report');
     await page.getByLabel('Role').selectOption('viewer');
     await page.getByLabel('Expires after').selectOption('30 days');
     await page.getByRole('button', { name: 'Make the token' }).click();
@@ -54,10 +54,10 @@ describe.each([
     const { page, close } = await openTab(browser, app, viewer, { javaScriptEnabled });
     await page.goto('/tokens/new');
     expect(await page.getByLabel('Role').locator('option').allInnerTexts()).toEqual(['viewer']);
-    await page.getByLabel('Name').fill('   ');
+    await page.getByLabel('Name', { exact: true }).fill('   ');
     await page.getByLabel('Expires after').selectOption('a year');
     await page.getByRole('button', { name: 'Make the token' }).click();
-    const field = page.getByLabel('Name');
+    const field = page.getByLabel('Name', { exact: true });
     await page.locator('#e-name').waitFor();
     expect(await field.getAttribute('aria-invalid')).toBe('true');
     expect(await page.locator('#e-name').textContent()).toBe('Give 1 to 200 characters.');

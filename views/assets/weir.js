@@ -1,8 +1,8 @@
 /**
  * What pages do beyond links and forms: local times, copying, focus after a change of page, and live parts.
  *
- * A live part names in `data-live-on` what it follows ("counters" or "event") and is an ordinary htmx element with
- * `hx-trigger="live"`: when the stream says that there is something new, the server renders it again.
+ * A live part has an element beside it (partials/live.eta) that names in `data-live-on` what it follows, "counters" or "event": when
+ * the stream tells of one, htmx asks the server to render the part again.
  */
 
 const api = document.querySelector('meta[name="weir-api"]').content;
@@ -40,7 +40,7 @@ document.addEventListener('click', async (event) => {
   setTimeout(() => button.classList.remove('copied'), 1500);
 });
 
-/** Pauses and resumes the live parts of a page: the button says which, by `data-pause="<id of the part>"`. */
+/** Pauses and resumes a live part: the button says which, by `data-pause="<id of the element beside it>"`. */
 document.addEventListener('click', (event) => {
   const button = event.target.closest?.('[data-pause]');
   if (!button) return;

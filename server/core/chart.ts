@@ -1,0 +1,70 @@
+/** Line charts as SVG paths: numbers in, coordinates out; the template draws. */
+
+export interface ChartFrame {
+  width: number;
+  height: number;
+  /** Room for the numbers of the vertical axis. */
+  left: number;
+  bottom: number;
+}
+
+export interface Chart {
+  frame: ChartFrame;
+  /** By name, in the order given: `d` of the line, and of the area under it. */
+  lines: { name: string; line: string; area: string }[];
+  /** Horizontal grid lines: where, and what they stand for. */
+  ticks: { y: number; value: number }[];
+}
+
+/**
+ * @param series values by name, oldest first, all of one length; null: nothing was measured then, and the line has a gap.
+ * @param pointsMax the width in points; newer ones stand to the right, where fewer are known.
+ */
+export function chart(
+  series: Readonly<Record<string, readonly (number | null)[]>>,
+  pointsMax: number,
+  frame: ChartFrame,
+): Chart {
+  const greatest = Math.max(0, ...Object.values(series).flatMap((values) => values.map((value) => value ?? 0)));
+  const top = niceCeiling(greatest);
+  const floor = frame.height - frame.bottom;
+  const stepX = (frame.width - frame.left) / Math.max(1, pointsMax - 1);
+  const y = (value: number) => round(floor - (value / top) * (floor - 6));
+  const lines = Object.entries(series).map(([name, values]) => {
+    const x = (index: number) => round(frame.width - (values.length - 1 - index) * stepX);
+    const runs = runsOf(values).map((run) => run.map(([index, value]) => [x(index), y(value)] as const));
+    return {
+      name,
+      line: runs.map((run) => `M${run.map((point) => point.join(' ')).join('L')}`).join(''),
+      area: runs
+        .map(
+          (run) =>
+            `M${run[0]![0]} ${floor}L${run.map((point) => point.join(' ')).join('L')}L${run.at(-1)![0]} ${floor}Z`,
+        )
+        .join(''),
+    };
+  });
+  const ticks = [0, top / 2, top].map((value) => ({ value, y: y(value) }));
+  return { frame, lines, ticks };
+}
+
+/** Stretches without a gap, as pairs of index and value. */
+function runsOf(values: readonly (number | null)[]): [number, number][][] {
+  const runs: [number, number][][] = [[]];
+  values.forEach((value, index) => {
+    if (value !== null) runs.at(-1)!.push([index, value]);
+    else if (runs.at(-1)!.length > 0) runs.push([]);
+  });
+  return runs.filter((run) => run.length > 0);
+}
+
+/** 1, 2 or 5 times a power of ten, at least 1: half of it is a number that people read at once. */
+export function niceCeiling(value: number): number {
+  if (value <= 1) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 4, 5, 10].map((step) => step * power).find((ceiling) => ceiling >= value)!;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

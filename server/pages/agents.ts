@@ -1,0 +1,129 @@
+/** /agents: the list, one agent, and every change to it. */
+import { filtersOf } from './filters.ts';
+import { basis, field, formErrors, list } from './form.ts';
+import { namesOf } from './names.ts';
+import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+
+const DELIVERIES_SHOWN = 10;
+
+const agentList: Page = async ({ call, query }) => {
+  const filters = filtersOf(query, ['q', 'revoked', 'cursor']);
+  const [listed, webhooks] = await Promise.all([
+    call('listAgents', { query: { revoked: 'false', ...filters } }),
+    namesOf(call, 'listWebhooks'),
+  ]);
+  if (listed.kind === 'problem') return listed;
+  const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null };
+  const errors = listed.kind === 'invalid' ? listed.errors : {};
+  return view('agents/list', 'Agents', { filters, page, errors, webhooks });
+};
+
+const newAgent: Page = (request) => formView(request, { title: 'New agent', values: {}, errors: {} });
+
+const createAgent: Page = async (request) => {
+  const input = agentOf(request.form);
+  const created = await request.call('createAgent', { input });
+  if (created.kind === 'invalid')
+    return formView(request, { title: 'New agent', values: input, errors: created.errors });
+  if (created.kind === 'problem') return created;
+  // Shown in this answer alone: a redirect could not carry the credential without leaving it somewhere.
+  return agentView(request, created.body, { credential: created.body.credential, made: true });
+};
+
+const showAgent: Page = async (request) => {
+  const agent = await request.call('showAgent', { id: request.id });
+  return agent.kind === 'done' ? agentView(request, agent.body, {}) : asProblem(agent);
+};
+
+const editAgent: Page = async (request) => {
+  const agent = await request.call('showAgent', { id: request.id });
+  if (agent.kind !== 'done') return asProblem(agent);
+  return formView(request, { title: `Edit ${agent.body.name}`, values: { ...agent.body, tag: agent.tag }, errors: {} });
+};
+
+const updateAgent: Page = async (request) => {
+  const { call, id, form } = request;
+  const input = agentOf(form);
+  const updated = await call('updateAgent', { id, input, ...basis(form) });
+  if (updated.kind === 'done') return redirect(`/agents/${id}`, 'saved');
+  const again = await formErrors(updated, () => call('showAgent', { id }));
+  if (again === null) return asProblem(updated);
+  return formView(request, {
+    title: 'Edit the agent',
+    values: { id, tag: form.get('tag'), ...input, ...again.values },
+    errors: again.errors,
+  });
+};
+
+const rotateAgent: Page = async (request) => {
+  const rotated = await request.call('rotateAgent', { id: request.id });
+  if (rotated.kind !== 'done') return asProblem(rotated);
+  return agentView(request, rotated.body, { credential: rotated.body.credential });
+};
+
+/** The name is typed, so that nobody revokes the neighbour. */
+const revokeAgent: Page = async (request) => {
+  const { call, id, form } = request;
+  const agent = await call('showAgent', { id });
+  if (agent.kind !== 'done') return asProblem(agent);
+  if (field(form, 'name') !== agent.body.name)
+    return agentView(request, agent.body, { errors: { name: `Type ${agent.body.name} to revoke it.` } }, 422);
+  const revoked = await call('revokeAgent', { id });
+  return revoked.kind === 'done' ? redirect('/agents', 'revoked') : asProblem(revoked);
+};
+
+/** All of its dead letters, or those of one webhook, are pending again. */
+const replayDeadLetters: Page = async ({ call, id, form }) => {
+  const webhookId = field(form, 'webhook_id');
+  const input = { agent_id: id, state: 'dead', ...(webhookId === '' ? {} : { webhook_id: webhookId }) };
+  const replayed = await call('replayDeliveries', { input });
+  return replayed.kind === 'done' ? redirect(`/agents/${id}`, 'dead-replayed') : asProblem(replayed);
+};
+
+export const agentPages = {
+  agentList,
+  newAgent,
+  createAgent,
+  showAgent,
+  editAgent,
+  updateAgent,
+  rotateAgent,
+  revokeAgent,
+  replayDeadLetters,
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: a document of the API
+type Agent = any;
+
+async function agentView({ call }: PageRequest, agent: Agent, more: object, status = 200): Promise<PageReply> {
+  const deliveriesIn = (state: string) =>
+    call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
+  const [pending, leased, dead, webhooks] = await Promise.all([
+    deliveriesIn('pending'),
+    deliveriesIn('leased'),
+    deliveriesIn('dead'),
+    namesOf(call, 'listWebhooks'),
+  ]);
+  const shown = { pending, leased, dead };
+  const deliveries = Object.fromEntries(
+    Object.entries(shown).map(([state, listed]) => [state, listed.kind === 'done' ? listed.body : { items: [] }]),
+  );
+  return view('agents/show', agent.name, { agent, webhooks, deliveries, errors: {}, ...more }, { status });
+}
+
+async function formView(
+  { call }: PageRequest,
+  data: { title: string; values: object; errors: Record<string, string> },
+): Promise<PageReply> {
+  const webhooks = await namesOf(call, 'listWebhooks');
+  return view(
+    'agents/form',
+    data.title,
+    { ...data, webhooks },
+    Object.keys(data.errors).length > 0 ? { status: 422 } : {},
+  );
+}
+
+function agentOf(form: URLSearchParams) {
+  return { name: field(form, 'name'), webhook_ids: list(form, 'webhook_ids') };
+}

@@ -1,0 +1,52 @@
+/** A stored body as people look at it: readable JSON, as it is, or in hex. */
+import { isUtf8 } from 'node:buffer';
+import { hexDump } from '../core/hex-dump.ts';
+import { prettyJson } from '../core/pretty-json.ts';
+
+export const bodyViews = ['pretty', 'raw', 'hex'] as const;
+export type BodyView = (typeof bodyViews)[number];
+
+/** A page shows no more than this; the whole is a download away. */
+const SHOWN_BYTES_MAX = 65_536;
+/** Hex takes more than four characters a byte. */
+const HEX_BYTES_MAX = 8_192;
+
+export interface ShownBody {
+  view: BodyView;
+  text: string;
+  /** Null: all of it is shown. */
+  shownBytes: number | null;
+}
+
+/** @param wanted what the address asks for; where it cannot be had, or nothing was asked for, the next best. */
+export function showBody(body: Buffer, wanted: string | null): ShownBody {
+  const pretty = wanted === null || wanted === 'pretty' ? prettyOf(body) : null;
+  if (pretty !== null) return { view: 'pretty', text: pretty, shownBytes: null };
+  const text = wanted === 'hex' ? null : textOf(body);
+  if (text !== null) return { view: 'raw', text: text.toString('utf8'), shownBytes: partly(text, body) };
+  const part = body.subarray(0, HEX_BYTES_MAX);
+  return { view: 'hex', text: hexDump(part), shownBytes: partly(part, body) };
+}
+
+function prettyOf(body: Buffer): string | null {
+  return body.length > SHOWN_BYTES_MAX || body.length === 0 ? null : prettyJson(body);
+}
+
+function partly(part: Buffer, body: Buffer): number | null {
+  return part.length === body.length ? null : part.length;
+}
+
+/** What is shown of a text; null when it is none, or holds what a browser would not show. */
+function textOf(body: Buffer): Buffer | null {
+  const part = body.length > SHOWN_BYTES_MAX ? wholeCharacters(body.subarray(0, SHOWN_BYTES_MAX)) : body;
+  return isUtf8(part) && !part.includes(0) ? part : null;
+}
+
+/** Without the character that is cut in two at the end. */
+function wholeCharacters(bytes: Buffer): Buffer {
+  let end = bytes.length;
+  while (end > 0 && bytes.length - end < 3 && (bytes[end - 1]! & 0xc0) === 0x80) end--;
+  const last = bytes[end - 1] ?? 0;
+  const characterBytes = last >= 0xf0 ? 4 : last >= 0xe0 ? 3 : last >= 0xc0 ? 2 : 1;
+  return bytes.length - end + 1 < characterBytes ? bytes.subarray(0, end - 1) : bytes;
+}

@@ -1,0 +1,68 @@
+/** /events: the list with its filters, one event, and its replay. */
+import { isUtf8 } from 'node:buffer';
+import { signedCurl } from '../core/curl.ts';
+import type { Database } from '../db/pool.ts';
+import { findEvent } from '../db/queries/read-events.ts';
+import { bodyViews, showBody } from './body-view.ts';
+import { filtersOf } from './filters.ts';
+import { namesOf } from './names.ts';
+import { asProblem, type Page, redirect, view } from './page.ts';
+
+const filterNames = ['webhook_id', 'from', 'to', 'delivery_state', 'content_type', 'source', 'q', 'cursor'] as const;
+/** A body that fits into a line of shell that people still read. */
+const CURL_BYTES_MAX = 4_096;
+
+export function eventPages(database: Database) {
+  const eventList: Page = async ({ call, query }) => {
+    const filters = filtersOf(query, filterNames);
+    const [list, webhooks] = await Promise.all([call('listEvents', { query: filters }), namesOf(call, 'listWebhooks')]);
+    if (list.kind === 'problem' && list.code !== 'search_busy') return list;
+    const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null, complete: true };
+    const errors = list.kind === 'invalid' ? list.errors : list.kind === 'problem' ? { '': list.detail } : {};
+    return view('events/list', 'Events', { filters, page, errors, webhooks });
+  };
+
+  const showEvent: Page = async ({ call, id, query }) => {
+    const event = await call('showEvent', { id });
+    if (event.kind !== 'done') return asProblem(event);
+    const [stored, deliveries, webhook, agents] = await Promise.all([
+      findEvent(database, null, id.toLowerCase()),
+      call('listDeliveries', { query: { event_id: id, limit: '200' } }),
+      call('showWebhook', { id: event.body.webhook_id }),
+      namesOf(call, 'listAgents'),
+    ]);
+    const body = stored?.body ?? Buffer.alloc(0);
+    const known = webhook.kind === 'done' ? webhook.body : null;
+    return view('events/show', `Event ${id.slice(-8)}`, {
+      event: event.body,
+      webhook: known,
+      agents,
+      body: showBody(body, query.get('view')),
+      views: bodyViews,
+      deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
+      curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event.body, body) : null,
+    });
+  };
+
+  const replayEvent: Page = async ({ call, id, form }) => {
+    const agentId = form.get('agent_id');
+    const input = agentId ? { agent_ids: [agentId] } : {};
+    const replayed = await call('replayEvent', { id, input });
+    return replayed.kind === 'done' ? redirect(`/events/${id}`, 'replayed') : asProblem(replayed);
+  };
+
+  return { eventList, showEvent, replayEvent };
+}
+
+function curlOf(
+  webhook: { url: string; has_secret: boolean; signature_header: string | null },
+  event: { content_type: string | null },
+  body: Buffer,
+): string {
+  return signedCurl({
+    url: webhook.url,
+    body: body.toString('utf8'),
+    contentType: event.content_type ?? 'application/octet-stream',
+    signatureHeader: webhook.has_secret ? (webhook.signature_header ?? 'X-Hub-Signature-256') : null,
+  });
+}

@@ -1,0 +1,31 @@
+/** /rejections: refused signatures, why, and whether they would verify now. */
+import { rejectionReasonNames } from '../core/rejection-reasons.ts';
+import { filtersOf } from './filters.ts';
+import { namesOf } from './names.ts';
+import { asProblem, type Page, redirect, view } from './page.ts';
+
+const rejectionList: Page = async ({ call, query }) => {
+  const filters = filtersOf(query, ['webhook_id', 'reason', 'cursor']);
+  const [list, webhooks] = await Promise.all([
+    call('listRejections', { query: filters }),
+    namesOf(call, 'listWebhooks'),
+  ]);
+  if (list.kind === 'problem') return list;
+  const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null };
+  const errors = list.kind === 'invalid' ? list.errors : {};
+  return view('rejections/list', 'Rejections', { filters, page, errors, webhooks, reasons: rejectionReasonNames });
+};
+
+const showRejection: Page = async ({ call, id }) => {
+  const rejection = await call('showRejection', { id });
+  if (rejection.kind !== 'done') return asProblem(rejection);
+  return view('rejections/show', `Rejection ${id.slice(-8)}`, { rejection: rejection.body });
+};
+
+const recheckRejection: Page = async ({ call, id }) => {
+  const checked = await call('recheckRejection', { id });
+  if (checked.kind !== 'done') return asProblem(checked);
+  return redirect(`/rejections/${id}`, checked.body.verified ? 'verifies-now' : 'still-refused');
+};
+
+export const rejectionPages = { rejectionList, showRejection, recheckRejection };

@@ -1,0 +1,211 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addAgent } from '../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { signedRequest } from '../helpers/requests.ts';
+
+let app: TestApp;
+let browser: Browser;
+let operator: TestPerson;
+let webhook: TestWebhook;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }), startBrowser()]);
+  operator = await addPerson(app, 'operator');
+  webhook = await app.addWebhook({ name: 'repository' });
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+/** Sends a body and returns the id of its event. */
+async function send(body: string, to = webhook): Promise<string> {
+  const response = await fetch(to.url, signedRequest({ secret: to.secret, body }));
+  return ((await response.json()) as { id: string }).id;
+}
+
+describe('the list', () => {
+  test('shows a new event without being loaded again, and none while it is paused', async () => {
+    const tab = await openTab(browser, app, operator);
+    await tab.page.goto('/events');
+    const rows = tab.page.locator('#events tbody tr');
+    const first = await send('{"first":1}');
+    await tab.page.locator(`#events a[href="/events/${first}"]`).waitFor();
+    await tab.page.getByRole('button', { name: 'Pause the live list' }).click();
+    const before = await rows.count();
+    const second = await send('{"second":1}');
+    await tab.page.waitForTimeout(2_500);
+    expect(await rows.count()).toBe(before);
+    await tab.page.getByRole('button', { name: 'Pause the live list' }).click();
+    await send('{"third":1}');
+    await tab.page.locator(`#events a[href="/events/${second}"]`).waitFor();
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
+  test.each([true, false])('keeps its filters in the address (JavaScript: %s)', async (javaScriptEnabled) => {
+    const needle = `needle ${javaScriptEnabled}`;
+    const id = await send(JSON.stringify({ needle }));
+    const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+    await tab.page.goto('/events');
+    await tab.page.getByLabel('Text in the body').fill(needle);
+    await tab.page.getByRole('button', { name: 'Filter' }).click();
+    await tab.page.waitForURL(/q=needle/);
+    await expect.poll(() => tab.page.locator('#events tbody tr').count()).toBe(1);
+    await tab.page.locator(`#events a[href="/events/${id}"]`).click();
+    await tab.page.waitForURL(`**/events/${id}`);
+    await tab.page.goBack();
+    await tab.page.waitForURL(/q=needle/);
+    expect(await tab.page.getByLabel('Text in the body').inputValue()).toBe(needle);
+    expect(await tab.page.locator('#events tbody tr').count()).toBe(1);
+    await tab.close();
+  });
+
+  test('says beside the filter what is wrong with it', async () => {
+    const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    await tab.page.goto('/events?source=nowhere');
+    expect(await tab.page.locator('#e-source').innerText()).not.toBe('');
+    await tab.close();
+  });
+});
+
+describe('one event', () => {
+  test('is readable, raw and in hex, with its headers, and can be fetched unchanged', async () => {
+    const body = '{"id":12345678901234567890,"list":[1,2]}';
+    const id = await send(body);
+    const tab = await openTab(browser, app, operator);
+    await tab.page.goto(`/events/${id}`);
+    const shown = tab.page.locator('#body-card pre');
+    expect(await shown.innerText()).toBe('{\n  "id": 12345678901234567890,\n  "list": [\n    1,\n    2\n  ]\n}');
+    await tab.page.getByRole('link', { name: 'raw' }).click();
+    await tab.page.locator('#body-card [aria-current]:text("raw")').waitFor();
+    expect(await shown.innerText()).toBe(body);
+    await tab.page.getByRole('link', { name: 'hex' }).click();
+    await tab.page.locator('#body-card [aria-current]:text("hex")').waitFor();
+    expect(await shown.innerText()).toContain('7b 22 69 64');
+    const download = tab.page.waitForEvent('download');
+    await tab.page.getByRole('link', { name: 'Download the body' }).click();
+    const stream = await (await download).createReadStream();
+    expect(Buffer.concat(await stream.toArray()).toString()).toBe(body);
+    expect(await accessibilityViolations(tab.page)).toEqual([]);
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
+  test('is replayed to an agent, without JavaScript too', async () => {
+    const subscribed = await app.addWebhook({ name: 'subscribed' });
+    const agent = await addAgent(app, [subscribed]);
+    const id = await send('{}', subscribed);
+    for (const javaScriptEnabled of [true, false]) {
+      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      await tab.page.goto(`/events/${id}`);
+      const before = await tab.page.locator('#event-deliveries tbody tr').count();
+      await tab.page.getByRole('button', { name: 'Replay' }).click();
+      await tab.page.getByText('It is on its way again.').waitFor();
+      expect(await tab.page.locator('#event-deliveries tbody tr').count()).toBe(before + 1);
+      await tab.close();
+    }
+    expect((await agent.claim({ max: 10 })).map((delivery) => delivery.event.id)).toEqual([id, id, id]);
+  });
+
+  test('that does not exist is a page that says so', async () => {
+    const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    expect((await tab.page.goto('/events/00000000-0000-7000-8000-000000000000'))!.status()).toBe(404);
+    expect(await tab.page.locator('main').innerText()).toContain('No event');
+    await tab.close();
+  });
+});
+
+describe('an agent', () => {
+  test('has its dead letters replayed at once', async () => {
+    const source = await app.addWebhook({ name: 'source' });
+    const agent = await addAgent(app, [source]);
+    await send('{"a":1}', source);
+    await app.database.query({
+      text: `update deliveries set state = 'dead', finished_at = now(), attempts = 10, reason = 'gave up' where agent_id = $1`,
+      values: [agent.id],
+    });
+    const tab = await openTab(browser, app, operator);
+    await tab.page.goto(`/agents/${agent.id}`);
+    expect(await tab.page.locator('section:has(#s-dead)').innerText()).toContain('gave up');
+    await tab.page.getByRole('button', { name: 'Replay all dead letters' }).click();
+    await tab.page.getByText('All its dead letters are pending again.').waitFor();
+    expect(await agent.claim()).toHaveLength(1);
+    expect(await accessibilityViolations(tab.page)).toEqual([]);
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
+  test.each([true, false])(
+    'is made, shown its credential once, rotated and revoked (JavaScript: %s)',
+    async (javaScriptEnabled) => {
+      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      const { page } = tab;
+      await page.goto('/agents');
+      await page.getByRole('link', { name: /New agent/ }).click();
+      await page.getByLabel('Name', { exact: true }).fill('deploy bot');
+      await page.getByLabel('repository').check();
+      await page.getByRole('button', { name: 'Make the agent' }).click();
+      const credential = await page.locator('.once code').innerText();
+      expect(credential).toMatch(/^wa_/);
+      await page.goto('/agents');
+      await page.getByRole('link', { name: 'deploy bot' }).first().click();
+      await page.getByRole('button', { name: 'Rotate the credential' }).click();
+      await page.locator('.once code').waitFor();
+      expect(await page.locator('.once code').innerText()).not.toBe(credential);
+      await page.getByLabel('Type its name').fill('deploy bot');
+      await page.getByRole('button', { name: 'Revoke this agent' }).click();
+      await page.getByText('Revoked.').waitFor();
+      expect(await page.locator('main').innerText()).not.toContain('deploy bot');
+      await tab.close();
+    },
+  );
+});
+
+test('what strangers send is never run: names, headers, bodies, user agents', async () => {
+  const corpus = [
+    '<script>document.title="owned"</script>',
+    '"><img src=x onerror=document.title="owned">',
+    `'onmouseover='document.title="owned"`,
+    'javascript:document.title="owned"',
+    '</code></pre><svg onload=document.title="owned">',
+    '{{7*7}}<%= 7*7 %>${7*7}',
+    '<a hx-get="/events" hx-trigger="load">x</a>',
+  ];
+  const hostileName = corpus.join(' ').slice(0, 200).trim();
+  const hostile = await app.addWebhook({ name: hostileName });
+  const named = await operator.api('POST', '/api/v1/agents', { name: hostileName, webhook_ids: [hostile.id] });
+  const agent = named.body.id;
+  for (const text of corpus) {
+    const request = signedRequest({ secret: hostile.secret, body: `{"a":"${text.replaceAll('"', '\\"')}"}` });
+    const headers = {
+      ...(request.headers as Record<string, string>),
+      'user-agent': text,
+      'x-note': text,
+      'content-type': text,
+    };
+    expect((await fetch(hostile.url, { ...request, headers })).status).toBe(202);
+  }
+  const tab = await openTab(browser, app, operator);
+  const { items } = (await operator.api('GET', `/api/v1/events?webhook_id=${hostile.id}`)).body;
+  expect(items).toHaveLength(corpus.length);
+  const places = [
+    '/',
+    '/events',
+    '/webhooks',
+    `/webhooks/${hostile.id}`,
+    `/webhooks/${hostile.id}/edit`,
+    '/agents',
+    `/agents/${agent}`,
+    '/deliveries',
+  ];
+  for (const path of [...places, ...items.map(({ id }: { id: string }) => `/events/${id}`)]) {
+    await tab.page.goto(path);
+    expect(await tab.page.title(), path).not.toBe('owned');
+    expect(await tab.page.locator('main script, main img, [onerror], [onload], [onmouseover]').count(), path).toBe(0);
+  }
+  expect(tab.complaints).toEqual([]);
+  await tab.close();
+});

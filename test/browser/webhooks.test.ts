@@ -1,0 +1,144 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { signedRequest } from '../helpers/requests.ts';
+
+let app: TestApp;
+let browser: Browser;
+let operator: TestPerson;
+let viewer: TestPerson;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+/** Address and secret as the page of a webhook that was made just now shows them. */
+async function readMade(page: Page): Promise<{ url: string; secret: string }> {
+  const url = await page.locator('section:has(h2:text("Address")) code').first().innerText();
+  return { url, secret: await page.locator('.once code').innerText() };
+}
+
+describe.each([
+  ['with JavaScript', true],
+  ['without JavaScript', false],
+])('%s', (_, javaScriptEnabled) => {
+  const withTab = async (person: TestPerson, journey: (tab: Tab) => Promise<void>) => {
+    const tab = await openTab(browser, app, person, { javaScriptEnabled });
+    await journey(tab);
+    expect(tab.complaints.filter((complaint) => !/status of 4\d\d/.test(complaint))).toEqual([]);
+    await tab.close();
+  };
+
+  test('somebody makes a webhook, copies address and secret, and a signed request is stored', async () => {
+    await withTab(operator, async ({ page }) => {
+      await page.goto('/webhooks');
+      await page
+        .getByRole('link', { name: /^(New webhook|Make the first webhook)$/ })
+        .first()
+        .click();
+      await page.getByLabel('Name', { exact: true }).fill('shop orders');
+      await page.getByRole('button', { name: 'Make the webhook' }).click();
+      await page.getByRole('heading', { level: 1, name: /shop orders/ }).waitFor();
+      const { url, secret } = await readMade(page);
+      expect(secret).toMatch(/^[0-9a-f]{64}$/);
+      expect((await fetch(url, signedRequest({ secret }))).status).toBe(202);
+      if (javaScriptEnabled) await page.locator('#webhook-events tbody tr').waitFor();
+      else {
+        // Opened anew, since this answer was to a form.
+        await page.goto('/webhooks');
+        await page.getByRole('link', { name: 'shop orders' }).first().click();
+        expect(await page.locator('#webhook-events tbody tr').count()).toBe(1);
+      }
+      expect(await page.locator('.once').count()).toBe(javaScriptEnabled ? 1 : 0);
+    });
+  });
+
+  test('what is wrong stands beside its field, and what was typed stays, but for secrets', async () => {
+    await withTab(operator, async ({ page }) => {
+      await page.goto('/webhooks/new');
+      await page.getByLabel('Name', { exact: true }).fill('bad header');
+      await page.getByLabel('Signature header').fill('no header name');
+      await page.getByLabel('The sender gave me one:').check();
+      await page.getByLabel('The sender’s secret').fill('not to be shown again');
+      await page.getByRole('button', { name: 'Make the webhook' }).click();
+      const field = page.getByLabel('Signature header');
+      await page.locator('[aria-invalid="true"]').waitFor();
+      expect(await field.getAttribute('aria-invalid')).toBe('true');
+      expect(await page.locator('#e-signature_header').innerText()).not.toBe('');
+      expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('bad header');
+      expect(await page.content()).not.toContain('not to be shown again');
+      if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
+    });
+  });
+
+  test('it is edited, disabled, enabled, rotated with an overlap, and deleted by its name', async () => {
+    const made = await app.addWebhook({ name: 'to be changed' });
+    const statusWith = async (secret: string | null) => (await fetch(made.url, signedRequest({ secret }))).status;
+    await withTab(operator, async ({ page }) => {
+      await page.goto(`/webhooks/${made.id}`);
+      await page.getByRole('link', { name: 'Edit' }).click();
+      await page.getByLabel('Name', { exact: true }).fill('changed');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('heading', { level: 1, name: /changed/ }).waitFor();
+
+      await page.getByRole('button', { name: 'Disable' }).click();
+      await page.getByText('It is disabled: requests are answered 410.').waitFor();
+      expect(await statusWith(made.secret)).toBe(410);
+      await page.getByRole('button', { name: 'Enable' }).click();
+      await page.getByText('It takes requests again.').waitFor();
+
+      await page.getByRole('button', { name: 'Rotate the secret' }).click();
+      await page.locator('.once code').waitFor();
+      const { secret } = await readMade(page);
+      expect([await statusWith(secret), await statusWith(made.secret)]).toEqual([202, 202]);
+
+      await page.getByLabel('Type its name').fill('another');
+      await page.getByRole('button', { name: 'Delete this webhook' }).click();
+      await page.getByText('Type changed to delete it.').waitFor();
+      await page.getByLabel('Type its name').fill('changed');
+      await page.getByRole('button', { name: 'Delete this webhook' }).click();
+      await page.getByText('Deleted.').waitFor();
+      expect(await statusWith(secret)).toBe(404);
+    });
+  });
+
+  test('a test is sent, signed, and answered', async () => {
+    const made = await app.addWebhook({ name: 'tested' });
+    await withTab(operator, async ({ page }) => {
+      await page.goto(`/webhooks/${made.id}`);
+      await page.getByRole('button', { name: 'Send a test' }).click();
+      await page.getByText('The test was answered 202').waitFor();
+    });
+  });
+
+  test('a viewer sees it and finds no button that changes it', async () => {
+    const made = await app.addWebhook({ name: 'seen by a viewer' });
+    await withTab(viewer, async ({ page }) => {
+      await page.goto(`/webhooks/${made.id}`);
+      expect(await page.locator('main button:not([data-copy])').count()).toBe(0);
+      const answer = await page.goto('/webhooks/new');
+      expect(answer!.status()).toBe(403);
+      expect(await page.locator('main').innerText()).toContain('needs the role operator');
+    });
+  });
+});
+
+test.each([1280, 360])('the pages of a webhook are accessible and fit into %i px', async (width) => {
+  const made = await app.addWebhook({
+    name: 'a webhook whose name is as long as anybody would ever want it to be '.repeat(2),
+  });
+  const tab = await openTab(browser, app, operator, { width });
+  for (const path of [`/webhooks/${made.id}`, `/webhooks/${made.id}/edit`, '/webhooks/new', '/webhooks']) {
+    await tab.page.goto(path);
+    expect(await accessibilityViolations(tab.page), path).toEqual([]);
+    expect(await tab.page.evaluate('document.documentElement.scrollWidth'), path).toBeLessThanOrEqual(width);
+  }
+  expect(tab.complaints).toEqual([]);
+  await tab.close();
+});

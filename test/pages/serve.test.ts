@@ -1,0 +1,166 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { roles } from '../../server/auth/roles.ts';
+import { pageRoutes } from '../../server/routes.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { startPagesApp } from '../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
+import { RawClient, signedRequest } from '../helpers/requests.ts';
+
+let app: TestApp;
+let people: Record<string, TestPerson>;
+beforeAll(async () => {
+  app = await startPagesApp();
+  const made = await Promise.all(roles.map((role) => addPerson(app, role)));
+  people = Object.fromEntries(made.map((person) => [person.role, person]));
+});
+afterAll(() => app.stop());
+
+const get = (path: string, headers: Record<string, string> = {}) =>
+  fetch(app.url + path, { headers: { cookie: people.administrator!.cookie, ...headers }, redirect: 'manual' });
+
+async function post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}) {
+  const { cookie } = people.administrator!;
+  const csrf = await csrfToken(app.url, cookie);
+  return fetch(app.url + path, {
+    method: 'POST',
+    body: new URLSearchParams({ csrf, ...fields }),
+    headers: { cookie, origin: app.url, ...headers },
+    redirect: 'manual',
+  });
+}
+
+describe('whoever is not signed in', () => {
+  test('is led to the sign-in page, and from there back', async () => {
+    const { status, headers } = await get('/events?q=a', { cookie: '' });
+    expect([status, headers.get('location')]).toEqual([303, '/sign-in?return_to=%2Fevents%3Fq%3Da']);
+  });
+
+  test('leaves the page that htmx has open', async () => {
+    const { status, headers } = await get('/events', { cookie: '', 'hx-request': 'true' });
+    expect([status, headers.get('hx-redirect')]).toEqual([204, '/sign-in?return_to=%2Fevents']);
+  });
+});
+
+describe('the table of pages', () => {
+  const rows = pageRoutes.flatMap(([method, path, , access]) =>
+    roles.map((role) => ({
+      method,
+      path,
+      role,
+      permitted: access === 'anyone' || roles.indexOf(role) >= roles.indexOf(access),
+    })),
+  );
+  test.each(rows.filter(({ permitted }) => !permitted))(
+    '$method $path is not for a $role',
+    async ({ method, path, role }) => {
+      const { cookie } = people[role]!;
+      const csrf = await csrfToken(app.url, cookie);
+      const response = await fetch(app.url + path.replace(':id', '00000000-0000-7000-8000-000000000000'), {
+        method,
+        headers: { cookie, origin: app.url },
+        ...(method === 'POST' ? { body: new URLSearchParams({ csrf }) } : {}),
+      });
+      expect(response.status).toBe(403);
+      expect(response.headers.get('content-type')).toContain('text/html');
+      expect(await response.text()).toContain('needs the role');
+    },
+  );
+});
+
+describe('an answer', () => {
+  test('is a whole page for a browser, and its main part for htmx', async () => {
+    const whole = await (await get('/webhooks')).text();
+    const part = await (await get('/webhooks', { 'hx-request': 'true' })).text();
+    expect(whole).toMatch(/^<!doctype html>/);
+    expect(part).not.toContain('<html');
+    expect(part).toMatch(/^<title>Webhooks/);
+    expect(part).toContain('hx-swap-oob');
+    const restored = await get('/webhooks', { 'hx-request': 'true', 'hx-history-restore-request': 'true' });
+    expect(await restored.text()).toBe(whole);
+  });
+
+  test('carries the policy that lets nothing in from elsewhere', async () => {
+    const { headers } = await get('/');
+    const policy = headers.get('content-security-policy')!;
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).not.toMatch(/unsafe|data:|\*/);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('referrer-policy')).toBe('same-origin');
+    expect(headers.get('cache-control')).toBe('private, no-cache');
+    expect(headers.get('vary')).toBe('accept-encoding, hx-request, cookie');
+  });
+
+  test('that is known is not sent again', async () => {
+    const first = await get('/webhooks');
+    const again = await get('/webhooks', { 'if-none-match': first.headers.get('etag')! });
+    expect([again.status, await again.text()]).toEqual([304, '']);
+  });
+
+  test.each([
+    ['br, gzip', 'br', brotliDecompressSync],
+    ['gzip', 'gzip', gunzipSync],
+    ['gzip, br;q=0', 'gzip', gunzipSync],
+  ])('is compressed for a client that takes %s', async (accepted, coding, decompress) => {
+    const client = await RawClient.connect(app.port);
+    await client.send(
+      `GET /webhooks HTTP/1.1\r\nhost: x\r\ncookie: ${people.administrator!.cookie}\r\naccept-encoding: ${accepted}\r\n\r\n`,
+    );
+    const answer = (await client.answer())!;
+    client.destroy();
+    expect(answer.headers['content-encoding']).toBe(coding);
+    expect(decompress(answer.body).toString()).toMatch(/^<!doctype html>/);
+  });
+
+  test('with 50 events is less than 50 KB, compressed, and all assets of the page together are too', async () => {
+    const webhook = await app.addWebhook({ name: 'busy' });
+    for (let i = 0; i < 51; i++)
+      await fetch(
+        webhook.url,
+        signedRequest({ secret: webhook.secret, body: JSON.stringify({ i, text: Math.random() }) }),
+      );
+    const bytesOf = async (path: string) => {
+      const client = await RawClient.connect(app.port);
+      await client.send(
+        `GET ${path} HTTP/1.1\r\nhost: x\r\ncookie: ${people.administrator!.cookie}\r\naccept-encoding: br\r\n\r\n`,
+      );
+      const { status, body } = (await client.answer())!;
+      client.destroy();
+      expect(status).toBe(200);
+      return body.length;
+    };
+    const html = await (await get('/events')).text();
+    expect(html.match(/href="\/events\/[0-9a-f-]{36}"/g)).toHaveLength(50);
+    const assets = [...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, path]) => path!);
+    expect(assets).toHaveLength(4);
+    const sizes = await Promise.all(['/events', ...assets].map(bytesOf));
+    expect(sizes.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(50_000);
+  });
+});
+
+describe('an asset', () => {
+  test('is kept for ever, under a name that changes with its content', async () => {
+    const [, path] = /href="(\/assets\/[^"]+\.css)"/.exec(await (await get('/')).text())!;
+    const { status, headers } = await get(path!);
+    expect([status, headers.get('cache-control')]).toEqual([200, 'public, max-age=31536000, immutable']);
+    expect((await get('/assets/weir.css')).status).toBe(404);
+  });
+});
+
+describe('a form', () => {
+  test.each([
+    ['without its token', { csrf: '' }, {}],
+    ['with the token of another session', { csrf: 'A'.repeat(43) }, {}],
+    ['from another site', {}, { origin: 'https://evil.example' }],
+    ['from an opaque origin', {}, { origin: 'null' }],
+  ])('%s changes nothing', async (_, fields, headers) => {
+    const before = (await people.administrator!.api('GET', '/api/v1/webhooks')).body.items.length;
+    const response = await post('/webhooks/new', { name: 'forged', secret_choice: 'none', ...fields }, headers);
+    expect(response.status).toBe(403);
+    expect((await people.administrator!.api('GET', '/api/v1/webhooks')).body.items.length).toBe(before);
+  });
+
+  test('that is no form is told so on the page', async () => {
+    expect((await post('/webhooks/new', { name: '' })).status).toBe(422);
+  });
+});

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { address, bytes, milliseconds, plural, utc } from '../../server/pages/show.ts';
+
+test.each([
+  [0, '0 B'],
+  [999, '999 B'],
+  [1_000, '1.0 KB'],
+  [19_250, '19.3 KB'],
+  [999_499, '999 KB'],
+  [999_500, '1.0 MB'],
+  [2_500_000_000, '2.5 GB'],
+])('%i bytes are %s', (count, text) => {
+  expect(bytes(count)).toBe(text);
+});
+
+test.each([
+  [0.84, '0.8 ms'],
+  [12.4, '12 ms'],
+  [1_500, '1.5 s'],
+  [42_000, '42 s'],
+])('%f ms are %s', (value, text) => {
+  expect(milliseconds(value)).toBe(text);
+});
+
+test('one is singular', () => {
+  expect([plural(1, 'event'), plural(0, 'event'), plural(2_000, 'delivery', 'deliveries')]).toEqual([
+    '1 event',
+    '0 events',
+    '2,000 deliveries',
+  ]);
+});
+
+test('a time is in UTC until the browser knows better', () => {
+  expect(utc('2026-11-21T09:54:24.276Z')).toBe('2026-11-21 09:54:24 UTC');
+});
+
+test('an address keeps what is given, encoded', () => {
+  expect(address('/events', { q: 'a&b=ü', cursor: null, from: '', state: undefined })).toBe('/events?q=a%26b%3D%C3%BC');
+  expect(address('/events', {})).toBe('/events');
+});
