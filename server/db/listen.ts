@@ -37,6 +37,8 @@ export class ChangeListener {
   readonly #conninfo: string;
   readonly #events: ListenerEvents;
   #client: pg.Client | null = null;
+  /** Settled when the last query is. */
+  #asked: Promise<unknown> = Promise.resolve();
   #stopped = false;
   #loop: Promise<void> = Promise.resolve();
 
@@ -95,7 +97,7 @@ export class ChangeListener {
     this.#events.up();
     onUp();
     while (!this.#stopped) {
-      await client.query('select 1');
+      await this.#ask(client, 'select 1');
       this.#events.alive();
       await delay(HEARTBEAT_MS);
       if (lost !== null) throw lost;
@@ -106,10 +108,17 @@ export class ChangeListener {
   async #onChange(client: pg.Client, payload: string): Promise<void> {
     try {
       await this.#events.change(payload);
-      await client.query('select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);
+      await this.#ask(client, 'select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);
     } catch {
       // The connection went away in between; the command stops waiting by itself, and `up` makes up for the change.
     }
+  }
+
+  /** One query at a time: changes come while the heartbeat is under way, and pg is about to stop queueing by itself. */
+  #ask(client: pg.Client, text: string, values: string[] = []): Promise<unknown> {
+    const asked = this.#asked.then(() => client.query(text, values));
+    this.#asked = asked.catch(() => {});
+    return asked;
   }
 
   async #end(): Promise<void> {
