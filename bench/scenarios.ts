@@ -6,6 +6,7 @@ import { fanOut } from './fan-out.ts';
 import { functions } from './functions.ts';
 import { hmac } from './hmac.ts';
 import type { Scenario } from './lib/outcome.ts';
+import { pages } from './pages.ts';
 import { persist } from './persist.ts';
 import { receive } from './receive.ts';
 import { search } from './search.ts';
@@ -17,6 +18,7 @@ export const scenarios: readonly Scenario[] = [
   deliver,
   drain,
   persist,
+  pages,
   search,
   hmac,
   functions,
