@@ -22,6 +22,7 @@ document.addEventListener('htmx:afterSettle', (event) => {
 function enhance(root) {
   for (const time of root.querySelectorAll('time[datetime]')) showLocally(time);
   for (const button of root.querySelectorAll('.copy[hidden]')) button.hidden = !navigator.clipboard;
+  for (const button of root.querySelectorAll('[data-pause]')) button.hidden = false;
 }
 
 function showLocally(time) {
@@ -51,6 +52,8 @@ document.addEventListener('click', (event) => {
 
 let stream = null;
 let retry = 0;
+/** In a row, without a stream in between. */
+let failures = 0;
 const due = new Map();
 
 function renew(kind) {
@@ -77,14 +80,21 @@ function follow() {
   }
   if (stream !== null) return;
   stream = new EventSource(`${api}/api/v1/stream`, { withCredentials: true });
-  stream.addEventListener('open', () => tell(null));
+  stream.addEventListener('open', () => {
+    failures = 0;
+    tell(null);
+  });
   for (const kind of ['counters', 'event']) stream.addEventListener(kind, () => renew(kind));
   stream.addEventListener('error', async () => {
-    if (stream?.readyState !== EventSource.CLOSED) return;
-    stream = null;
-    tell(await diagnose());
-    clearTimeout(retry);
-    retry = setTimeout(follow, RETRY_MS);
+    failures++;
+    if (stream?.readyState === EventSource.CLOSED) {
+      // Refused, and given up by the browser; what merely broke off it tries again by itself.
+      stream = null;
+      clearTimeout(retry);
+      retry = setTimeout(follow, RETRY_MS);
+    } else if (failures < 2) return;
+    const why = await diagnose();
+    if (failures > 0) tell(why);
   });
 }
 
