@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HASHING_WORK_MAX } from '../../server/auth/passwords.ts';
 import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../server/auth/throttle.ts';
+import { problems } from '../../server/errors.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { type Answer, addPerson, givePassword, PASSWORD, signIn, type TestPerson } from '../helpers/people.ts';
 
@@ -63,8 +64,7 @@ describe('an account', () => {
           type: 'about:blank',
           title: 'Too Many Requests',
           status: 429,
-          detail:
-            'Too many attempts have failed, for this account or from this address; wait as long as Retry-After says.',
+          detail: problems.sign_in_limited.detail,
           code: 'sign_in_limited',
         },
       ]);
