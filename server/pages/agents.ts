@@ -1,6 +1,7 @@
 /** /agents: the list, one agent, and every change to it. */
 import { filtersOf } from './filters.ts';
-import { basis, field, formErrors, list } from './form.ts';
+import { basis, field, list, nextTag } from './form.ts';
+import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { namesOf } from './names.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
@@ -18,14 +19,12 @@ const agentList: Page = async ({ call, query }) => {
   return view('agents/list', 'Agents', { filters, page, errors, webhooks });
 };
 
-const newAgent: Page = (request) => formView(request, { title: 'New agent', values: {}, errors: {} });
+const newAgent: Page = (request) => formView(request, 'New agent', {}, noErrors);
 
 const createAgent: Page = async (request) => {
   const input = agentOf(request.form);
   const created = await request.call('createAgent', { input });
-  if (created.kind === 'invalid')
-    return formView(request, { title: 'New agent', values: input, errors: created.errors });
-  if (created.kind === 'problem') return created;
+  if (created.kind !== 'done') return formView(request, 'New agent', input, formErrors(created));
   // Shown in this answer alone: a redirect could not carry the credential without leaving it somewhere.
   return agentView(request, created.body, { credential: created.body.credential, made: true });
 };
@@ -38,7 +37,7 @@ const showAgent: Page = async (request) => {
 const editAgent: Page = async (request) => {
   const agent = await request.call('showAgent', { id: request.id });
   if (agent.kind !== 'done') return asProblem(agent);
-  return formView(request, { title: `Edit ${agent.body.name}`, values: { ...agent.body, tag: agent.tag }, errors: {} });
+  return formView(request, `Edit ${agent.body.name}`, { ...agent.body, tag: agent.tag }, noErrors);
 };
 
 const updateAgent: Page = async (request) => {
@@ -46,13 +45,8 @@ const updateAgent: Page = async (request) => {
   const input = agentOf(form);
   const updated = await call('updateAgent', { id, input, ...basis(form) });
   if (updated.kind === 'done') return redirect(`/agents/${id}`, 'saved');
-  const again = await formErrors(updated, () => call('showAgent', { id }));
-  if (again === null) return asProblem(updated);
-  return formView(request, {
-    title: 'Edit the agent',
-    values: { id, tag: form.get('tag'), ...input, ...again.values },
-    errors: again.errors,
-  });
+  const tag = await nextTag(form, updated, () => call('showAgent', { id }));
+  return formView(request, 'Edit the agent', { ...input, id, tag }, formErrors(updated));
 };
 
 const rotateAgent: Page = async (request) => {
@@ -111,17 +105,9 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
   return view('agents/show', agent.name, { agent, webhooks, deliveries, errors: {}, ...more }, { status });
 }
 
-async function formView(
-  { call }: PageRequest,
-  data: { title: string; values: object; errors: Record<string, string> },
-): Promise<PageReply> {
-  const webhooks = await namesOf(call, 'listWebhooks');
-  return view(
-    'agents/form',
-    data.title,
-    { ...data, webhooks },
-    Object.keys(data.errors).length > 0 ? { status: 422 } : {},
-  );
+async function formView({ call }: PageRequest, title: string, values: object, told: Told): Promise<PageReply> {
+  const { errors, ...answer } = told;
+  return view('agents/form', title, { title, values, errors, webhooks: await namesOf(call, 'listWebhooks') }, answer);
 }
 
 function agentOf(form: URLSearchParams) {

@@ -25,7 +25,10 @@ export function formErrors(
   fieldOf: Partial<Record<ProblemCode, string>> = {},
 ): Told {
   if (refused.kind === 'invalid') return { ...noErrors, errors: refused.errors, status: 422 };
-  const { code, detail, status, retryAfterSeconds } = refused;
+  const { code, status, retryAfterSeconds } = refused;
+  // People have no ETag; the form has, see nextTag.
+  const detail =
+    code === 'precondition_failed' ? 'Somebody else changed it meanwhile: save again to replace that.' : refused.detail;
   const wait = retryAfterSeconds === null ? '' : ` Try again in ${plural(retryAfterSeconds, 'second')}.`;
   return { errors: { [fieldOf[code as ProblemCode] ?? '']: detail + wait }, status, retryAfterSeconds };
 }

@@ -29,20 +29,13 @@ export function basis(form: URLSearchParams): Pick<CallArguments, 'ifMatch'> {
   return tag ? { ifMatch: tag } : {};
 }
 
-/**
- * Sentences for a form that comes back, and the tag with which it can be sent again when somebody else made a change
- * meanwhile; null: the refusal is none that the form could show.
- */
-export async function formErrors(
-  refused: Exclude<Called, { kind: 'done' }>,
+/** The tag with which a refused form comes back: when somebody else made a change meanwhile, to send it again replaces that. */
+export async function nextTag(
+  form: URLSearchParams,
+  refused: Called,
   current: () => Promise<Called>,
-): Promise<{ errors: Record<string, string>; values: { tag?: string } } | null> {
-  if (refused.kind === 'invalid') return { errors: refused.errors, values: {} };
-  if (refused.code !== 'precondition_failed') return null;
+): Promise<string | null> {
+  if (refused.kind !== 'problem' || refused.code !== 'precondition_failed') return form.get('tag');
   const now = await current();
-  if (now.kind !== 'done') return null;
-  return {
-    errors: { '': 'somebody else changed it meanwhile. Save again to replace that.' },
-    values: { tag: now.tag },
-  };
+  return now.kind === 'done' ? now.tag : null;
 }

@@ -1,7 +1,8 @@
 /** /webhooks: the list, one webhook, and every change to it. */
 import { signedCurl } from '../core/curl.ts';
 import { filtersOf } from './filters.ts';
-import { basis, field, formErrors, list, number, optional } from './form.ts';
+import { basis, field, list, nextTag, number, optional } from './form.ts';
+import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { namesOf } from './names.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
@@ -17,7 +18,7 @@ const webhookList: Page = async ({ call, query }) => {
   return view('webhooks/list', 'Webhooks', { filters, page, errors, agents });
 };
 
-const newWebhook: Page = async (request) => formView(request, { title: 'New webhook', values: {}, errors: {} });
+const newWebhook: Page = async (request) => formView(request, 'New webhook', {}, noErrors);
 
 const createWebhook: Page = async (request) => {
   const { call, form } = request;
@@ -27,9 +28,7 @@ const createWebhook: Page = async (request) => {
     ...(choice === 'given' ? { secret: form.get('secret') ?? '' } : {}),
   };
   const created = await call('createWebhook', { input: { ...webhookOf(form), ...secret } });
-  if (created.kind === 'invalid')
-    return formView(request, { title: 'New webhook', values: valuesOf(form), errors: created.errors });
-  if (created.kind === 'problem') return created;
+  if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown in this answer alone: a redirect could not carry the secret without leaving it somewhere.
   return webhookView(request, created.body, { secret: created.body.secret ?? null, made: true });
 };
@@ -42,24 +41,15 @@ const showWebhook: Page = async (request) => {
 const editWebhook: Page = async (request) => {
   const webhook = await request.call('showWebhook', { id: request.id });
   if (webhook.kind !== 'done') return asProblem(webhook);
-  return formView(request, {
-    title: `Edit ${webhook.body.name}`,
-    values: { ...webhook.body, tag: webhook.tag },
-    errors: {},
-  });
+  return formView(request, `Edit ${webhook.body.name}`, { ...webhook.body, tag: webhook.tag }, noErrors);
 };
 
 const updateWebhook: Page = async (request) => {
   const { call, id, form } = request;
   const updated = await call('updateWebhook', { id, input: webhookOf(form), ...basis(form) });
   if (updated.kind === 'done') return redirect(`/webhooks/${id}`, 'saved');
-  const again = await formErrors(updated, () => call('showWebhook', { id }));
-  if (again === null) return asProblem(updated);
-  return formView(request, {
-    title: 'Edit the webhook',
-    values: { id, ...valuesOf(form), ...again.values },
-    errors: again.errors,
-  });
+  const tag = await nextTag(form, updated, () => call('showWebhook', { id }));
+  return formView(request, 'Edit the webhook', { ...valuesOf(form), id, tag }, formErrors(updated));
 };
 
 /** Disables, or enables again. */
@@ -138,17 +128,9 @@ async function webhookView({ call }: PageRequest, webhook: Webhook, more: object
   return view('webhooks/show', webhook.name, data, { status });
 }
 
-async function formView(
-  { call }: PageRequest,
-  data: { title: string; values: object; errors: Record<string, string> },
-): Promise<PageReply> {
-  const agents = await namesOf(call, 'listAgents');
-  return view(
-    'webhooks/form',
-    data.title,
-    { ...data, agents },
-    Object.keys(data.errors).length > 0 ? { status: 422 } : {},
-  );
+async function formView({ call }: PageRequest, title: string, values: object, told: Told): Promise<PageReply> {
+  const { errors, ...answer } = told;
+  return view('webhooks/form', title, { title, values, errors, agents: await namesOf(call, 'listAgents') }, answer);
 }
 
 /** The fields that making and editing share. */

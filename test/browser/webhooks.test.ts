@@ -142,3 +142,18 @@ test.each([1280, 360])('the pages of a webhook are accessible and fit into %i px
   expect(tab.complaints).toEqual([]);
   await tab.close();
 });
+
+test('a change that somebody else made meanwhile is not undone unseen', async () => {
+  const made = await app.addWebhook({ name: 'of two people' });
+  const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
+  const { page } = tab;
+  await page.goto(`/webhooks/${made.id}/edit`);
+  await operator.api('PATCH', `/api/v1/webhooks/${made.id}`, { name: 'by the other' });
+  await page.getByLabel('Name', { exact: true }).fill('by me');
+  await page.getByRole('button', { name: 'Save' }).click();
+  expect(await page.locator('main').innerText()).toContain('Somebody else changed it meanwhile');
+  expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('by me');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('heading', { level: 1, name: /by me/ }).waitFor();
+  await tab.close();
+});

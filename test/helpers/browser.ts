@@ -31,7 +31,7 @@ export interface Tab {
 /** A fresh tab, signed in as the person where there is one. */
 export async function openTab(
   browser: Browser,
-  app: TestApp,
+  app: Pick<TestApp, 'url'>,
   person: TestPerson | null,
   options: { javaScriptEnabled?: boolean; width?: number; dark?: boolean } = {},
 ): Promise<Tab> {

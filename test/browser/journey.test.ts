@@ -1,0 +1,139 @@
+/** What somebody does who has only a browser, from the first start on: one Weir, with its primary and two processes. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { signIn, TestAgent } from '../helpers/agents.ts';
+import { openTab, startBrowser, type Tab } from '../helpers/browser.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 120_000;
+let weir: Weir;
+let browser: Browser;
+let tab: Tab;
+let page: Page;
+let url: string;
+beforeAll(async () => {
+  // The second attempt is the last: a delivery dies while somebody looks on.
+  [weir, browser] = await Promise.all([startWeir({ DELIVERY_MAX_ATTEMPTS: 1 }), startBrowser()]);
+  url = `http://127.0.0.1:${weir.port}`;
+  tab = await openTab(browser, { url }, null);
+  page = tab.page;
+}, TEST_MS);
+afterAll(async () => {
+  await browser?.close();
+  await weir?.stop();
+}, TEST_MS);
+
+const heading = (name: RegExp) => page.getByRole('heading', { level: 1, name }).waitFor();
+const go = (name: string) => page.getByRole('navigation', { name: 'Places' }).getByRole('link', { name }).click();
+
+test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () => {
+  // The set-up address stands in the log.
+  const { url: setupAddress } = weir.events('setup_address')[0] as { url: string };
+  await page.goto(setupAddress);
+  await page.getByLabel('Email').fill('first@example.org');
+  await page.getByLabel('Password', { exact: true }).fill('correct horse battery staple');
+  await page.getByRole('button').first().click();
+  await heading(/Overview/);
+  expect(await page.locator('main').innerText()).toContain('Nothing has arrived yet');
+
+  // A webhook, its address and its secret.
+  await page.getByRole('link', { name: 'Make a webhook' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('shop');
+  await page.getByRole('button', { name: 'Make the webhook' }).click();
+  await heading(/shop/);
+  const secret = await page.locator('.once code').innerText();
+  const address = await page.locator('section:has(h2:text("Address")) code').first().innerText();
+  expect(await page.locator('section:has(h2:text("Try it")) pre').innerText()).toContain(address);
+
+  // An agent, and its credential.
+  await go('Agents');
+  await page.getByRole('link', { name: 'Make the first agent' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('packer');
+  await page.getByLabel('shop').check();
+  await page.getByRole('button', { name: 'Make the agent' }).click();
+  const credential = await page.locator('.once code').innerText();
+  const agentPath = await page
+    .getByText(/^[0-9a-f]{8}-[0-9a-f-]{27}$/)
+    .first()
+    .innerText();
+
+  // The first event appears by itself, on the overview too.
+  await go('Overview');
+  await heading(/Overview/);
+  expect((await fetch(address, signedRequest({ secret, body: '{"order":1}' }))).status).toBe(202);
+  await page.getByText('Newest events').waitFor();
+  await page.locator('#now table a[href^="/events/"]').first().waitFor();
+  await page.locator('#now .tag:text("serving")').nth(1).waitFor();
+  await page.locator('#now table a[href^="/events/"]').first().click();
+  await heading(/Event/);
+  expect(await page.locator('#body-card pre').innerText()).toBe('{\n  "order": 1\n}');
+
+  // A sender with another secret is refused, told why, and right once the webhook has that secret.
+  expect((await fetch(address, signedRequest({ secret: 'the secret of the sender' }))).status).toBe(403);
+  await go('Rejections');
+  await page.locator('#rejections tbody a').first().click();
+  await page.getByText('Why: digest differs').waitFor();
+  await page.getByRole('link', { name: 'shop' }).first().click();
+  await page.getByLabel('New secret').fill('the secret of the sender');
+  await page.getByRole('button', { name: 'Rotate the secret' }).click();
+  await page.getByText('The new secret is in force.').waitFor();
+  await go('Rejections');
+  await page.locator('#rejections tbody a').first().click();
+  await page.getByRole('button', { name: 'Check again' }).click();
+  await page.getByText('It verifies now.', { exact: true }).waitFor();
+
+  // The agent gives up on the delivery while its page is open; replayed, it has it again.
+  const agent = new TestAgent(url, { id: agentPath, credential }, await signIn({ url }, credential));
+  await go('Agents');
+  await page.getByRole('link', { name: 'packer' }).click();
+  await heading(/packer/);
+  const [delivery] = await agent.claim();
+  await agent.post('nack', { receipts: [delivery!.receipt], reason: 'no such shelf' });
+  const dead = page.locator('section:has(#s-dead)');
+  await dead.getByText('no such shelf').waitFor();
+  await dead.locator('tbody a').first().click();
+  await heading(/Delivery/);
+  await page.getByRole('button', { name: 'Replay it' }).click();
+  await page.getByText('It is on its way again.').waitFor();
+  expect((await agent.claim({ wait_seconds: 5 })).map(({ event }) => event.id)).toEqual([delivery!.event.id]);
+
+  // A colleague may look.
+  await go('Users');
+  await page.getByRole('link', { name: /New user/ }).click();
+  await page.getByLabel('Email').fill('colleague@example.org');
+  await page.getByLabel('Role').selectOption('viewer');
+  await page.getByRole('main').getByRole('button').last().click();
+  const password = await page.locator('.once code').innerText();
+  const theirs = await openTab(browser, { url }, null);
+  await theirs.page.goto('/webhooks');
+  await theirs.page.getByLabel('Email').fill('colleague@example.org');
+  await theirs.page.getByLabel('Password').fill(password);
+  await theirs.page.getByRole('button', { name: 'Sign in' }).click();
+  await theirs.page.getByRole('link', { name: 'shop' }).waitFor();
+  expect(await theirs.page.getByRole('link', { name: 'New webhook' }).count()).toBe(0);
+  expect([tab.complaints, theirs.complaints]).toEqual([[], []]);
+});
+
+test('a step back and forth shows the pages as they were left, and readers start at the top', async () => {
+  await page.goto('/');
+  await go('Webhooks');
+  await heading(/Webhooks/);
+  expect(await page.evaluate('document.activeElement.id')).toBe('main');
+  await page.goBack();
+  await heading(/Overview/);
+  expect(await page.locator('.nav [aria-current]').innerText()).toBe('Overview');
+  await page.goForward();
+  await heading(/Webhooks/);
+  expect(await page.locator('.nav [aria-current]').innerText()).toBe('Webhooks');
+  expect(await page.title()).toBe('Webhooks · Weir');
+});
+
+test('times are those of the browser, and UTC on hover', async () => {
+  await page.goto('/events');
+  const time = page.locator('#events time').first();
+  const iso = (await time.getAttribute('datetime'))!;
+  expect(await time.getAttribute('title')).toBe(`${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`);
+  const local = new Date(iso).toLocaleTimeString('sv-SE', { timeZone: 'Europe/Berlin' });
+  await expect.poll(() => time.innerText()).toContain(local);
+});
