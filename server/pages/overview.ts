@@ -12,13 +12,16 @@ const EVENTS_SHOWN = 8;
 export function overviewPage(history: History): Page {
   return async ({ call }) => {
     const { seconds, latest } = history;
-    const [events, rejections, webhooks] = await Promise.all([
+    const [events, rejections, webhooks, counted] = await Promise.all([
       call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
       call('listRejections', { query: { limit: '5' } }),
       namesOf(call, 'listWebhooks'),
+      // The primary counts them while somebody watches; whoever comes first need not wait for that.
+      latest?.deliveries ?? call('countDeliveries').then((called) => (called.kind === 'done' ? called.body : null)),
     ]);
     return view('overview', 'Overview', {
       live: latest,
+      deliveries: counted,
       traffic: chart(
         {
           accepted: perSecond(seconds, 'accepted'),

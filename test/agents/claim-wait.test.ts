@@ -76,7 +76,8 @@ test('a commit between its look and its wait is not slept through', async () => 
   }
   stopped = true;
   await consumer;
-  const slow = took.filter((ms) => ms > 300);
+  // Slept through, it costs up to a second, see below; a busy machine costs some hundred milliseconds by itself.
+  const slow = took.filter((ms) => ms > 800);
   expect(slow.map(Math.round)).toEqual([]);
 });
 

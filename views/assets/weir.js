@@ -83,7 +83,10 @@ function follow() {
   stream.addEventListener('open', () => {
     failures = 0;
     tell(null);
+    // What came between the page and the stream, or while it was away.
+    renew('event');
   });
+  stream.addEventListener('gap', () => renew('event'));
   for (const kind of ['counters', 'event']) stream.addEventListener(kind, () => renew(kind));
   stream.addEventListener('error', async () => {
     failures++;
