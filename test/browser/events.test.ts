@@ -145,6 +145,8 @@ describe('an agent', () => {
       const { page } = tab;
       await page.goto('/agents');
       await page.getByRole('link', { name: /New agent/ }).click();
+      // The list has a field of this name too.
+      await page.getByRole('heading', { level: 1, name: 'New agent' }).waitFor();
       await page.getByLabel('Name', { exact: true }).fill('deploy bot');
       await page.getByLabel('repository').check();
       await page.getByRole('button', { name: 'Make the agent' }).click();

@@ -42,6 +42,8 @@ describe.each([
         .getByRole('link', { name: /^(New webhook|Make the first webhook)$/ })
         .first()
         .click();
+      // The list has a field of this name too.
+      await page.getByRole('heading', { level: 1, name: 'New webhook' }).waitFor();
       await page.getByLabel('Name', { exact: true }).fill('shop orders');
       await page.getByRole('button', { name: 'Make the webhook' }).click();
       await page.getByRole('heading', { level: 1, name: /shop orders/ }).waitFor();
@@ -83,6 +85,7 @@ describe.each([
     await withTab(operator, async ({ page }) => {
       await page.goto(`/webhooks/${made.id}`);
       await page.getByRole('link', { name: 'Edit' }).click();
+      await page.getByRole('heading', { level: 1, name: /Edit/ }).waitFor();
       await page.getByLabel('Name', { exact: true }).fill('changed');
       await page.getByRole('button', { name: 'Save' }).click();
       await page.getByRole('heading', { level: 1, name: /changed/ }).waitFor();
