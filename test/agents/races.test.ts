@@ -11,6 +11,7 @@ import {
   type TestAgent,
 } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let second: SecondApp;
@@ -104,4 +105,27 @@ test('consumers that settle, extend and lose the same leases never wait for each
     ][i % 4]!(),
   );
   for (const { done, gone } of await Promise.all(work)) expect([0, 300]).toContain(done.length + gone.length);
+});
+
+test('an acknowledgement that Postgres ends to break a circle of waits is tried again', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await storeEvents(app.database, webhook.id, 2);
+  const claimed = (await agent.claim()).toSorted((one, other) => (one.id < other.id ? -1 : 1));
+  const [first, last] = claimed.map(({ id }) => id) as [string, string];
+  const lock = (query: typeof app.database.query, id: string) =>
+    query({ text: 'select from deliveries where id = $1 for update', values: [id] });
+  const waits = () =>
+    app.database.query({
+      text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%update deliveries%'`,
+    });
+  const acknowledged = await app.database.transaction(async (query) => {
+    await lock(query, last);
+    const underWay = agent.ack(claimed.map(({ receipt }) => receipt));
+    await until(async () => (await waits()).length === 1);
+    // It holds the first and waits for the last; this closes the circle, and it has waited for longer.
+    await lock(query, first);
+    return { underWay };
+  });
+  expect((await acknowledged.underWay).done).toHaveLength(2);
 });
