@@ -7,6 +7,7 @@ export function greet(settings: Settings, setupAddress: string | null, out: { wr
     [
       '',
       `  Weir receives webhooks at ${settings.FRONTEND_PUBLIC_API_URL}`,
+      `  Watch and steer it at     ${settings.PUBLIC_URL}`,
       '',
       ...(setupAddress === null ? [] : [`  Become its administrator (once): ${setupAddress}`, '']),
       '  Make an endpoint:   npx weir webhook add --name github --generate-secret',
