@@ -59,7 +59,7 @@ export function auditCommand(io: CommandIo): Command {
         if (json) io.stdout.write(`${JSON.stringify(verdict)}\n`);
         else if (verdict.intact)
           io.stdout.write(
-            `All ${verdict.entries} entries hold.${verdict.head === null ? '' : `\n  Head  ${verdict.head.hash}`}\n`,
+            `${verdict.entries === 1 ? 'The one entry holds' : `All ${verdict.entries} entries hold`}.${verdict.head === null ? '' : `\n  Head  ${verdict.head.hash}`}\n`,
           );
         if (verdict.intact) return;
         throw new CommandError(json ? '' : `${verdict.reason} Entries before: ${verdict.entries}, which hold.`);
