@@ -7,7 +7,7 @@ import type { Change } from '../manage/change.ts';
 import { checked } from '../manage/input.ts';
 import { uuid, uuids } from './arguments.ts';
 import { made, withInput } from './change.ts';
-import type { CommandIo } from './io.ts';
+import { type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -29,7 +29,7 @@ export function agentCommand(io: CommandIo): Command {
       withAgents(io, async (agents) => {
         const input = checked(agentInput.create, { name, webhook_ids: webhook });
         const { credential, ...agent } = known('', await agents.add(input));
-        if (json) return print(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
+        if (json) return printJson(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
         io.stdout.write(`Made ${agent.name}.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`);
         io.stdout.write(
           '\nKeep the credential in a file of its own, then:  npx weir consume URL --credential-file FILE\n',
@@ -56,7 +56,7 @@ export function agentCommand(io: CommandIo): Command {
       .action((id: string, { webhook, json }: Output & { webhook: string[] }) =>
         withAgents(io, async (agents) => {
           known(id, await change(agents, id, webhook));
-          if (json) return print(io, { id, done: name, webhook_ids: webhook });
+          if (json) return printJson(io, { id, done: name, webhook_ids: webhook });
           io.stdout.write(`${id}: ${name}d.\n`);
         }),
       );
@@ -69,7 +69,7 @@ export function agentCommand(io: CommandIo): Command {
     .action((id: string, { json }: Output) =>
       withAgents(io, async (agents) => {
         const { credential } = known(id, await agents.rotate(id));
-        if (json) return print(io, { id, credential });
+        if (json) return printJson(io, { id, credential });
         io.stdout.write(
           `${id}: the old credential and all sessions have ended.\n  Credential  ${credential}   (shown once)\n`,
         );
@@ -84,7 +84,7 @@ export function agentCommand(io: CommandIo): Command {
     .action((id: string, { json }: Output) =>
       withAgents(io, async (agents) => {
         known(id, await agents.revoke(id));
-        if (json) return print(io, { id, done: 'revoke' });
+        if (json) return printJson(io, { id, done: 'revoke' });
         io.stdout.write(`${id}: revoked.\n`);
       }),
     );
@@ -93,7 +93,7 @@ export function agentCommand(io: CommandIo): Command {
 
 async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void> {
   const rows = await agents.list();
-  if (json) print(io, { items: rows });
+  if (json) printJson(io, { items: rows });
   else if (rows.length === 0) io.stdout.write('No agents yet. Make one: npx weir agent add --name ci --webhook ID\n');
   else
     io.stdout.write(
@@ -118,8 +118,4 @@ function withAgents(io: CommandIo, work: (agents: Agents) => Promise<void>): Pro
 
 function known<T>(id: string, change: Change<T>): T {
   return made(change, `no agent in force has the id ${id}; see: weir agent list`);
-}
-
-function print(io: CommandIo, value: unknown): void {
-  io.stdout.write(`${JSON.stringify(value)}\n`);
 }

@@ -4,7 +4,7 @@ import { listAudit } from '../db/queries/read-audit.ts';
 import { auditEntrySchema, auditFilters, auditHash, describeEntry, filterOf } from '../manage/audit-operations.ts';
 import { verifyAudit } from '../manage/audit-verify.ts';
 import { positive } from './arguments.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -38,7 +38,7 @@ export function auditCommand(io: CommandIo): Command {
         const items = (await listAudit(database, filter, null, limit)).map((row) =>
           auditEntrySchema.parse(describeEntry(row)),
         );
-        if (json) io.stdout.write(`${JSON.stringify({ items })}\n`);
+        if (json) printJson(io, { items });
         else if (items.length === 0) io.stdout.write('No such entries.\n');
         else io.stdout.write(describe(items));
       }),
@@ -56,7 +56,7 @@ export function auditCommand(io: CommandIo): Command {
     .action(({ head, json }: { head?: string; json?: boolean }) =>
       withDatabase(io, async ({ database }) => {
         const verdict = await verifyAudit(database, head ?? null);
-        if (json) io.stdout.write(`${JSON.stringify(verdict)}\n`);
+        if (json) printJson(io, verdict);
         else if (verdict.intact)
           io.stdout.write(
             `${verdict.entries === 1 ? 'The one entry holds' : `All ${verdict.entries} entries hold`}.${verdict.head === null ? '' : `\n  Head  ${verdict.head.hash}`}\n`,

@@ -5,7 +5,7 @@ import { type DeliveryState, deliveryStates, listDeliveries } from '../db/querie
 import { commandActor } from '../manage/actor.ts';
 import { type ManyOrder, replayMany, replayOne } from '../manage/delivery-replay.ts';
 import { positive, uuid } from './arguments.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -44,7 +44,7 @@ export function deliveryCommand(io: CommandIo): Command {
           state: options.state ?? null,
         };
         const rows = await listDeliveries(database, filter, null, options.limit);
-        if (options.json) io.stdout.write(`${JSON.stringify({ items: rows })}\n`);
+        if (options.json) printJson(io, { items: rows });
         else if (rows.length === 0) io.stdout.write('No such deliveries.\n');
         else
           io.stdout.write(
@@ -86,7 +86,7 @@ export function deliveryCommand(io: CommandIo): Command {
               })
             : Number(isTimedId(id) && (await replayOne(database, commandActor(), id)).kind === 'done');
         if (id !== undefined && replayed === 0) throw new CommandError(`no dead or done delivery has the id ${id}`);
-        if (options.json) io.stdout.write(`${JSON.stringify({ replayed })}\n`);
+        if (options.json) printJson(io, { replayed });
         else io.stdout.write(`${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} pending again.\n`);
       });
     });

@@ -7,7 +7,7 @@ import { type EventReplayed, replayEvent } from '../manage/event-replay.ts';
 import { EventSearch } from '../manage/event-search.ts';
 import { describeEvent } from '../manage/events.ts';
 import { positive, time, uuid, uuids } from './arguments.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -47,7 +47,7 @@ export function eventCommand(io: CommandIo): Command {
         const { filter, span } = filterOf({ webhook_id: webhook, from, to, q: search, limit }, null, null);
         // Never busy: it is the only search of this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
-        if (json) print(io, { items: rows.map(describeEvent) });
+        if (json) printJson(io, { items: rows.map(describeEvent) });
         else if (rows.length === 0) io.stdout.write('No events yet.\n');
         else
           io.stdout.write(
@@ -77,7 +77,7 @@ export function eventCommand(io: CommandIo): Command {
         const event = isTimedId(id) ? await findEvent(database, null, id) : undefined;
         if (event === undefined) throw new CommandError(`no event has the id ${id}; see: weir event list`);
         if (body) return void io.stdout.write(event.body);
-        if (json) return print(io, { ...describeEvent(event), body_base64: event.body.toString('base64') });
+        if (json) return printJson(io, { ...describeEvent(event), body_base64: event.body.toString('base64') });
         io.stdout.write(`${event.headers.toString('utf8')}\n\n`);
         io.stdout.write(event.body);
         io.stdout.write('\n');
@@ -97,7 +97,7 @@ export function eventCommand(io: CommandIo): Command {
           : { kind: 'unknown' };
         if (replayed.kind !== 'done') throw new CommandError(refusals[replayed.kind]);
         const { deliveryIds } = replayed;
-        if (json) print(io, { id, delivery_ids: deliveryIds });
+        if (json) printJson(io, { id, delivery_ids: deliveryIds });
         else
           io.stdout.write(
             `${id}: ${deliveryIds.length} new ${deliveryIds.length === 1 ? 'delivery' : 'deliveries'}.\n`,
@@ -105,8 +105,4 @@ export function eventCommand(io: CommandIo): Command {
       }),
     );
   return command;
-}
-
-function print(io: CommandIo, value: unknown): void {
-  io.stdout.write(`${JSON.stringify(value)}\n`);
 }

@@ -7,6 +7,11 @@ export interface CommandIo {
   stderr: NodeJS.WritableStream & { isTTY?: boolean };
 }
 
+/** What `--json` asks for: one document, in one line. */
+export function printJson({ stdout }: CommandIo, value: unknown): void {
+  stdout.write(`${JSON.stringify(value)}\n`);
+}
+
 /** A failure to be told in one sentence; the process exits with `exitCode` (1 failure, 2 usage). */
 export class CommandError extends Error {
   readonly exitCode: 1 | 2;

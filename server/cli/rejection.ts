@@ -7,7 +7,7 @@ import { derivedKeys } from '../keys.ts';
 import { commandActor } from '../manage/actor.ts';
 import { describeRejection, Rejections } from '../manage/rejections.ts';
 import { positive, uuid } from './arguments.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -28,7 +28,7 @@ export function rejectionCommand(io: CommandIo): Command {
     .action(({ webhook, limit, json }: Output & { webhook?: string; limit: number }) =>
       withDatabase(io, async ({ database }) => {
         const rows = await listRejections(database, { webhookId: webhook ?? null, reason: null }, null, limit);
-        if (json) print(io, { items: rows.map(describeRejection) });
+        if (json) printJson(io, { items: rows.map(describeRejection) });
         else if (rows.length === 0) io.stdout.write('No rejections.\n');
         else
           io.stdout.write(
@@ -61,7 +61,7 @@ export function rejectionCommand(io: CommandIo): Command {
         if (body) return void io.stdout.write(found.body!);
         const { headers, body: bytes, ...record } = found;
         const described = describeRejection(record);
-        if (json) return print(io, { ...described, body_base64: bytes?.toString('base64') ?? null });
+        if (json) return printJson(io, { ...described, body_base64: bytes?.toString('base64') ?? null });
         const signatures = found.signatures.map(({ name, shape }) => `${name}: (${shape})\n`).join('');
         io.stdout.write(`${found.reason}: ${described.hint}\n\n${headers.toString('utf8')}\n${signatures}\n`);
         io.stdout.write(bytes ?? '(the body was not kept)');
@@ -91,7 +91,7 @@ export function rejectionCommand(io: CommandIo): Command {
           throw new CommandError('the secret of its webhook does not open with SECRETS_KEY; see: weir doctor');
         const { verified, reason } = outcome;
         const hint = rejectionReasons[reason];
-        if (json) print(io, { id, verified, reason, hint });
+        if (json) printJson(io, { id, verified, reason, hint });
         else io.stdout.write(`${id}: ${reason}. ${hint}\n`);
         // What it found has been said already.
         if (!verified) throw new CommandError('');
@@ -106,8 +106,4 @@ function unknown(id: string): CommandError {
 
 function withoutBody(id: string): CommandError {
   return new CommandError(`the body of ${id} was not kept: it was larger than 64 KiB, or it held the secret`);
-}
-
-function print(io: CommandIo, value: unknown): void {
-  io.stdout.write(`${JSON.stringify(value)}\n`);
 }

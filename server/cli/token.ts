@@ -7,7 +7,7 @@ import { checked, nameText } from '../manage/input.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from '../manage/tokens.ts';
 import { uuid } from './arguments.ts';
 import { withInput } from './change.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -50,7 +50,7 @@ export function tokenCommand(io: CommandIo): Command {
         if (made.kind !== 'made') throw noUser(email);
         const { token, text } = made;
         if (options.json)
-          return print(io, { id: token.id, token: text, role: token.role, expires_at: token.expires_at });
+          return printJson(io, { id: token.id, token: text, role: token.role, expires_at: token.expires_at });
         io.stdout.write(
           `Made ${token.name} for ${token.user_email}.\n  ID       ${token.id}\n  Role     ${token.role}\n` +
             `  Expires  ${token.expires_at ?? 'never'}\n  Token    ${text}   (shown once)\n`,
@@ -68,7 +68,7 @@ export function tokenCommand(io: CommandIo): Command {
         const owner = email === undefined ? null : await findTokenOwner(database, email);
         if (owner === undefined) throw noUser(email!);
         const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, LIST_MAX);
-        if (json) return print(io, { items: rows });
+        if (json) return printJson(io, { items: rows });
         if (rows.length === 0) io.stdout.write('No tokens yet. Make one: npx weir token add --email E --name ci\n');
         else
           io.stdout.write(
@@ -97,7 +97,7 @@ export function tokenCommand(io: CommandIo): Command {
       withDatabase(io, async ({ database }) => {
         if ((await new Tokens(database, commandActor()).revoke(id, null)) !== 'revoked')
           throw new CommandError(`no token that was not revoked has the id ${id}; see: weir token list`);
-        if (json) return print(io, { id, done: 'revoke' });
+        if (json) return printJson(io, { id, done: 'revoke' });
         io.stdout.write(`${id}: revoked.\n`);
       }),
     );
@@ -122,8 +122,4 @@ function checkEmail(text: string): string {
 
 function noUser(email: string): CommandError {
   return new CommandError(`no user in force has the email ${email}; see: weir user list`);
-}
-
-function print(io: CommandIo, value: unknown): void {
-  io.stdout.write(`${JSON.stringify(value)}\n`);
 }

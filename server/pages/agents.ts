@@ -3,7 +3,7 @@ import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { namesOf } from './names.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const DELIVERIES_SHOWN = 10;
 
@@ -14,9 +14,7 @@ const agentList: Page = async ({ call, query }) => {
     namesOf(call, 'listWebhooks'),
   ]);
   if (listed.kind === 'problem') return listed;
-  const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null };
-  const errors = listed.kind === 'invalid' ? listed.errors : {};
-  return view('agents/list', 'Agents', { filters, page, errors, webhooks });
+  return view('agents/list', 'Agents', { filters, ...listOf(listed), webhooks });
 };
 
 const newAgent: Page = (request) => formView(request, 'New agent', {}, noErrors);

@@ -1,7 +1,7 @@
 /** /deliveries: events on their way to agents. */
 import { filtersOf } from './filters.ts';
 import { namesOf } from './names.ts';
-import { asProblem, type Page, redirect, view } from './page.ts';
+import { asProblem, listOf, type Page, redirect, view } from './page.ts';
 
 const deliveryList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['state', 'agent_id', 'webhook_id', 'event_id', 'cursor']);
@@ -11,9 +11,7 @@ const deliveryList: Page = async ({ call, query }) => {
     namesOf(call, 'listWebhooks'),
   ]);
   if (listed.kind === 'problem') return listed;
-  const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null };
-  const errors = listed.kind === 'invalid' ? listed.errors : {};
-  return view('deliveries/list', 'Deliveries', { filters, page, errors, agents, webhooks });
+  return view('deliveries/list', 'Deliveries', { filters, ...listOf(listed), agents, webhooks });
 };
 
 const showDelivery: Page = async ({ call, id }) => {

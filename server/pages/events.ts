@@ -1,9 +1,12 @@
 /** /events: the list with its filters, one event, and its replay. */
 import { isUtf8 } from 'node:buffer';
 import { signedCurl } from '../core/curl.ts';
+import { isTimedId } from '../core/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/read-events.ts';
+import { describeEvent } from '../manage/events.ts';
 import { bodyViews, showBody } from './body-view.ts';
+import { problemOf } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
@@ -23,24 +26,25 @@ export function eventPages(database: Database) {
   };
 
   const showEvent: Page = async ({ call, id, query }) => {
-    const event = await call('showEvent', { id });
-    if (event.kind !== 'done') return asProblem(event);
-    const [stored, deliveries, webhook, agents] = await Promise.all([
-      findEvent(database, null, id.toLowerCase()),
+    // Once, with its body, which the operation leaves out.
+    const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
+    if (stored === undefined) return problemOf('event_unknown');
+    const event = describeEvent(stored);
+    const [deliveries, webhook, agents] = await Promise.all([
       call('listDeliveries', { query: { event_id: id, limit: '200' } }),
-      call('showWebhook', { id: event.body.webhook_id }),
+      call('showWebhook', { id: event.webhook_id }),
       namesOf(call, 'listAgents'),
     ]);
-    const body = stored?.body ?? Buffer.alloc(0);
+    const { body } = stored;
     const known = webhook.kind === 'done' ? webhook.body : null;
     return view('events/show', `Event ${id.slice(-8)}`, {
-      event: event.body,
+      event,
       webhook: known,
       agents,
       body: showBody(body, query.get('view')),
       views: bodyViews,
       deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
-      curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event.body, body) : null,
+      curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event, body) : null,
     });
   };
 

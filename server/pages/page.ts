@@ -74,3 +74,10 @@ export function asProblem(called: Exclude<Called, { kind: 'done' }>): PageReply 
   const title = 'This cannot be done';
   return { kind: 'problem', status: 422, code: 'invalid_request', title, detail, members: {}, retryAfterSeconds: null };
 }
+
+/** A list as its page shows it: empty, with sentences beside the filters, when those were wrong. */
+export function listOf(called: Exclude<Called, { kind: 'problem' }>) {
+  return called.kind === 'done'
+    ? { page: called.body, errors: {} }
+    : { page: { items: [], next_cursor: null }, errors: called.errors };
+}

@@ -2,7 +2,7 @@
 import { rejectionReasonNames } from '../core/rejection-reasons.ts';
 import { filtersOf } from './filters.ts';
 import { namesOf } from './names.ts';
-import { asProblem, type Page, redirect, view } from './page.ts';
+import { asProblem, listOf, type Page, redirect, view } from './page.ts';
 
 const rejectionList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['webhook_id', 'reason', 'cursor']);
@@ -11,9 +11,7 @@ const rejectionList: Page = async ({ call, query }) => {
     namesOf(call, 'listWebhooks'),
   ]);
   if (list.kind === 'problem') return list;
-  const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null };
-  const errors = list.kind === 'invalid' ? list.errors : {};
-  return view('rejections/list', 'Rejections', { filters, page, errors, webhooks, reasons: rejectionReasonNames });
+  return view('rejections/list', 'Rejections', { filters, ...listOf(list), webhooks, reasons: rejectionReasonNames });
 };
 
 const showRejection: Page = async ({ call, id }) => {

@@ -4,7 +4,7 @@ import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { namesOf } from './names.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const EVENTS_SHOWN = 10;
 const EXAMPLE_BODY = '{"hello":"world"}';
@@ -13,9 +13,7 @@ const webhookList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'enabled', 'cursor']);
   const [listed, agents] = await Promise.all([call('listWebhooks', { query: filters }), namesOf(call, 'listAgents')]);
   if (listed.kind === 'problem') return listed;
-  const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null };
-  const errors = listed.kind === 'invalid' ? listed.errors : {};
-  return view('webhooks/list', 'Webhooks', { filters, page, errors, agents });
+  return view('webhooks/list', 'Webhooks', { filters, ...listOf(listed), agents });
 };
 
 const newWebhook: Page = async (request) => formView(request, 'New webhook', {}, noErrors);

@@ -1,4 +1,5 @@
 import type { Database } from '../pool.ts';
+import { isoText } from './iso-text.ts';
 
 type Query = Database['query'];
 
@@ -20,10 +21,8 @@ export interface AgentFilter {
   contains: string | null;
 }
 
-const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-
 const record = `
-  a.id, a.name, a.revoked_at is not null as revoked, ${iso('a.created_at')} as created_at, ${iso('a.updated_at')} as updated_at,
+  a.id, a.name, a.revoked_at is not null as revoked, ${isoText('a.created_at')} as created_at, ${isoText('a.updated_at')} as updated_at,
   (select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
     where s.agent_id = a.id and w.deleted_at is null) as webhook_ids`;
 

@@ -1,4 +1,5 @@
 import type { Database } from '../pool.ts';
+import { isoText } from './iso-text.ts';
 
 type Query = Database['query'];
 
@@ -43,13 +44,11 @@ export interface WebhookFilter {
   contains: string | null;
 }
 
-const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-
 const record = `
   w.id, w.name, w.description, w.enabled, w.signature_header, w.dedupe_header, w.max_payload_bytes, w.rate_limit_max,
-  w.retention_days, ${iso('w.created_at')} as created_at, ${iso('w.updated_at')} as updated_at,
+  w.retention_days, ${isoText('w.created_at')} as created_at, ${isoText('w.updated_at')} as updated_at,
   exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current') as has_secret,
-  (select ${iso('s.expires_at')} from webhook_secrets s
+  (select ${isoText('s.expires_at')} from webhook_secrets s
     where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now()) as previous_secret_expires_at,
   (select coalesce(json_agg(a.id order by a.created_at, a.id), '[]') from subscriptions s join agents a on a.id = s.agent_id
     where s.webhook_id = w.id and a.revoked_at is null) as agent_ids`;

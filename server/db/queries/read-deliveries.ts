@@ -1,5 +1,6 @@
 import { uuidv7Milliseconds } from '../../core/ids.ts';
 import type { Database } from '../pool.ts';
+import { isoText } from './iso-text.ts';
 
 export const deliveryStates = ['pending', 'leased', 'done', 'dead'] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
@@ -25,7 +26,7 @@ export interface DeliveryFilter {
   eventId?: string | null;
 }
 
-const text = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+const text = (column: string) => `${isoText(column)} as ${column}`;
 
 const record = `id, event_id, webhook_id, agent_id, state, attempts, reason,
   ${text('received_at')}, ${text('available_at')}, ${text('finished_at')}`;

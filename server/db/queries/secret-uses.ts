@@ -1,5 +1,6 @@
 /** How often each secret of a webhook verified. */
 import type { Database } from '../pool.ts';
+import { isoText } from './iso-text.ts';
 
 export interface SecretRecord {
   slot: 'current' | 'previous';
@@ -33,7 +34,7 @@ export async function addSecretUses({ query }: Database, uses: ReadonlyMap<strin
 
 /** The secrets of a webhook in force, current first; never the secrets themselves. */
 export function readSecretUses({ query }: Database, webhookId: string): Promise<SecretRecord[]> {
-  const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+  const iso = (column: string) => `${isoText(column)} as ${column}`;
   return query<SecretRecord>({
     text: `select slot, ${iso('created_at')}, ${iso('expires_at')}, uses::float8 as uses, ${iso('last_used_at')}
            from webhook_secrets
