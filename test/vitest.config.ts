@@ -5,8 +5,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // Real servers, databases and threads: two files at a time is what a two-core machine carries without false alarms.
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     globalSetup: ['test/helpers/global-setup.ts'],
     coverage: {
       provider: 'v8',

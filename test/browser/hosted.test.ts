@@ -4,7 +4,7 @@ import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { TestProvider } from '../helpers/oidc-provider.ts';
 import { addPerson } from '../helpers/people.ts';
-import { freePort } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
 
 let provider: TestProvider;
 let app: TestApp;

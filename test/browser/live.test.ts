@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
-import { freePort } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
 
 let browser: Browser;
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { runCommand } from '../../server/cli/weir.ts';
-import { freePort } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 
 describe('weir doctor', () => {

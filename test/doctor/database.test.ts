@@ -6,7 +6,7 @@ import { readSettings } from '../../server/config.ts';
 import { type Attached, attachDatabase } from '../../server/db/attach.ts';
 import { makePartitions } from '../../server/db/partitions.ts';
 import { checkDatabase, checkWritable } from '../../server/doctor/database.ts';
-import { freePort } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
 import { made, newWebhook, webhooksOf } from '../helpers/webhooks.ts';
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkIdentityProvider } from '../../server/doctor/identity-provider.ts';
 import { TestProvider } from '../helpers/oidc-provider.ts';
-import { freePort } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
 const look = (issuer: string) =>

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkPorts } from '../../server/doctor/ports.ts';
-import { freePort } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
 describe('the doctor looks at the ports', () => {

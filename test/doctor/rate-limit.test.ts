@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkRateLimit } from '../../server/doctor/rate-limit.ts';
-import { freePort, startRedis } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
+import { startRedis } from '../helpers/redis.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
 describe('the doctor looks at where requests are counted', () => {

@@ -3,9 +3,9 @@ import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../helpers/ports.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { processesOf } from '../helpers/processes.ts';
-import { freePort } from '../helpers/redis.ts';
 import { someKey } from '../helpers/settings.ts';
 import { makeDataDir, spawnWeir } from '../helpers/weir.ts';
 

@@ -1,7 +1,8 @@
 /** Shared rate-limit counters: exact over the processes while Redis is there, and no reason to refuse anybody when it is not. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../helpers/ports.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
-import { freePort, type RedisServer, startRedis } from '../helpers/redis.ts';
+import { type RedisServer, startRedis } from '../helpers/redis.ts';
 import { type Sender, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';

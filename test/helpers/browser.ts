@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { type Overrides, startTestApp, type TestApp } from './app.ts';
 import type { TestPerson } from './people.ts';
-import { freePort } from './redis.ts';
+import { freePort } from './ports.ts';
 
 /** An app whose PUBLIC_URL is where it listens, as a browser checks. */
 export async function startPagesApp(overrides: Overrides = {}): Promise<TestApp> {

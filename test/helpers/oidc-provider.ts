@@ -3,7 +3,7 @@ import { createHash, generateKeyPairSync, type JsonWebKey, randomBytes } from 'n
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { Provider } from 'oidc-provider';
-import { freePort } from './redis.ts';
+import { freePort } from './ports.ts';
 import { WebClient } from './web-client.ts';
 
 export type Claims = Record<string, unknown>;

@@ -1,11 +1,11 @@
 /** Real Redis servers for tests, each on a free port of 127.0.0.1, keeping nothing on disk after they stop. */
 import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { freePort } from './ports.ts';
+import { until } from './wait.ts';
 
 export interface RedisServer {
   url: string;
@@ -39,7 +39,7 @@ export async function startRedis({ port: given, password, settings = [] }: Redis
   const credentials = password === undefined ? {} : { REDISCLI_AUTH: password };
   const cli = async (...command: string[]) => {
     const env = { ...process.env, ...credentials };
-    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(port), ...command], { env, timeout: 5000 });
+    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(port), ...command], { env, timeout: 20_000 });
     return stdout.trimEnd();
   };
   const stop = async () => {
@@ -60,39 +60,28 @@ export async function startRedis({ port: given, password, settings = [] }: Redis
   };
 }
 
+/** How far above its own port a node of a cluster listens for the others. */
+const BUS = 10_000;
+const SLOTS = 16_384;
+
 /** Starts three nodes and joins them to one Redis Cluster without replicas. */
 export async function startRedisCluster(): Promise<RedisServer[]> {
   const settings = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
-  const nodes = await Promise.all([0, 1, 2].map(async () => startRedis({ port: await clusterPort(), settings })));
-  const places = nodes.map((node) => `127.0.0.1:${node.port}`);
-  await nodes[0]!.cli('--cluster', 'create', ...places, '--cluster-yes');
-  for (const node of nodes) await until(async () => (await node.cli('cluster', 'info')).includes('cluster_state:ok'));
-  return nodes;
-}
-
-/** Looks every 10 ms until `holds` is true; throws after 10 s. */
-export async function until(holds: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const endMs = performance.now() + timeoutMs;
-  while (!(await holds())) {
-    if (performance.now() > endMs) throw new Error(`still not so after ${timeoutMs} ms: ${holds}`);
-    await sleep(10);
+  const nodes = await Promise.all(
+    [0, 1, 2].map(async () => startRedis({ port: await freePort({ besides: BUS }), settings })),
+  );
+  const share = Math.ceil(SLOTS / nodes.length);
+  for (const [index, node] of nodes.entries()) {
+    const [first, last] = [index * share, Math.min((index + 1) * share, SLOTS) - 1];
+    await node.cli('cluster', 'addslotsrange', String(first), String(last));
+    await node.cli('cluster', 'set-config-epoch', String(index + 1));
+    await node.cli('cluster', 'meet', '127.0.0.1', String(nodes[0]!.port));
   }
-}
-
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
+  for (const node of nodes) {
+    await until(async () => {
+      const info = await node.cli('cluster', 'info');
+      return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${nodes.length}`);
     });
-  });
-}
-
-/** The bus of a cluster node listens 10,000 ports higher. */
-async function clusterPort(): Promise<number> {
-  for (;;) {
-    const port = await freePort();
-    if (port < 55_536) return port;
   }
+  return nodes;
 }

@@ -6,7 +6,7 @@ const LOOK_EVERY_MS = 10;
 /** Looks every 10 ms until `condition` gives something truthy, and resolves with it; rejects after `timeoutMs`. */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { timeoutMs = 10_000 }: { timeoutMs?: number } = {},
+  { timeoutMs = 20_000 }: { timeoutMs?: number } = {},
 ): Promise<Exclude<T, false | 0 | '' | null | undefined>> {
   const endMs = performance.now() + timeoutMs;
   for (;;) {

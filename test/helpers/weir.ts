@@ -9,8 +9,8 @@ import { readSettings } from '../../server/config.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { loadSecretsKeys } from '../../server/keys.ts';
 import type { Overrides } from './app.ts';
+import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
-import { freePort } from './redis.ts';
 import { until } from './wait.ts';
 import { made, newWebhook, webhooksOf } from './webhooks.ts';
 

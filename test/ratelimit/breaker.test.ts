@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { Breaker } from '../../server/ratelimit/breaker.ts';
-import { until } from '../helpers/redis.ts';
+import { until } from '../helpers/wait.ts';
 
 const undo: (() => void)[] = [];
 afterEach(() => {

@@ -3,7 +3,9 @@ import { decide } from '../../server/core/window.ts';
 import { BUDGET_MS } from '../../server/ratelimit/breaker.ts';
 import type { Decision, Policy, RateLimiter } from '../../server/ratelimit/limiter.ts';
 import { connectSharedLimiter, SharedStoreError } from '../../server/ratelimit/shared.ts';
-import { freePort, type RedisServer, startRedis, startRedisCluster, until } from '../helpers/redis.ts';
+import { freePort } from '../helpers/ports.ts';
+import { type RedisServer, startRedis, startRedisCluster } from '../helpers/redis.ts';
+import { until } from '../helpers/wait.ts';
 
 const ingest: Policy = { name: 'ingest', max: 5, windowSeconds: 3600 };
 const roomy: Policy = { name: 'ingest', max: 1_000_000, windowSeconds: 3600 };
