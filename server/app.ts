@@ -94,6 +94,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       onFinished: observe.finished,
       isOutage: (error) => error instanceof DatabaseUnavailable,
       onFailure: observe.failed,
+      refuse: pages.pages.refuse,
     },
   );
 

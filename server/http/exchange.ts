@@ -34,6 +34,16 @@ export interface StreamAnswer {
   cut(): void;
 }
 
+/** RFC 9457, with extension members. */
+export interface ProblemDocument {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: ProblemCode;
+  request_id: string;
+}
+
 export class Exchange {
   readonly method: string;
   readonly path: string;
@@ -52,6 +62,8 @@ export class Exchange {
   aborted = false;
   /** RFC 9111; by default nobody keeps an answer. */
   cacheControl = 'no-store';
+  /** Set where a person looks at the answer: shows a problem in place of the document. */
+  showProblem: ((problem: ProblemDocument) => void) | null = null;
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   #ended = false;
@@ -203,7 +215,7 @@ export class Exchange {
   /** Answers with RFC 9457 problem details; `detail` replaces the table's sentence, `members` are extension members. */
   problem(code: ProblemCode, detail?: string, members: Record<string, unknown> = {}): void {
     const { status, title, detail: usual } = problems[code];
-    const document = {
+    const document: ProblemDocument = {
       type: 'about:blank',
       title,
       status,
@@ -212,7 +224,8 @@ export class Exchange {
       request_id: this.requestId,
       ...members,
     };
-    this.answer(status, 'application/problem+json', JSON.stringify(document));
+    if (this.showProblem === null) this.answer(status, 'application/problem+json', JSON.stringify(document));
+    else this.showProblem(document);
   }
 
   /** The same with Retry-After, for 429 and 503. */

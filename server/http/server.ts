@@ -23,6 +23,8 @@ export interface ServerOptions {
   onFinished: (exchange: Exchange) => void;
   /** True of what a handler throws when the database is away, which is no bug: 503. */
   isOutage: (error: unknown) => boolean;
+  /** Answers what no route takes. */
+  refuse: (exchange: Exchange, code: 'not_found' | 'method_not_allowed') => void;
   /** A handler threw: a bug. The exchange was answered 500. */
   onFailure: (exchange: Exchange, error: unknown) => void;
 }
@@ -106,6 +108,7 @@ export class HttpServer implements ExchangeHost {
   }
 
   #attach(routes: readonly Route[]): void {
+    const { refuse } = this.#options;
     const methodsOf = new Map<string, string[]>();
     for (const route of routes) {
       const methods = methodsOf.get(route.path) ?? [];
@@ -116,7 +119,9 @@ export class HttpServer implements ExchangeHost {
     }
     // Below a star there may be nothing: that is no wrong method.
     for (const [path, methods] of methodsOf)
-      if (!path.endsWith('*')) this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods), res, req));
+      if (!path.endsWith('*'))
+        this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods, refuse), res, req));
+    const notFound: Route = { method: 'GET', path: '/*', handle: (exchange) => refuse(exchange, 'not_found') };
     this.#app.any('/*', (res, req) => this.#serve(notFound, res, req));
   }
 
@@ -167,16 +172,14 @@ const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler)
   OPTIONS: (app, path, handler) => app.options(path, handler),
 };
 
-const notFound: Route = { method: 'GET', path: '/*', handle: (exchange) => exchange.problem('not_found') };
-
-function wrongMethod(path: string, methods: readonly string[]): Route {
+function wrongMethod(path: string, methods: readonly string[], refuse: ServerOptions['refuse']): Route {
   const allow = methods.join(', ');
   return {
     method: 'GET',
     path,
     handle: (exchange) => {
       exchange.setHeader('allow', allow);
-      exchange.problem('method_not_allowed');
+      refuse(exchange, 'method_not_allowed');
     },
   };
 }

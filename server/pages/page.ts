@@ -43,8 +43,16 @@ export interface PageRequest<Who = Person> {
 }
 
 export type PageReply =
-  /** `view` below views/, without its ending; `data` is what it shows. 422 when a form comes back with errors. */
-  | { kind: 'view'; view: string; title: string; data: object; status?: number; retryAfterSeconds?: number | null }
+  /** `view` below views/, without its ending; `data` is what it shows; 422 when a form comes back with errors. `address`: of what a form made. */
+  | {
+      kind: 'view';
+      view: string;
+      title: string;
+      data: object;
+      address?: string;
+      status?: number;
+      retryAfterSeconds?: number | null;
+    }
   /** After a change: 303 to a path of ours; `notice` is a name in notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
   /** `wayOn`: the link from there, else to the overview. */
@@ -56,7 +64,7 @@ export function view(
   name: string,
   title: string,
   data: object,
-  told: { status?: number; retryAfterSeconds?: number | null } = {},
+  told: { address?: string; status?: number; retryAfterSeconds?: number | null } = {},
 ): PageReply {
   return { kind: 'view', view: name, title, data, ...told };
 }

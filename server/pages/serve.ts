@@ -5,7 +5,7 @@ import type { People } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { allows, type Role } from '../auth/roles.ts';
 import type { Settings } from '../config.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange, ProblemDocument } from '../http/exchange.ts';
 import { FormBody } from '../http/form-body.ts';
 import type { Operations } from '../routes.ts';
 import type { Assets } from './assets.ts';
@@ -51,6 +51,14 @@ export class Pages {
     return (exchange) => this.#serve(exchange, (person, form) => page(this.#request(exchange, person, form)));
   }
 
+  /** Of a path or method that no route takes: a page for somebody who looks, the problem alone for a program. */
+  readonly refuse = (exchange: Exchange, code: 'not_found' | 'method_not_allowed'): void => {
+    if (!isLookedAt(exchange)) return exchange.problem(code);
+    const detail = code === 'method_not_allowed' ? 'A form is sent to this address; it cannot be opened.' : undefined;
+    const shown = this.#serve(exchange, async () => problemOf(code, detail));
+    shown.catch(() => exchange.problem(code));
+  };
+
   #request<Who extends Person | null>(exchange: Exchange, person: Who, form: URLSearchParams) {
     return {
       person,
@@ -66,9 +74,10 @@ export class Pages {
     exchange: Exchange,
     reply: (person: Person | null, form: URLSearchParams) => Promise<PageReply | null>,
   ): Promise<void> {
-    const { people } = this.#parts;
+    let person: Person | null = null;
+    exchange.showProblem = (problem) => this.#showProblem(exchange, person, problem);
     const body = exchange.method === 'POST' ? new FormBody(exchange) : null;
-    const person = await people.find(exchange).catch((error) => {
+    person = await this.#parts.people.find(exchange).catch((error) => {
       body?.release();
       throw error;
     });
@@ -88,8 +97,18 @@ export class Pages {
       : csrf.fromOwnPage(exchange);
   }
 
+  /** What went wrong outside of the page itself, e.g. without a database. The page is small, and needs none. */
+  #showProblem(exchange: Exchange, person: Person | null, problem: ProblemDocument): void {
+    // Should the page fail too, its problem goes out as it is.
+    exchange.showProblem = null;
+    const wayOn = exchange.method === 'POST' ? undefined : { to: addressOf(exchange), text: 'Try again' };
+    const reply = { ...problemOf(problem.code, problem.detail), ...(wayOn && problem.status >= 500 ? { wayOn } : {}) };
+    this.#send(exchange, person, reply).catch(() => exchange.problem(problem.code));
+  }
+
   #leadToSignIn(exchange: Exchange): null {
-    const back = exchange.method === 'POST' ? '/' : exchange.path + (exchange.query === '' ? '' : `?${exchange.query}`);
+    const back =
+      exchange.method === 'POST' ? formAddress(exchange, this.#parts.settings.PUBLIC_URL) : addressOf(exchange);
     const to = back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`;
     // htmx would put the sign-in form into the page that is open; told so, it leaves the page instead.
     if (isFragment(exchange)) {
@@ -107,7 +126,7 @@ export class Pages {
       return goTo(exchange, reply.notice === undefined ? reply.to : `${reply.to}${joint}notice=${reply.notice}`);
     }
     const { renderer, assets, csrf, settings } = this.#parts;
-    const shown = reply.kind === 'view' ? reply : { ...problemView(reply), status: reply.status };
+    const shown = reply.kind === 'view' ? reply : { ...problemView(reply), status: reply.status, address: undefined };
     if (reply.retryAfterSeconds) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
     const session = person?.via.kind === 'session' ? person.via.sessionId : null;
     const common = {
@@ -125,6 +144,8 @@ export class Pages {
     };
     const main = renderer.render(shown.view, { ...common, ...shown.data });
     const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, main });
+    // The path of a form cannot be opened: the address stays that of its page, or becomes that of what was made.
+    if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
     await this.#sendHtml(exchange, shown.status ?? 200, html);
   }
 
@@ -146,6 +167,25 @@ export class Pages {
 
 const OVERVIEW = { to: '/', text: 'To the overview' };
 const HTML = 'text/html; charset=utf-8';
+
+function addressOf({ path, query }: Exchange): string {
+  return query === '' ? path : `${path}?${query}`;
+}
+
+/** The page that the form was on, as far as the browser tells. */
+function formAddress(exchange: Exchange, publicUrl: string): string {
+  const from = exchange.header('referer') ?? '';
+  return from.startsWith(`${publicUrl}/`) ? from.slice(publicUrl.length) : '/';
+}
+
+/** A browser asks for a page of Weir; what is below /api/ and /in/ is for programs, whoever asks. */
+function isLookedAt(exchange: Exchange): boolean {
+  return (
+    exchange.method === 'GET' &&
+    !/^\/(api|in)\//.test(exchange.path) &&
+    (isFragment(exchange) || (exchange.header('accept') ?? '').includes('text/html'))
+  );
+}
 
 /** htmx asks, and puts the answer into the page that is open; after a step back beyond what it knows it needs the whole page. */
 function isFragment(exchange: Exchange): boolean {

@@ -28,7 +28,8 @@ const createWebhook: Page = async (request) => {
   const created = await call('createWebhook', { input: { ...webhookOf(form), ...secret } });
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown in this answer alone: a redirect could not carry the secret without leaving it somewhere.
-  return webhookView(request, created.body, { secret: created.body.secret ?? null, made: true });
+  const more = { secret: created.body.secret ?? null, made: true };
+  return webhookView(request, created.body, more, { address: `/webhooks/${created.body.id}` });
 };
 
 const showWebhook: Page = async (request) => {
@@ -65,7 +66,8 @@ const rotateWebhook: Page = async (request) => {
   if (rotated.kind === 'problem') return rotated;
   const webhook = await call('showWebhook', { id });
   if (webhook.kind !== 'done') return asProblem(webhook);
-  if (rotated.kind === 'invalid') return webhookView(request, webhook.body, { errors: rotated.errors }, 422);
+  if (rotated.kind === 'invalid')
+    return webhookView(request, webhook.body, { errors: rotated.errors }, { status: 422 });
   return webhookView(request, webhook.body, { secret: rotated.body.secret ?? null, rotated: true });
 };
 
@@ -82,7 +84,12 @@ const deleteWebhook: Page = async (request) => {
   const webhook = await call('showWebhook', { id });
   if (webhook.kind !== 'done') return asProblem(webhook);
   if (field(form, 'name') !== webhook.body.name)
-    return webhookView(request, webhook.body, { errors: { name: `Type ${webhook.body.name} to delete it.` } }, 422);
+    return webhookView(
+      request,
+      webhook.body,
+      { errors: { name: `Type ${webhook.body.name} to delete it.` } },
+      { status: 422 },
+    );
   const deleted = await call('deleteWebhook', { id });
   return deleted.kind === 'done' ? redirect('/webhooks', 'deleted') : asProblem(deleted);
 };
@@ -103,7 +110,12 @@ export const webhookPages = {
 // biome-ignore lint/suspicious/noExplicitAny: a document of the API
 type Webhook = any;
 
-async function webhookView({ call }: PageRequest, webhook: Webhook, more: object, status = 200): Promise<PageReply> {
+async function webhookView(
+  { call }: PageRequest,
+  webhook: Webhook,
+  more: object,
+  told: { address?: string; status?: number } = {},
+): Promise<PageReply> {
   const [events, agents, secrets] = await Promise.all([
     call('listEvents', { query: { webhook_id: webhook.id, limit: String(EVENTS_SHOWN) } }),
     namesOf(call, 'listAgents'),
@@ -123,7 +135,7 @@ async function webhookView({ call }: PageRequest, webhook: Webhook, more: object
     errors: {},
     ...more,
   };
-  return view('webhooks/show', webhook.name, data, { status });
+  return view('webhooks/show', webhook.name, data, told);
 }
 
 async function formView({ call }: PageRequest, title: string, values: object, told: Told): Promise<PageReply> {

@@ -1,8 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp } from '../helpers/app.ts';
 import { openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
+import { signedRequest } from '../helpers/requests.ts';
 
 let browser: Browser;
 beforeAll(async () => {
@@ -51,4 +54,63 @@ test('a page that is left alone says nothing, and one that is hidden closes its 
   await expect.poll(() => app.metric('weir_streams')).toBe(0);
   await tab.close();
   await app.stop();
+});
+
+describe('a page that is open', () => {
+  test('goes on by itself when Weir starts again, and says meanwhile that it does not answer', async () => {
+    const port = await freePort();
+    const settings = {
+      PORT: port,
+      PUBLIC_URL: `http://127.0.0.1:${port}`,
+      SECRETS_KEY: randomBytes(32).toString('base64'),
+    };
+    const host = await startTestApp({ SECRETS_KEY: settings.SECRETS_KEY });
+    const before = await startTestApp(settings, host);
+    const tab = await openTab(browser, before, await addPerson(before, 'viewer'));
+    await tab.page.goto('/events');
+    await tab.page.getByText('No events yet').waitFor();
+    await expect.poll(() => before.metric('weir_streams')).toBe(1);
+    await before.stop();
+    await tab.page.getByText('Weir does not answer. This page goes on by itself').waitFor();
+    const after = await startTestApp(settings, host);
+    const { url, secret } = await after.addWebhook();
+    expect((await fetch(url, signedRequest({ secret }))).status).toBe(202);
+    await tab.page.locator('#events tbody tr').waitFor();
+    expect(await tab.page.locator('#connection').isVisible()).toBe(false);
+    await tab.close();
+    await after.stop();
+    await host.stop();
+  });
+
+  test('keeps what it shows while the database is away', async () => {
+    const app = await startPagesApp();
+    const { url, secret } = await app.addWebhook();
+    await fetch(url, signedRequest({ secret }));
+    const tab = await openTab(browser, app, await addPerson(app, 'viewer'));
+    await tab.page.goto('/events');
+    const rows = tab.page.locator('#events tbody tr');
+    expect(await rows.count()).toBe(1);
+    await app.cutOff();
+    const refused = tab.page.waitForResponse((response) => response.status() === 503);
+    await tab.page.evaluate("htmx.trigger('#events-live', 'live')");
+    await refused;
+    expect(await rows.count()).toBe(1);
+    await app.restore();
+    await tab.close();
+    await app.stop();
+  });
+
+  test('of somebody who is signed out meanwhile says so, and leads to the sign-in page and back', async () => {
+    const app = await startPagesApp();
+    const person = await addPerson(app, 'viewer');
+    const tab = await openTab(browser, app, person);
+    await tab.page.goto('/events?q=kept');
+    await expect.poll(() => app.metric('weir_streams')).toBe(1);
+    await person.browse('DELETE', '/api/v1/session');
+    await tab.page.getByText('You are signed out here.').waitFor();
+    await tab.page.getByRole('link', { name: 'Sign in' }).click();
+    await tab.page.waitForURL(/sign-in\?return_to=%2Fevents%3Fq%3Dkept/);
+    await tab.close();
+    await app.stop();
+  });
 });

@@ -39,7 +39,10 @@ export async function startRedis({ port: given, password, settings = [] }: Redis
   const credentials = password === undefined ? {} : { REDISCLI_AUTH: password };
   const cli = async (...command: string[]) => {
     const env = { ...process.env, ...credentials };
-    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(port), ...command], { env, timeout: 20_000 });
+    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(port), ...command], {
+      env,
+      timeout: 20_000,
+    });
     return stdout.trimEnd();
   };
   const stop = async () => {

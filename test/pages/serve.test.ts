@@ -42,6 +42,66 @@ describe('whoever is not signed in', () => {
   });
 });
 
+describe('whoever was signed out over a form', () => {
+  test.each([
+    ['is led back to the page it was on', '/webhooks/new?a=b', '/sign-in?return_to=%2Fwebhooks%2Fnew%3Fa%3Db'],
+    ['of another site is led to the overview', 'https://evil.example/', '/sign-in'],
+    ['of nobody knows where is led to the overview', '', '/sign-in'],
+  ])('%s', async (_, from, to) => {
+    const referer = from.startsWith('/') ? app.url + from : from;
+    const { status, headers } = await fetch(`${app.url}/webhooks/new`, {
+      method: 'POST',
+      body: new URLSearchParams({ name: 'lost' }),
+      headers: { origin: app.url, referer },
+      redirect: 'manual',
+    });
+    expect([status, headers.get('location')]).toEqual([303, to]);
+  });
+});
+
+describe('what cannot be shown', () => {
+  const html = 'text/html,application/xhtml+xml';
+
+  test.each([
+    ['nothing is there', '/nowhere', 404, 'There is nothing at this path.'],
+    ['it is where a form is sent', '/webhooks/00000000-0000-4000-8000-000000000000/test', 405, 'it cannot be opened'],
+  ])('is a page for a browser, and a problem for a program: %s', async (_, path, status, sentence) => {
+    const page = await get(path, { accept: html });
+    expect([page.status, page.headers.get('content-type')]).toEqual([status, 'text/html; charset=utf-8']);
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    const text = await page.text();
+    expect(text).toContain(sentence);
+    expect(text).toContain('href="/webhooks"');
+    expect(await (await get(path, { accept: html, cookie: '' })).text()).not.toContain('href="/webhooks"');
+    const problem = await get(path, { accept: '*/*' });
+    expect([problem.status, problem.headers.get('content-type')]).toEqual([status, 'application/problem+json']);
+  });
+
+  test('below /api/ and /in/ is a problem for everybody', async () => {
+    for (const path of ['/api/v1/nothing', '/in/nothing'])
+      expect((await get(path, { accept: html })).headers.get('content-type')).toBe('application/problem+json');
+  });
+
+  test('for want of a database is a page that can be asked for again', async () => {
+    await app.cutOff();
+    const answers = await Promise.all(['/events?q=a', '/nowhere'].map((path) => get(path, { accept: html }))).finally(
+      () => app.restore(),
+    );
+    // Who asks is not known; that there is nothing is.
+    expect(answers.map(({ status }) => status)).toEqual([503, 404]);
+    expect(answers[0]!.headers.get('retry-after')).toBe('1');
+    const text = await answers[0]!.text();
+    expect(text).toContain('The database cannot be reached');
+    expect(text).toContain('<a href="/events?q=a">Try again</a>');
+    await expect.poll(async () => (await get('/events')).status, { timeout: 15_000 }).toBe(200);
+  });
+
+  test('of a form that is too large is a page too', async () => {
+    const answer = await post('/webhooks/new', { name: 'a'.repeat(2_000_000) });
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([413, 'text/html; charset=utf-8']);
+  });
+});
+
 describe('the table of pages', () => {
   const rows = pageRoutes.flatMap(([method, path, , access]) =>
     roles.map((role) => ({
@@ -161,6 +221,16 @@ describe('a form', () => {
   });
 
   test('that is no form is told so on the page', async () => {
-    expect((await post('/webhooks/new', { name: '' })).status).toBe(422);
+    const refused = await post('/webhooks/new', { name: '' }, { 'hx-request': 'true' });
+    expect([refused.status, refused.headers.get('hx-push-url')]).toEqual([422, 'false']);
+  });
+
+  test('leaves the address of what it made, which can be opened again', async () => {
+    const made = await post('/webhooks/new', { name: 'made', secret_choice: 'generate' }, { 'hx-request': 'true' });
+    const address = made.headers.get('hx-push-url')!;
+    expect(address).toMatch(/^\/webhooks\/[0-9a-f-]{36}$/);
+    const opened = await (await get(address)).text();
+    expect(opened).toContain('<h1>made');
+    expect(opened).not.toContain('class="once"');
   });
 });
