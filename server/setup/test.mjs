@@ -1,5 +1,5 @@
 /**
- * Every check and every test, after the set-up: `node server/setup/test.mjs [vitest arguments]`.
+ * Every check and every test, after the set-up: `node server/setup/test.mjs [vitest arguments]`; --coverage is one of these.
  * The last line is `N passed, N failed, N skipped`; the exit code is 0 only when nothing failed.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ async function test(args) {
   try {
     const report = join(folder, 'report.json');
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-    const options = ['run', '--coverage', '--config', 'test/vitest.config.ts', ...reporters, ...args];
+    const options = ['run', '--config', 'test/vitest.config.ts', ...reporters, ...args];
     const { code } = await run(process.execPath, [vitest, ...options], { cwd: root });
     console.log(`\n${summary(report, code)}`);
     return code;

@@ -1,6 +1,5 @@
 /** A database for each test file, copied from a migrated template on the run's Postgres. */
 import { randomBytes } from 'node:crypto';
-import { inject } from 'vitest';
 import { migrate } from '../../server/db/migrate.ts';
 import { makePartitions } from '../../server/db/partitions.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
@@ -24,8 +23,7 @@ const TEMPLATE_LOCK = 911;
 
 /** Makes a migrated database with partitions around now; drop it in the end. Takes about 50 ms after the first. */
 export async function freshDatabase(): Promise<FreshDatabase> {
-  // Never left: the end of the run stops the server, see run-postgres.ts.
-  const { conninfo: anyConninfo } = await joinRunPostgres(inject('postgresDir'));
+  const { conninfo: anyConninfo } = await joinRunPostgres();
   const name = `test_${randomBytes(6).toString('hex')}`;
   await withAdmin(anyConninfo, async (run) => {
     await run(`select pg_advisory_lock(${TEMPLATE_LOCK})`);

@@ -1,35 +1,27 @@
 /** One Postgres for a run of the tests: the first file that asks for it starts it, the end of the run stops it. */
-import { chmod, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestProject } from 'vitest/node';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+import { openDatabase } from '../../server/db/pool.ts';
 
 /** Two files at a time, each with a few apps of up to six connections. */
 const CONNECTIONS_MAX = 150;
 
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** DATA_DIR of the run's Postgres; empty until the first file joins it. */
-    postgresDir: string;
+/** Starts or joins the run's server. Never left: it ends with the folder of the run, see run-folder.ts. */
+export async function joinRunPostgres(): Promise<EmbeddedPostgres> {
+  const dataDir = join(tmpdir(), 'all');
+  const postgres = await joinEmbeddedPostgres({ dataDir, maxConnections: CONNECTIONS_MAX, log: () => {} });
+  if (postgres.started) await forgoTheDisk(postgres.conninfo);
+  return postgres;
+}
+
+/** What this server holds ends with the run. Tests of what outlives a crash have servers of their own, with Weir's settings. */
+async function forgoTheDisk(conninfo: string): Promise<void> {
+  const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  try {
+    await database.query({ text: 'alter system set fsync = off' });
+    await database.query({ text: 'select pg_reload_conf()' });
+  } finally {
+    await database.close();
   }
-}
-
-/** Names the directory to the test files; returns how to stop what stands in it. A run without a database pays nothing. */
-export async function offerPostgres(project: TestProject): Promise<() => Promise<void>> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'weir-run-'));
-  // As root, Postgres runs as another user, who has to walk in.
-  await chmod(dataDir, 0o711);
-  project.provide('postgresDir', dataDir);
-  return async () => {
-    const made = await stat(join(dataDir, 'postgres')).catch(() => null);
-    // The files' processes end without leaving; whoever joins last stops the server.
-    if (made !== null) await (await joinRunPostgres(dataDir)).leave();
-    await rm(dataDir, { recursive: true, force: true });
-  };
-}
-
-/** Starts or joins the run's server. */
-export function joinRunPostgres(dataDir: string): Promise<EmbeddedPostgres> {
-  return joinEmbeddedPostgres({ dataDir, maxConnections: CONNECTIONS_MAX, log: () => {} });
 }
