@@ -149,7 +149,7 @@ export class Exchange {
     res.cork(() => {
       res.writeStatus(statusLines[status]!);
       res.writeHeader('content-type', fields);
-      if (bodiless.has(status)) res.endWithoutBody(undefined, close);
+      if (bodiless.has(status)) this.#endHead(null, close);
       else if (this.method === 'HEAD') this.#endHead(Buffer.byteLength(body), close);
       else res.end(body, close);
     });
@@ -202,9 +202,13 @@ export class Exchange {
     };
   }
 
-  /** Told the length, endWithoutBody waits for a body of ours, and the connection is lost to the next request. */
-  #endHead(bodyBytes: number, close: boolean): void {
-    if (close) this.#res.endWithoutBody(bodyBytes, true);
+  /**
+   * Told a length, undefined too, endWithoutBody waits for a body of ours, and the connection is lost to the next request.
+   * @param bodyBytes null: no length is told.
+   */
+  #endHead(bodyBytes: number | null, close: boolean): void {
+    if (close) this.#res.endWithoutBody(bodyBytes ?? 0, true);
+    else if (bodyBytes === null) this.#res.endWithoutBody();
     else this.#res.writeHeader('content-length', String(bodyBytes)).endWithoutBody();
   }
 

@@ -36,6 +36,20 @@ describe('HEAD', () => {
   });
 });
 
+test.each([
+  ['204', 'OPTIONS /api/v1/webhooks', () => ''],
+  ['304', 'GET /api/v1/openapi.json', (etag: string) => `If-None-Match: ${etag}\r\n`],
+])('an answer %s tells no length, and leaves the connection fit for the next request', async (status, line, fields) => {
+  const { headers } = await fetch(`${app.url}/api/v1/openapi.json`);
+  const client = await RawClient.connect(app.port);
+  await client.send(`${line} HTTP/1.1\r\nHost: x\r\n${fields(headers.get('etag')!)}\r\n`);
+  const answer = await client.answer();
+  expect([answer!.status, answer!.headers['content-length']]).toEqual([Number(status), undefined]);
+  await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  expect((await client.answer())!.body.toString()).toBe('{"status":"ok"}');
+  client.destroy();
+});
+
 describe('another method of a known path', () => {
   test.each([
     ['POST', '/healthz', 'GET, HEAD'],
