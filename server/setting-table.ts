@@ -271,7 +271,7 @@ export const settingTable = {
   },
   ADMIN_PASSWORD: {
     ...optionalText(
-      '12 to 200 characters, not the address',
+      '12 to 200 characters, no common password, no part of the address',
       'its password; without both the start prints a one-time set-up address while there is no administrator',
     ),
     secret: true,

@@ -16,7 +16,7 @@ const setUpInput = z.strictObject({
   token: z.string({ error: 'Give the token of the set-up address.' }).max(200),
   email: emailText,
   name: optionalNameText.default(''),
-  password: enteredPassword.describe('12 to 200 characters'),
+  password: enteredPassword.describe('12 to 200 characters, no common password'),
 });
 
 const signedInSchema = z.object({

@@ -37,7 +37,9 @@ const createInput = z.strictObject({
   email: emailText,
   name: optionalNameText.default(''),
   role,
-  password: enteredPassword.optional().describe('12 to 200 characters; without it one is generated (AUTH_MODE local)'),
+  password: enteredPassword
+    .optional()
+    .describe('12 to 200 characters, no common password; without it one is generated (AUTH_MODE local)'),
 });
 const updateInput = z.strictObject({
   name: optionalNameText.optional(),
