@@ -57,7 +57,7 @@ export const problems = {
   session_unknown: {
     status: 404,
     title: 'Not Found',
-    detail: 'The request came with a token and not with a session; a token ends when it is revoked.',
+    detail: 'You have no such session: it has ended, or the request came with a token.',
   },
   setup_closed: { status: 404, title: 'Not Found', detail: 'There is an administrator already: sign in.' },
   setup_refused: {

@@ -19,7 +19,7 @@ export function passwordProblem(password: string, email: string): string | null 
   if (/\p{Cs}/u.test(normal)) return 'Half of a surrogate pair is no character.';
   const readings = readingsOf(normal.toLowerCase());
   if (readings.some((reading) => namesOf(email).includes(reading)))
-    return 'This is your email address, or a part of it.';
+    return 'The email address, or a part of it, is no password.';
   if (isRow(normal) || readings.some((reading) => commonPasswords.has(reading)))
     return 'This is among the first that are tried: a common word or a row of keys, whatever digits go with it. Take some words that nobody expects together.';
   return null;

@@ -8,9 +8,9 @@ import { roles } from '../auth/roles.ts';
 import { noSessionCookie } from '../auth/sessions.ts';
 import type { SignInParts } from '../auth/sign-in.ts';
 import { passwordProblem } from '../core/password-rules.ts';
-import { deleteSessionsOfUser, listSessions } from '../db/queries/sessions.ts';
+import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../db/queries/sessions.ts';
 import { record } from './audit.ts';
-import { enteredPassword } from './input.ts';
+import { enteredPassword, recordId } from './input.ts';
 
 const accountSchema = z.object({
   id: z.guid(),
@@ -72,6 +72,24 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
           await record(query, actor, { action: 'session.sign_out_everywhere', target, before: { sessions } });
         });
         return done(204, undefined, { 'set-cookie': noSessionCookie(publicUrl) });
+      },
+    }),
+
+    /** The one that asks too, if it is that. */
+    endSession: operation({
+      id: { schema: recordId, problem: 'session_unknown' },
+      answers: { 204: null },
+      handle: async ({ who, id, actor }) => {
+        const ended = await database.transaction(async (query) => {
+          const before = await deleteOwnSession(query, who.id, id);
+          if (before === undefined) return false;
+          const target = { kind: 'session', id, name: who.email };
+          await record(query, actor, { action: 'session.end', target, before });
+          return true;
+        });
+        if (!ended) return problem('session_unknown');
+        const isOwn = who.via.kind === 'session' && who.via.sessionId === id;
+        return done(204, undefined, isOwn ? { 'set-cookie': noSessionCookie(publicUrl) } : {});
       },
     }),
 

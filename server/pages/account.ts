@@ -1,4 +1,5 @@
 /** /account: who somebody is here, their password, and where they are signed in. */
+import { browserName } from '../core/browser-name.ts';
 import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
@@ -13,16 +14,24 @@ const changePassword: Page = async (request) => {
   return changed.kind === 'done' ? redirect('/account', 'password-changed') : accountPage(request, formErrors(changed));
 };
 
+const endSession: Page = async ({ id, call }) => {
+  const ended = await call('endSession', { id });
+  if (ended.kind !== 'done') return asProblem(ended);
+  // It was this one when its cookie is taken away.
+  const isOwn = 'set-cookie' in ended.headers;
+  return redirect(isOwn ? '/sign-in' : '/account', isOwn ? 'signed-out' : 'session-ended', ended.headers);
+};
+
 const signOutEverywhere: Page = async ({ call }) => {
   const ended = await call('endSessions');
   if (ended.kind !== 'done') return asProblem(ended);
   return redirect('/sign-in', 'signed-out-everywhere', ended.headers);
 };
 
-export const accountPages = { account, changePassword, signOutEverywhere };
+export const accountPages = { account, changePassword, endSession, signOutEverywhere };
 
 async function accountPage({ call }: PageRequest, { errors, ...told }: Told): Promise<PageReply> {
   const sessions = await call('listSessions');
   if (sessions.kind !== 'done') return asProblem(sessions);
-  return view('account', 'Account', { sessions: sessions.body.items, errors }, told);
+  return view('account', 'Account', { sessions: sessions.body.items, browserName, errors }, told);
 }

@@ -12,6 +12,7 @@ export const notices: Readonly<Record<string, string>> = {
   deleted: 'Deleted.',
   'set-up': 'Weir is set up, and you are its administrator.',
   'signed-out-everywhere': 'You are signed out everywhere.',
+  'session-ended': 'That browser is signed out.',
   'password-changed': 'Your password is changed; every other browser is signed out.',
   'password-reset': 'The password is set, and their browsers are signed out.',
   'user-made': 'The user is made.',

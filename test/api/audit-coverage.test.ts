@@ -144,6 +144,14 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => request(`${app.url}/api/v1/account/sessions`, 'DELETE', undefined, fields);
     },
   },
+  endSession: {
+    action: 'session.end',
+    prepare: async () => {
+      const fields = await newSession();
+      const { body } = await request(`${app.url}/api/v1/account/sessions`, 'GET', undefined, fields);
+      return () => request(`${app.url}/api/v1/account/sessions/${body.items[0].id}`, 'DELETE', undefined, fields);
+    },
+  },
   changePassword: {
     action: 'account.password',
     prepare: async () => {

@@ -71,7 +71,7 @@ describe('an agent', () => {
  * Of every operation on one thing: whether other people in the same role may do it. A new operation fails here until somebody has
  * thought about it.
  */
-const shared: Record<string, 'anybody' | 'owner'> = {
+const shared: Record<string, 'anybody' | 'owner' | 'itself'> = {
   events: 'anybody',
   webhooks: 'anybody',
   agents: 'anybody',
@@ -79,6 +79,7 @@ const shared: Record<string, 'anybody' | 'owner'> = {
   rejections: 'anybody',
   users: 'anybody',
   tokens: 'owner',
+  account: 'itself',
 };
 
 describe('what belongs to one person', () => {
@@ -110,6 +111,13 @@ describe('what belongs to one person', () => {
     const other = await addPerson(world.app, 'operator');
     const sessions = async (who: TestPerson) => (await who.browse('GET', '/api/v1/account/sessions')).body.items;
     expect(await sessions(other)).toMatchObject([{ id: other.sessionId }]);
+    for (const role of ['operator', 'administrator'] as const) {
+      const { status, body } = await (await addPerson(world.app, role)).api(
+        'DELETE',
+        `/api/v1/account/sessions/${owner.sessionId}`,
+      );
+      expect([status, body.code]).toEqual([404, 'session_unknown']);
+    }
     await other.browse('DELETE', '/api/v1/account/sessions');
     expect(await sessions(owner)).toMatchObject([{ id: owner.sessionId }]);
   });

@@ -61,6 +61,7 @@ function jsonRequest(method: string, headers: Record<string, string>, input?: un
 const elsewhere: Record<string, string> = {
   setUp: 'closed once there is an administrator; test/auth',
   signIn: 'needs a password; test/auth',
+  endSession: 'needs a session of its own; test/manage',
   changePassword: 'needs a password; test/auth',
 };
 

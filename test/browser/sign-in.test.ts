@@ -4,7 +4,7 @@ import { setupAddress } from '../../server/auth/setup.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, givePassword, PASSWORD, request, signIn } from '../helpers/people.ts';
+import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn } from '../helpers/people.ts';
 
 let app: TestApp;
 let browser: Browser;
@@ -33,7 +33,7 @@ describe.each([
     await page.getByLabel('Name').fill('Ada');
     await page.getByLabel('Password').fill('ada@example.org');
     await page.getByRole('button', { name: 'Set up' }).click();
-    expect(await page.locator('#e-password').textContent()).toBe('The email address is no password.');
+    expect(await page.locator('#e-password').textContent()).toBe('The email address, or a part of it, is no password.');
     expect(await page.getByLabel('Name').inputValue()).toBe('Ada');
     expect(await page.getByLabel('Password').inputValue()).toBe('');
 
@@ -109,6 +109,24 @@ describe.each([
     expect((await signIn(app, viewer.email, PASSWORD)).status).toBe(401);
     expect((await signIn(app, viewer.email, NEW_PASSWORD)).status).toBe(200);
     await Promise.all([here.close(), elsewhere.close()]);
+  });
+
+  test('somebody signs out one other browser, and then this one', async () => {
+    const viewer = await addPerson(app, 'viewer');
+    await givePassword(app, viewer);
+    const elsewhere = cookieOf(await signIn(app, viewer.email, PASSWORD, { 'user-agent': 'curl/8.5.0' }));
+    const here = { ...viewer, cookie: cookieOf(await signIn(app, viewer.email)) };
+    const { page, context, close } = await openTab(browser, app, here, { javaScriptEnabled });
+    await page.goto('/account');
+    await page.getByRole('button', { name: 'Sign out curl' }).click();
+    await page.getByText('That browser is signed out.').waitFor();
+    expect(await page.locator('tbody tr').count()).toBe(1);
+    const asked = await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie: elsewhere });
+    expect(asked.status).toBe(401);
+    await page.locator('tr', { hasText: 'this one' }).getByRole('button').click();
+    await page.getByText('You are signed out.').waitFor();
+    expect(await context.cookies()).toEqual([]);
+    await close();
   });
 
   test('somebody signs out everywhere', async () => {

@@ -41,6 +41,7 @@ export async function makeWorld(): Promise<World> {
     agents: async () => (await addAgent(app)).id,
     users: async () => (await addPerson(app, 'viewer')).id,
     tokens: async () => (await administrator.api('POST', '/api/v1/tokens', { name: 'made' })).body.id,
+    account: async () => (await addPerson(app, 'viewer')).sessionId,
     deliveries: async () => {
       await send(webhook);
       const { id, receipt } = await agent.claimOne();

@@ -74,6 +74,35 @@ describe('signing out', () => {
     expect(await actions(person)).toEqual(['session.sign_out_everywhere']);
   });
 
+  test('of one other browser ends that one, says of which on record, and takes no cookie from here', async () => {
+    const person = await newPerson();
+    const [one, another, third] = [await browser(person), await browser(person), await browser(person)];
+    const { body } = await another.get('/api/v1/account/sessions');
+    const { id } = body.items.find(({ current }: { current: boolean }) => current);
+    const answer = await one.change('DELETE', `/api/v1/account/sessions/${id}`);
+    expect([answer.status, answer.headers.get('set-cookie')]).toEqual([204, null]);
+    expect([await status(one), await status(another), await status(third)]).toEqual([200, 401, 200]);
+    const [entry] = await app.database.query<{ entry: object }>({
+      text: `select entry from audit_log where target_id = $1`,
+      values: [id],
+    });
+    expect(entry!.entry).toMatchObject({
+      action: 'session.end',
+      actor: { id: person.id },
+      before: { id, address: '127.0.0.1', user_agent: 'node' },
+    });
+    const again = await one.change('DELETE', `/api/v1/account/sessions/${id}`);
+    expect([again.status, again.body.code]).toEqual([404, 'session_unknown']);
+  });
+
+  test('of the browser that asks, by its id, takes its cookie away', async () => {
+    const one = await browser(await newPerson());
+    const [{ id }] = (await one.get('/api/v1/account/sessions')).body.items;
+    const answer = await one.change('DELETE', `/api/v1/account/sessions/${id}`);
+    expect([answer.status, answer.headers.get('set-cookie')]).toEqual([204, expect.stringContaining('Max-Age=0')]);
+    expect(await status(one)).toBe(401);
+  });
+
   test('of an API token is refused, since it is no session', async () => {
     const { status, body } = await (await newPerson()).api('DELETE', '/api/v1/session');
     expect([status, body.code]).toEqual([404, 'session_unknown']);
@@ -156,6 +185,7 @@ describe('a change that a cookie vouches for', () => {
   const changes: [string, string, object | undefined][] = [
     ['DELETE', '/api/v1/session', undefined],
     ['DELETE', '/api/v1/account/sessions', undefined],
+    ['DELETE', '/api/v1/account/sessions/2f1c0d7e-5a31-4c8e-9b1f-0d6c2a7e4b15', undefined],
     ['POST', '/api/v1/account/password', { current_password: PASSWORD, new_password: NEW }],
   ];
   const forgeries: [string, (token: string) => Record<string, string>][] = [

@@ -67,6 +67,20 @@ export async function deleteSession(query: Query, id: string): Promise<boolean> 
   return (await query({ text: 'delete from sessions where id = $1 returning 1', values: [id] })).length > 0;
 }
 
+/** Ends one session of this user; undefined: the user has none of this id. */
+export async function deleteOwnSession(
+  query: Query,
+  userId: string,
+  id: string,
+): Promise<Pick<SessionRecord, 'id' | 'created_at' | 'address' | 'user_agent'> | undefined> {
+  const [row] = await query<SessionRecord>({
+    text: `delete from sessions where user_id = $1 and id = $2
+           returning id, ${isoTime('created_at')}, host(source_ip) as address, user_agent`,
+    values: [userId, id],
+  });
+  return row;
+}
+
 /** Ends the session with this hash of its cookie, if there is one. */
 export async function deleteSessionOf(query: Query, tokenHash: Buffer): Promise<void> {
   await query({ text: 'delete from sessions where token_hash = $1', values: [tokenHash] });

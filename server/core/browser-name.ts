@@ -1,0 +1,30 @@
+/** What a browser is called by people, from what it says of itself. It may say anything: this is for reading alone. */
+
+/** The first that is found counts: most browsers call themselves Chrome and Safari too. */
+const browsers = [
+  [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
+  [/\bOPR\/|\bOpera\b/, 'Opera'],
+  [/\bSamsungBrowser\//, 'Samsung Internet'],
+  [/\b(?:Firefox|FxiOS)\//, 'Firefox'],
+  [/\b(?:Chrome|CriOS|Chromium)\//, 'Chrome'],
+  [/\bSafari\//, 'Safari'],
+  [/^curl\//, 'curl'],
+] as const;
+
+const systems = [
+  [/\b(?:iPhone|iPod)\b/, 'an iPhone'],
+  [/\biPad\b/, 'an iPad'],
+  [/\bAndroid\b/, 'Android'],
+  [/\bWindows\b/, 'Windows'],
+  [/\bCrOS\b/, 'ChromeOS'],
+  [/\bMac OS X\b/, 'macOS'],
+  [/\bLinux\b/, 'Linux'],
+] as const;
+
+/** E.g. `Firefox on Linux`; what it says itself, shortened, where none of the known names is in it. */
+export function browserName(userAgent: string): string {
+  const find = (names: typeof browsers | typeof systems) => names.find(([pattern]) => pattern.test(userAgent))?.[1];
+  const [browser, system] = [find(browsers), find(systems)];
+  if (browser === undefined) return userAgent.slice(0, 40) || 'Unknown';
+  return system === undefined ? browser : `${browser} on ${system}`;
+}
