@@ -51,7 +51,7 @@ export class StreamClient {
     return true;
   }
 
-  /** What was stored after the event that it knows. */
+  /** What was stored since, and some of what it may know. */
   catchUp(found: Found, nowMs: number): void {
     const early = this.#early ?? [];
     this.#early = null;

@@ -6,8 +6,8 @@ import type { Database } from '../db/pool.ts';
 import { type NewEvent, readNewest } from '../db/queries/newest-events.ts';
 
 const EVERY_MS = 1_000;
-/** An event may be committed this long after its time, COMMIT_TIMEOUT_MS in the worst case, and clocks of machines differ. */
-const OVERLAP_MS = 10_000;
+/** An event may be committed this long after its time: COMMIT_TIMEOUT_MS, its wait before that, and what clocks of machines differ. */
+export const OVERLAP_MS = 15_000;
 /** Newest events of one look: more in a second nobody can read. */
 export const LOOK_EVENTS_MAX = 200;
 

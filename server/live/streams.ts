@@ -1,15 +1,16 @@
 /** The streams of a process: who gets what, how many there may be, and when they end. */
 import type { Person } from '../auth/person.ts';
 import { coalesced } from '../coalesced.ts';
+import { uuidv7Milliseconds } from '../core/ids.ts';
 import type { Database } from '../db/pool.ts';
-import { readAfter } from '../db/queries/newest-events.ts';
+import { readNewest } from '../db/queries/newest-events.ts';
 import { findStanding } from '../db/queries/standing.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { StreamClient } from './client.ts';
 import type { Live } from './counters.ts';
 import { frame } from './frame.ts';
 import type { History } from './history.ts';
-import { type Found, LOOK_EVENTS_MAX, NewestEvents } from './newest.ts';
+import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from './newest.ts';
 
 const EVERY_MS = 1_000;
 /** Changes are announced; what ends by itself, and what nobody heard of, is found by this. */
@@ -112,10 +113,18 @@ export class Streams {
     for (const client of [...this.#clients]) this.#end(client);
   }
 
+  /** From before the event that it knows on: of those that were committed after it, some have a lower id. */
   async #catchUp(client: StreamClient, after: string): Promise<void> {
     const nobodyKnows: Found = { events: [], more: true };
-    const found = await readAfter(this.#parts.database, client.webhookId, after, LOOK_EVENTS_MAX + 1).then(
-      (rows) => ({ events: rows.slice(0, LOOK_EVENTS_MAX).reverse(), more: rows.length > LOOK_EVENTS_MAX }),
+    const fromMs = uuidv7Milliseconds(after) - OVERLAP_MS;
+    const found = await readNewest(this.#parts.database, [client.webhookId], fromMs, LOOK_EVENTS_MAX + 1).then(
+      (rows) => ({
+        events: rows
+          .slice(0, LOOK_EVENTS_MAX)
+          .map(({ event }) => event)
+          .reverse(),
+        more: rows.length > LOOK_EVENTS_MAX,
+      }),
       () => nobodyKnows,
     );
     client.catchUp(found, performance.now());

@@ -16,7 +16,9 @@ const streamQuery = z.strictObject({
   webhook_id: z.guid().toLowerCase().optional().describe('events of this webhook alone'),
   after: eventId
     .optional()
-    .describe('the newest event that the client knows; the header Last-Event-ID comes before it'),
+    .describe(
+      'the newest event that the client knows; the header Last-Event-ID comes before it. Events of the 15 s before come again',
+    ),
 });
 
 export type LiveOperations = ReturnType<typeof liveOperations>;

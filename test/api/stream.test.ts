@@ -2,7 +2,9 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { uuidv7Milliseconds } from '../../server/core/ids.ts';
 import { LiveHub } from '../../server/live/hub.ts';
+import { OVERLAP_MS } from '../../server/live/newest.ts';
 import { Tally } from '../../server/live/tally.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -146,15 +148,32 @@ describe('a client that comes again', () => {
     ['by both, of which the header counts', (id: string) => [`?after=${uuidAt(0)}`, { 'last-event-id': id }] as const],
     ['by an id in capitals', (id: string) => ['', { 'last-event-id': id.toUpperCase() }] as const],
   ])('%s is told what it missed, in order, and then what is new', async (_how, asking) => {
-    const ids = [await send(), await send(), await send()];
+    const own = await app.addWebhook();
+    const ids = [await send(own), await send(own), await send(own)];
     const [query, headers] = asking(ids[0]!);
-    const stream = await watch(query, { cookie: viewer.cookie, ...headers });
+    const stream = await watch(query === '' ? `?webhook_id=${own.id}` : `${query}&webhook_id=${own.id}`, {
+      cookie: viewer.cookie,
+      ...headers,
+    });
     await stream.next('event', (event) => event.id === ids[2]);
-    const later = await send();
+    const later = await send(own);
     await stream.next('event', (event) => event.id === later);
     await delay(1_200);
-    expect(idsOf(stream)).toEqual([ids[1], ids[2], later]);
+    expect(idsOf(stream)).toEqual([...ids, later]);
     expect(stream.of('gap')).toEqual([]);
+  });
+
+  test('is told of an event that is older than the one it knows, and was committed after it', async () => {
+    const own = await app.addWebhook();
+    const known = await send(own);
+    const knownMs = uuidv7Milliseconds(known);
+    await insertEvent(knownMs - OVERLAP_MS - 1, own);
+    const late = await insertEvent(knownMs - OVERLAP_MS, own);
+    const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': known });
+    await stream.next('event', (event) => event.id === known);
+    expect(idsOf(stream)).toEqual([late, known]);
+    // It goes on from the highest.
+    expect(stream.frames.filter(({ event }) => event === 'event').map(({ id }) => id)).toEqual([undefined, undefined]);
   });
 
   test('with an id that is none is told what is new', async () => {
@@ -165,9 +184,10 @@ describe('a client that comes again', () => {
   });
 
   test('after more than 200 events is told of a gap, and the newest 200', async () => {
-    const first = await send();
-    await insertEvents(201);
-    const stream = await watch('', { cookie: viewer.cookie, 'last-event-id': first });
+    const own = await app.addWebhook();
+    const first = await send(own);
+    await insertEvents(200, own);
+    const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': first });
     await until(() => idsOf(stream).length === 200);
     expect(stream.frames.map(({ event }) => event).indexOf('gap')).toBeLessThan(
       stream.frames.map(({ event }) => event).indexOf('event'),
@@ -176,9 +196,10 @@ describe('a client that comes again', () => {
   });
 
   test('after 200 events is told all of them, without a gap', async () => {
-    const first = await send();
-    await insertEvents(200);
-    const stream = await watch('', { cookie: viewer.cookie, 'last-event-id': first });
+    const own = await app.addWebhook();
+    const first = await send(own);
+    await insertEvents(199, own);
+    const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': first });
     await until(() => idsOf(stream).length === 200);
     expect(stream.of('gap')).toEqual([]);
   });
@@ -422,22 +443,22 @@ const uuidAt = (ms: number) =>
     .replace(/^(.{8})(.{4})$/, '$1-$2-7000-8000-000000000000');
 
 /** Stored as a process stores it whose commit took long. */
-async function insertEvent(receivedMs: number): Promise<string> {
+async function insertEvent(receivedMs: number, of = webhook): Promise<string> {
   const id = uuidAt(receivedMs);
   await app.database.query({
     text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
            values ($1, $2, $3, '127.0.0.1', '', '', 0)`,
-    values: [id, webhook.id, new Date(receivedMs).toISOString()],
+    values: [id, of.id, new Date(receivedMs).toISOString()],
   });
   return id;
 }
 
-async function insertEvents(count: number): Promise<void> {
+async function insertEvents(count: number, of = webhook): Promise<void> {
   const nowMs = Date.now();
   await app.database.query({
     text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
            select (left($1, 24) || lpad(to_hex(n), 12, '0'))::uuid, $2, $3, '127.0.0.1', '', '', 0
            from generate_series(1, $4::int) n`,
-    values: [uuidAt(nowMs), webhook.id, new Date(nowMs).toISOString(), count],
+    values: [uuidAt(nowMs), of.id, new Date(nowMs).toISOString(), count],
   });
 }

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidText, uuidv7 } from '../../server/core/ids.ts';
-import { type Found, LOOK_EVENTS_MAX, NewestEvents } from '../../server/live/newest.ts';
+import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../server/live/newest.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -39,7 +39,7 @@ test('what was there before a watch began is not new, also when another one look
   const webhookId = randomUUID();
   const nowMs = Date.now();
   // So old that it leaves the overlap within the next second.
-  for (let ms = 9_000; ms <= 11_000; ms += 50) await insert(webhookId, nowMs - ms);
+  for (let ms = OVERLAP_MS - 1_000; ms <= OVERLAP_MS + 1_000; ms += 50) await insert(webhookId, nowMs - ms);
   const { newest, ids } = watching();
   await newest.watch(null);
   await delay(700);
@@ -102,7 +102,7 @@ test('what came while it could not look is found when it can', async () => {
     insert into hidden (id, webhook_id, received_at, source_ip, headers, body, bytes)
     values ('${id}', '${webhookId}', now(), '127.0.0.1', '', '', 0);
     commit`);
-  await delay(12_000);
+  await delay(OVERLAP_MS + 2_000);
   await run('alter table hidden rename to events');
   await until(() => ids(webhookId).length > 0);
   expect(ids(webhookId)).toEqual([id]);

@@ -1,5 +1,4 @@
 /** The newest events for those who watch them come in. */
-import { uuidv7Milliseconds } from '../../core/ids.ts';
 import type { Database } from '../pool.ts';
 
 /** An event as a live view shows it: neither body nor headers are read. */
@@ -41,22 +40,4 @@ export async function readNewest(
     plan: 'once',
   });
   return rows.map(({ watched, ...event }) => ({ watched, event }));
-}
-
-/** The newest after the event `after`, newest first, of a webhook or, with null, of all. */
-export function readAfter(
-  database: Database,
-  webhookId: string | null,
-  after: string,
-  limit: number,
-): Promise<NewEvent[]> {
-  return database.query<NewEvent>({
-    name: 'events-after',
-    text: `
-      select ${columns} from events e
-      where (e.received_at, e.id) > ($1, $2::uuid) and ($3::uuid is null or e.webhook_id = $3)
-      order by e.received_at desc, e.id desc
-      limit $4`,
-    values: [new Date(uuidv7Milliseconds(after)).toISOString(), after, webhookId, limit],
-  });
 }
