@@ -166,7 +166,7 @@ export const problems = {
     status: 404,
     title: 'Not Found',
     detail:
-      'The body of this rejection was not kept: it was larger than 64 KiB, or it held the secret. Have the sender repeat the request.',
+      'The body of this rejection was not kept: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret. Have the sender repeat the request.',
   },
   event_unknown: { status: 404, title: 'Not Found', detail: 'No event that you may see has this id.' },
   token_unknown: { status: 404, title: 'Not Found', detail: 'No token that you may see has this id.' },

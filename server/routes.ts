@@ -89,7 +89,7 @@ export const operationRoutes = [
     'viewer',
     'one of them, with its headers and the start of its body',
   ],
-  ['GET', '/api/v1/rejections/:id/body', 'showRejectionBody', 'viewer', 'the refused bytes, unchanged, up to 64 KiB'],
+  ['GET', '/api/v1/rejections/:id/body', 'showRejectionBody', 'viewer', 'the refused bytes, unchanged'],
   [
     'POST',
     '/api/v1/rejections/:id/recheck',

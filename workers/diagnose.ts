@@ -13,11 +13,12 @@ export default function diagnoseAll(requests: readonly RefusedRequest[]): Diagno
 }
 
 /** Buffers arrive in a message as bare Uint8Arrays. */
-function withBuffers({ body, secrets, ...rest }: RefusedRequest): RefusedRequest {
+function withBuffers({ body, secrets, others, ...rest }: RefusedRequest): RefusedRequest {
   return {
     ...rest,
     body: body && bufferOf(body),
     secrets: secrets.map(({ bytes, expired }) => ({ bytes: bufferOf(bytes), expired })),
+    others: others.map(({ id, secrets }) => ({ id, secrets: secrets.map(bufferOf) })),
   };
 }
 

@@ -1,11 +1,11 @@
 import { Command } from 'commander';
 import { diagnose } from '../core/diagnosis.ts';
 import { isTimedId } from '../core/ids.ts';
-import { rejectionReasons } from '../core/rejection-reasons.ts';
 import { findRejection, listRejections } from '../db/queries/rejections.ts';
 import { derivedKeys } from '../keys.ts';
 import { commandActor } from '../manage/actor.ts';
-import { describeRejection, Rejections } from '../manage/rejections.ts';
+import { describeRejection } from '../manage/rejection-fields.ts';
+import { Rejections } from '../manage/rejections.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
@@ -89,8 +89,7 @@ export function rejectionCommand(io: CommandIo): Command {
         if (outcome.kind === 'without_body') throw withoutBody(id);
         if (outcome.kind === 'unavailable')
           throw new CommandError('the secret of its webhook does not open with SECRETS_KEY; see: weir doctor');
-        const { verified, reason } = outcome;
-        const hint = rejectionReasons[reason];
+        const { verified, reason, hint } = describeRejection(outcome.rejection).last_check!;
         if (json) printJson(io, { id, verified, reason, hint });
         else io.stdout.write(`${id}: ${reason}. ${hint}\n`);
         // What it found has been said already.
@@ -105,5 +104,7 @@ function unknown(id: string): CommandError {
 }
 
 function withoutBody(id: string): CommandError {
-  return new CommandError(`the body of ${id} was not kept: it was larger than 64 KiB, or it held the secret`);
+  return new CommandError(
+    `the body of ${id} was not kept: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret`,
+  );
 }

@@ -16,7 +16,7 @@ import { deliveryOperations } from '../manage/deliveries.ts';
 import { eventOperations } from '../manage/events.ts';
 import type { LiveOperations } from '../manage/live.ts';
 import { openApiOperations } from '../manage/openapi.ts';
-import type { RejectionOperations } from '../manage/rejections.ts';
+import type { RejectionOperations } from '../manage/rejection-operations.ts';
 import { signInOperations } from '../manage/sign-in-operations.ts';
 import type { StatusOperations } from '../manage/status.ts';
 import { tokenOperations } from '../manage/token-operations.ts';

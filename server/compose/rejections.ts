@@ -2,11 +2,14 @@
 import { Diagnoser } from '../ingest/diagnose.ts';
 import { RejectionKeeper } from '../ingest/rejections.ts';
 import { derivedKeys } from '../keys.ts';
-import { rejectionOperations } from '../manage/rejections.ts';
+import { rejectionOperations } from '../manage/rejection-operations.ts';
 import type { Base } from './base.ts';
 
 /** @param workerFile compiled workers/diagnose.js */
-export function composeRejections({ keys: secretsKeys, metrics, observe, database }: Base, workerFile: string) {
+export function composeRejections(
+  { settings, keys: secretsKeys, metrics, observe, database }: Base,
+  workerFile: string,
+) {
   const keys = derivedKeys(secretsKeys, 'webhook-secrets');
   const diagnoser = new Diagnoser(workerFile);
   const diagnose = diagnoser.diagnose.bind(diagnoser);
@@ -15,6 +18,12 @@ export function composeRejections({ keys: secretsKeys, metrics, observe, databas
     keys,
     diagnose,
     observer: observe.rejections,
+    limits: {
+      rejectionsMax: settings.REJECTIONS_KEPT_MAX,
+      webhookRejectionsMax: Math.ceil(settings.REJECTIONS_KEPT_MAX / 5),
+      bytesMax: settings.REJECTIONS_KEPT_BYTES_MAX,
+    },
+    bodyBytesMax: settings.REJECTION_BODY_BYTES_MAX,
     nowMs: () => performance.now(),
   });
   metrics.gauge('weir_rejection_bytes_held', () => keeper.waitingBytes);

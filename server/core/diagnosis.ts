@@ -15,6 +15,13 @@ export interface WebhookSecret {
   expired: boolean;
 }
 
+/** A webhook whose address the sender may have confused with this one. */
+export interface OtherWebhook {
+  id: string;
+  /** Those in force. */
+  secrets: readonly Buffer[];
+}
+
 export interface RefusedRequest {
   /** Names in lower case and values, in turn. */
   headers: readonly string[];
@@ -23,6 +30,7 @@ export interface RefusedRequest {
   /** The webhook's `signature_header`, in lower case. */
   signatureHeader: string | null;
   secrets: readonly WebhookSecret[];
+  others: readonly OtherWebhook[];
 }
 
 export interface Diagnosis {
@@ -31,6 +39,8 @@ export interface Diagnosis {
   header: string | null;
   /** Nothing else is wrong: once this is mended the request verifies. Null: that cannot be told. */
   otherwiseValid: boolean | null;
+  /** Of reason `other_webhook`: whose secret signed it. */
+  otherWebhookId?: string;
 }
 
 /** The first reason that explains all; else the most telling one. */
@@ -55,12 +65,18 @@ export function holdsSecret(text: string, secrets: readonly WebhookSecret[]): bo
 }
 
 function* findings(request: RefusedRequest): Generator<Diagnosis> {
-  const { headers, body, signatureHeader, secrets } = request;
+  const { headers, body, signatureHeader, secrets, others } = request;
   const present = secrets.filter(({ expired }) => !expired);
   const fields = signatureFields(headers, signatureHeader);
   const expected = fields.filter((field) => field.expected);
   const digests = body === null ? null : expectedDigests(body, secrets);
   const explain = (field: SignatureField) => explained(field, digests, request);
+  // Made once, however many signatures a request brings: it is the most work of all.
+  let signers: ReadonlyMap<string, string> | undefined;
+  const signerOf = (digest: Buffer) => {
+    signers ??= otherSigners(body!, others);
+    return signers.get(hex(digest));
+  };
 
   const presented = presentedSignature(headers, signatureHeader);
   const verifies =
@@ -79,7 +95,7 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
   const ofScheme = fields.filter(({ scheme }) => scheme !== null);
   for (const field of ofScheme) if (field.expected || expected.length === 0) yield schemeFinding(field, request);
 
-  for (const field of expected) yield expectedFinding(field, explain(field), body !== null);
+  for (const field of expected) yield expectedFinding(field, explain(field), body !== null, signerOf);
 
   for (const field of fields) {
     if (field.expected || field.scheme !== null) continue;
@@ -93,13 +109,21 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
 }
 
 /** Of a header that the webhook looks at. */
-function expectedFinding(field: SignatureField, reason: RejectionReason | null, hasBody: boolean): Diagnosis {
+function expectedFinding(
+  field: SignatureField,
+  reason: RejectionReason | null,
+  hasBody: boolean,
+  signerOf: (digest: Buffer) => string | undefined,
+): Diagnosis {
   const { name: header, loose } = field;
   if (loose.fault !== null)
     return { reason: loose.fault, header, otherwiseValid: hasBody ? reason === 'verifies_now' : null };
   if (!hasBody) return { reason: 'body_too_large', header, otherwiseValid: null };
   // A digest that verifies here is refused for another reason, which is found before.
-  return { reason: reason ?? 'digest_differs', header, otherwiseValid: reason !== null };
+  if (reason !== null) return { reason, header, otherwiseValid: true };
+  const otherWebhookId = signerOf(loose.digest!);
+  if (otherWebhookId === undefined) return { reason: 'digest_differs', header, otherwiseValid: false };
+  return { reason: 'other_webhook', header, otherwiseValid: true, otherWebhookId };
 }
 
 function schemeFinding({ name, value, scheme }: SignatureField, { headers, body, secrets }: RefusedRequest): Diagnosis {
@@ -149,6 +173,13 @@ function expectedDigests(body: Buffer, secrets: readonly WebhookSecret[]): Map<s
   for (const key of unsetSecrets) add('secret_unset', hmac(Buffer.from(key), body));
   add('not_hmac', sha256(body));
   return digests;
+}
+
+/** What each secret of other webhooks would have signed the body with, in hex, and which webhook's it is. */
+function otherSigners(body: Buffer, others: readonly OtherWebhook[]): Map<string, string> {
+  const signers = new Map<string, string>();
+  for (const { id, secrets } of others) for (const secret of secrets) signers.set(hmac(secret, body), id);
+  return signers;
 }
 
 function hmac(key: Uint8Array, body: Uint8Array): string {

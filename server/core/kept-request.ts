@@ -4,9 +4,6 @@ import { shapeOf } from './loose-signature.ts';
 import { type SignatureField, signatureFields } from './signature-fields.ts';
 import { storedHeaders } from './stored-headers.ts';
 
-/** A larger body is not kept, and its rejection cannot be checked again. */
-export const REJECTED_BODY_BYTES_MAX = 65_536;
-
 export interface KeptSignature {
   name: string;
   /** What people see of it. */
@@ -48,7 +45,7 @@ export function keptRequest(request: RefusedRequest): KeptRequest {
 export function restoredRequest(
   kept: Pick<KeptRequest, 'headers' | 'signatures'>,
   body: Buffer,
-  { signatureHeader, secrets }: Pick<RefusedRequest, 'signatureHeader' | 'secrets'>,
+  webhook: Omit<RefusedRequest, 'headers' | 'body'>,
 ): RefusedRequest {
   const headers: string[] = [];
   for (const line of kept.headers === '' ? [] : kept.headers.split('\n')) {
@@ -56,7 +53,7 @@ export function restoredRequest(
     headers.push(line.slice(0, colon), line.slice(colon + 2));
   }
   for (const { name, value } of kept.signatures) headers.push(name, value ?? '(not kept)');
-  return { headers, body, signatureHeader, secrets };
+  return { headers, body, ...webhook };
 }
 
 function isDigest({ loose, scheme }: SignatureField): boolean {

@@ -1,6 +1,6 @@
 /**
  * Why a signature was refused, and how to mend it: one sentence or two for the sender or the operator. The README's table is
- * generated from it, and a CHECK in migration 0005 mirrors its names.
+ * generated from it, and the domain rejection_reason of the database mirrors its names.
  */
 export const rejectionReasons = {
   header_missing:
@@ -25,6 +25,8 @@ export const rejectionReasons = {
   malformed: 'The header does not hold a signature. It must read sha256= and 64 hex digits.',
   previous_secret:
     'The signature was made with the previous secret, whose overlap has ended. Give the sender the present secret; rotate with a longer overlap next time.',
+  other_webhook:
+    'The signature was made with the secret of another webhook: the sender has mixed up two addresses or two secrets. Have it send to the webhook whose secret it has, or give it the secret of this one.',
   secret_space:
     'The sender’s secret differs from the webhook’s by blanks, a line end or quotes about it. Store exactly the same characters on both sides.',
   secret_decoded:
@@ -49,7 +51,7 @@ export const rejectionReasons = {
   digest_differs:
     'The digest is well formed and matches nothing that Weir tries: most likely the sender has another secret, or the body was changed on its way.',
   body_too_large:
-    'The signature is well formed and does not match. The body has more than 64 KiB, so that Weir did not look further.',
+    'The signature is well formed and does not match. The body has more than REJECTION_BODY_BYTES_MAX, so that Weir did not look further.',
   scheme_stripe:
     'This is Stripe’s way to sign, over a time and the body. Weir does not check it: put a relay between that signs the body alone, as sha256= and hex.',
   scheme_slack:

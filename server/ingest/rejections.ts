@@ -8,7 +8,6 @@
 import type { Diagnosed } from '../../workers/diagnose.ts';
 import type { RefusedRequest } from '../core/diagnosis.ts';
 import { uuidText, uuidv7 } from '../core/ids.ts';
-import { REJECTED_BODY_BYTES_MAX } from '../core/kept-request.ts';
 import type { RejectionReason } from '../core/rejection-reasons.ts';
 import { printable } from '../core/stored-headers.ts';
 import { TokenBucket } from '../core/token-bucket.ts';
@@ -30,12 +29,6 @@ const GATHER_MS = 250;
 /** What waits for its round; one sample more is dropped. Headers count as they are in memory, two bytes a character. */
 export const WAITING_BYTES_MAX = 4_194_304;
 
-export const ringLimits: RingLimits = {
-  rejectionsMax: 1_000,
-  webhookRejectionsMax: 200,
-  bytesMax: 33_554_432,
-};
-
 export interface RejectionObserver {
   /** A signature was refused, and was not taken as a sample. */
   passedOver(why: 'sampled_out' | 'queue_full'): void;
@@ -50,6 +43,9 @@ interface Parts {
   keys: readonly Buffer[];
   diagnose: (requests: readonly RefusedRequest[]) => Promise<Diagnosed[]>;
   observer: RejectionObserver;
+  limits: RingLimits;
+  /** REJECTION_BODY_BYTES_MAX: a larger body is not kept, and its rejection cannot be checked again. */
+  bodyBytesMax: number;
   /** Of a clock that never goes back. */
   nowMs: () => number;
 }
@@ -87,10 +83,10 @@ export class RejectionKeeper {
 
   /** Takes a refused request as a sample, or not; never waits. The body may be reused afterwards. */
   offer(exchange: Exchange, webhook: Webhook, body: Uint8Array): void {
-    const { observer } = this.#parts;
+    const { observer, bodyBytesMax } = this.#parts;
     const nowMs = this.#parts.nowMs();
     if (!this.#bucketOf(webhook.id).take(nowMs) || !this.#all.take(nowMs)) return observer.passedOver('sampled_out');
-    const kept = body.length <= REJECTED_BODY_BYTES_MAX;
+    const kept = body.length <= bodyBytesMax;
     const heldBytes = (kept ? body.length : 0) + headerBytes(exchange.headers);
     if (this.#closed || this.#waitingBytes + heldBytes > WAITING_BYTES_MAX) return observer.passedOver('queue_full');
     const receivedAtMs = Date.now();
@@ -140,7 +136,7 @@ export class RejectionKeeper {
   async #store(): Promise<void> {
     const samples = this.#waiting;
     this.#waiting = [];
-    const { database, keys, diagnose, observer } = this.#parts;
+    const { database, keys, diagnose, observer, limits } = this.#parts;
     try {
       const keyrings = await readKeyrings(database.query, keys, [
         ...new Set(samples.map(({ webhookId }) => webhookId)),
@@ -149,7 +145,7 @@ export class RejectionKeeper {
       const known = samples.filter(({ webhookId }) => keyrings.has(webhookId));
       const requests = known.map(({ headers, body, webhookId }) => ({ headers, body, ...keyrings.get(webhookId)! }));
       const rows = (await diagnose(requests)).map((diagnosed, i) => rowOf(known[i]!, diagnosed));
-      await storeRejections(database, rows, ringLimits);
+      await storeRejections(database, rows, limits);
       observer.stored(rows.map(({ reason }) => reason));
     } catch (error) {
       // Samples may be lost; requests are not.
@@ -169,6 +165,7 @@ function rowOf(sample: Sample, { diagnosis, kept }: Diagnosed): RejectionRow {
     reason: diagnosis.reason,
     header: diagnosis.header === null ? null : printable(diagnosis.header),
     otherwiseValid: diagnosis.otherwiseValid,
+    otherWebhookId: diagnosis.otherWebhookId ?? null,
     headers: kept.headers,
     signatures: kept.signatures,
     body: kept.keepsBody ? sample.body : null,

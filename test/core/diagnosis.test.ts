@@ -23,6 +23,7 @@ function find(
     headers,
     signatureHeader: null,
     secrets: [{ bytes: Buffer.from(SECRET), expired: false }],
+    others: [],
     ...rest,
     body: body === null ? null : Buffer.from(body as string),
   });
@@ -207,6 +208,36 @@ describe('the key', () => {
     expect(find([HEADER, GOOD])).toEqual(['verifies_now', null, true]);
     expect(find(['x-webhook-signature', GOOD])).toEqual(['verifies_now', null, true]);
     expect(find(['x-own', GOOD], { signatureHeader: 'x-own' })).toEqual(['verifies_now', null, true]);
+  });
+});
+
+describe('the secret of another webhook', () => {
+  const others = [
+    { id: 'billing', secrets: [Buffer.from('of billing'), Buffer.from('of billing before')] },
+    { id: 'open', secrets: [] },
+    { id: 'orders', secrets: [Buffer.from('of orders')] },
+  ];
+  const signerOf = (headers: string[], body: string | null = BODY) => {
+    const secrets = [{ bytes: Buffer.from(SECRET), expired: false }];
+    const request = { headers, body: body === null ? null : Buffer.from(body), signatureHeader: null, secrets, others };
+    const { reason, otherwiseValid, otherWebhookId } = diagnose(request);
+    return [reason, otherwiseValid, otherWebhookId];
+  };
+
+  test.each([
+    ['of billing', 'billing'],
+    ['of billing before', 'billing'],
+    ['of orders', 'orders'],
+  ])('%s tells which', (key, id) => {
+    expect(signerOf([HEADER, sign(key, BODY)])).toEqual(['other_webhook', true, id]);
+  });
+
+  test('is not looked for where the webhook’s own explains the digest, or nothing can', () => {
+    expect(signerOf([HEADER, GOOD])).toEqual(['verifies_now', true, undefined]);
+    expect(signerOf([HEADER, sign(SECRET, '')])).toEqual(['body_empty', true, undefined]);
+    expect(signerOf([HEADER, hex('of orders', BODY)])).toEqual(['malformed_no_prefix', false, undefined]);
+    expect(signerOf([HEADER, sign('of orders', BODY)], null)).toEqual(['body_too_large', null, undefined]);
+    expect(signerOf([HEADER, OTHER])).toEqual(['digest_differs', false, undefined]);
   });
 });
 

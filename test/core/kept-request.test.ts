@@ -19,6 +19,7 @@ const keep = (
     body: Buffer.from(body),
     signatureHeader: null,
     secrets: [{ bytes: Buffer.from(secret), expired: false }],
+    others: [],
     ...rest,
   });
 
@@ -67,7 +68,7 @@ describe('a body', () => {
 
 test('what is kept is enough to check it again', () => {
   const headers = ['content-type', 'text/plain', 'svix-id', 'm: 1', 'svix-signature', `v1,${'A'.repeat(43)}=`];
-  const keyring = { signatureHeader: 'x-own', secrets: [] };
+  const keyring = { signatureHeader: 'x-own', secrets: [], others: [] };
   const restored = restoredRequest(keep(headers), Buffer.from('body'), keyring);
   expect(restored).toEqual({ headers, body: Buffer.from('body'), ...keyring });
 });

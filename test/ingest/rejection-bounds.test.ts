@@ -35,6 +35,7 @@ describe('the ring', () => {
     reason: 'digest_differs',
     header: null,
     otherwiseValid: false,
+    otherWebhookId: null,
     headers: '',
     signatures: [],
     body,
@@ -122,6 +123,25 @@ async function flood(webhook: TestWebhook, requests: number, bodyBytes: number):
   return refused;
 }
 
+test('the settings bound it: so many, a fifth of them of one webhook, and bodies of so many bytes', async () => {
+  const small = await startTestApp({ REJECTIONS_KEPT_MAX: 10, REJECTION_BODY_BYTES_MAX: 100 });
+  onTestFinished(() => small.stop());
+  const webhook = await small.addWebhook();
+  const kept = () =>
+    small.database.query<{ bytes: number; kept: boolean }>({
+      text: 'select bytes, body is not null as kept from rejections order by bytes',
+    });
+  const refuse = async (bytes: number) => {
+    expect((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(bytes) })).status).toBe(403);
+    await until(async () => (await kept()).some((row) => row.bytes === bytes));
+  };
+  for (const bytes of [99, 100, 101]) await refuse(bytes);
+  expect(await kept()).toEqual([
+    { bytes: 100, kept: true },
+    { bytes: 101, kept: false },
+  ]);
+});
+
 test('a flood of bad signatures is sampled: memory stays bounded, others are served, and have their rejections kept', async () => {
   const [loud, quiet, served] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
   const startMs = performance.now();
@@ -177,6 +197,8 @@ describe('what waits for its round', () => {
         stored: () => told.push('stored'),
         failed: (samples, error) => told.push(`${samples} failed: ${error.message}`),
       },
+      limits: { rejectionsMax: 1_000, webhookRejectionsMax: 200, bytesMax: 1_000_000 },
+      bodyBytesMax: 65_536,
       nowMs: () => clock.nowMs,
     });
     return { keeper, told, clock };
@@ -253,7 +275,7 @@ test.each([
     await diagnoser.close();
     await rm(directory, { recursive: true });
   });
-  const requested = { headers: [], body: null, signatureHeader: null, secrets: [] };
+  const requested = { headers: [], body: null, signatureHeader: null, secrets: [], others: [] };
   await expect(diagnoser.diagnose([requested])).rejects.toThrow();
   expect(await diagnoser.diagnose([requested, requested])).toHaveLength(2);
 });

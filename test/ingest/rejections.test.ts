@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { rejectionReasonNames } from '../../server/core/rejection-reasons.ts';
+import { OTHER_WEBHOOKS_MAX } from '../../server/db/keyrings.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { RawClient, signatureOf } from '../helpers/requests.ts';
@@ -99,6 +100,42 @@ describe('a refused request is there to look at, with its reason', () => {
     expect(signatures).toEqual([{ name: 'x-hub-signature-256', shape: 'sha256= and 64 hex digits' }]);
   });
 
+  test('the webhook whose secret signed it is named to people, not to the sender', async () => {
+    const meant = await app.addWebhook({ secret: 'of the billing alone', name: 'Billing' });
+    const webhook = await app.addWebhook({ secret: SECRET, name: 'Orders' });
+    expect(await send(webhook, field(signatureOf('of the billing alone', BODY)))).toBe('signature_mismatch');
+    const rejection = await newest(webhook);
+    expect(rejection).toMatchObject({ reason: 'other_webhook', otherwise_valid: true });
+    expect(rejection.other_webhook).toEqual({ id: meant.id, name: 'Billing' });
+    expect(rejection.hint).toMatch(`It is Billing (${meant.id}).`);
+    await api(operator, 'POST', `/${rejection.id}/recheck`);
+    expect((await newest(webhook)).last_check).toMatchObject({ reason: 'other_webhook', hint: rejection.hint });
+    await app.webhooks.remove(meant.id);
+    expect(await newest(webhook)).toMatchObject({ reason: 'other_webhook', other_webhook: null });
+  });
+
+  test('a webhook beyond those changed last is not looked at', async () => {
+    await app.addWebhook({ secret: 'of the first' });
+    const last = await app.addWebhook({ secret: 'the last' });
+    const webhook = await app.addWebhook({ secret: SECRET });
+    const text = `
+      insert into webhooks (id, name, updated_at)
+      select gen_random_uuid(), 'filler', now() + interval '1 hour' from generate_series(1, $1)`;
+    await app.database.query({ text, values: [OTHER_WEBHOOKS_MAX - 1] });
+    onTestFinished(async () => {
+      await app.database.query({ text: `delete from webhooks where name = 'filler'` });
+    });
+    await app.database.query({
+      text: `update webhooks set updated_at = now() + interval '1 minute' where id = $1`,
+      values: [last.id],
+    });
+    await send(webhook, field(signatureOf('the last', BODY)));
+    expect((await newest(webhook)).other_webhook.id).toBe(last.id);
+    const other = await app.addWebhook({ secret: SECRET });
+    await send(other, field(signatureOf('of the first', BODY)));
+    expect((await newest(other)).reason).toBe('digest_differs');
+  });
+
   test('a body that is no text is shown in base64, one cut within a character as text', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     await send(webhook, field(OTHER), Buffer.from([0xff, 0xfe]));
@@ -186,10 +223,10 @@ describe('checked again', () => {
 
   test('it verifies once the secret is the sender’s, and that is on record', async () => {
     const webhook = await app.addWebhook({ secret: 'mistyped at first' });
-    await send(webhook, [`X-Hub-Signature-256: ${GOOD}`]);
+    await send(webhook, [`X-Hub-Signature-256: ${signatureOf('typed right at last', BODY)}`]);
     const { id } = await newest(webhook);
     expect(await recheck(id)).toMatchObject({ verified: false, reason: 'digest_differs' });
-    await app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
+    await app.webhooks.rotate(webhook.id, { secret: 'typed right at last', overlap_seconds: 0 });
     expect(await recheck(id)).toMatchObject({ verified: true, reason: 'verifies_now' });
     const { last_check, reason } = (await api(viewer, 'GET', `/${id}`)).body;
     expect(reason).toBe('digest_differs');
@@ -267,7 +304,7 @@ test('no secret is in a row, a log line or an answer, and no digest in what peop
   expect(rows.length).toBeGreaterThan(20);
   const stored = rows.flatMap(({ row, body, headers }) => [row, body?.toString('latin1') ?? '', headers.toString()]);
   const told = [...answers, ...app.logLines, ...audited.map(({ entry }) => entry)].join('\n');
-  for (const hidden of [SECRET, 'mistyped at first', 'the second one'])
+  for (const hidden of [SECRET, 'mistyped at first', 'typed right at last', 'the second one', 'of the billing alone'])
     for (const text of [stored.join('\n'), told]) expect(text).not.toContain(hidden);
   for (const digest of [HEX, OTHER.slice(7)]) expect(told).not.toContain(digest);
   expect(stored.join('\n')).toContain(HEX);

@@ -2,6 +2,7 @@
 import type { KeptSignature } from '../../core/kept-request.ts';
 import type { RejectionReason } from '../../core/rejection-reasons.ts';
 import type { Database } from '../pool.ts';
+import { isoText } from './iso-text.ts';
 
 type Query = Database['query'];
 
@@ -22,6 +23,8 @@ export interface RejectionRow {
   reason: RejectionReason;
   header: string | null;
   otherwiseValid: boolean | null;
+  /** Whose secret signed it; null: that is not known. */
+  otherWebhookId: string | null;
   headers: string;
   signatures: readonly KeptSignature[];
   body: Buffer | null;
@@ -38,6 +41,7 @@ export interface RejectionRecord {
   reason: RejectionReason;
   header: string | null;
   otherwise_valid: boolean | null;
+  other_webhook: { id: string; name: string } | null;
   signatures: KeptSignature[];
   bytes: number;
   body_kept: boolean;
@@ -56,9 +60,9 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
       await query({
         name: 'insert-rejection',
         text: `
-          insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid, headers,
-            signatures, body, bytes)
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+          insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid,
+            other_webhook_id, headers, signatures, body, bytes)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
         values: [
           row.id,
           row.webhookId,
@@ -67,6 +71,7 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
           row.reason,
           row.header,
           row.otherwiseValid,
+          row.otherWebhookId,
           Buffer.from(row.headers),
           JSON.stringify(row.signatures),
           row.body,
@@ -89,13 +94,14 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
   });
 }
 
-const text = (column: string) =>
-  `to_char(r.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+const text = (column: string) => `${isoText(`r.${column}`)} as ${column}`;
 const columns = `r.id, r.webhook_id, w.name as webhook_name, ${text('received_at')}, host(r.source_ip) as source_ip,
-  r.reason::text as reason, r.header, r.otherwise_valid, r.signatures, r.bytes, r.body is not null as body_kept,
+  r.reason::text as reason, r.header, r.otherwise_valid,
+  case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end as other_webhook, r.signatures, r.bytes, r.body is not null as body_kept,
   ${text('checked_at')}, r.checked_reason::text as checked_reason`;
 /** Those of deleted webhooks are gone, though housekeeping may not have come to them. */
-const from = 'from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null';
+const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
+  left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
 
 /** Newest first; `before` is the id of the last rejection of the page before. */
 export function listRejections(
@@ -128,19 +134,30 @@ export async function findRejection(
   return rows[0];
 }
 
-/** What checking it again gave. False when it is gone. */
-export async function setRejectionChecked(query: Query, id: string, reason: RejectionReason): Promise<boolean> {
-  const rows = await query({
-    text: 'update rejections set checked_at = now(), checked_reason = $2 where id = $1 returning id',
-    values: [id, reason],
+/** What checking it again gave. */
+export async function setRejectionChecked(
+  query: Query,
+  id: string,
+  reason: RejectionReason,
+  otherWebhookId: string | null,
+): Promise<void> {
+  await query({
+    text: `
+      update rejections
+      set checked_at = now(), checked_reason = $2, other_webhook_id = coalesce($3, other_webhook_id)
+      where id = $1`,
+    values: [id, reason, otherWebhookId],
   });
-  return rows.length > 0;
 }
 
-/** Webhooks that are not deleted, with their sealed secrets, current first, those that have expired too. */
+/**
+ * These webhooks, and of all the others those changed last, that are not deleted; with their sealed secrets, current first, those
+ * that have expired too.
+ */
 export function readKeyringRows(
   query: Query,
   webhookIds: readonly string[],
+  othersMax: number,
 ): Promise<{ id: string; signatureHeader: string | null; sealed: { hex: string; expired: boolean }[] }[]> {
   return query({
     name: 'read-keyrings',
@@ -149,9 +166,10 @@ export function readKeyringRows(
         coalesce(json_agg(json_build_object('hex', encode(s.sealed, 'hex'),
           'expired', coalesce(s.expires_at <= now(), false)) order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed
       from webhooks w left join webhook_secrets s on s.webhook_id = w.id
-      where w.id = any ($1::uuid[]) and w.deleted_at is null
+      where w.deleted_at is null and (w.id = any ($1::uuid[])
+        or w.id = any (array(select id from webhooks where deleted_at is null order by updated_at desc limit $2)))
       group by w.id`,
-    values: [`{${webhookIds.join(',')}}`],
+    values: [`{${webhookIds.join(',')}}`, othersMax],
   });
 }
 

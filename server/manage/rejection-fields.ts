@@ -1,0 +1,92 @@
+/** A refused signature as people see it, as schemas. */
+import { z } from 'zod';
+import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '../core/rejection-reasons.ts';
+import type { RejectionRecord } from '../db/queries/rejections.ts';
+import { pageQuery } from './paging.ts';
+
+/** Of a body, shown beside its rejection; the rest is to be downloaded. */
+const PREVIEW_BYTES_MAX = 8_192;
+
+const reason = z.enum(rejectionReasonNames);
+export const rejectionQuery = z.strictObject({
+  ...pageQuery,
+  webhook_id: z.guid().optional(),
+  reason: reason.optional(),
+});
+
+export const rejectionSchema = z
+  .object({
+    id: z.guid(),
+    webhook_id: z.guid(),
+    webhook_name: z.string(),
+    received_at: z.iso.datetime(),
+    source_ip: z.string(),
+    reason,
+    hint: z.string().describe('how to mend it'),
+    header: z.string().nullable().describe('where the fault is, when it is in a header'),
+    otherwise_valid: z
+      .boolean()
+      .nullable()
+      .describe('nothing else is wrong: once this is mended the request verifies; null: that cannot be told'),
+    other_webhook: z
+      .object({ id: z.guid(), name: z.string() })
+      .nullable()
+      .describe('whose secret signed it, where that was found out'),
+    signatures: z
+      .array(z.object({ name: z.string(), shape: z.string() }))
+      .describe('the signature headers, without their digests'),
+    bytes: z.number().describe('of the body as it came'),
+    body_kept: z.boolean().describe('false: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret'),
+    last_check: z
+      .object({ at: z.iso.datetime(), verified: z.boolean(), reason, hint: z.string() })
+      .nullable()
+      .describe('what checking it again gave'),
+  })
+  .meta({ id: 'Rejection' });
+
+export const rejectionDetailSchema = rejectionSchema.extend({
+  headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
+  content_type: z.string().nullable(),
+  body_preview: z.string().nullable().describe('the first 8 KiB, when they are text in UTF-8'),
+  body_preview_base64: z.string().nullable().describe('the first 8 KiB otherwise'),
+});
+
+export const recheckSchema = z.object({ verified: z.boolean(), reason, hint: z.string() });
+
+/** A rejection as people see it: no digest, no secret. */
+export function describeRejection(row: RejectionRecord): z.input<typeof rejectionSchema> {
+  const { checked_at, checked_reason, signatures, ...rest } = row;
+  return {
+    ...rest,
+    signatures: signatures.map(({ name, shape }) => ({ name, shape })),
+    hint: hintOf(row, row.reason),
+    last_check:
+      checked_at === null || checked_reason === null
+        ? null
+        : {
+            at: checked_at,
+            verified: checked_reason === 'verifies_now',
+            reason: checked_reason,
+            hint: hintOf(row, checked_reason),
+          },
+  };
+}
+
+/** The sentence of the table; an operator is also told which the other webhook is. */
+function hintOf({ other_webhook: other }: RejectionRecord, reason: RejectionReason): string {
+  const hint = rejectionReasons[reason];
+  return reason === 'other_webhook' && other !== null ? `${hint} It is ${other.name} (${other.id}).` : hint;
+}
+
+/** The start of a body as people see it. */
+export function previewOf(body: Buffer | null): { body_preview: string | null; body_preview_base64: string | null } {
+  if (body === null) return { body_preview: null, body_preview_base64: null };
+  const start = body.subarray(0, PREVIEW_BYTES_MAX);
+  try {
+    // As a stream, so that a character that the cut divides is left out instead of refused.
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: start.length < body.length });
+    return { body_preview: text, body_preview_base64: null };
+  } catch {
+    return { body_preview: null, body_preview_base64: start.toString('base64') };
+  }
+}

@@ -1,0 +1,79 @@
+/** /api/v1/rejections: refused signatures, why they were refused, and whether they would be now. */
+import { done, operation, problem, problemLater } from '../api/operation.ts';
+import { readStoredHeaders } from '../core/stored-headers.ts';
+import { findRejection, listRejections } from '../db/queries/rejections.ts';
+import { eventId, pageOf, pageSchema } from './paging.ts';
+import {
+  describeRejection,
+  previewOf,
+  recheckSchema,
+  rejectionDetailSchema,
+  rejectionQuery,
+  rejectionSchema,
+} from './rejection-fields.ts';
+import { type RejectionParts, Rejections } from './rejections.ts';
+
+const RETRY_SECONDS = 1;
+const id = { schema: eventId, problem: 'rejection_unknown' } as const;
+
+export function rejectionOperations(parts: RejectionParts) {
+  const { database } = parts;
+  const rejections = new Rejections(parts);
+  return {
+    listRejections: operation({
+      query: rejectionQuery,
+      answers: { 200: pageSchema(rejectionSchema) },
+      handle: async ({ query }) => {
+        const filter = { webhookId: query.webhook_id ?? null, reason: query.reason ?? null };
+        const rows = await listRejections(database, filter, query.cursor ?? null, query.limit + 1);
+        return done(200, pageOf(rows, query.limit, describeRejection));
+      },
+    }),
+
+    showRejection: operation({
+      id,
+      answers: { 200: rejectionDetailSchema },
+      handle: async ({ id }) => {
+        const found = await findRejection(database.query, id);
+        if (found === undefined) return problem('rejection_unknown');
+        const headers = readStoredHeaders(found.headers.toString('utf8'));
+        return done(200, {
+          ...describeRejection(found),
+          headers,
+          content_type: headers['content-type'] ?? null,
+          ...previewOf(found.body),
+        });
+      },
+    }),
+
+    /** As an attachment, so that no browser shows what a stranger sent. */
+    showRejectionBody: operation({
+      id,
+      answers: { 200: null },
+      problems: ['rejection_without_body'],
+      handle: async ({ id, exchange }) => {
+        const found = await findRejection(database.query, id);
+        if (found === undefined) return problem('rejection_unknown');
+        if (found.body === null) return problem('rejection_without_body');
+        exchange.setHeader('content-disposition', `attachment; filename="${found.id}"`);
+        exchange.setHeader('content-security-policy', "default-src 'none'; sandbox");
+        exchange.answer(200, 'application/octet-stream', found.body);
+        return done(200);
+      },
+    }),
+
+    recheckRejection: operation({
+      id,
+      answers: { 200: recheckSchema },
+      problems: ['rejection_without_body', 'verification_unavailable'],
+      handle: async ({ id, actor }) => {
+        const outcome = await rejections.recheck(id, actor);
+        if (outcome.kind === 'done') return done(200, describeRejection(outcome.rejection).last_check);
+        if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
+        return problem(outcome.kind === 'unknown' ? 'rejection_unknown' : 'rejection_without_body');
+      },
+    }),
+  };
+}
+
+export type RejectionOperations = ReturnType<typeof rejectionOperations>;
