@@ -12,7 +12,7 @@ import { composeRejections } from './compose/rejections.ts';
 import { composeStatus } from './compose/status.ts';
 import { parseNetwork } from './core/address.ts';
 import { Changes } from './db/announce.ts';
-import type { Horizon } from './db/partitions.ts';
+import { type Horizon, nearestWithin } from './db/partitions.ts';
 import { DatabaseUnavailable, openDatabase } from './db/pool.ts';
 import { alive, createReady } from './health.ts';
 import { createApiFields } from './http/api-fields.ts';
@@ -62,7 +62,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const base = await openBase(order, log);
   const { metrics, observe, database, limiter } = base;
   const rejections = composeRejections(base, join(workers, 'diagnose.js'));
-  const clampMs = (ms: number) => Math.min(Math.max(ms, horizon.fromMs), horizon.toMs - 1);
+  const clampMs = (ms: number) => nearestWithin(horizon, ms);
   const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer);
   const agents = composeAgents(base);
   const live = composeLive(base, order.history);

@@ -155,7 +155,11 @@ export const problems = {
     detail:
       'It was changed since its ETag was given: read it again, then repeat the change with the new ETag in If-Match.',
   },
-  webhook_disabled: { status: 410, title: 'Gone', detail: 'This webhook is disabled.' },
+  webhook_disabled: {
+    status: 410,
+    title: 'Gone',
+    detail: 'This webhook is disabled: an operator can enable it again.',
+  },
   search_busy: {
     status: 503,
     title: 'Service Unavailable',
@@ -167,6 +171,17 @@ export const problems = {
     title: 'Not Found',
     detail:
       'The body of this rejection was not kept: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret. Have the sender repeat the request.',
+  },
+  rejection_unverified: {
+    status: 409,
+    title: 'Conflict',
+    detail:
+      'This request does not verify with the secret and signature header that the webhook has now: mend what its hint says, then check it again.',
+  },
+  rejection_of_batch: {
+    status: 409,
+    title: 'Conflict',
+    detail: 'This was a batch, each line an event of its own: have the sender repeat it.',
   },
   event_unknown: { status: 404, title: 'Not Found', detail: 'No event that you may see has this id.' },
   token_unknown: { status: 404, title: 'Not Found', detail: 'No token that you may see has this id.' },

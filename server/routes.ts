@@ -97,6 +97,13 @@ export const operationRoutes = [
     'operator',
     'whether it verifies with the present secret and signature header',
   ],
+  [
+    'POST',
+    '/api/v1/rejections/:id/accept',
+    'acceptRejection',
+    'operator',
+    '201 and the event that it is stored as, when it verifies now; 200 for a repeat',
+  ],
   ['GET', '/api/v1/counters', 'showCounters', 'viewer', 'the last seconds, counted over all processes of the machine'],
   [
     'GET',
@@ -177,6 +184,7 @@ export const pageRoutes = [
   ['GET', '/rejections', 'rejectionList', 'viewer', 'what was refused for its signature'],
   ['GET', '/rejections/:id', 'showRejection', 'viewer', 'why, and how to mend it'],
   ['POST', '/rejections/:id/recheck', 'recheckRejection', 'operator', 'checks it again'],
+  ['POST', '/rejections/:id/accept', 'acceptRejection', 'operator', 'stores it as an event'],
   ['GET', '/agents', 'agentList', 'viewer', 'programs that fetch events'],
   ['POST', '/agents/new', 'createAgent', 'operator', 'makes one; shows its credential once'],
   ['GET', '/agents/new', 'newAgent', 'operator', 'the form for a new one'],

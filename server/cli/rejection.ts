@@ -4,18 +4,19 @@ import { isTimedId } from '../core/ids.ts';
 import { findRejection, listRejections } from '../db/queries/rejections.ts';
 import { derivedKeys } from '../keys.ts';
 import { commandActor } from '../manage/actor.ts';
+import type { Accepted } from '../manage/rejection-accept.ts';
 import { describeRejection } from '../manage/rejection-fields.ts';
-import { Rejections } from '../manage/rejections.ts';
+import { type Recheck, Rejections } from '../manage/rejections.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printJson } from './io.ts';
-import { withDatabase } from './session.ts';
+import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
 interface Output {
   json?: boolean;
 }
 
-/** `weir rejection list|show|recheck`. */
+/** `weir rejection list|show|recheck|accept`. */
 export function rejectionCommand(io: CommandIo): Command {
   const command = new Command('rejection').description('look at refused signatures, and check them again');
 
@@ -55,7 +56,7 @@ export function rejectionCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action((id: string, { body, json }: Output & { body?: boolean }) =>
       withDatabase(io, async ({ database }) => {
-        const found = isTimedId(id) ? await findRejection(database.query, id) : undefined;
+        const found = await findRejection(database.query, timed(id));
         if (found === undefined) throw unknown(id);
         if (body && found.body === null) throw withoutBody(id);
         if (body) return void io.stdout.write(found.body!);
@@ -63,7 +64,7 @@ export function rejectionCommand(io: CommandIo): Command {
         const described = describeRejection(record);
         if (json) return printJson(io, { ...described, body_base64: bytes?.toString('base64') ?? null });
         const signatures = found.signatures.map(({ name, shape }) => `${name}: (${shape})\n`).join('');
-        io.stdout.write(`${found.reason}: ${described.hint}\n\n${headers.toString('utf8')}\n${signatures}\n`);
+        io.stdout.write(`${found.reason}: ${described.hint}\n\n${headers}\n${signatures}\n`);
         io.stdout.write(bytes ?? '(the body was not kept)');
         io.stdout.write('\n');
       }),
@@ -77,18 +78,9 @@ export function rejectionCommand(io: CommandIo): Command {
     .argument('<id>', 'id of the rejection', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
-      withDatabase(io, async ({ database, keys }) => {
-        const rejections = new Rejections({
-          database,
-          keys: derivedKeys(keys, 'webhook-secrets'),
-          // A command serves nobody else meanwhile: no thread is needed.
-          diagnose: async (requests) => requests.map((request) => ({ diagnosis: diagnose(request) })),
-        });
-        const outcome = isTimedId(id) ? await rejections.recheck(id, commandActor()) : ({ kind: 'unknown' } as const);
-        if (outcome.kind === 'unknown') throw unknown(id);
-        if (outcome.kind === 'without_body') throw withoutBody(id);
-        if (outcome.kind === 'unavailable')
-          throw new CommandError('the secret of its webhook does not open with SECRETS_KEY; see: weir doctor');
+      withDatabase(io, async (session) => {
+        const outcome = await rejectionsOf(session).recheck(timed(id), commandActor());
+        if (outcome.kind !== 'done') throw refusal(id, outcome.kind);
         const { verified, reason, hint } = describeRejection(outcome.rejection).last_check!;
         if (json) printJson(io, { id, verified, reason, hint });
         else io.stdout.write(`${id}: ${reason}. ${hint}\n`);
@@ -96,7 +88,56 @@ export function rejectionCommand(io: CommandIo): Command {
         if (!verified) throw new CommandError('');
       }),
     );
+
+  command
+    .command('accept')
+    .description('store one that verifies by now as the event that it would have been, once')
+    .argument('<id>', 'id of the rejection', uuid)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { json }: Output) =>
+      withDatabase(io, async (session) => {
+        const outcome = await rejectionsOf(session).accept(timed(id), commandActor());
+        if (!('eventId' in outcome)) throw refusal(id, outcome.kind);
+        if (json) printJson(io, { id, event_id: outcome.eventId });
+        else io.stdout.write(`${id}: ${outcome.kind === 'stored' ? '' : 'was '}stored as event ${outcome.eventId}\n`);
+      }),
+    );
   return command;
+}
+
+function rejectionsOf({ database, keys, settings }: Session): Rejections {
+  return new Rejections({
+    database,
+    keys: derivedKeys(keys, 'webhook-secrets'),
+    retentionDays: settings.RETENTION_DAYS,
+    // A command serves nobody else meanwhile: no thread is needed.
+    diagnose: async (requests) => requests.map((request) => ({ diagnosis: diagnose(request) })),
+  });
+}
+
+/** Postgres reads no other. */
+function timed(id: string): string {
+  if (!isTimedId(id)) throw unknown(id);
+  return id;
+}
+
+type Refusal = Exclude<Recheck | Accepted, { kind: 'done' | 'stored' | 'known' }>['kind'];
+
+function refusal(id: string, kind: Refusal): CommandError {
+  switch (kind) {
+    case 'unknown':
+      return unknown(id);
+    case 'without_body':
+      return withoutBody(id);
+    case 'unavailable':
+      return new CommandError('the secret of its webhook does not open with SECRETS_KEY; see: weir doctor');
+    case 'disabled':
+      return new CommandError('its webhook is disabled; see: weir webhook enable');
+    case 'of_batch':
+      return new CommandError(`${id} was a batch, each line an event of its own: have the sender repeat it`);
+    case 'unverified':
+      return new CommandError(`${id} does not verify; see: weir rejection recheck ${id}`);
+  }
 }
 
 function unknown(id: string): CommandError {

@@ -30,7 +30,7 @@ export function composeRejections(
 
   return {
     offer: keeper.offer.bind(keeper),
-    operations: rejectionOperations({ database, keys, diagnose }),
+    operations: rejectionOperations({ database, keys, diagnose, retentionDays: settings.RETENTION_DAYS }),
     close: async () => {
       await keeper.close();
       await diagnoser.close();

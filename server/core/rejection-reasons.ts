@@ -73,7 +73,7 @@ export const rejectionReasons = {
   scheme_ed25519:
     'The request is signed with a private key (Ed25519), as Discord does it. Weir does not check it: put a relay between that signs the body with the secret.',
   verifies_now:
-    'The request verifies with the secret and signature header that are in force now. Have the sender repeat it.',
+    'The request verifies with the secret and signature header that are in force now. Accept it, or have the sender repeat it.',
 } as const;
 
 export type RejectionReason = keyof typeof rejectionReasons;

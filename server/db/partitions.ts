@@ -53,6 +53,11 @@ export async function readHorizon(database: Database): Promise<Horizon | null> {
   };
 }
 
+/** The time nearest to this one that has partitions. */
+export function nearestWithin({ fromMs, toMs }: Horizon, ms: number): number {
+  return Math.min(Math.max(ms, fromMs), toMs - 1);
+}
+
 /** `events_20260131` for any millisecond of that day. */
 export function partitionName(table: PartitionedTable, ms: number): string {
   return `${table}_${new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')}`;

@@ -15,6 +15,7 @@ import { readKeyrings } from '../db/keyrings.ts';
 import type { Database } from '../db/pool.ts';
 import { type RejectionRow, type RingLimits, storeRejections } from '../db/queries/rejections.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { dedupeKey, dedupeValue } from './dedupe.ts';
 import { randomSource } from './rows.ts';
 import type { Webhook } from './webhook.ts';
 
@@ -58,6 +59,8 @@ interface Sample {
   headers: readonly string[];
   body: Buffer | null;
   bodyBytes: number;
+  batch: boolean;
+  dedupeKey: Uint8Array | null;
   heldBytes: number;
 }
 
@@ -90,6 +93,7 @@ export class RejectionKeeper {
     const heldBytes = (kept ? body.length : 0) + headerBytes(exchange.headers);
     if (this.#closed || this.#waitingBytes + heldBytes > WAITING_BYTES_MAX) return observer.passedOver('queue_full');
     const receivedAtMs = Date.now();
+    const dedupe = dedupeValue(exchange, webhook);
     this.#waitingBytes += heldBytes;
     this.#waiting.push({
       id: uuidText(uuidv7(receivedAtMs, this.#nextRandom())),
@@ -99,6 +103,8 @@ export class RejectionKeeper {
       headers: exchange.headers,
       body: kept ? Buffer.from(body) : null,
       bodyBytes: body.length,
+      batch: exchange.route.endsWith('/batch'),
+      dedupeKey: dedupe === null ? null : dedupeKey(dedupe),
       heldBytes,
     });
     this.#schedule();
@@ -170,6 +176,8 @@ function rowOf(sample: Sample, { diagnosis, kept }: Diagnosed): RejectionRow {
     signatures: kept.signatures,
     body: kept.keepsBody ? sample.body : null,
     bytes: sample.bodyBytes,
+    batch: sample.batch,
+    dedupeKey: sample.dedupeKey,
   };
 }
 

@@ -37,6 +37,8 @@ export const rejectionSchema = z
       .describe('the signature headers, without their digests'),
     bytes: z.number().describe('of the body as it came'),
     body_kept: z.boolean().describe('false: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret'),
+    batch: z.boolean().describe('it was sent to /in/{webhook_id}/batch'),
+    accepted_event_id: z.guid().nullable().describe('the event that it was accepted as'),
     last_check: z
       .object({ at: z.iso.datetime(), verified: z.boolean(), reason, hint: z.string() })
       .nullable()
@@ -50,6 +52,8 @@ export const rejectionDetailSchema = rejectionSchema.extend({
   body_preview: z.string().nullable().describe('the first 8 KiB, when they are text in UTF-8'),
   body_preview_base64: z.string().nullable().describe('the first 8 KiB otherwise'),
 });
+
+export const acceptedSchema = z.object({ event_id: z.guid() });
 
 export const recheckSchema = z.object({ verified: z.boolean(), reason, hint: z.string() });
 

@@ -4,6 +4,7 @@ import { readStoredHeaders } from '../core/stored-headers.ts';
 import { findRejection, listRejections } from '../db/queries/rejections.ts';
 import { eventId, pageOf, pageSchema } from './paging.ts';
 import {
+  acceptedSchema,
   describeRejection,
   previewOf,
   recheckSchema,
@@ -15,6 +16,15 @@ import { type RejectionParts, Rejections } from './rejections.ts';
 
 const RETRY_SECONDS = 1;
 const id = { schema: eventId, problem: 'rejection_unknown' } as const;
+
+/** Why a rejection is not accepted. */
+const notAccepted = {
+  unknown: 'rejection_unknown',
+  disabled: 'webhook_disabled',
+  of_batch: 'rejection_of_batch',
+  without_body: 'rejection_without_body',
+  unverified: 'rejection_unverified',
+} as const;
 
 export function rejectionOperations(parts: RejectionParts) {
   const { database } = parts;
@@ -36,7 +46,7 @@ export function rejectionOperations(parts: RejectionParts) {
       handle: async ({ id }) => {
         const found = await findRejection(database.query, id);
         if (found === undefined) return problem('rejection_unknown');
-        const headers = readStoredHeaders(found.headers.toString('utf8'));
+        const headers = readStoredHeaders(found.headers);
         return done(200, {
           ...describeRejection(found),
           headers,
@@ -71,6 +81,19 @@ export function rejectionOperations(parts: RejectionParts) {
         if (outcome.kind === 'done') return done(200, describeRejection(outcome.rejection).last_check);
         if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
         return problem(outcome.kind === 'unknown' ? 'rejection_unknown' : 'rejection_without_body');
+      },
+    }),
+
+    acceptRejection: operation({
+      id,
+      answers: { 201: acceptedSchema, 200: acceptedSchema },
+      problems: [...Object.values(notAccepted), 'verification_unavailable'],
+      handle: async ({ id, actor }) => {
+        const outcome = await rejections.accept(id, actor);
+        if (outcome.kind === 'stored') return done(201, { event_id: outcome.eventId });
+        if (outcome.kind === 'known') return done(200, { event_id: outcome.eventId });
+        if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
+        return problem(notAccepted[outcome.kind]);
       },
     }),
   };

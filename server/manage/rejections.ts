@@ -3,15 +3,12 @@ import type { Diagnosed } from '../../workers/diagnose.ts';
 import type { RefusedRequest } from '../core/diagnosis.ts';
 import { restoredRequest } from '../core/kept-request.ts';
 import { readKeyrings } from '../db/keyrings.ts';
-import type { Database } from '../db/pool.ts';
 import { findRejection, type RejectionRecord, setRejectionChecked } from '../db/queries/rejections.ts';
 import type { Actor } from './actor.ts';
 import { record } from './audit.ts';
+import { type Accepted, type AcceptParts, acceptRejection } from './rejection-accept.ts';
 
-export interface RejectionParts {
-  database: Database;
-  /** Of webhook secrets, current first. */
-  keys: readonly Buffer[];
+export interface RejectionParts extends AcceptParts {
   diagnose: (requests: readonly RefusedRequest[]) => Promise<Pick<Diagnosed, 'diagnosis'>[]>;
 }
 
@@ -28,6 +25,11 @@ export class Rejections {
     this.#parts = parts;
   }
 
+  /** Stores it as the event that it would have been, when it verifies by now. */
+  accept(id: string, actor: Actor): Promise<Accepted> {
+    return acceptRejection(this.#parts, id, actor);
+  }
+
   /** Checks the stored request with the webhook's present secrets and signature header. */
   async recheck(id: string, actor: Actor): Promise<Recheck> {
     const { database, keys, diagnose } = this.#parts;
@@ -36,8 +38,7 @@ export class Rejections {
     if (rejection.body === null) return { kind: 'without_body' };
     const keyring = (await readKeyrings(database.query, keys, [rejection.webhook_id])).get(rejection.webhook_id);
     if (keyring === undefined) return { kind: 'unavailable' };
-    const kept = { headers: rejection.headers.toString('utf8'), signatures: rejection.signatures };
-    const request = restoredRequest(kept, rejection.body, keyring);
+    const request = restoredRequest(rejection, rejection.body, keyring);
     const diagnosed = await diagnose([request]).catch(() => null);
     if (diagnosed === null) return { kind: 'unavailable' };
     const { reason: now, otherWebhookId = null } = diagnosed[0]!.diagnosis;

@@ -6,6 +6,7 @@ export const notices: Readonly<Record<string, string>> = {
   enabled: 'It takes requests again.',
   disabled: 'It is disabled: requests are answered 410.',
   revoked: 'Revoked.',
+  accepted: 'The refused request is stored as this event.',
   'verifies-now': 'It verifies now.',
   'still-refused': 'It is still refused; the reason is below.',
   saved: 'Saved.',

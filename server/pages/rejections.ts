@@ -26,4 +26,10 @@ const recheckRejection: Page = async ({ call, id }) => {
   return redirect(`/rejections/${id}`, checked.body.verified ? 'verifies-now' : 'still-refused');
 };
 
-export const rejectionPages = { rejectionList, showRejection, recheckRejection };
+const acceptRejection: Page = async ({ call, id }) => {
+  const accepted = await call('acceptRejection', { id });
+  if (accepted.kind !== 'done') return asProblem(accepted);
+  return redirect(`/events/${accepted.body.event_id}`, 'accepted');
+};
+
+export const rejectionPages = { rejectionList, showRejection, recheckRejection, acceptRejection };

@@ -236,6 +236,16 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('POST', '/api/v1/deliveries/replay', { agent_id: agentId, state: 'dead' });
     },
   },
+  acceptRejection: {
+    action: 'rejection.accept',
+    prepare: async () => {
+      const id = await newRejection();
+      const { webhook_id } = (await ask('GET', `/api/v1/rejections/${id}`)).body;
+      // Without a secret no signature is asked for any more.
+      await app.database.query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [webhook_id] });
+      return () => ask('POST', `/api/v1/rejections/${id}/accept`, {});
+    },
+  },
   recheckRejection: {
     action: 'rejection.recheck',
     prepare: async () => {

@@ -82,6 +82,11 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   await page.locator('#rejections tbody a').first().click();
   await page.getByRole('button', { name: 'Check again' }).click();
   await page.getByText('It verifies now.', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Accept it' }).click();
+  await page.getByText('The refused request is stored as this event.').waitFor();
+  await page.goBack();
+  await go('Rejections');
+  await page.locator('#rejections .tag', { hasText: 'accepted' }).waitFor();
 
   // The agent gives up on the delivery while its page is open; replayed, it has it again.
   const agent = new TestAgent(url, { id: agentPath, credential }, await signIn({ url }, credential));

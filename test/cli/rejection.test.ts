@@ -37,6 +37,11 @@ test('show says how to mend it, and never the digest', async () => {
   expect((await weir(app, 'rejection', 'show', id, '--body')).out).toBe(BODY);
 });
 
+test('accept refuses what does not verify', async () => {
+  const { code, err } = await weir(app, 'rejection', 'accept', id);
+  expect([code, err]).toEqual([1, `weir: ${id} does not verify; see: weir rejection recheck ${id}\n`]);
+});
+
 test('recheck fails until the secret is the sender’s', async () => {
   const before = await weir(app, 'rejection', 'recheck', id);
   expect([before.code, before.err]).toEqual([1, '']);
@@ -45,10 +50,17 @@ test('recheck fails until the secret is the sender’s', async () => {
   expect(await weirJson(app, 'rejection', 'recheck', id)).toMatchObject({ id, verified: true, reason: 'verifies_now' });
 });
 
+test('accept stores it, once', async () => {
+  const first = await weirJson(app, 'rejection', 'accept', id);
+  expect(first).toEqual({ id, event_id: expect.any(String) });
+  expect((await weir(app, 'rejection', 'accept', id)).out).toBe(`${id}: was stored as event ${first.event_id}\n`);
+  expect((await weirJson(app, 'event', 'show', first.event_id)).webhook_id).toBe(webhook.id);
+});
+
 test.each(['01900000-0000-7000-8000-000000000000', 'ffffffff-ffff-7000-8000-000000000000'])(
   'of one that is not there (%s) it says so',
   async (unknown) => {
-    for (const verb of ['show', 'recheck']) {
+    for (const verb of ['show', 'recheck', 'accept']) {
       const { code, err } = await weir(app, 'rejection', verb, unknown);
       expect([code, err]).toEqual([1, `weir: no rejection has the id ${unknown}; see: weir rejection list\n`]);
     }

@@ -40,6 +40,8 @@ describe('the ring', () => {
     signatures: [],
     body,
     bytes: body.length,
+    batch: false,
+    dedupeKey: null,
   });
   const limits = { rejectionsMax: 1_000, webhookRejectionsMax: 1_000, bytesMax: 1_000_000 };
 
@@ -180,7 +182,7 @@ test('a database that goes away costs samples and nothing else', async () => {
 });
 
 describe('what waits for its round', () => {
-  const exchange = { headers: ['a', 'bc'], client: { address: '192.0.2.1' } } as never;
+  const exchange = { route: '/in/:webhook_id', headers: ['a', 'bc'], client: { address: '192.0.2.1' } } as never;
   /** In memory, two bytes a character of the headers. */
   const HEADER_BYTES = 6;
 
@@ -205,7 +207,7 @@ describe('what waits for its round', () => {
   }
 
   test('is bounded in bytes, to the byte', async () => {
-    const webhook = { id: (await app.addWebhook({ secret: null })).id } as never;
+    const webhook = { id: (await app.addWebhook({ secret: null })).id, dedupeHeader: null } as never;
     const { keeper, told, clock } = keeperOf(async () => []);
     const offer = (bytes: number) => {
       clock.nowMs += 1_000;
@@ -226,7 +228,8 @@ describe('what waits for its round', () => {
     const { keeper, told, clock } = keeperOf(async () => []);
     const taken = (webhookId: string, times: number) => {
       const before = told.length;
-      for (let i = 0; i < times; i++) keeper.offer(exchange, { id: webhookId } as never, new Uint8Array(1));
+      for (let i = 0; i < times; i++)
+        keeper.offer(exchange, { id: webhookId, dedupeHeader: null } as never, new Uint8Array(1));
       return times - (told.length - before);
     };
     expect(taken('a', 11)).toBe(10);
@@ -241,17 +244,17 @@ describe('what waits for its round', () => {
   });
 
   test('a thread that fails loses its round, and the next one is stored', async () => {
-    const webhook = await app.addWebhook();
+    const webhook = { id: (await app.addWebhook()).id, dedupeHeader: null } as never;
     let fails = true;
     const { keeper, told } = keeperOf(async () => {
       if (!fails) return [];
       fails = false;
       throw new Error('the thread died');
     });
-    keeper.offer(exchange, webhook as never, new Uint8Array(1));
+    keeper.offer(exchange, webhook, new Uint8Array(1));
     await until(() => told.length === 1);
     // Without its keys no webhook is known, and there is nothing to diagnose.
-    keeper.offer(exchange, webhook as never, new Uint8Array(1));
+    keeper.offer(exchange, webhook, new Uint8Array(1));
     await until(() => told.length === 2);
     expect(told).toEqual(['1 failed: the thread died', 'stored']);
     expect(keeper.waitingBytes).toBe(0);

@@ -210,6 +210,7 @@ describe('the list', () => {
     ['GET', ''],
     ['GET', '/body'],
     ['POST', '/recheck'],
+    ['POST', '/accept'],
   ])('%s of one that is not there, %s', async (method, rest) => {
     for (const id of ['01900000-0000-7000-8000-000000000000', 'x', 'ffffffff-ffff-7000-8000-000000000000']) {
       const { status, body } = await api(operator, method, `/${id}${rest}`);

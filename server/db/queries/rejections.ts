@@ -29,6 +29,8 @@ export interface RejectionRow {
   signatures: readonly KeptSignature[];
   body: Buffer | null;
   bytes: number;
+  batch: boolean;
+  dedupeKey: Uint8Array | null;
 }
 
 /** A rejection without its body. */
@@ -45,8 +47,19 @@ export interface RejectionRecord {
   signatures: KeptSignature[];
   bytes: number;
   body_kept: boolean;
+  batch: boolean;
+  accepted_event_id: string | null;
   checked_at: string | null;
   checked_reason: RejectionReason | null;
+}
+
+/** All of it. */
+export interface RejectionDetail extends RejectionRecord {
+  /** Field lines. */
+  headers: string;
+  body: Buffer | null;
+  dedupe_key: Buffer | null;
+  webhook_enabled: boolean;
 }
 
 /** Whoever writes to the ring holds this, so that its limits hold to the row and nobody waits crosswise. */
@@ -61,8 +74,8 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
         name: 'insert-rejection',
         text: `
           insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid,
-            other_webhook_id, headers, signatures, body, bytes)
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+            other_webhook_id, headers, signatures, body, bytes, batch, dedupe_key)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
         values: [
           row.id,
           row.webhookId,
@@ -76,6 +89,8 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
           JSON.stringify(row.signatures),
           row.body,
           row.bytes,
+          row.batch,
+          row.dedupeKey && Buffer.from(row.dedupeKey),
         ],
       });
     await query({
@@ -98,10 +113,15 @@ const text = (column: string) => `${isoText(`r.${column}`)} as ${column}`;
 const columns = `r.id, r.webhook_id, w.name as webhook_name, ${text('received_at')}, host(r.source_ip) as source_ip,
   r.reason::text as reason, r.header, r.otherwise_valid,
   case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end as other_webhook, r.signatures, r.bytes, r.body is not null as body_kept,
+  r.batch, r.accepted_event_id,
   ${text('checked_at')}, r.checked_reason::text as checked_reason`;
 /** Those of deleted webhooks are gone, though housekeeping may not have come to them. */
 const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
+
+const detail = `
+  select ${columns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, w.enabled as webhook_enabled
+  ${from} where r.id = $1`;
 
 /** Newest first; `before` is the id of the last rejection of the page before. */
 export function listRejections(
@@ -122,16 +142,15 @@ export function listRejections(
   });
 }
 
-export async function findRejection(
-  query: Query,
-  id: string,
-): Promise<(RejectionRecord & { headers: Buffer; body: Buffer | null }) | undefined> {
-  const rows = await query<RejectionRecord & { headers: Buffer; body: Buffer | null }>({
-    name: 'find-rejection',
-    text: `select ${columns}, r.headers, r.body ${from} where r.id = $1`,
-    values: [id],
-  });
-  return rows[0];
+export async function findRejection(query: Query, id: string): Promise<RejectionDetail | undefined> {
+  const [row] = await query<RejectionDetail>({ name: 'find-rejection', text: detail, values: [id] });
+  return row;
+}
+
+/** The same; until the transaction ends nobody else accepts it, and its webhook stays as it is. */
+export async function lockRejection(query: Query, id: string): Promise<RejectionDetail | undefined> {
+  const [row] = await query<RejectionDetail>({ text: `${detail} for update of r for share of w`, values: [id] });
+  return row;
 }
 
 /** What checking it again gave. */
@@ -148,6 +167,11 @@ export async function setRejectionChecked(
       where id = $1`,
     values: [id, reason, otherWebhookId],
   });
+}
+
+/** It is stored now. */
+export async function setRejectionAccepted(query: Query, id: string, eventId: string): Promise<void> {
+  await query({ text: 'update rejections set accepted_event_id = $2 where id = $1', values: [id, eventId] });
 }
 
 /**

@@ -24,7 +24,7 @@ const INET_HEAD_BYTES = 4;
  * @param rows keys differ within a webhook.
  */
 export async function storeDeduped(
-  database: Database,
+  database: Pick<Database, 'query'>,
   rows: readonly KeyedRow[],
   retentionDays: number,
 ): Promise<string[]> {
