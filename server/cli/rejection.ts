@@ -60,8 +60,8 @@ export function rejectionCommand(io: CommandIo): Command {
         if (found === undefined) throw unknown(id);
         if (body && found.body === null) throw withoutBody(id);
         if (body) return void io.stdout.write(found.body!);
-        const { headers, body: bytes, ...record } = found;
-        const described = describeRejection(record);
+        const { headers, body: bytes } = found;
+        const described = describeRejection(found);
         if (json) return printJson(io, { ...described, body_base64: bytes?.toString('base64') ?? null });
         const signatures = found.signatures.map(({ name, shape }) => `${name}: (${shape})\n`).join('');
         io.stdout.write(`${found.reason}: ${described.hint}\n\n${headers}\n${signatures}\n`);

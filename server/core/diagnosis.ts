@@ -124,7 +124,7 @@ function expectedFinding(
 ): Diagnosis {
   const { name: header, loose } = field;
   if (loose.fault !== null)
-    return { reason: loose.fault, header, otherwiseValid: hasBody ? reason === 'verifies_now' : null };
+    return { reason: loose.fault, header, otherwiseValid: hasBody && loose.digest ? reason === 'verifies_now' : null };
   if (!hasBody) return { reason: 'body_too_large', header, otherwiseValid: null };
   // A digest that verifies here is refused for another reason, which is found before.
   if (reason !== null) return { reason, header, otherwiseValid: true };

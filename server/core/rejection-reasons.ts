@@ -43,15 +43,15 @@ export const rejectionReasons = {
   body_line_breaks:
     'The signed and the sent body differ in their line breaks (CR LF and LF). Sign the exact bytes that are sent, and keep proxies from changing them.',
   body_reencoded:
-    'The digest was computed over the body after it was parsed and serialized again, or before. Sign the exact bytes that are sent.',
+    'The JSON that was signed says the same in other bytes than the one that was sent: it was parsed and serialized again in between. Sign the exact bytes that are sent.',
   body_form_decoded:
     'The digest was computed over the decoded form, but the body is sent encoded. Sign the encoded bytes, or send JSON as the body itself.',
   body_charset:
     'The digest was computed over the text in another character set. Sign the exact bytes that are sent, in UTF-8.',
   digest_differs:
-    'The digest is well formed and matches nothing that Weir tries: most likely the sender has another secret, or the body was changed on its way.',
+    'The digest is well formed and matches nothing that Weir tries: most likely the sender has another secret. Set the same one on both sides and check again; if it still differs, look for what changes the body on its way.',
   body_too_large:
-    'The signature is well formed and does not match. The body has more than REJECTION_BODY_BYTES_MAX, so that Weir did not look further.',
+    'The signature is well formed and does not match, and the body is larger than REJECTION_BODY_BYTES_MAX, so that Weir did not look further. Compare the secrets; else raise that setting and have the sender repeat it.',
   scheme_stripe:
     'This is Stripe’s way to sign, over a time and the body. Weir does not check it: put a relay between that signs the body alone, as sha256= and hex.',
   scheme_slack:

@@ -1,6 +1,7 @@
 /** A refused signature as people see it, as schemas. */
 import { z } from 'zod';
 import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '../core/rejection-reasons.ts';
+import { defaultSignatureHeaders } from '../core/signature.ts';
 import type { RejectionRecord } from '../db/queries/rejections.ts';
 import { pageQuery } from './paging.ts';
 
@@ -32,6 +33,7 @@ export const rejectionSchema = z
       .object({ id: z.guid(), name: z.string() })
       .nullable()
       .describe('whose secret signed it, where that was found out'),
+    expected_headers: z.array(z.string()).describe('where the webhook looks for the signature, as it is now'),
     signatures: z
       .array(z.object({ name: z.string(), shape: z.string() }))
       .describe('the signature headers, without their digests'),
@@ -57,11 +59,12 @@ export const acceptedSchema = z.object({ event_id: z.guid() });
 
 export const recheckSchema = z.object({ verified: z.boolean(), reason, hint: z.string() });
 
-/** A rejection as people see it: no digest, no secret. */
-export function describeRejection(row: RejectionRecord): z.input<typeof rejectionSchema> {
-  const { checked_at, checked_reason, signatures, ...rest } = row;
-  return {
+/** A rejection as people see it, and nothing else of its row: no digest, no secret. */
+export function describeRejection(row: RejectionRecord): z.output<typeof rejectionSchema> {
+  const { checked_at, checked_reason, signatures, signature_header, ...rest } = row;
+  return rejectionSchema.parse({
     ...rest,
+    expected_headers: signature_header === null ? [...defaultSignatureHeaders] : [signature_header],
     signatures: signatures.map(({ name, shape }) => ({ name, shape })),
     hint: hintOf(row, row.reason),
     last_check:
@@ -73,13 +76,15 @@ export function describeRejection(row: RejectionRecord): z.input<typeof rejectio
             reason: checked_reason,
             hint: hintOf(row, checked_reason),
           },
-  };
+  });
 }
 
 /** The sentence of the table; an operator is also told which the other webhook is. */
 function hintOf({ other_webhook: other }: RejectionRecord, reason: RejectionReason): string {
   const hint = rejectionReasons[reason];
-  return reason === 'other_webhook' && other !== null ? `${hint} It is ${other.name} (${other.id}).` : hint;
+  return reason === 'other_webhook' && other !== null
+    ? `${hint} The other webhook is ${other.name} (${other.id}).`
+    : hint;
 }
 
 /** The start of a body as people see it. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { rejectionSchema } from '../../server/manage/rejection-fields.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { weir, weirJson } from '../helpers/command.ts';
 import { signatureOf, signedRequest } from '../helpers/requests.ts';
@@ -32,6 +33,7 @@ test('show says how to mend it, and never the digest', async () => {
   expect(out).toContain('x-hub-signature-256: (sha256= and 64 hex digits)');
   expect(out).toContain(BODY);
   const shown = await weirJson(app, 'rejection', 'show', id);
+  expect(Object.keys(shown).sort()).toEqual([...Object.keys(rejectionSchema.shape), 'body_base64'].sort());
   expect(Buffer.from(shown.body_base64, 'base64').toString()).toBe(BODY);
   expect(out + JSON.stringify(shown)).not.toContain(signatureOf(SECRET, BODY).slice(7));
   expect((await weir(app, 'rejection', 'show', id, '--body')).out).toBe(BODY);

@@ -4,6 +4,7 @@ import type { OperationName } from '../../server/routes.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
 import type { TestApp, TestWebhook } from './app.ts';
 import { addPerson, type TestPerson } from './people.ts';
+import { signedRequest } from './requests.ts';
 import { until } from './wait.ts';
 
 export interface World {
@@ -49,12 +50,12 @@ export async function makeWorld(): Promise<World> {
       return id;
     },
     rejections: async () => {
-      await fetch(webhook.url, {
-        method: 'POST',
-        body: '{}',
-        headers: { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` },
-      });
-      return until(async () => (await administrator.api('GET', '/api/v1/rejections')).body.items[0]?.id as string);
+      const mistyped = await app.addWebhook();
+      await fetch(mistyped.url, signedRequest({ secret: 'what the sender has' }));
+      const list = () => administrator.api('GET', `/api/v1/rejections?webhook_id=${mistyped.id}`);
+      const id = await until(async () => (await list()).body.items[0]?.id as string);
+      await app.webhooks.rotate(mistyped.id, { secret: 'what the sender has', overlap_seconds: 0 });
+      return id;
     },
   };
   return {

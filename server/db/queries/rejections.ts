@@ -48,6 +48,8 @@ export interface RejectionRecord {
   bytes: number;
   body_kept: boolean;
   batch: boolean;
+  /** The webhook's own, as it is now. */
+  signature_header: string | null;
   accepted_event_id: string | null;
   checked_at: string | null;
   checked_reason: RejectionReason | null;
@@ -113,7 +115,7 @@ const text = (column: string) => `${isoText(`r.${column}`)} as ${column}`;
 const columns = `r.id, r.webhook_id, w.name as webhook_name, ${text('received_at')}, host(r.source_ip) as source_ip,
   r.reason::text as reason, r.header, r.otherwise_valid,
   case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end as other_webhook, r.signatures, r.bytes, r.body is not null as body_kept,
-  r.batch, r.accepted_event_id,
+  r.batch, w.signature_header, r.accepted_event_id,
   ${text('checked_at')}, r.checked_reason::text as checked_reason`;
 /** Those of deleted webhooks are gone, though housekeeping may not have come to them. */
 const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
