@@ -48,7 +48,11 @@ export function composePages(
     return (await countAdministrators(database)) > 0 ? 'setup_closed' : null;
   }
   const pageTable: PageTable = {
-    ...signInPages({ publicUrl, signOutAddress: oidc.signOutAddress }),
+    ...signInPages({
+      publicUrl,
+      isSetUp: async () => (await whySetupIsClosed()) !== null,
+      signOutAddress: oidc.signOutAddress,
+    }),
     ...oidcPages(oidc.signIn && { signIn: oidc.signIn, limiter, publicUrl }),
     ...setupPages({ whyClosed: whySetupIsClosed }),
     ...accountPages,

@@ -35,7 +35,10 @@ export function chart(
     const runs = runsOf(values).map((run) => run.map(([index, value]) => [x(index), y(value)] as const));
     return {
       name,
-      line: runs.map((run) => `M${run.map((point) => point.join(' ')).join('L')}`).join(''),
+      // A point with a gap on both sides is a short dash, which is seen.
+      line: runs
+        .map((run) => `M${run.map((point) => point.join(' ')).join('L')}${run.length === 1 ? 'h1' : ''}`)
+        .join(''),
       area: runs
         .map(
           (run) =>

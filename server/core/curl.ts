@@ -17,11 +17,9 @@ export interface SignedCurl {
 export function signedCurl({ url, body, contentType, signatureHeader }: SignedCurl): string {
   const lines = [`BODY=${shellWord(body)}`];
   if (signatureHeader !== null)
-    lines.push(
-      `SIGNATURE=$(printf %s "$BODY" | openssl dgst -sha256 -hmac "$WEIR_SECRET" -r | cut -d' ' -f1)`,
-      `curl ${shellWord(url)} -H "${signatureHeader}: sha256=$SIGNATURE" \\`,
-    );
-  else lines.push(`curl ${shellWord(url)} \\`);
+    lines.push(`SIGNATURE=$(printf %s "$BODY" | openssl dgst -sha256 -hmac "$WEIR_SECRET" -r | cut -d' ' -f1)`);
+  lines.push(`curl ${shellWord(url)} \\`);
+  if (signatureHeader !== null) lines.push(`  -H "${signatureHeader}: sha256=$SIGNATURE" \\`);
   lines.push(`  -H ${shellWord(`Content-Type: ${contentType}`)} --data-binary "$BODY"`);
   return lines.join('\n');
 }

@@ -3,8 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { hexDump } from '../core/hex-dump.ts';
 import { prettyJson } from '../core/pretty-json.ts';
 
-export const bodyViews = ['pretty', 'raw', 'hex'] as const;
-export type BodyView = (typeof bodyViews)[number];
+export type BodyView = 'pretty' | 'raw' | 'hex';
 
 /** A page shows no more than this; the whole is a download away. */
 const SHOWN_BYTES_MAX = 65_536;
@@ -13,19 +12,27 @@ const HEX_BYTES_MAX = 8_192;
 
 export interface ShownBody {
   view: BodyView;
+  /** Those that can be had of this body, the most readable first. */
+  views: BodyView[];
   text: string;
   /** Null: all of it is shown. */
   shownBytes: number | null;
 }
 
-/** @param wanted what the address asks for; where it cannot be had, or nothing was asked for, the next best. */
+/** @param wanted what the address asks for; where it cannot be had, or nothing was asked for, the most readable. */
 export function showBody(body: Buffer, wanted: string | null): ShownBody {
-  const pretty = wanted === null || wanted === 'pretty' ? prettyOf(body) : null;
-  if (pretty !== null) return { view: 'pretty', text: pretty, shownBytes: null };
-  const text = wanted === 'hex' ? null : textOf(body);
-  if (text !== null) return { view: 'raw', text: text.toString('utf8'), shownBytes: partly(text, body) };
+  const pretty = prettyOf(body);
+  const text = textOf(body);
+  const views: BodyView[] = [
+    ...(pretty === null ? [] : ['pretty' as const]),
+    ...(text === null ? [] : ['raw' as const]),
+    'hex',
+  ];
+  const view = views.find((one) => one === wanted) ?? views[0]!;
+  if (view === 'pretty') return { view, views, text: pretty!, shownBytes: null };
+  if (view === 'raw') return { view, views, text: text!.toString('utf8'), shownBytes: partly(text!, body) };
   const part = body.subarray(0, HEX_BYTES_MAX);
-  return { view: 'hex', text: hexDump(part), shownBytes: partly(part, body) };
+  return { view, views, text: hexDump(part), shownBytes: partly(part, body) };
 }
 
 function prettyOf(body: Buffer): string | null {

@@ -5,9 +5,10 @@ import { isTimedId } from '../core/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/read-events.ts';
 import { describeEvent } from '../manage/events.ts';
-import { bodyViews, showBody } from './body-view.ts';
+import { showBody } from './body-view.ts';
 import { problemOf } from './call.ts';
 import { filtersOf } from './filters.ts';
+import { formErrors, noErrors } from './form-errors.ts';
 import { namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
@@ -21,8 +22,8 @@ export function eventPages(database: Database) {
     const [list, webhooks] = await Promise.all([call('listEvents', { query: filters }), namesOf(call, 'listWebhooks')]);
     if (list.kind === 'problem' && list.code !== 'search_busy') return list;
     const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null, complete: true };
-    const errors = list.kind === 'invalid' ? list.errors : list.kind === 'problem' ? { '': list.detail } : {};
-    return view('events/list', 'Events', { filters, page, errors, webhooks });
+    const { errors, ...told } = list.kind === 'done' ? noErrors : formErrors(list);
+    return view('events/list', 'Events', { filters, page, errors, webhooks }, told);
   };
 
   const showEvent: Page = async ({ call, id, query }) => {
@@ -42,7 +43,6 @@ export function eventPages(database: Database) {
       webhook: known,
       agents,
       body: showBody(body, query.get('view')),
-      views: bodyViews,
       deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
       curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event, body) : null,
     });

@@ -5,7 +5,7 @@ import type { History } from '../live/history.ts';
 import { namesOf } from './names.ts';
 import { type Page, view } from './page.ts';
 
-const frame = { width: 400, height: 120, left: 40, bottom: 8 };
+const frame = { width: 400, height: 130, left: 40, bottom: 18 };
 const EVENTS_SHOWN = 8;
 
 /** @param history the last minutes, as every process of this machine knows them. */
@@ -32,7 +32,10 @@ export function overviewPage(history: History): Page {
         frame,
       ),
       commit: chart(
-        { p50: seconds.map((second) => second.commit_p50_ms), p99: seconds.map((second) => second.commit_p99_ms) },
+        {
+          median: seconds.map((second) => second.commit_p50_ms),
+          '99th percentile': seconds.map((second) => second.commit_p99_ms),
+        },
         HISTORY_SECONDS,
         frame,
       ),

@@ -34,6 +34,12 @@ export function utc(iso: string): string {
   return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`;
 }
 
+/** `2026-11-21T09:54:24`, UTC, as a field for a time wants it; what is no time stays as it is. */
+export function timeField(text: string): string {
+  const at = new Date(/(Z|[+-]\d\d:?\d\d)$/i.test(text) ? text : `${text}Z`);
+  return Number.isNaN(at.getTime()) ? text : at.toISOString().slice(0, 19);
+}
+
 /** `1 event`, `2 events` */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;

@@ -6,17 +6,19 @@ import { asProblem, type Page, redirect, view } from './page.ts';
 
 export interface SignInPageParts {
   publicUrl: string;
+  /** False: there is no administrator yet, and nobody who could sign in. */
+  isSetUp: () => Promise<boolean>;
   /** Where whoever signed out here signs out of the identity provider too; null: there is no such place. */
   signOutAddress: () => Promise<string | null>;
 }
 
-export function signInPages({ publicUrl, signOutAddress }: SignInPageParts) {
+export function signInPages({ publicUrl, isSetUp, signOutAddress }: SignInPageParts) {
   const signIn: Page<Person | null> = async ({ person, query }) => {
     const returnTo = query.get('return_to') ?? '/';
     if (person !== null) return redirect(returnAddress(returnTo, publicUrl));
     // A link, since a form must not lead to another origin: the Content-Security-Policy keeps it from there.
     const providerSignOut = query.has('notice') ? await signOutAddress() : null;
-    return signInForm({ returnTo, email: '', providerSignOut }, noErrors);
+    return signInForm({ returnTo, email: '', providerSignOut, isSetUp: await isSetUp() }, noErrors);
   };
 
   const doSignIn: Page<Person | null> = async ({ form, call }) => {
@@ -24,7 +26,7 @@ export function signInPages({ publicUrl, signOutAddress }: SignInPageParts) {
     const email = form.get('email') ?? '';
     const signedIn = await call('signIn', { input: { email, password: form.get('password') ?? '' } });
     if (signedIn.kind === 'done') return redirect(returnAddress(returnTo, publicUrl), undefined, signedIn.headers);
-    return signInForm({ returnTo, email, providerSignOut: null }, formErrors(signedIn));
+    return signInForm({ returnTo, email, providerSignOut: null, isSetUp: true }, formErrors(signedIn));
   };
 
   const signOut: Page = async ({ call }) => {
@@ -37,7 +39,7 @@ export function signInPages({ publicUrl, signOutAddress }: SignInPageParts) {
 }
 
 function signInForm(
-  shown: { returnTo: string; email: string; providerSignOut: string | null },
+  shown: { returnTo: string; email: string; providerSignOut: string | null; isSetUp: boolean },
   { errors, ...told }: Told,
 ) {
   return view('sign-in', 'Sign in', { ...shown, errors }, told);

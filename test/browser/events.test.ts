@@ -38,7 +38,7 @@ describe('the list', () => {
     const second = await send('{"second":1}');
     await tab.page.waitForTimeout(2_500);
     expect(await rows.count()).toBe(before);
-    await tab.page.getByRole('button', { name: 'Pause the live list' }).click();
+    await tab.page.getByRole('button', { name: 'Resume the live list' }).click();
     // What came meanwhile is there without waiting for the next.
     await tab.page.locator(`#events a[href="/events/${second}"]`).waitFor();
     expect(tab.complaints).toEqual([]);
@@ -63,6 +63,43 @@ describe('the list', () => {
     await tab.close();
   });
 
+  test('asks for times in the zone of the browser, and keeps them in UTC in the address', async () => {
+    const tab = await openTab(browser, app, operator);
+    await tab.page.goto('/events');
+    // openTab's browser is in Berlin.
+    await tab.page.getByLabel('Before').fill('2026-07-01T12:00');
+    await tab.page.getByRole('button', { name: 'Filter' }).click();
+    await tab.page.waitForURL(/to=2026-07-01T10%3A00%3A00\.000Z/);
+    expect(await tab.page.getByLabel('Before').inputValue()).toMatch(/^2026-07-01T12:00/);
+    await tab.page.goto('/events?from=2026-01-31T23:30:00Z');
+    expect(await tab.page.getByLabel('Since').inputValue()).toMatch(/^2026-02-01T00:30/);
+    await tab.close();
+    const plain = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    await plain.page.goto('/events?from=2026-01-31T23:30:00Z');
+    expect(await plain.page.getByLabel('Since (UTC)').inputValue()).toMatch(/^2026-01-31T23:30/);
+    await plain.close();
+  });
+
+  test('keeps the filter by a webhook that is gone', async () => {
+    const gone = '00000000-0000-4000-8000-000000000000';
+    const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    await tab.page.goto(`/events?webhook_id=${gone}`);
+    await tab.page.getByRole('button', { name: 'Filter' }).click();
+    await tab.page.waitForURL(new RegExp(`webhook_id=${gone}`));
+    await tab.close();
+  });
+
+  test('leaves the keyboard where it was when it is renewed', async () => {
+    const id = await send('{"focused":1}');
+    const tab = await openTab(browser, app, operator);
+    await tab.page.goto('/events');
+    await tab.page.locator(`#events a[href="/events/${id}"]`).focus();
+    const next = await send('{"next":1}');
+    await tab.page.locator(`#events a[href="/events/${next}"]`).waitFor();
+    expect(await tab.page.evaluate('document.activeElement.getAttribute("href")')).toBe(`/events/${id}`);
+    await tab.close();
+  });
+
   test('says beside the filter what is wrong with it', async () => {
     const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
     await tab.page.goto('/events?source=nowhere');
@@ -84,6 +121,7 @@ describe('one event', () => {
     expect(await shown.innerText()).toBe(body);
     await tab.page.getByRole('link', { name: 'hex' }).click();
     await tab.page.locator('#body-card [aria-current]:text("hex")').waitFor();
+    expect(await tab.page.evaluate('document.activeElement.id')).toBe('view-hex');
     expect(await shown.innerText()).toContain('7b 22 69 64');
     const download = tab.page.waitForEvent('download');
     await tab.page.getByRole('link', { name: 'Download the body' }).click();

@@ -158,6 +158,19 @@ test('the set-up form is accessible, and refuses another token than the printed 
   await close();
 });
 
+test('before the set-up both pages say where its address is', async () => {
+  await sql('delete from users');
+  const { page, close } = await openTab(browser, app, null);
+  await page.goto('/sign-in');
+  await page.getByText('Open the set-up address that its start printed').waitFor();
+  expect(await page.getByLabel('Email').count()).toBe(0);
+  expect(await accessibilityViolations(page)).toEqual([]);
+  await page.goto('/setup');
+  await page.getByText('This address lacks its token.').waitFor();
+  expect(await page.getByLabel('Email').count()).toBe(0);
+  await close();
+});
+
 test('whoever guesses passwords waits, and is told how long', async () => {
   const viewer = await addPerson(app, 'viewer');
   await givePassword(app, viewer);

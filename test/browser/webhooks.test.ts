@@ -66,7 +66,7 @@ describe.each([
       await page.goto('/webhooks/new');
       await page.getByLabel('Name', { exact: true }).fill('bad header');
       await page.getByLabel('Signature header').fill('no header name');
-      await page.getByLabel('The sender gave me one:').check();
+      await page.getByLabel('The sender gave me one').check();
       await page.getByLabel('The sender’s secret').fill('not to be shown again');
       await page.getByRole('button', { name: 'Make the webhook' }).click();
       const field = page.getByLabel('Signature header');
@@ -95,6 +95,10 @@ describe.each([
       expect(await statusWith(made.secret)).toBe(410);
       await page.getByRole('button', { name: 'Enable' }).click();
       await page.getByText('It takes requests again.').waitFor();
+      if (javaScriptEnabled) {
+        await page.reload();
+        expect(await page.locator('.notice').count()).toBe(0);
+      }
 
       await page.getByRole('button', { name: 'Rotate the secret' }).click();
       await page.locator('.once code').waitFor();
@@ -104,6 +108,7 @@ describe.each([
       await page.getByLabel('Type its name').fill('another');
       await page.getByRole('button', { name: 'Delete this webhook' }).click();
       await page.getByText('Type changed to delete it.').waitFor();
+      if (javaScriptEnabled) await expect.poll(() => page.evaluate('document.activeElement.name')).toBe('name');
       await page.getByLabel('Type its name').fill('changed');
       await page.getByRole('button', { name: 'Delete this webhook' }).click();
       await page.getByText('Deleted.').waitFor();
@@ -117,6 +122,7 @@ describe.each([
       await page.goto(`/webhooks/${made.id}`);
       await page.getByRole('button', { name: 'Send a test' }).click();
       await page.getByText('The test was answered 202').waitFor();
+      if (javaScriptEnabled) expect(new URL(page.url()).pathname).toBe(`/webhooks/${made.id}`);
     });
   });
 

@@ -13,13 +13,13 @@ test('the newest point stands at the right edge, the greatest value under the to
   ]);
 });
 
-test('where nothing was measured the line has a gap', () => {
-  expect(chart({ a: [1, null, 1] }, 3, frame).lines[0]!.line).toBe('M10 6M110 6');
+test('where nothing was measured the line has a gap, and a point between two is a dash', () => {
+  expect(chart({ a: [1, null, 1] }, 3, frame).lines[0]!.line).toBe('M10 6h1M110 6h1');
 });
 
 test('all series share one scale', () => {
   const { lines } = chart({ a: [10], b: [5] }, 2, frame);
-  expect(lines.map(({ line }) => line)).toEqual(['M110 6', 'M110 31']);
+  expect(lines.map(({ line }) => line)).toEqual(['M110 6h1', 'M110 31h1']);
 });
 
 test('nothing to show is an empty chart', () => {

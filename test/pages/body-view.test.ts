@@ -10,11 +10,20 @@ describe('a body', () => {
     ['JSON as it is', json, 'raw', 'raw', '{"a":[1]}'],
     ['text is shown as it is', Buffer.from('a=b'), null, 'raw', 'a=b'],
     ['text that is asked for as JSON, too', Buffer.from('a=b'), 'pretty', 'raw', 'a=b'],
-    ['an unknown view is the text', json, 'nonsense', 'raw', '{"a":[1]}'],
+    ['an unknown view is the most readable', json, 'nonsense', 'pretty', '{\n  "a": [\n    1\n  ]\n}'],
     ['bytes that are no text are shown in hex', binary, null, 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
     ['bytes that are no text, asked for as text', binary, 'raw', 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
   ])('%s', (_, body, wanted, view, text) => {
-    expect(showBody(body, wanted)).toEqual({ view, text, shownBytes: null });
+    expect(showBody(body, wanted)).toMatchObject({ view, text, shownBytes: null });
+  });
+
+  test.each([
+    ['JSON', json, ['pretty', 'raw', 'hex']],
+    ['text', Buffer.from('a=b'), ['raw', 'hex']],
+    ['nothing', Buffer.alloc(0), ['raw', 'hex']],
+    ['bytes that are no text', binary, ['hex']],
+  ])('that is %s can be looked at in these ways', (_, body, views) => {
+    expect(showBody(body, null).views).toEqual(views);
   });
 
   test('of 65,536 bytes is shown whole, one more is cut, at a whole character', () => {

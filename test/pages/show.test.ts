@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { address, bytes, milliseconds, plural, utc } from '../../server/pages/show.ts';
+import { address, bytes, milliseconds, plural, timeField, utc } from '../../server/pages/show.ts';
 
 test.each([
   [0, '0 B'],
@@ -37,4 +37,13 @@ test('a time is in UTC until the browser knows better', () => {
 test('an address keeps what is given, encoded', () => {
   expect(address('/events', { q: 'a&b=ü', cursor: null, from: '', state: undefined })).toBe('/events?q=a%26b%3D%C3%BC');
   expect(address('/events', {})).toBe('/events');
+});
+
+test.each([
+  ['2026-11-21T09:54:24Z', '2026-11-21T09:54:24'],
+  ['2026-11-21T09:54', '2026-11-21T09:54:00'],
+  ['2026-11-21T09:54:24.500+02:00', '2026-11-21T07:54:24'],
+  ['yesterday', 'yesterday'],
+])('%s stands in a field as %s', (given, shown) => {
+  expect(timeField(given)).toBe(shown);
 });

@@ -10,28 +10,60 @@ const api = document.querySelector('meta[name="weir-api"]').content;
 /** A live part is asked for again at most this often. */
 const REFRESH_MS = 1000;
 const RETRY_MS = 5000;
+const TIME_FIELDS = 'input[type="datetime-local"]';
 const SIGNED_OUT = 'You are signed out here.';
 
-document.addEventListener('htmx:load', (event) => enhance(event.target));
+// Before it is painted; what is loaded otherwise, e.g. by a step back, right after.
+for (const name of ['htmx:afterSwap', 'htmx:load']) document.addEventListener(name, (event) => enhance(event.target));
 document.addEventListener('htmx:afterSettle', (event) => {
   // After a change of page a reader starts at its beginning; a live part that was renewed moves nobody.
   const main = document.getElementById('main');
   if (event.target !== main) return;
   tell(null);
-  (main.querySelector('[aria-invalid="true"], [autofocus]') ?? main).focus({ preventScroll: true });
+  const wrong = main.querySelector('[aria-invalid="true"]');
+  // htmx scrolls to the top next; the field that has to be mended may be far below.
+  if (wrong !== null) setTimeout(() => wrong.focus());
+  else (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
 });
 
 function enhance(root) {
+  forgetNotice();
   for (const time of root.querySelectorAll('time[datetime]')) showLocally(time);
+  for (const input of root.querySelectorAll(TIME_FIELDS)) askLocally(input);
   for (const button of root.querySelectorAll('.copy, [data-pause]')) button.hidden = false;
 }
 
 function showLocally(time) {
   const at = new Date(time.dateTime);
-  if (Number.isNaN(at.getTime())) return;
+  if (!Number.isNaN(at.getTime())) time.textContent = localText(at);
+}
+
+function localText(at) {
   const two = (number) => String(number).padStart(2, '0');
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  time.textContent = `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+/** A time is asked for in the zone in which times are shown; the address has it in UTC, see htmx:configRequest. */
+function askLocally(input) {
+  const [label] = input.labels;
+  if (!label.textContent.endsWith('(UTC)')) return;
+  label.textContent = label.textContent.replace(' (UTC)', '');
+  if (input.value !== '') input.value = localText(new Date(`${input.value}Z`)).replace(' ', 'T');
+}
+
+document.addEventListener('htmx:configRequest', (event) => {
+  const { elt, parameters } = event.detail;
+  for (const input of elt.querySelectorAll(TIME_FIELDS))
+    if (input.value !== '') parameters[input.name] = new Date(input.value).toISOString();
+});
+
+/** What was said once is not said again by a reload. */
+function forgetNotice() {
+  const here = new URL(location);
+  if (!here.searchParams.has('notice')) return;
+  here.searchParams.delete('notice');
+  history.replaceState(history.state, '', here);
 }
 
 document.addEventListener('click', async (event) => {
@@ -54,12 +86,12 @@ async function copy(text) {
   area.remove();
 }
 
-/** Pauses and resumes a live part: the button says which, by `data-pause="<id of the element beside it>"`. */
+/** Pauses and resumes a live part: the button says which, by `data-pause="<id of the element beside it>"`, and in two labels what it does next. */
 document.addEventListener('click', (event) => {
   const button = event.target.closest?.('[data-pause]');
   if (!button) return;
-  const paused = button.getAttribute('aria-pressed') !== 'true';
-  button.setAttribute('aria-pressed', String(paused));
+  for (const label of button.children) label.hidden = !label.hidden;
+  const paused = button.classList.toggle('paused');
   const part = document.getElementById(button.dataset.pause);
   part?.toggleAttribute('data-paused', paused);
   if (part && !paused) htmx.trigger(part, 'live');
