@@ -19,10 +19,13 @@ const CURL_BYTES_MAX = 4_096;
 export function eventPages(database: Database) {
   const eventList: Page = async ({ call, query }) => {
     const filters = filtersOf(query, filterNames);
-    const [list, webhooks] = await Promise.all([call('listEvents', { query: filters }), namesOf(call, 'listWebhooks')]);
+    const list = await call('listEvents', { query: filters });
     if (list.kind === 'problem' && list.code !== 'search_busy') return list;
     const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null, complete: true };
     const { errors, ...told } = list.kind === 'done' ? noErrors : formErrors(list);
+    const ids = page.items.map((event: { webhook_id: string }) => event.webhook_id);
+    const asked = filters.webhook_id === undefined ? [] : [filters.webhook_id];
+    const webhooks = await namesOf(call, 'listWebhooks', [...ids, ...asked]);
     return view('events/list', 'Events', { filters, page, errors, webhooks }, told);
   };
 

@@ -12,13 +12,14 @@ const EVENTS_SHOWN = 8;
 export function overviewPage(history: History): Page {
   return async ({ call }) => {
     const { seconds, latest } = history;
-    const [events, rejections, webhooks, counted] = await Promise.all([
+    const [listed, rejections, counted] = await Promise.all([
       call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
       call('listRejections', { query: { limit: '5' } }),
-      namesOf(call, 'listWebhooks'),
       // The primary counts them while somebody watches; whoever comes first need not wait for that.
       latest?.deliveries ?? call('countDeliveries').then((called) => (called.kind === 'done' ? called.body : null)),
     ]);
+    const events: { webhook_id: string }[] = listed.kind === 'done' ? listed.body.items : [];
+    const ids = events.map((event) => event.webhook_id);
     return view('overview', 'Overview', {
       live: latest,
       deliveries: counted,
@@ -40,9 +41,9 @@ export function overviewPage(history: History): Page {
         frame,
       ),
       queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
-      events: events.kind === 'done' ? events.body.items : [],
+      events,
       rejections: rejections.kind === 'done' ? rejections.body.items : [],
-      webhooks,
+      webhooks: await namesOf(call, 'listWebhooks', ids),
     });
   };
 }

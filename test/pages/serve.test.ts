@@ -234,3 +234,13 @@ describe('a form', () => {
     expect(opened).not.toContain('class="once"');
   });
 });
+
+test('a webhook is called by its name, however many are newer', async () => {
+  const oldest = await app.addWebhook({ name: 'the oldest of all' });
+  await fetch(oldest.url, signedRequest({ secret: oldest.secret }));
+  await app.database.query({
+    text: `insert into webhooks (id, name) select gen_random_uuid(), 'newer ' || n from generate_series(1, 200) as n`,
+  });
+  for (const path of ['/', '/events']) expect(await (await get(path)).text(), path).toContain('>the oldest of all</a>');
+  expect(await (await get(`/events?webhook_id=${oldest.id}`)).text()).toContain('selected>the oldest of all</option>');
+});
