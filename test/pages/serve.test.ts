@@ -235,6 +235,12 @@ describe('a form', () => {
   });
 });
 
+test.each(['/events', '/webhooks'])('%s says of a place in the list that is none what is wrong', async (path) => {
+  const text = await (await get(`${path}?cursor=none`)).text();
+  expect(text).toMatch(/class="alert" role="alert">The address names a place/);
+  expect(text).not.toContain('class="empty"');
+});
+
 test('a webhook is called by its name, however many are newer', async () => {
   const oldest = await app.addWebhook({ name: 'the oldest of all' });
   await fetch(oldest.url, signedRequest({ secret: oldest.secret }));
