@@ -46,6 +46,10 @@ export const logEvents = {
   rate_limit_store: ['warn', 'the shared rate-limit store fails; requests are allowed uncounted'],
   identity_provider_up: ['info', 'the OpenID Connect provider answers'],
   identity_provider_down: ['warn', 'the OpenID Connect provider cannot be used; whoever needs it is answered 503'],
+  administrator_missing: [
+    'warn',
+    'the OpenID Connect provider took the role from the last administrator: give it to somebody there, or weir user set-role EMAIL administrator',
+  ],
   identity_refused: ['warn', 'a hosted sign-in failed by what the provider or the browser sent'],
   metrics_failed: ['warn', 'the metrics page could not be made'],
   crash: ['fatal', 'a bug; the process ends'],

@@ -57,10 +57,11 @@ export function userCommand(io: CommandIo): Command {
     .addArgument(command.createArgument('<role>', 'the new role').choices(roles))
     .option('--json', 'print one JSON document')
     .action((key: string, role: Role, { json }: { json?: boolean }) =>
-      withUsers(io, async (users) => {
+      withUsers(io, async (users, hosted) => {
         const { id, email } = await known(users, key);
         done(await users.update(id, { role }));
-        io.stdout.write(json ? `${JSON.stringify({ id, email, role })}\n` : `${email}: ${role}.\n`);
+        const until = hosted ? ' until its next sign-in, when the identity provider says its role anew' : '';
+        io.stdout.write(json ? `${JSON.stringify({ id, email, role })}\n` : `${email}: ${role}${until}.\n`);
       }),
     );
 
@@ -176,6 +177,7 @@ function done<T>(outcome: UserOutcome<T>): T {
 
 const refusals = {
   unknown: 'the user was removed meanwhile',
+  stale: 'the user was changed meanwhile',
   email_taken: 'another user has this email address; see: weir user list',
   last_administrator: 'this is the last administrator in force: make somebody else one first',
   busy: 'too many passwords are being checked at the moment',

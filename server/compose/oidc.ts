@@ -30,6 +30,7 @@ export function composeOidc({ settings, keys, database, log }: Base) {
     scopes: settings.OIDC_SCOPES,
     roleClaim,
     onRefused: ({ requestId }, reason) => log('identity_refused', { request_id: requestId, reason }),
+    onNoAdministrator: ({ requestId }, { email }) => log('administrator_missing', { request_id: requestId, email }),
   });
   return {
     signIn,

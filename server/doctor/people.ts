@@ -2,19 +2,27 @@
 import type { Settings } from '../config.ts';
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/read-audit.ts';
+import { countAdministrators } from '../db/queries/users.ts';
 import { verifyRecentAudit } from '../manage/audit-verify.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 /** Newest entries whose hashes are computed anew; `weir audit verify` walks them all. */
 const ENTRIES_LOOKED_AT = 1_000;
 
-/** In local mode an administrator signs in with a password; in hosted mode the provider says who is one. */
+/** In local mode an administrator signs in with a password; in hosted mode the provider says who is one, and may name nobody. */
 export async function checkAdministrators(
   database: Database,
   { AUTH_MODE }: Pick<Settings, 'AUTH_MODE'>,
 ): Promise<Check> {
   const name = 'administrators';
-  if (AUTH_MODE === 'hosted') return ok(name, 'the OpenID Connect provider says who is one');
+  if (AUTH_MODE === 'hosted') {
+    if ((await countAdministrators(database)) > 0) return ok(name, 'the OpenID Connect provider says who is one');
+    return advice(
+      name,
+      'nobody is an administrator',
+      'give somebody the role at the OpenID Connect provider and have them sign in; or, until their next sign-in: npx weir user set-role EMAIL administrator',
+    );
+  }
   const [row] = await database.query<{ count: number }>({
     text: `select count(*)::int as count from users
            where role = 'administrator' and disabled_at is null and password_hash is not null`,

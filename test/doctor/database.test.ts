@@ -71,11 +71,22 @@ describe('the doctor looks at the database', () => {
     if (state === 'advice') expect(check!.mend).toMatch(/ADMIN_EMAIL.*weir user add/);
   });
 
-  test('whose administrators are the provider’s', async () => {
-    const check = (await examine({ settings: { ...embedded(), AUTH_MODE: 'hosted' } })).find(
-      ({ name }) => name === 'administrators',
-    );
-    expect(check!.state).toBe('ok');
+  test.each([
+    ['names one', 'administrator', 'ok', /provider/, null],
+    ['names none', 'operator', 'advice', /nobody/, expect.stringMatching(/provider.*weir user set-role/)],
+  ] as const)('of which the provider %s as administrator', async (_, role, state, finding, mend) => {
+    await attached.database.query({
+      text: `insert into users (id, email, role, issuer, subject) values (gen_random_uuid(), 'a@example.org', $1, 'https://id.example', 'a')`,
+      values: [role],
+    });
+    const checks = await examine({ settings: { ...embedded(), AUTH_MODE: 'hosted' } });
+    await run('delete from users');
+    expect(checks.find(({ name }) => name === 'administrators')).toEqual({
+      name: 'administrators',
+      state,
+      finding: expect.stringMatching(finding),
+      mend,
+    });
   });
 
   test.each([

@@ -1,6 +1,8 @@
 /** Sign-in at the provider: authorization code flow with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9700). */
 import * as oidc from 'openid-client';
 import type { Database } from '../../db/pool.ts';
+import type { UserRow } from '../../db/queries/people.ts';
+import { countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { Refused } from '../../http/refused.ts';
@@ -32,6 +34,8 @@ export interface SignInParts {
   roleClaim: string;
   /** A sign-in failed by what came from outside. */
   onRefused: (exchange: Exchange, reason: string) => void;
+  /** The provider took the role from the last administrator. */
+  onNoAdministrator: (exchange: Exchange, user: UserRow) => void;
 }
 
 export class HostedSignIn {
@@ -84,15 +88,25 @@ export class HostedSignIn {
     }
   }
 
-  #admit(exchange: Exchange, identity: Identity, returnTo: string): Promise<CallbackOutcome> {
-    const { database, publicUrl } = this.#parts;
-    return database.transaction(async (query) => {
+  async #admit(exchange: Exchange, identity: Identity, returnTo: string): Promise<CallbackOutcome> {
+    const { database, publicUrl, onNoAdministrator } = this.#parts;
+    const outcome = await database.transaction(async (query) => {
       const admission = await admit(query, identity, exchange);
-      if (admission.kind === 'refused') return refused(admission.code);
+      if (admission.kind === 'refused') return admission;
       await recordAdmission(query, admission);
       const { session } = await startSession(query, exchange, admission.user, publicUrl, HOSTED_SESSION_SECONDS);
-      return { kind: 'signed_in', session, returnTo };
+      return { ...admission, session };
     });
+    if (outcome.kind === 'refused') return refused(outcome.code);
+    const { user, happened, session } = outcome;
+    // What the provider says holds, whoever it is: it also says who may be administrator next.
+    if (
+      happened?.action === 'user.update' &&
+      user.role !== 'administrator' &&
+      (await countAdministrators(database)) === 0
+    )
+      onNoAdministrator(exchange, user);
+    return { kind: 'signed_in', session, returnTo };
   }
 }
 

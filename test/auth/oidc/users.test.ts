@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { SESSIONS_OF_USER_MAX } from '../../../server/auth/sessions.ts';
+import { weir } from '../../helpers/command.ts';
 import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
 import type { Claims } from '../../helpers/oidc-provider.ts';
 import { problemShown } from '../../helpers/web-client.ts';
@@ -88,6 +89,27 @@ describe('the role comes from the claim', () => {
     const user = (await userOf(login))!;
     expect(user.role).toBe('viewer');
     expect(await actionsOn(user.id)).toEqual(['user.create', 'session.sign_in', 'user.update', 'session.sign_in']);
+  });
+
+  test('also from the last administrator: it is logged, and the command line is the way back', async () => {
+    const people: Record<string, Claims> = { kim: { email: 'kim@example.org', weir_role: 'administrator' } };
+    const alone = await startHostedApp({ people });
+    onTestFinished(() => alone.stop());
+    await alone.signIn('kim');
+    people.kim!.weir_role = 'viewer';
+    const browser = alone.browser();
+    expect((await alone.signIn('kim', browser)).status).toBe(303);
+    const missing = () =>
+      alone.app.logLines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'administrator_missing');
+    expect(missing()).toMatchObject([{ email: 'kim@example.org' }]);
+    const users = async () => (await browser.open(`${PUBLIC_URL}/api/v1/users`)).status;
+    expect(await users()).toBe(403);
+
+    expect((await weir(alone.app, 'user', 'set-role', 'kim@example.org', 'administrator')).code).toBe(0);
+    expect(await users()).toBe(200);
+    await alone.signIn('kim');
+    expect(await users()).toBe(403);
+    expect(missing()).toHaveLength(2);
   });
 
   test('of a nested claim, told by the userinfo endpoint alone', async () => {
