@@ -99,8 +99,9 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       id,
       input: updateInput,
       answers: { 200: userSchema },
+      representation: userSchema,
       problems: ['last_administrator', 'local_mode_only', 'sign_in_busy'],
-      handle: async ({ who, id, input, actor }) => {
+      handle: async ({ who, id, input, actor, matches }) => {
         const { password } = input;
         if (hosted && password !== undefined) return problem('local_mode_only');
         // A session that was stolen must not be enough to take the account over.
@@ -111,15 +112,17 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
         if (user === undefined) return problem('user_unknown');
         const wrong = password === undefined ? null : passwordProblem(password, user.email);
         if (wrong !== null) return invalid('/password', wrong);
-        return answered(await users.update(id, input), (changed) => done(200, changed));
+        return answered(await users.update(id, input, matches), (changed) => done(200, changed));
       },
     }),
 
     deleteUser: operation({
       id,
       answers: { 204: null },
+      representation: userSchema,
       problems: ['last_administrator'],
-      handle: async ({ id, actor }) => answered(await new Users(parts, actor).remove(id), () => done(204)),
+      handle: async ({ id, actor, matches }) =>
+        answered(await new Users(parts, actor).remove(id, matches), () => done(204)),
     }),
   };
 }
@@ -130,6 +133,8 @@ function answered<T>(outcome: UserOutcome<T>, whenDone: (value: T) => Reply): Re
       return whenDone(outcome.value);
     case 'unknown':
       return problem('user_unknown');
+    case 'stale':
+      return problem('precondition_failed');
     case 'busy':
       return problemLater('sign_in_busy', 1);
     default:

@@ -17,6 +17,7 @@ import {
 } from '../db/queries/users.ts';
 import type { Actor } from './actor.ts';
 import { record } from './audit.ts';
+import { asItIs, type Expects } from './change.ts';
 
 export interface UserParts {
   database: Database;
@@ -40,10 +41,10 @@ export interface UserChanges {
   password?: string | undefined;
 }
 
-/** `last_administrator`: the change would leave nobody who may undo it. */
+/** `stale`: it is no longer what the change was meant for; `last_administrator`: the change would leave nobody who may undo it. */
 export type UserOutcome<T> =
   | { kind: 'done'; value: T }
-  | { kind: 'unknown' | 'email_taken' | 'last_administrator' | 'busy' };
+  | { kind: 'unknown' | 'stale' | 'email_taken' | 'last_administrator' | 'busy' };
 
 type Query = Database['query'];
 
@@ -82,13 +83,17 @@ export class Users {
   }
 
   /** The password given is one that passwordProblem has nothing against. */
-  async update(id: string, changes: UserChanges): Promise<UserOutcome<UserRecord>> {
+  async update(
+    id: string,
+    changes: UserChanges,
+    expects: Expects<UserRecord> = asItIs,
+  ): Promise<UserOutcome<UserRecord>> {
     const passwordHash = await this.#hash(changes.password ?? null);
     if (passwordHash === 'busy') return { kind: 'busy' };
     const { name, role, disabled } = changes;
     const endsAdministrator = disabled === true || (role !== undefined && role !== 'administrator');
     return this.#parts.database.transaction(async (query) => {
-      const before = await this.#before(query, id, endsAdministrator);
+      const before = await this.#before(query, id, expects, endsAdministrator);
       if ('kind' in before) return before;
       await changeUser(query, id, { name, role, disabled, passwordHash });
       if (disabled === true || passwordHash !== null) await deleteSessionsOfUser(query, id, null);
@@ -101,9 +106,9 @@ export class Users {
   }
 
   /** With its sessions and tokens; the audit log keeps its name. */
-  remove(id: string): Promise<UserOutcome<null>> {
+  remove(id: string, expects: Expects<UserRecord> = asItIs): Promise<UserOutcome<null>> {
     return this.#parts.database.transaction(async (query) => {
-      const before = await this.#before(query, id, true);
+      const before = await this.#before(query, id, expects, true);
       if ('kind' in before) return before;
       await deleteUser(query, id);
       await record(query, this.#actor, { action: 'user.delete', target: targetOf(before), before });
@@ -115,11 +120,13 @@ export class Users {
   async #before(
     query: Query,
     id: string,
+    expects: Expects<UserRecord>,
     endsAdministrator: boolean,
-  ): Promise<UserRecord | { kind: 'unknown' | 'last_administrator' }> {
+  ): Promise<UserRecord | { kind: 'unknown' | 'stale' | 'last_administrator' }> {
     const administrators = await lockAdministrators(query);
     const before = await findUser({ query }, { id });
     if (before === undefined) return { kind: 'unknown' };
+    if (!expects(before)) return { kind: 'stale' };
     const isAdministrator = before.role === 'administrator' && !before.disabled;
     return isAdministrator && endsAdministrator && administrators === 1 ? { kind: 'last_administrator' } : before;
   }

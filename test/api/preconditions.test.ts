@@ -1,12 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 
 let app: TestApp;
-let operator: TestPerson;
+let administrator: TestPerson;
 beforeAll(async () => {
   app = await startTestApp();
-  operator = await addPerson(app, 'operator');
+  administrator = await addPerson(app, 'administrator');
 });
 afterAll(() => app.stop());
 
@@ -18,17 +19,26 @@ const kinds: [kind: string, method: string, rest: string, body: object | undefin
   ['agents', 'PATCH', '', { name: 'changed' }],
   ['agents', 'POST', '/rotate', undefined],
   ['agents', 'DELETE', '', undefined],
+  ['users', 'PATCH', '', { name: 'changed' }],
+  ['users', 'DELETE', '', undefined],
 ];
 
+/** With which one of a kind is made. */
+const given: Record<string, () => object> = {
+  webhooks: () => ({ name: 'test' }),
+  agents: () => ({ name: 'test' }),
+  users: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }),
+};
+
 async function made(kind: string): Promise<{ path: string; tag: string }> {
-  const { body } = await operator.api('POST', `/api/v1/${kind}`, { name: 'test' });
+  const { body } = await administrator.api('POST', `/api/v1/${kind}`, given[kind]!());
   const path = `/api/v1/${kind}/${body.id}`;
   return { path, tag: await tagOf(path) };
 }
 
-const tagOf = async (path: string) => (await operator.api('GET', path)).headers.get('etag')!;
+const tagOf = async (path: string) => (await administrator.api('GET', path)).headers.get('etag')!;
 const change = (path: string, [, method, rest, body]: (typeof kinds)[number], tag: string) =>
-  operator.api(method, path + rest, body, { 'if-match': tag });
+  administrator.api(method, path + rest, body, { 'if-match': tag });
 
 describe.each(kinds)('a change of %s: %s ...%s', (...kind) => {
   test.each([
@@ -54,9 +64,9 @@ describe.each(kinds)('a change of %s: %s ...%s', (...kind) => {
 
   test('is not made when somebody else made one in between', async () => {
     const { path, tag } = await made(kind[0]);
-    await operator.api('PATCH', path, { name: 'by somebody else' });
+    await administrator.api('PATCH', path, { name: 'by somebody else' });
     expect((await change(path, kind, tag)).status).toBe(412);
-    expect((await operator.api('GET', path)).body.name).toBe('by somebody else');
+    expect((await administrator.api('GET', path)).body.name).toBe('by somebody else');
   });
 
   test('is made once by many who start from the same state at once', async () => {
@@ -69,18 +79,21 @@ describe.each(kinds)('a change of %s: %s ...%s', (...kind) => {
   });
 });
 
-test.each(['webhooks', 'agents'])('a PATCH of %s answers with the new tag, with which one can go on', async (kind) => {
-  const { path, tag } = await made(kind);
-  const first = await operator.api('PATCH', path, { name: 'one' }, { 'if-match': tag });
-  const next = first.headers.get('etag')!;
-  expect(next).not.toBe(tag);
-  expect(next).toBe(await tagOf(path));
-  expect((await operator.api('PATCH', path, { name: 'two' }, { 'if-match': next })).status).toBe(200);
-});
+test.each(['webhooks', 'agents', 'users'])(
+  'a PATCH of %s answers with the new tag, with which one can go on',
+  async (kind) => {
+    const { path, tag } = await made(kind);
+    const first = await administrator.api('PATCH', path, { name: 'one' }, { 'if-match': tag });
+    const next = first.headers.get('etag')!;
+    expect(next).not.toBe(tag);
+    expect(next).toBe(await tagOf(path));
+    expect((await administrator.api('PATCH', path, { name: 'two' }, { 'if-match': next })).status).toBe(200);
+  },
+);
 
 test('an answer that shows a secret has no tag: it is not what GET answers', async () => {
   const { path } = await made('webhooks');
-  const { headers, body } = await operator.api('POST', `${path}/rotate-secret`);
+  const { headers, body } = await administrator.api('POST', `${path}/rotate-secret`);
   expect([headers.get('etag'), body.secret]).toEqual([null, expect.any(String)]);
 });
 
@@ -93,7 +106,7 @@ describe('GET with If-None-Match', () => {
     ['another tag', () => '"other"', 200],
   ])('of %s', async (_what, given, status) => {
     const { path, tag } = await made('agents');
-    const answer = await operator.api('GET', path, undefined, { 'if-none-match': given(tag) });
+    const answer = await administrator.api('GET', path, undefined, { 'if-none-match': given(tag) });
     expect([answer.status, answer.headers.get('etag')]).toEqual([status, tag]);
     if (status === 304) expect(answer.text).toBe('');
   });
