@@ -49,7 +49,7 @@ export class AgentAuth {
     const token = bearer(exchange);
     const session = await this.#bySession(token);
     if (session === undefined) return refuseUnavailable(exchange);
-    return session ?? this.byCredential(exchange, token);
+    return session ?? this.byCredential(exchange, token, MIXED);
   }
 
   /** A token for SESSION_SECONDS from now on. */
@@ -58,13 +58,17 @@ export class AgentAuth {
     return signSession({ agentId: id, generation, expiresAtMs: nowMs + SESSION_SECONDS * 1000 }, this.#parts.keys[0]!);
   }
 
-  /** @param text the credential, from the header or a body. */
-  async byCredential(exchange: Exchange, text: string): Promise<Agent | null> {
+  /**
+   * @param text the credential, from the header or a body.
+   * @param refusal what is said when it is none in force, where the usual sentence does not do.
+   */
+  async byCredential(exchange: Exchange, text: string, refusal?: string): Promise<Agent | null> {
     const credential = parseCredential('wa', text);
-    if (credential === null) return refuse(exchange);
+    if (credential === null) return refuse(exchange, refusal);
     try {
       const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);
-      if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash)) return refuse(exchange);
+      if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash))
+        return refuse(exchange, refusal);
       return found;
     } catch {
       return refuseUnavailable(exchange);
@@ -91,15 +95,19 @@ export class AgentAuth {
   }
 }
 
+/** Of routes for users and agents. */
+const MIXED =
+  'Sign in, or present as Authorization: Bearer an API token, an agent credential or an agent session that is in force.';
+
 /** The token of `Authorization: Bearer …`, or nothing; nothing too when the field was sent twice: nobody can say which counts. */
 export function bearer(exchange: Exchange): string {
   const [value = '', ...more] = exchange.headers.filter((_, i, all) => i % 2 === 1 && all[i - 1] === 'authorization');
   return more.length > 0 ? '' : (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '');
 }
 
-function refuse(exchange: Exchange): null {
+function refuse(exchange: Exchange, detail?: string): null {
   exchange.setHeader('www-authenticate', 'Bearer');
-  exchange.problem('agent_unauthenticated');
+  exchange.problem('agent_unauthenticated', detail);
   return null;
 }
 

@@ -27,7 +27,7 @@ export function seconds(text: string): number {
 /** ISO 8601 in UTC. */
 export function time(text: string): string {
   const result = instant.safeParse(text);
-  if (!result.success) throw new InvalidArgumentError(`${result.error.issues[0]!.message}.`);
+  if (!result.success) throw new InvalidArgumentError(result.error.issues[0]!.message);
   return result.data;
 }
 

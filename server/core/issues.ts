@@ -1,5 +1,5 @@
 /** What a zod schema finds wrong with input: a sentence for each bad field, fit to stand beside it. */
-import type { z } from 'zod';
+import { z } from 'zod';
 
 export interface FieldIssue {
   path: readonly PropertyKey[];
@@ -10,7 +10,8 @@ export interface FieldIssue {
 /** Checks input by a schema. What a schema says itself goes before what is said here of all schemas. */
 export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | { issues: FieldIssue[] } {
   const result = schema.safeParse(value, { error: describe });
-  return result.success ? { data: result.data } : { issues: result.error.issues.flatMap(issuesOf) };
+  if (result.success) return { data: result.data };
+  return { issues: result.error.issues.flatMap((issue) => issuesOf(issue, schema)) };
 }
 
 /** RFC 6901. */
@@ -18,10 +19,12 @@ export function jsonPointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** Fields that nobody asked for are one issue to zod; each is told by its own name. */
-function issuesOf(issue: z.core.$ZodIssue): FieldIssue[] {
+/** Fields that nobody asked for are one issue to zod; each is told by its own name, and which ones there are. */
+function issuesOf(issue: z.core.$ZodIssue, schema: z.ZodType): FieldIssue[] {
   if (issue.code !== 'unrecognized_keys') return [{ path: issue.path, detail: issue.message }];
-  return issue.keys.map((key) => ({ path: [...issue.path, key], detail: issue.message }));
+  const known = issue.path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  const detail = `This is not known here${known.length === 0 ? '' : `; known are ${known.join(', ')}`}.`;
+  return issue.keys.map((key) => ({ path: [...issue.path, key], detail }));
 }
 
 /** By zod's names of types and formats. */
@@ -45,8 +48,6 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
       return give(wanted[issue.format]);
     case 'invalid_value':
       return give(`one of ${issue.values.map(String).join(', ')}`);
-    case 'unrecognized_keys':
-      return 'This is not known here.';
     case 'too_small':
       return give(`at least ${issue.minimum}${unit(issue.origin, issue.minimum)}`);
     case 'too_big':

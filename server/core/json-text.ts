@@ -23,10 +23,10 @@ const escapes = new Set(Buffer.from('"\\/bfnrt'));
 
 /** What keeps these bytes from being one JSON text in UTF-8, for people; null when nothing does. Bytes count from 1. */
 export function jsonFault(bytes: Uint8Array): string | null {
-  if (!isUtf8(bytes)) return 'the line is not UTF-8';
+  if (!isUtf8(bytes)) return 'it is not UTF-8';
   const at = faultAt(bytes);
   if (at === END) return null;
-  if (at === bytes.length) return 'the line ends before its JSON does';
+  if (at === bytes.length) return 'it ends too early';
   return `no JSON can go on like this at byte ${at + 1}`;
 }
 

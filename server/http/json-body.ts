@@ -1,7 +1,7 @@
 /** Request bodies that are JSON: read, bounded, parsed, checked by a zod schema. */
-import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
 import { check, jsonPointer } from '../core/issues.ts';
+import { jsonFault } from '../core/json-text.ts';
 import type { ProblemCode } from '../errors.ts';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
@@ -35,9 +35,10 @@ export class JsonBody {
     const exchange = this.#exchange;
     const bytes = await takeBody(exchange, this.#reading);
     if (bytes === undefined) return undefined;
-    const value = parseJson(bytes);
-    if (value === undefined) return void exchange.problem('invalid_json');
-    const result = check(schema, value);
+    const parsed = parseJson(bytes);
+    if ('fault' in parsed)
+      return void exchange.problem('invalid_json', `The body must be JSON in UTF-8: ${parsed.fault}.`);
+    const result = check(schema, parsed.value);
     if ('data' in result) return result.data;
     const errors = result.issues.map(({ path, detail }) => ({ pointer: jsonPointer(path), detail }));
     return void exchange.problem('invalid_request', undefined, { errors });
@@ -63,14 +64,12 @@ export async function takeBody(exchange: Exchange, reading: BodyReader): Promise
   }
 }
 
-function parseJson(own: Buffer): unknown {
-  if (own.length === 0) return {};
-  if (!isUtf8(own) || isTooDeep(own)) return undefined;
-  try {
-    return JSON.parse(own.toString('utf8'));
-  } catch {
-    return undefined;
-  }
+/** `fault`: what keeps it from being JSON, for people. */
+function parseJson(own: Buffer): { value: unknown } | { fault: string } {
+  if (own.length === 0) return { value: {} };
+  if (isTooDeep(own)) return { fault: `nothing may stand in more than ${DEPTH_MAX} objects and arrays` };
+  const fault = jsonFault(own);
+  return fault === null ? { value: JSON.parse(own.toString('utf8')) } : { fault };
 }
 
 /** Counts brackets outside strings, so that nothing recursive ever sees what is too deep. */

@@ -10,13 +10,13 @@ import { pageQuery } from './paging.ts';
 const network = z
   .string()
   .transform((text) => (/^[0-9A-Fa-f:./]{2,50}$/.test(text) ? parseNetwork(text) : null))
-  .refine((parsed) => parsed !== null, 'an address or a network is needed, such as 192.0.2.1 or 2001:db8::/32')
+  .refine((parsed) => parsed !== null, 'Give an address or a network, such as 192.0.2.1 or 2001:db8::/32.')
   .transform(([address, bits]) => `${address}/${bits}`);
 
 const SOUGHT_CHARACTERS_MAX = 200;
 
 const filterQuery = {
-  webhook_id: z.guid('the id of a webhook is needed').optional(),
+  webhook_id: z.guid('Give the id of a webhook.').optional(),
   from: instant.optional().describe('received at this time or later; without a zone it is UTC'),
   to: instant.optional().describe('received before this time'),
   delivery_state: z
@@ -25,7 +25,7 @@ const filterQuery = {
     .describe('with a delivery in this state (an agent: one of its own); none: with no delivery'),
   content_type: z
     .string()
-    .regex(/^[ -~]{1,200}$/, 'at most 200 printable ASCII characters are needed')
+    .regex(/^[ -~]{1,200}$/, 'Give at most 200 printable ASCII characters.')
     .toLowerCase()
     .optional()
     .describe('what the content type begins with, in any case: application/json finds application/json; charset=utf-8'),
@@ -38,7 +38,12 @@ const filterQuery = {
     .describe('text that the body has somewhere: these bytes of UTF-8, in the same case'),
 };
 
-export const eventListQuery = z.strictObject({ ...pageQuery, ...filterQuery });
+export const eventListQuery = z
+  .strictObject({ ...pageQuery, ...filterQuery })
+  .refine(({ from, to }) => from === undefined || to === undefined || from <= to, {
+    path: ['to'],
+    error: 'Give a time that is not before from.',
+  });
 
 /** @param before id of the last event of the page before. */
 export function filterOf(

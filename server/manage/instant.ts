@@ -8,7 +8,7 @@ const YEAR_10000_MS = Date.parse('+010000-01-01T00:00:00Z');
 
 /** ISO 8601, UTC where no zone is given; to the millisecond, as Weir writes times itself. */
 export const instant = z.iso
-  .datetime({ offset: true, local: true, error: 'a time is needed, such as 2026-01-31T12:00:00Z' })
+  .datetime({ offset: true, local: true, error: 'Give a time, such as 2026-01-31T12:00:00Z.' })
   .transform((text) => Date.parse(hasZone.test(text) ? text : `${text}Z`))
-  .refine((ms) => ms >= YEAR_1_MS && ms < YEAR_10000_MS, 'a time from year 1 to 9999 is needed')
+  .refine((ms) => ms >= YEAR_1_MS && ms < YEAR_10000_MS, 'Give a time from year 1 to 9999.')
   .transform((ms) => new Date(ms).toISOString());

@@ -4,7 +4,9 @@ import { isTimedId } from '../core/ids.ts';
 import { recordId } from './input.ts';
 
 /** An id of an event or a delivery, which holds its time. */
-export const eventId = z.guid('an id is needed').refine(isTimedId, 'this is no id of Weir');
+export const eventId = z
+  .guid({ error: 'Give an id of Weir, such as 01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a.', abort: true })
+  .refine(isTimedId, 'This is no id of Weir.');
 
 const limit = z.coerce.number().int().min(1).max(200).default(50);
 

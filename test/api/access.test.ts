@@ -58,6 +58,15 @@ describe('the table of privileges', () => {
   );
 });
 
+test('whoever is nobody on a route for users and agents is told what either may present', async () => {
+  const { status, body } = await request(`${app.url}/api/v1/webhooks`, 'GET', undefined, {});
+  expect([status, body.code, body.detail]).toEqual([
+    401,
+    'agent_unauthenticated',
+    expect.stringMatching(/^Sign in, .* API token, an agent credential or an agent session/),
+  ]);
+});
+
 test('a session and a token of the same user are told apart', async () => {
   const operator = await addPerson(app, 'operator');
   expect((await operator.api('GET', '/api/v1/account')).body).toMatchObject({ role: 'operator', csrf_token: null });

@@ -118,8 +118,8 @@ describe('a refused batch', () => {
       request_id: headers.get('x-request-id'),
       errors: [
         { line: 3, detail: 'no JSON can go on like this at byte 8' },
-        { line: 5, detail: 'the line is not UTF-8' },
-        { line: 6, detail: 'the line ends before its JSON does' },
+        { line: 5, detail: 'it is not UTF-8' },
+        { line: 6, detail: 'it ends too early' },
       ],
     });
     expect(await rowsOf(to)).toEqual([]);

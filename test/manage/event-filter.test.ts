@@ -186,6 +186,14 @@ describe('parameters that are wrong', () => {
     expect([status, body.code, body.errors.length]).toEqual([422, 'invalid_request', 1]);
     expect(JSON.stringify(body.errors[0])).toContain(name);
   });
+
+  test('an end before the beginning is told as the end', async () => {
+    const { status, body } = await viewer.api(
+      'GET',
+      '/api/v1/events?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z',
+    );
+    expect([status, body.errors]).toEqual([422, [{ parameter: 'to', detail: 'Give a time that is not before from.' }]]);
+  });
 });
 
 describe('a search through many events', () => {
