@@ -11,6 +11,7 @@
  * `changed` is written with the change itself (record in audit.ts): whatever dies in between, nothing is done twice.
  */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import type { Role } from '../auth/roles.ts';
 import { seal, unseal } from '../core/seal.ts';
 import type { Database } from '../db/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../db/queries/idempotency.ts';
@@ -29,6 +30,8 @@ export interface KeyedRequest {
   method: string;
   path: string;
   input: unknown;
+  /** In force: a token that may less is not told what one that may more was answered. */
+  role: Role;
 }
 
 /** `again`: nothing was done, this was answered before. */
@@ -98,9 +101,9 @@ export class Idempotency {
   }
 
   /** Of the checked input: how it was written is of no matter. */
-  #fingerprint({ method, path, input }: KeyedRequest, key: Buffer): Buffer {
+  #fingerprint({ method, path, input, role }: KeyedRequest, key: Buffer): Buffer {
     return createHmac('sha256', key)
-      .update(JSON.stringify([method, path, input]))
+      .update(JSON.stringify([method, path, input, role]))
       .digest();
   }
 

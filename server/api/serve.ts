@@ -105,7 +105,9 @@ export class Api {
     const key = operation.idempotent ? exchange.header('idempotency-key') : undefined;
     if (key === undefined || actor.id === null) return answer(exchange, operation, await work(actor));
     if (!isKey(key)) return exchange.problem('idempotency_key_invalid');
-    const request = { key, method: exchange.method, path: exchange.path, input };
+    // Operations that take a key are for users alone.
+    const { role } = who as Person;
+    const request = { key, method: exchange.method, path: exchange.path, input, role };
     const once = await this.#parts.idempotency.once(request, { ...actor, id: actor.id }, work, (reply) =>
       reply.kind === 'done' ? render(operation, reply) : null,
     );

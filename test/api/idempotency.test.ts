@@ -107,6 +107,16 @@ describe('another request with the same key', () => {
     expect([status, problem.code]).toEqual([422, 'idempotency_key_reused']);
   });
 
+  test('of a token of the same person that may less is refused: it is not told what the other was', async () => {
+    const [key, input] = [randomUUID(), { name: 'strong', role: 'administrator' }];
+    const made = await keyed(key, '/api/v1/tokens', input);
+    expect(made.status).toBe(201);
+    const { body: weak } = await operator.api('POST', '/api/v1/tokens', { name: 'weak', role: 'viewer' });
+    const answer = await keyed(key, '/api/v1/tokens', input, { ...operator, token: weak.token });
+    expect([answer.status, answer.body.code]).toEqual([422, 'idempotency_key_reused']);
+    expect(answer.text).not.toContain(made.body.token);
+  });
+
   test('of another person is that person’s own', async () => {
     const other = await addPerson(app, 'operator');
     const key = randomUUID();
