@@ -43,16 +43,21 @@ const lookAlikes: Readonly<Record<string, string>> = {
  * its ends, with letters for what looks like them; of a text that is repeated, once.
  */
 function readingsOf(lower: string): string[] {
-  const between = lower.replace(/^\P{L}+|\P{L}+$/gu, '').replace(/[0134577$@!]/g, (sign) => lookAlikes[sign]!);
+  const between = lower.replace(/^\P{L}+|\P{L}+$/gu, '').replace(/[013457$@!]/g, (sign) => lookAlikes[sign]!);
   return [lower, lower.replace(/\P{L}+/gu, ''), between].map((reading) => reading.replace(/^(.+?)\1+$/u, '$1'));
 }
+
+/** Shorter ones are the letters of many a password by chance. */
+const NAME_CHARACTERS_MIN = 3;
 
 /** The names in an email address that are no secret, and ours. */
 function namesOf(email: string): string[] {
   const lower = email.toLowerCase();
   const [local = '', domain = ''] = lower.split('@');
   const parts = [lower, local, domain, domain.replace(/\.[^.]*$/, ''), 'weir'];
-  return parts.flatMap((part) => [part, part.replace(/\P{L}+/gu, '')]).filter((part) => part !== '');
+  return parts
+    .flatMap((part) => [part, part.replace(/\P{L}+/gu, '')])
+    .filter(({ length }) => length >= NAME_CHARACTERS_MIN);
 }
 
 /** One short piece over and over, or characters one after the other, up or down. */
