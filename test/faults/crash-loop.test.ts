@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(installation, { recursive: true }));
 
-test('a process that cannot start ends the service with exit code 1', { timeout: 60_000 }, async () => {
+test('a process that cannot start ends the service with exit code 1', { timeout: 180_000 }, async () => {
   await writeFile(
     join(installation, 'dist/server/app.js'),
     'throw new Error("this file is broken"); export let startApp;',
