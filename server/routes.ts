@@ -74,6 +74,13 @@ export const operationRoutes = [
   ['POST', '/api/v1/webhooks/:id/test', 'testWebhook', 'operator', 'what a signed request of Weir itself was answered'],
   ['GET', '/api/v1/agents', 'listAgents', 'viewer', 'agents, newest first'],
   ['POST', '/api/v1/agents', 'createAgent', 'operator', '201 and the agent with its credential, once'],
+  [
+    'GET',
+    '/api/v1/agents/activity',
+    'listAgentActivity',
+    'viewer',
+    'when some agents were last seen, and how far they are behind',
+  ],
   ['GET', '/api/v1/agents/:id', 'showAgent', 'viewer', 'one agent'],
   ['PATCH', '/api/v1/agents/:id', 'updateAgent', 'operator', 'the agent with the members that were given changed'],
   ['DELETE', '/api/v1/agents/:id', 'revokeAgent', 'operator', '204; its credential and sessions end for good'],

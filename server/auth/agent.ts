@@ -20,6 +20,8 @@ export interface AgentAuthParts {
   agents: Directory<Agent>;
   limiter: RateLimiter;
   policy: Policy;
+  /** Told of each agent that is recognized, and the address that it came from. */
+  seen: (agentId: string, address: string) => void;
   /** Keys that sign sessions, current first. */
   keys: readonly Buffer[];
 }
@@ -37,7 +39,7 @@ export class AgentAuth {
    */
   async agent(exchange: Exchange): Promise<Agent | null> {
     const token = bearer(exchange);
-    const session = await this.#bySession(token);
+    const session = await this.#bySession(exchange, token);
     if (session === undefined) return refuseUnavailable(exchange);
     if (session !== null) return session;
     return (await this.count(exchange)) ? this.byCredential(exchange, token) : null;
@@ -47,7 +49,7 @@ export class AgentAuth {
   async fallback(exchange: Exchange): Promise<Agent | null> {
     if (!(await this.count(exchange))) return null;
     const token = bearer(exchange);
-    const session = await this.#bySession(token);
+    const session = await this.#bySession(exchange, token);
     if (session === undefined) return refuseUnavailable(exchange);
     return session ?? this.byCredential(exchange, token, MIXED);
   }
@@ -69,6 +71,7 @@ export class AgentAuth {
       const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);
       if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash))
         return refuse(exchange, refusal);
+      this.#parts.seen(found.id, exchange.client.address);
       return found;
     } catch {
       return refuseUnavailable(exchange);
@@ -76,13 +79,15 @@ export class AgentAuth {
   }
 
   /** Null: no session in force; undefined: nobody can say, since the database is away. */
-  async #bySession(token: string): Promise<Agent | null | undefined> {
+  async #bySession(exchange: Exchange, token: string): Promise<Agent | null | undefined> {
     const nowMs = Date.now();
     const claim = readSession(token, this.#parts.keys, nowMs);
     if (claim === null) return null;
     const agent = await this.#parts.agents.find(claim.agentId, nowMs);
     if (agent === undefined) return undefined;
-    return agent?.generation === claim.generation ? agent : null;
+    if (agent?.generation !== claim.generation) return null;
+    this.#parts.seen(agent.id, exchange.client.address);
+    return agent;
   }
 
   /** Counts one authentication; false when the limit is used up, and then the exchange is answered. */

@@ -6,6 +6,7 @@ import { ArrivalNotice } from '../agents/notice.ts';
 import { forAgent, forAgentWith } from '../agents/route.ts';
 import { createSession, me } from '../agents/session.ts';
 import { ackSchema, createSettle, extendSchema, nackSchema } from '../agents/settle.ts';
+import { Sightings } from '../agents/sightings.ts';
 import { AgentAuth } from '../auth/agent.ts';
 import { Directory } from '../db/directory.ts';
 import { type Agent, readAgents } from '../db/queries/read-agents.ts';
@@ -14,6 +15,7 @@ import type { Base } from './base.ts';
 
 export function composeAgents({ settings, keys, metrics, database, limiter }: Base) {
   const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
+  const sightings = new Sightings(database);
   const auth = new AgentAuth({
     database,
     agents: directory,
@@ -23,6 +25,7 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
       max: settings.RATE_LIMIT_AGENT_AUTH_MAX,
       windowSeconds: settings.RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS,
     },
+    seen: (agentId, address) => sightings.note(agentId, address, Date.now()),
     keys: derivedKeys(keys, 'agent-sessions'),
   });
   const floors = new Floors();

@@ -1,5 +1,6 @@
 /** What people give and see of an agent. */
 import { z } from 'zod';
+import { DEAD_COUNTED_MAX } from '../db/queries/agent-activity.ts';
 import { nameText as name, recordIds } from './input.ts';
 
 const webhookIds = recordIds.describe('webhooks whose events it gets');
@@ -9,6 +10,19 @@ export const agentInput = {
   /** RFC 7396: what is absent stays. */
   update: z.strictObject({ name, webhook_ids: webhookIds }).partial(),
 };
+
+export const agentActivitySchema = z
+  .object({
+    agent_id: z.guid(),
+    last_seen_at: z.iso.datetime().nullable().describe('its last request, to the minute; null: none yet'),
+    last_seen_from: z.string().nullable().describe('client address of that request'),
+    waiting_since: z.iso
+      .datetime()
+      .nullable()
+      .describe('since when the delivery that has waited longest could have been claimed; null: none waits'),
+    dead: z.int().describe(`dead letters; counting ends at ${DEAD_COUNTED_MAX}`),
+  })
+  .meta({ id: 'AgentActivity' });
 
 export type NewAgent = z.output<typeof agentInput.create>;
 export type AgentPatch = z.output<typeof agentInput.update>;

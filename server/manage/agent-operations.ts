@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { replyTo } from '../api/change-reply.ts';
 import { done, operation, problem } from '../api/operation.ts';
+import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../db/queries/agent-activity.ts';
 import type { Actor } from './actor.ts';
-import { agentInput, agentSchema } from './agent-fields.ts';
+import { agentActivitySchema, agentInput, agentSchema } from './agent-fields.ts';
 import { Agents } from './agents.ts';
 import type { ChangeParts } from './change.ts';
 import { recordId, text } from './input.ts';
@@ -15,6 +16,17 @@ const listQuery = z.strictObject({
   ...recordPageQuery,
   revoked: flag.optional(),
   q: text(1, 200).optional().describe('part of the name'),
+});
+
+const activityQuery = z.strictObject({
+  agent_ids: z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(recordId).max(ACTIVE_AGENTS_MAX))
+    .optional()
+    .describe(
+      `ids joined by commas, at most ${ACTIVE_AGENTS_MAX}; without them so many of those in force, newest first`,
+    ),
 });
 
 export function agentOperations(parts: ChangeParts) {
@@ -32,6 +44,14 @@ export function agentOperations(parts: ChangeParts) {
           pageOf(rows, limit, (row) => row),
         );
       },
+    }),
+
+    /** Apart from the agents themselves, whose entity tags would change all the time with it. */
+    listAgentActivity: operation({
+      query: activityQuery,
+      answers: { 200: z.object({ items: z.array(agentActivitySchema) }) },
+      handle: async ({ query }) =>
+        done(200, { items: await readAgentActivity(parts.database, query.agent_ids ?? null) }),
     }),
 
     createAgent: operation({

@@ -3,7 +3,17 @@ import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { namesOf } from './names.ts';
-import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import {
+  asProblem,
+  type Call,
+  itemsOf,
+  listOf,
+  type Page,
+  type PageReply,
+  type PageRequest,
+  redirect,
+  view,
+} from './page.ts';
 
 const DELIVERIES_SHOWN = 10;
 
@@ -14,7 +24,12 @@ const agentList: Page = async ({ call, query }) => {
     namesOf(call, 'listWebhooks'),
   ]);
   if (listed.kind === 'problem') return listed;
-  return view('agents/list', 'Agents', { filters, ...listOf(listed), webhooks });
+  const list = listOf(listed);
+  const activity = await activityOf(
+    call,
+    list.page.items.map(({ id }: Agent) => id),
+  );
+  return view('agents/list', 'Agents', { filters, ...list, webhooks, activity, now: Date.now() });
 };
 
 const newAgent: Page = (request) => formView(request, 'New agent', {}, noErrors);
@@ -69,7 +84,9 @@ const replayDeadLetters: Page = async ({ call, id, form }) => {
   const webhookId = field(form, 'webhook_id');
   const input = { agent_id: id, state: 'dead', ...(webhookId === '' ? {} : { webhook_id: webhookId }) };
   const replayed = await call('replayDeliveries', { input });
-  return replayed.kind === 'done' ? redirect(`/agents/${id}`, 'dead-replayed') : asProblem(replayed);
+  if (replayed.kind !== 'done') return asProblem(replayed);
+  const notice = replayed.body.more ? 'dead-replayed-in-part' : 'dead-replayed';
+  return redirect(`/agents/${id}?count=${replayed.body.replayed}`, notice);
 };
 
 export const agentPages = {
@@ -90,17 +107,31 @@ type Agent = any;
 async function agentView({ call }: PageRequest, agent: Agent, more: object, status = 200): Promise<PageReply> {
   const deliveriesIn = (state: string) =>
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
-  const [pending, leased, dead, webhooks] = await Promise.all([
+  const [pending, leased, dead, counted, activity, webhooks] = await Promise.all([
     deliveriesIn('pending'),
     deliveriesIn('leased'),
     deliveriesIn('dead'),
+    call('countDeliveries', { query: { agent_id: agent.id } }),
+    activityOf(call, [agent.id]),
     namesOf(call, 'listWebhooks'),
   ]);
-  const shown = { pending, leased, dead };
-  const deliveries = Object.fromEntries(
-    Object.entries(shown).map(([state, listed]) => [state, listed.kind === 'done' ? listed.body : { items: [] }]),
-  );
-  return view('agents/show', agent.name, { agent, webhooks, deliveries, errors: {}, ...more }, { status });
+  const shown = {
+    agent,
+    webhooks,
+    deliveries: { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) },
+    counts: counted.kind === 'done' ? counted.body : null,
+    activity: activity[agent.id],
+    now: Date.now(),
+    errors: {},
+  };
+  return view('agents/show', agent.name, { ...shown, ...more }, { status });
+}
+
+/** What these agents do, by their ids. */
+async function activityOf(call: Call, ids: readonly string[]): Promise<Record<string, object>> {
+  if (ids.length === 0) return {};
+  const active = await call('listAgentActivity', { query: { agent_ids: ids.join(',') } });
+  return Object.fromEntries(itemsOf(active).items.map((one: { agent_id: string }) => [one.agent_id, one]));
 }
 
 async function formView({ call }: PageRequest, title: string, values: object, told: Told): Promise<PageReply> {

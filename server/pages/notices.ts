@@ -1,8 +1,12 @@
-/** What is said once after a change, by its name in the address: `?notice=…`. A sentence of our own, whatever the address says. */
-export const notices: Readonly<Record<string, string>> = {
+import { plural } from './show.ts';
+
+/** What is said once after a change, by its name in the address: `?notice=…`. */
+const notices: Readonly<Record<string, string | ((count: number) => string)>> = {
   'signed-out': 'You are signed out.',
   replayed: 'It is on its way again.',
-  'dead-replayed': 'All its dead letters are pending again.',
+  'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
+  'dead-replayed-in-part': (count) =>
+    `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay once more for the rest.`,
   enabled: 'It takes requests again.',
   disabled: 'It is disabled: requests are answered 410.',
   revoked: 'Revoked.',
@@ -21,3 +25,11 @@ export const notices: Readonly<Record<string, string>> = {
   'user-enabled': 'The user is enabled.',
   'token-revoked': 'The token is revoked: it is refused everywhere from now on.',
 };
+
+/** The notice that the address asks for, a sentence of our own whatever it says; null: none. */
+export function noticeOf(query: URLSearchParams): string | null {
+  const notice = notices[query.get('notice') ?? ''];
+  if (typeof notice !== 'function') return notice ?? null;
+  const count = query.get('count') ?? '';
+  return /^\d{1,9}$/.test(count) ? notice(Number(count)) : null;
+}

@@ -73,6 +73,11 @@ export function redirect(to: string, notice?: string, headers: Record<string, st
   return { kind: 'redirect', to, headers, ...(notice === undefined ? {} : { notice }) };
 }
 
+/** A list that a page shows beside its main thing; empty when it cannot be had. */
+export function itemsOf(called: Called) {
+  return called.kind === 'done' ? called.body : { items: [], next_cursor: null };
+}
+
 /** What an operation refused, where the page has no form to show it in. */
 export function asProblem(called: Exclude<Called, { kind: 'done' }>): PageReply {
   if (called.kind === 'problem') return called;

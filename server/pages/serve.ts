@@ -11,7 +11,7 @@ import type { Operations } from '../routes.ts';
 import type { Assets } from './assets.ts';
 import { createCall, problemOf } from './call.ts';
 import { compress } from './compress.ts';
-import { notices } from './notices.ts';
+import { noticeOf } from './notices.ts';
 import type { Page, PageReply } from './page.ts';
 import type { Renderer } from './render.ts';
 
@@ -135,7 +135,7 @@ export class Pages {
       path: exchange.path,
       requestId: exchange.requestId,
       title: shown.title,
-      notice: notices[new URLSearchParams(exchange.query).get('notice') ?? ''] ?? null,
+      notice: noticeOf(new URLSearchParams(exchange.query)),
       apiUrl: settings.FRONTEND_PUBLIC_API_URL,
       publicUrl: settings.PUBLIC_URL,
       hosted: settings.AUTH_MODE === 'hosted',

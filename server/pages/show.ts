@@ -24,6 +24,21 @@ export function milliseconds(value: number): string {
   return `${value >= 10 ? Math.round(value) : value.toFixed(1)} ms`;
 }
 
+const spans = [
+  ['day', 86_400],
+  ['h', 3_600],
+  ['min', 60],
+] as const;
+
+/** How long ago a time was, in its greatest unit alone: `3 days`, `2 h`, `12 min`, `< 1 min`. */
+export function span(iso: string, nowMs: number): string {
+  const seconds = (nowMs - Date.parse(iso)) / 1000;
+  for (const [unit, length] of spans)
+    if (seconds >= length)
+      return unit === 'day' ? plural(Math.floor(seconds / length), unit) : `${Math.floor(seconds / length)} ${unit}`;
+  return '< 1 min';
+}
+
 /** The last characters of an id: those of a UUIDv7 that differ. */
 export function shortId(id: string): string {
   return `…${id.slice(-8)}`;

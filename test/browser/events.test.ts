@@ -168,13 +168,35 @@ describe('an agent', () => {
     const tab = await openTab(browser, app, operator);
     await tab.page.goto(`/agents/${agent.id}`);
     expect(await tab.page.locator('section:has(#s-dead)').innerText()).toContain('gave up');
-    await tab.page.getByRole('button', { name: 'Replay all dead letters' }).click();
-    await tab.page.getByText('All its dead letters are pending again.').waitFor();
+    await tab.page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
+    await tab.page.getByText('1 dead letter is pending again.').waitFor();
     expect(await agent.claim()).toHaveLength(1);
     expect(await accessibilityViolations(tab.page)).toEqual([]);
     expect(tab.complaints).toEqual([]);
     await tab.close();
   });
+
+  test.each([true, false])(
+    'has the dead letters of one webhook replayed from their list (JavaScript: %s)',
+    async (javaScriptEnabled) => {
+      const [one, other] = [await app.addWebhook({ name: 'one' }), await app.addWebhook({ name: 'other' })];
+      const agent = await addAgent(app, [one, other]);
+      for (const webhook of [one, one, other]) await send('{}', webhook);
+      await app.database.query({
+        text: `update deliveries set state = 'dead', finished_at = now() where agent_id = $1`,
+        values: [agent.id],
+      });
+      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}`);
+      await tab.page.getByRole('button', { name: 'Replay 3 dead letters' }).waitFor();
+      await tab.page.getByLabel('Webhook', { exact: true }).selectOption('one');
+      await tab.page.getByRole('button', { name: 'Filter' }).click();
+      await tab.page.getByRole('button', { name: 'Replay 2 dead letters' }).click();
+      await tab.page.getByText('2 dead letters are pending again.').waitFor();
+      expect((await agent.claim({ max: 10 })).map(({ event }) => event.webhook_id)).toEqual([one.id, one.id]);
+      await tab.close();
+    },
+  );
 
   test.each([true, false])(
     'is made, shown its credential once, rotated and revoked (JavaScript: %s)',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { address, bytes, milliseconds, plural, timeField, utc } from '../../server/pages/show.ts';
+import { address, bytes, milliseconds, plural, span, timeField, utc } from '../../server/pages/show.ts';
 
 test.each([
   [0, '0 B'],
@@ -20,6 +20,20 @@ test.each([
   [42_000, '42 s'],
 ])('%f ms are %s', (value, text) => {
   expect(milliseconds(value)).toBe(text);
+});
+
+const NOW_MS = Date.UTC(2026, 0, 31, 12, 0, 0);
+test.each([
+  [-5, '< 1 min'],
+  [59, '< 1 min'],
+  [60, '1 min'],
+  [3_599, '59 min'],
+  [3_600, '1 h'],
+  [86_399, '23 h'],
+  [86_400, '1 day'],
+  [200_000, '2 days'],
+])('%i seconds ago is %s ago', (seconds, text) => {
+  expect(span(new Date(NOW_MS - seconds * 1000).toISOString(), NOW_MS)).toBe(text);
 });
 
 test('one is singular', () => {

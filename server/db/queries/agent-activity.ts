@@ -1,0 +1,65 @@
+/** What agents do: when each was last seen, and how far behind it is. */
+import type { Database } from '../pool.ts';
+import { isoText } from './iso-text.ts';
+
+/** Dead letters of one agent that are counted here. */
+export const DEAD_COUNTED_MAX = 1_000;
+
+/** Agents of one answer, as many as a page of their list has. */
+export const ACTIVE_AGENTS_MAX = 200;
+
+export interface AgentActivity {
+  agent_id: string;
+  last_seen_at: string | null;
+  last_seen_from: string | null;
+  /** Since when the delivery that has waited longest could have been claimed; null: none waits. */
+  waiting_since: string | null;
+  /** At most DEAD_COUNTED_MAX. */
+  dead: number;
+}
+
+/** Of these agents, or with null of those in force; newest first, ids that nothing has are left out. Reads one index entry a webhook and day, as a claim does. */
+export function readAgentActivity(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+): Promise<AgentActivity[]> {
+  return query<AgentActivity>({
+    name: 'agent-activity',
+    plan: 'once',
+    text: `
+      select a.id as agent_id, ${isoText('a.last_seen_at')} as last_seen_at, host(a.last_seen_from) as last_seen_from,
+        ${isoText('waiting.since')} as waiting_since, dead.count as dead
+      from agents a
+      cross join lateral (
+        select min(d.available_at) as since
+        from (
+          select webhook_id from subscriptions where agent_id = a.id
+          union
+          select webhook_id from replay_targets where agent_id = a.id
+        ) s
+        cross join lateral (
+          select available_at from deliveries
+          where agent_id = a.id and webhook_id = s.webhook_id and state in ('pending', 'leased') and available_at <= now()
+          order by available_at
+          limit 1
+        ) d
+      ) waiting
+      cross join lateral (
+        select count(*)::int as count
+        from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
+      ) dead
+      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null)
+      order by a.created_at desc, a.id desc
+      limit ${ACTIVE_AGENTS_MAX}`,
+    values: [ids && `{${ids.join(',')}}`],
+  });
+}
+
+/** The agent was seen now. */
+export async function writeSighting({ query }: Pick<Database, 'query'>, id: string, address: string): Promise<void> {
+  await query({
+    name: 'agent-sighting',
+    text: 'update agents set last_seen_at = now(), last_seen_from = $2 where id = $1',
+    values: [id, address],
+  });
+}

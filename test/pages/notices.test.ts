@@ -1,0 +1,14 @@
+import { expect, test } from 'vitest';
+import { noticeOf } from '../../server/pages/notices.ts';
+
+test.each([
+  ['notice=saved', 'Saved.'],
+  ['notice=dead-replayed&count=1', '1 dead letter is pending again.'],
+  ['notice=dead-replayed&count=2000', '2,000 dead letters are pending again.'],
+  ['notice=dead-replayed', null],
+  ['notice=dead-replayed&count=many', null],
+  ['notice=of+my+own', null],
+  ['', null],
+])('the address ?%s says %s', (query, notice) => {
+  expect(noticeOf(new URLSearchParams(query))).toBe(notice);
+});
