@@ -136,6 +136,7 @@ export const operationRoutes = [
   ['GET', '/api/v1/tokens/:id', 'showToken', 'viewer', "one's own token; an administrator, anybody's"],
   ['DELETE', '/api/v1/tokens/:id', 'revokeToken', 'viewer', '204; the token ends everywhere, and those that it made'],
   ['GET', '/api/v1/audit', 'listAudit', 'administrator', 'who did what, newest first'],
+  ['GET', '/api/v1/audit/export', 'exportAudit', 'administrator', 'the same as lines of JSON, 10,000 at most'],
   ['GET', '/api/v1/audit/verify', 'verifyAudit', 'administrator', 'whether the chain of the log holds, and how far'],
   ['GET', '/api/v1/users', 'listUsers', 'administrator', 'users by email'],
   ['POST', '/api/v1/users', 'createUser', 'administrator', 'a new user; a generated password is told this once'],

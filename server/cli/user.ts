@@ -125,7 +125,7 @@ async function setPassword(
 async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> {
   const rows: UserRecord[] = [];
   for (;;) {
-    const page = await users.list(rows.at(-1)?.email ?? null, PAGE_ROWS);
+    const page = await users.list({ contains: null, role: null }, rows.at(-1)?.email ?? null, PAGE_ROWS);
     rows.push(...page);
     if (page.length < PAGE_ROWS) break;
   }

@@ -75,6 +75,9 @@ const verdictSchema = z.object({
   reason: z.string().optional(),
 });
 
+/** Entries of one export, about a kilobyte each. */
+export const EXPORTED_MAX = 10_000;
+
 export function auditOperations(database: Database) {
   return {
     listAudit: operation({
@@ -83,6 +86,19 @@ export function auditOperations(database: Database) {
       handle: async ({ query }) => {
         const rows = await listAudit(database, filterOf(query), query.cursor ?? null, query.limit + 1);
         return done(200, pageOf(rows, query.limit, describeEntry));
+      },
+    }),
+
+    /** Newest first; what is older than the last line comes with its number as the cursor. */
+    exportAudit: operation({
+      query: listQuery.omit({ limit: true }),
+      answers: { 200: null },
+      handle: async ({ query, exchange }) => {
+        const rows = await listAudit(database, filterOf(query), query.cursor ?? null, EXPORTED_MAX);
+        const lines = rows.map((row) => `${JSON.stringify(auditEntrySchema.parse(describeEntry(row)))}\n`);
+        exchange.setHeader('content-disposition', 'attachment; filename="audit.jsonl"');
+        exchange.answer(200, 'application/x-ndjson', lines.join(''));
+        return done(200);
       },
     }),
 

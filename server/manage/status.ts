@@ -27,7 +27,7 @@ const checkSchema = z.object({
   mend: z.string().nullable(),
 });
 
-const statusSchema = z.object({
+export const statusSchema = z.object({
   versions: z.object({
     weir: z.string().nullable(),
     node: z.string(),

@@ -4,7 +4,7 @@ import { done, invalid, operation, problem, problemLater, type Reply } from '../
 import { roles } from '../auth/roles.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import type { UserRecord } from '../db/queries/users.ts';
-import { emailText, enteredPassword, optionalNameText, recordId } from './input.ts';
+import { emailText, enteredPassword, optionalNameText, recordId, text } from './input.ts';
 import { pageOf, pageSchema } from './paging.ts';
 import { type UserOutcome, type UserParts, Users } from './users.ts';
 
@@ -32,6 +32,8 @@ const createdSchema = userSchema.extend({
 const listQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(200).default(50),
   cursor: z.string().max(254).optional(),
+  q: text(1, 200).optional().describe('part of the email or the name'),
+  role: role.optional(),
 });
 const createInput = z.strictObject({
   email: emailText,
@@ -58,7 +60,8 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       query: listQuery,
       answers: { 200: pageSchema(userSchema) },
       handle: async ({ query, actor }) => {
-        const rows = await new Users(parts, actor).list(query.cursor ?? null, query.limit + 1);
+        const filter = { contains: query.q ?? null, role: query.role ?? null };
+        const rows = await new Users(parts, actor).list(filter, query.cursor ?? null, query.limit + 1);
         const cursorOf = ({ email }: UserRecord) => email;
         return done(
           200,

@@ -13,6 +13,7 @@ import {
   insertUser,
   listUsers,
   lockAdministrators,
+  type UserFilter,
   type UserRecord,
 } from '../db/queries/users.ts';
 import type { Actor } from './actor.ts';
@@ -59,8 +60,8 @@ export class Users {
   }
 
   /** By email; those after the email `after`. */
-  list(after: string | null, rowsMax: number): Promise<UserRecord[]> {
-    return listUsers(this.#parts.database, after, rowsMax);
+  list(filter: UserFilter, after: string | null, rowsMax: number): Promise<UserRecord[]> {
+    return listUsers(this.#parts.database, filter, after, rowsMax);
   }
 
   find(key: { id: string } | { email: string }): Promise<UserRecord | undefined> {

@@ -3,14 +3,29 @@
 import { problemOf } from './call.ts';
 import { differences } from './differences.ts';
 import { filtersOf } from './filters.ts';
-import { asProblem, type Page, view } from './page.ts';
+import { asProblem, itemsOf, listOf, type Page, view } from './page.ts';
+
+/** What actions begin with, to choose from. */
+const actionKinds = ['account', 'agent', 'delivery', 'event', 'rejection', 'session', 'token', 'user', 'webhook'].map(
+  (kind) => `${kind}.`,
+);
+
+type User = { id: string; email: string };
 
 const auditList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['action', 'actor_id', 'target_id', 'from', 'to', 'cursor']);
-  const list = await call('listAudit', { query: { ...filters, from: inUtc(filters.from), to: inUtc(filters.to) } });
-  if (list.kind === 'problem') return list;
-  const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null };
-  return view('audit/list', 'Audit', { filters, page, errors: list.kind === 'invalid' ? list.errors : {} });
+  const asked = { ...filters, from: inUtc(filters.from), to: inUtc(filters.to) };
+  const [listed, users] = await Promise.all([
+    call('listAudit', { query: asked }),
+    call('listUsers', { query: { limit: '200' } }),
+  ]);
+  if (listed.kind === 'problem') return listed;
+  const people = new Map<string, string>(itemsOf(users).items.map((user: User) => [user.id, user.email]));
+  // Whoever is deleted, or not among the first, is shown by what the entries call them.
+  const { actor_id: id } = filters;
+  const list = listOf(listed);
+  if (id !== undefined && !people.has(id)) people.set(id, list.page.items[0]?.actor?.name ?? id);
+  return view('audit/list', 'Audit', { filters, asked, ...list, people: [...people], actionKinds });
 };
 
 /** One entry and its successor are the first two of the list that begins after them. */

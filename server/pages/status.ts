@@ -1,9 +1,12 @@
 /** GET /status: how this installation is set up, how it does, and what `weir doctor` says of it. */
+import { diagnosisText, processesText } from './diagnosis.ts';
 import { asProblem, type Page, view } from './page.ts';
 
 const status: Page = async ({ call }) => {
   const shown = await call('showStatus');
-  return shown.kind === 'done' ? view('status', 'Status', { status: shown.body }) : asProblem(shown);
+  if (shown.kind !== 'done') return asProblem(shown);
+  const status = shown.body;
+  return view('status', 'Status', { status, processes: processesText(status), diagnosis: diagnosisText(status) });
 };
 
 export const statusPages = { status };

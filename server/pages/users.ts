@@ -2,12 +2,12 @@
 import { roles } from '../auth/roles.ts';
 import { filtersOf } from './filters.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
-import { asProblem, type Page, redirect, view } from './page.ts';
+import { listOf, type Page, redirect, view } from './page.ts';
 
 const userList: Page = async ({ call, query }) => {
-  const filters = filtersOf(query, ['cursor']);
-  const list = await call('listUsers', { query: filters });
-  return list.kind === 'done' ? view('users/list', 'Users', { filters, page: list.body }) : asProblem(list);
+  const filters = filtersOf(query, ['q', 'role', 'cursor']);
+  const listed = await call('listUsers', { query: filters });
+  return listed.kind === 'problem' ? listed : view('users/list', 'Users', { filters, roles, ...listOf(listed) });
 };
 
 const newUser: Page = async () => userForm({ email: '', name: '', role: 'viewer' }, noErrors);

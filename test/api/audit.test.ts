@@ -120,6 +120,41 @@ describe('filters', () => {
   });
 });
 
+describe('the export', () => {
+  beforeAll(async () => {
+    for (const name of ['one', 'two']) await write(`export.${name}`);
+  });
+
+  const lines = async (query: string) => {
+    const answer = await administrator.api('GET', `/api/v1/audit/export${query}`);
+    expect(answer.status).toBe(200);
+    return {
+      ...answer,
+      entries: answer.text
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line)),
+    };
+  };
+
+  test('is the list as lines of JSON, to be kept as a file', async () => {
+    const { headers, entries } = await lines('?action=export.');
+    expect(headers.get('content-type')).toBe('application/x-ndjson');
+    expect(headers.get('content-disposition')).toBe('attachment; filename="audit.jsonl"');
+    expect(entries).toEqual((await list('?action=export.')).body.items);
+  });
+
+  test('goes on below its cursor', async () => {
+    const { entries } = await lines('?action=export.');
+    expect((await lines(`?action=export.&cursor=${entries[0].number}`)).entries).toEqual(entries.slice(1));
+  });
+
+  test('is empty where nothing is like the filters, and has no limit to choose', async () => {
+    expect((await lines('?action=no_such')).text).toBe('');
+    expect((await administrator.api('GET', '/api/v1/audit/export?limit=5')).status).toBe(422);
+  });
+});
+
 test('pages go back to the first entry, each entry once, also while others are written', async () => {
   const seen: number[] = [];
   let cursor: string | null = '';

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
@@ -132,5 +133,27 @@ test('an entry that somebody changed past Weir is found', async () => {
   await page.getByText('9 entries hold').waitFor();
   await page.getByRole('link', { name: 'entry 10' }).click();
   await page.getByRole('heading', { name: 'Entry 10: token.create' }).waitFor();
+  await close();
+});
+
+test('changes are found by the person, also when that is deleted', async () => {
+  const gone = await addPerson(app, 'viewer');
+  await gone.api('POST', '/api/v1/tokens', { name: 'of somebody who leaves' });
+  const { page, close } = await openTab(browser, app, administrator);
+  await page.goto('/audit');
+  await page.getByLabel('By', { exact: true }).selectOption(gone.email);
+  await page.getByRole('button', { name: 'Filter' }).click();
+  await page.waitForURL(`**/audit?*actor_id=${gone.id}*`);
+  expect(await page.locator('tbody tr').count()).toBe(1);
+  await administrator.api('DELETE', `/api/v1/users/${gone.id}`);
+  await page.reload();
+  expect(await page.getByLabel('By', { exact: true }).locator('option:checked').textContent()).toBe(gone.email);
+
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Download' }).click(),
+  ]);
+  expect(download.suggestedFilename()).toBe('audit.jsonl');
+  expect(readFileSync(await download.path(), 'utf8')).toContain('of somebody who leaves');
   await close();
 });

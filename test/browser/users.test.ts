@@ -154,7 +154,7 @@ test('names and emails are text alone, whatever they hold', async () => {
   }
   for (const [index, { id }] of people.entries()) {
     await page.goto(`/users/${id}`);
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(emails[index]);
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toContain(emails[index]);
     expect(await page.getByLabel('Name').inputValue()).toBe(hostile[index]);
   }
   const theirs = await openTab(browser, app, people[0]!);

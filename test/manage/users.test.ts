@@ -112,6 +112,22 @@ test('users are listed by email, a page at a time, each once', async () => {
   expect(seen).toEqual(rows.map(({ email }) => email));
 });
 
+test('users are found by a part of the email or the name, in any case, and by role', async () => {
+  const create = async (email: string, name: string, role: string) =>
+    expect(
+      (await root.api('POST', '/api/v1/users', { email, name, role, password: 'a quiet passphrase' })).status,
+    ).toBe(201);
+  await create('grace.findable@example.org', 'Grace', 'operator');
+  await create('someone@example.org', 'Ada Findable', 'viewer');
+  const emails = async (query: string) =>
+    (await root.api('GET', `/api/v1/users?${query}`)).body.items.map(({ email }: { email: string }) => email);
+  expect(await emails('q=FINDABLE')).toEqual(['grace.findable@example.org', 'someone@example.org']);
+  expect(await emails('q=findable&role=viewer')).toEqual(['someone@example.org']);
+  expect(await emails('q=findable&limit=1&cursor=grace.findable%40example.org')).toEqual(['someone@example.org']);
+  expect(await emails('q=%25')).toEqual([]);
+  expect((await root.api('GET', '/api/v1/users?role=king')).status).toBe(422);
+});
+
 describe('a change', () => {
   test('of the name and role holds for the next request', async () => {
     const person = await addPerson(app, 'viewer');

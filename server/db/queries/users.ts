@@ -29,11 +29,29 @@ const shown = `
   u.id, u.email, u.name, u.role, u.disabled_at is not null as disabled, u.password_hash is not null as has_password,
   u.subject is not null as hosted, ${isoTime('created_at')}, ${isoTime('updated_at')}, ${isoTime('signed_in_at')}`;
 
+export interface UserFilter {
+  /** In the email or the name, in any case. */
+  contains: string | null;
+  role: Role | null;
+}
+
 /** Users by email, those after `after`. */
-export function listUsers({ query }: { query: Query }, after: string | null, rowsMax: number): Promise<UserRecord[]> {
+export function listUsers(
+  { query }: { query: Query },
+  { contains, role }: UserFilter,
+  after: string | null,
+  rowsMax: number,
+): Promise<UserRecord[]> {
   return query<UserRecord>({
-    text: `select ${shown} from users u where $1::text is null or lower(u.email) > lower($1) order by lower(u.email) limit $2`,
-    values: [after, rowsMax],
+    text: `
+      select ${shown}
+      from users u
+      where ($1::text is null or strpos(lower(u.email), lower($1)) > 0 or strpos(lower(u.name), lower($1)) > 0)
+        and ($2::text is null or u.role = $2)
+        and ($3::text is null or lower(u.email) > lower($3))
+      order by lower(u.email)
+      limit $4`,
+    values: [contains, role, after, rowsMax],
   });
 }
 

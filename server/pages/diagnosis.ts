@@ -1,0 +1,34 @@
+/** The status as a text to hand to whoever helps: what runs, what is wrong, and what was set. No secret is in it. */
+import type { z } from 'zod';
+import type { statusSchema } from '../manage/status.ts';
+import { bytes, plural } from './show.ts';
+
+type Status = z.output<typeof statusSchema>;
+
+export function diagnosisText(status: Status): string {
+  const { versions, database, schema, partitions, rate_limit_store: store, doctor } = status;
+  const notes = doctor.checks.filter(({ state }) => state !== 'ok');
+  const changed = status.settings.filter((one) => !one.secret && one.is_set && one.value !== one.default);
+  return [
+    `Weir ${versions.weir}, Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
+    `Since ${status.started_at}: ${processesText(status)}`,
+    `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,
+    `Schema: version ${schema.version}${schema.pending.map((name) => `, lacks ${name}`).join('')}`,
+    `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,
+    `Rate limits: ${store.backend}, ${store.state}`,
+    `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} with something to say`,
+    ...notes.map(({ name, state, finding, mend }) => `  ${state}, ${name}: ${finding}${mend ? `. Mend: ${mend}` : ''}`),
+    'Settings that are not the default:',
+    ...changed.map(({ name, value }) => `  ${name}=${value}`),
+  ].join('\n');
+}
+
+/** `2 processes serving, 1 process leaving` */
+export function processesText({ processes }: Pick<Status, 'processes'>): string {
+  const counts = new Map<string, number>();
+  for (const { state } of processes) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return (
+    [...counts].map(([state, count]) => `${plural(count, 'process', 'processes')} ${state}`).join(', ') ||
+    'no process yet'
+  );
+}

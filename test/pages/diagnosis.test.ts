@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { diagnosisText } from '../../server/pages/diagnosis.ts';
+
+const setting = (name: string, value: string | null, usual: string | null, secret = false) => ({
+  name,
+  value,
+  default: usual,
+  secret,
+  is_set: value !== null || secret,
+  meaning: '',
+});
+const process = (state: 'serving' | 'leaving') => ({
+  pid: 7,
+  started_at: '2026-01-31T12:00:00.000Z',
+  state,
+  database: 'up' as const,
+  rate_limit_store: 'ok' as const,
+  threads: 1,
+  accepted: 0,
+  queue_events: 0,
+  verify_queue_requests: 0,
+  connections: 0,
+  open_requests: 0,
+  streams: 0,
+  resident_bytes: 0,
+  event_loop_lag_ms: 0,
+});
+
+test('a diagnosis says what runs, what is wrong, and what was set', () => {
+  const text = diagnosisText({
+    versions: { weir: '0.1.0', node: '20.20.2', uwebsockets: '3.0.6', postgres: '15.18' },
+    started_at: '2026-01-31T12:00:00.000Z',
+    uptime_seconds: 60,
+    processes: [process('serving'), process('serving'), process('leaving')],
+    database: { kind: 'embedded', place: '/data:5432/weir', bytes: 14_700_000, connections: 8, connections_max: 35 },
+    schema: { version: 12, pending: ['0013_more.sql'] },
+    partitions: { first: '2026-01-30', last: '2026-02-07' },
+    retention_days: 30,
+    rate_limit_store: { backend: 'memory', state: 'ok' },
+    settings: [
+      setting('HOST', '127.0.0.1', '127.0.0.1'),
+      setting('PORT', '9000', '8080'),
+      setting('OIDC_ISSUER', null, null),
+      setting('SECRETS_KEY', null, null, true),
+    ],
+    doctor: {
+      state: 'done',
+      at: '2026-01-31T12:01:00.000Z',
+      checks: [
+        { name: 'disk', state: 'ok', finding: 'much is free', mend: null },
+        { name: 'ports', state: 'problem', finding: 'taken', mend: 'free it' },
+      ],
+    },
+  });
+  expect(text).toBe(
+    `Weir 0.1.0, Node.js 20.20.2, uWebSockets.js 3.0.6, Postgres 15.18 (embedded)
+Since 2026-01-31T12:00:00.000Z: 2 processes serving, 1 process leaving
+Database: 14.7 MB, 8 of 35 connections
+Schema: version 12, lacks 0013_more.sql
+Days: 2026-01-30 to 2026-02-07, kept for 30
+Rate limits: memory, ok
+Doctor: done, 2 checks, 1 with something to say
+  problem, ports: taken. Mend: free it
+Settings that are not the default:
+  PORT=9000`,
+  );
+});
