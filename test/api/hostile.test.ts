@@ -98,7 +98,7 @@ async function fingerprint(): Promise<unknown> {
     text: `select (select md5(string_agg(relname || relkind::text, ',' order by relname, relkind)) from pg_class where relnamespace = 'public'::regnamespace) as relations,
              (select md5(e::text) from events e where id = $1) as event,
              (select md5(u::text) from users u where id = $2) as administrator,
-             (select md5(a::text) from agents a where id = $3) as agent`,
+             (select md5((to_jsonb(a) - '{last_seen_at,last_seen_from}'::text[])::text) from agents a where id = $3) as agent`,
     values: [world.event, world.administrator.id, world.agent.id],
   });
 }
