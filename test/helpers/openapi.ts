@@ -71,7 +71,7 @@ export async function receiveAnswer(url: string, init: RequestInit): Promise<Rec
     return { status, headers, body: undefined };
   }
   const text = await response.text();
-  const body = text === '' ? null : headers.get('content-type')!.includes('json') ? JSON.parse(text) : text;
+  const body = text === '' ? null : /[/+]json\b/.test(headers.get('content-type')!) ? JSON.parse(text) : text;
   return { status, headers, body };
 }
 
