@@ -73,10 +73,13 @@ export interface LogDestination {
 /** Bytes gathered before a write; a quiet log is flushed after FLUSH_MS. */
 const BUFFER_BYTES = 4_096;
 const FLUSH_MS = 250;
+/** What is kept for a reader that reads too slowly or not at all; lines past it are dropped. */
+const HELD_BYTES_MAX = 16_777_216;
 
 /** Lines on a file descriptor: JSON, gathered; or readable at once when it is a terminal. */
 export function openDestination(fd: number, terminal: boolean): LogDestination {
-  const sink = new sonicBoom.SonicBoom({ fd, sync: terminal, minLength: terminal ? 0 : BUFFER_BYTES });
+  const minLength = terminal ? 0 : BUFFER_BYTES;
+  const sink = new sonicBoom.SonicBoom({ fd, sync: terminal, minLength, maxLength: HELD_BYTES_MAX });
   // A reader that went away must not end the service.
   sink.on('error', () => {});
   const flush = () => {
