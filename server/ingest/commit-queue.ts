@@ -33,6 +33,11 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     return this.#waiting.length === 0;
   }
 
+  /** Groups that wait. */
+  get groups(): number {
+    return this.#waiting.length;
+  }
+
   /** While it is full nothing may be pushed. The last group is let in whole, or one of more rows than the limit never would be. */
   get full(): boolean {
     return this.events >= this.#limits.queueEventsMax;
@@ -46,13 +51,14 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     });
   }
 
-  /** The oldest groups that fit into one commit; the first one whatever its size. */
-  takeBatch(): Waiting<Row, Outcome>[] {
+  /** The oldest groups that fit into one commit, at most so many; the first one whatever its size. */
+  takeBatch(groupsMax = Number.POSITIVE_INFINITY): Waiting<Row, Outcome>[] {
     const { commitEventsMax } = this.#limits;
     let groups = 0;
     let events = 0;
     let bytes = 0;
     for (const { rows } of this.#waiting) {
+      if (groups >= groupsMax) break;
       const nextEvents = events + rows.length;
       const nextBytes = bytes + bodyBytes(rows);
       if (groups > 0 && (nextEvents > commitEventsMax || nextBytes > COMMIT_BYTES_MAX)) break;
