@@ -5,6 +5,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // Real servers, databases and threads: two files at a time is what a two-core machine carries without false alarms.
     maxWorkers: 2,
+    // CI shares its machine with others: one more try there, which the output marks (retry x1).
+    retry: process.env.CI === 'true' ? 1 : 0,
     testTimeout: 60_000,
     hookTimeout: 120_000,
     globalSetup: ['test/helpers/global-setup.ts'],

@@ -99,7 +99,7 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   await dead.getByText('no such shelf').waitFor();
   await dead.locator('tbody a').first().click();
   await heading(/Delivery/);
-  await page.getByRole('button', { name: 'Replay it' }).click();
+  await page.getByRole('button', { name: 'Replay', exact: true }).click();
   await page.getByText('It is on its way again.').waitFor();
   expect((await agent.claim({ wait_seconds: 5 })).map(({ event }) => event.id)).toEqual([delivery!.event.id]);
 
