@@ -16,13 +16,15 @@ export const OTHER_WEBHOOKS_MAX = 100;
 /**
  * By webhook. Those that are deleted, or whose secrets do not open, are left out.
  * @param keys derived for webhook secrets, current first.
+ * @param othersMax 0 for whoever asks only whether a request verifies.
  */
 export async function readKeyrings(
   query: Database['query'],
   keys: readonly Buffer[],
   webhookIds: readonly string[],
+  othersMax = OTHER_WEBHOOKS_MAX,
 ): Promise<Map<string, Keyring>> {
-  const rows = await readKeyringRows(query, webhookIds, OTHER_WEBHOOKS_MAX);
+  const rows = await readKeyringRows(query, webhookIds, othersMax);
   const webhooks = rows.flatMap(({ id, signatureHeader, sealed }) => {
     const secrets = sealed.flatMap(({ hex, expired }) => {
       const bytes = unseal(Buffer.from(hex, 'hex'), keys, id);

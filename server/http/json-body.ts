@@ -1,4 +1,6 @@
 /** Request bodies that are JSON: read, bounded, parsed, checked by a zod schema. */
+
+import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
 import { check, jsonPointer } from '../core/issues.ts';
 import { jsonFault } from '../core/json-text.ts';
@@ -68,8 +70,11 @@ export async function takeBody(exchange: Exchange, reading: BodyReader): Promise
 function parseJson(own: Buffer): { value: unknown } | { fault: string } {
   if (own.length === 0) return { value: {} };
   if (isTooDeep(own)) return { fault: `nothing may stand in more than ${DEPTH_MAX} objects and arrays` };
-  const fault = jsonFault(own);
-  return fault === null ? { value: JSON.parse(own.toString('utf8')) } : { fault };
+  // A body that is right, as most are, is read once; only for a wrong one is it looked up where.
+  try {
+    if (isUtf8(own)) return { value: JSON.parse(own.toString('utf8')) };
+  } catch {}
+  return { fault: jsonFault(own)! };
 }
 
 /** Counts brackets outside strings, so that nothing recursive ever sees what is too deep. */

@@ -47,7 +47,7 @@ export async function acceptRejection(
     if (!rejection.webhook_enabled) return { kind: 'disabled' };
     if (rejection.batch) return { kind: 'of_batch' };
     if (body === null) return { kind: 'without_body' };
-    const keyring = (await readKeyrings(query, keys, [webhook_id])).get(webhook_id);
+    const keyring = (await readKeyrings(query, keys, [webhook_id], 0)).get(webhook_id);
     if (keyring === undefined) return { kind: 'unavailable' };
     if (!verifies(restoredRequest(rejection, body, keyring))) return { kind: 'unverified' };
 
