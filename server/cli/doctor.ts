@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import type { Check } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 
 const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
 
@@ -12,7 +12,8 @@ export function doctorCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(async ({ json }: { json?: boolean }) => {
       const checks = await examine(io.environment, io.directory, (line) => io.stderr.write(`weir: ${line}\n`));
-      io.stdout.write(json ? `${JSON.stringify({ checks })}\n` : describe(checks));
+      if (json) printJson(io, { checks });
+      else io.stdout.write(describe(checks));
       if (checks.some((check) => check.state === 'problem')) throw new CommandError('');
     });
 }

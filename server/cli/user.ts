@@ -8,7 +8,7 @@ import type { UserRecord } from '../db/queries/users.ts';
 import { commandActor } from '../manage/actor.ts';
 import { checked, emailText, InputError, optionalNameText } from '../manage/input.ts';
 import { type UserOutcome, Users } from '../manage/users.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -61,7 +61,8 @@ export function userCommand(io: CommandIo): Command {
         const { id, email } = await known(users, key);
         done(await users.update(id, { role }));
         const until = hosted ? ' until its next sign-in, when the identity provider says its role anew' : '';
-        io.stdout.write(json ? `${JSON.stringify({ id, email, role })}\n` : `${email}: ${role}${until}.\n`);
+        if (json) printJson(io, { id, email, role });
+        else io.stdout.write(`${email}: ${role}${until}.\n`);
       }),
     );
 
@@ -84,7 +85,8 @@ export function userCommand(io: CommandIo): Command {
         withUsers(io, async (users) => {
           const { id, email } = await known(users, key);
           done(await change(users, id));
-          io.stdout.write(json ? `${JSON.stringify({ id, done: name })}\n` : `${email}: ${told}.\n`);
+          if (json) printJson(io, { id, done: name });
+          else io.stdout.write(`${email}: ${told}.\n`);
         }),
       );
   return command;
@@ -96,10 +98,7 @@ async function add(io: CommandIo, users: Users, hosted: boolean, options: AddOpt
   const given = options.passwordStdin ? await readPassword(io, email) : null;
   const password = given ?? (hosted ? null : 'generate');
   const { user, generated } = done(await users.create({ email, name, role: options.role, password }));
-  if (options.json)
-    return void io.stdout.write(
-      `${JSON.stringify({ ...user, ...(generated === null ? {} : { password: generated }) })}\n`,
-    );
+  if (options.json) return printJson(io, { ...user, ...(generated === null ? {} : { password: generated }) });
   io.stdout.write(`Made ${user.email}, ${user.role}.\n  ID        ${user.id}\n`);
   if (generated !== null) io.stdout.write(`  Password  ${generated}   (shown once)\n`);
 }
@@ -117,7 +116,7 @@ async function setPassword(
   const password = given ?? generatePassword();
   done(await users.update(id, { password }));
   const shown = given === null ? { password } : {};
-  if (json) return void io.stdout.write(`${JSON.stringify({ id, email, ...shown })}\n`);
+  if (json) return printJson(io, { id, email, ...shown });
   io.stdout.write(`${email}: the new password is in force, and all sessions have ended.\n`);
   if (given === null) io.stdout.write(`  Password  ${password}   (shown once)\n`);
 }
@@ -129,7 +128,7 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
     rows.push(...page);
     if (page.length < PAGE_ROWS) break;
   }
-  if (json) return void io.stdout.write(`${JSON.stringify({ items: rows })}\n`);
+  if (json) return printJson(io, { items: rows });
   if (rows.length === 0)
     return void io.stdout.write(
       'No users yet. Make one: npx weir user add --email ada@example.org --role administrator\n',

@@ -9,7 +9,7 @@ import { describeWebhook } from '../manage/webhook-operations.ts';
 import { Webhooks } from '../manage/webhooks.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
 import { made, withInput } from './change.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
 import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -96,7 +96,8 @@ export function webhookCommand(io: CommandIo): Command {
       .action((id: string, { json }: { json?: boolean }) =>
         withWebhooks(io, async (webhooks) => {
           known(id, await change(webhooks, id));
-          io.stdout.write(json ? `${JSON.stringify({ id, done: name })}\n` : `${id}: ${name}d.\n`);
+          if (json) printJson(io, { id, done: name });
+          else io.stdout.write(`${id}: ${name}d.\n`);
         }),
       );
   return command;
@@ -120,7 +121,7 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
   });
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(known('', await webhooks.add(input)));
   const { id, name, url, secret, ...rest } = webhook;
-  if (options.json) return void io.stdout.write(`${JSON.stringify({ id, name, url, secret, ...rest })}\n`);
+  if (options.json) return printJson(io, { id, name, url, secret, ...rest });
   io.stdout.write(`Made ${name}.\n  URL     ${url}\n`);
   if (secret !== undefined) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
   io.stdout.write(
@@ -130,8 +131,7 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
 
 async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, json?: boolean): Promise<void> {
   const rows = await webhooks.list();
-  if (json)
-    io.stdout.write(`${JSON.stringify({ items: rows.map(describeWebhook(settings.FRONTEND_PUBLIC_API_URL)) })}\n`);
+  if (json) printJson(io, { items: rows.map(describeWebhook(settings.FRONTEND_PUBLIC_API_URL)) });
   else if (rows.length === 0)
     io.stdout.write('No endpoints yet. Make one: npx weir webhook add --name github --generate-secret\n');
   else
@@ -160,7 +160,7 @@ async function show(
   const found = await webhooks.find(id);
   if (found === undefined) return known(id, { kind: 'unknown' });
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(found);
-  if (json) return void io.stdout.write(`${JSON.stringify(webhook)}\n`);
+  if (json) return printJson(io, webhook);
   for (const [name, value] of Object.entries(webhook))
     io.stdout.write(
       `${name.padEnd(28)}${Array.isArray(value) ? value.join(' ') : (value ?? '')}`.trimEnd().concat('\n'),
@@ -171,8 +171,7 @@ async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: Ro
   const given = await givenSecret(io, options);
   const input = checked(rotateInput, { secret: given, overlap_seconds: options.overlapSeconds });
   const { secret } = known(id, await webhooks.rotate(id, input));
-  if (options.json)
-    return void io.stdout.write(`${JSON.stringify({ id, secret, overlap_seconds: options.overlapSeconds })}\n`);
+  if (options.json) return printJson(io, { id, secret, overlap_seconds: options.overlapSeconds });
   io.stdout.write(`${id}: the new secret is in force`);
   io.stdout.write(options.overlapSeconds > 0 ? `, the one before for ${options.overlapSeconds} s more.\n` : '.\n');
   if (secret !== undefined) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
