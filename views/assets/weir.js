@@ -21,8 +21,8 @@ document.addEventListener('htmx:afterSettle', (event) => {
   if (event.target !== main) return;
   tell(null);
   const wrong = main.querySelector('[aria-invalid="true"]');
-  // htmx scrolls to the top next; the field that has to be mended may be far below.
-  if (wrong !== null) setTimeout(() => wrong.focus());
+  // htmx scrolls to the top next; the field that has to be mended may be far below. A person may type as soon as it is painted.
+  if (wrong !== null) queueMicrotask(() => wrong.focus());
   else (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
 });
 
