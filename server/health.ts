@@ -22,7 +22,7 @@ export const healthDescriptions = {
   ready: { answers: { 200: readiness, 503: readiness }, problems: [] },
 };
 
-export interface ReadinessParts {
+interface ReadinessParts {
   database: Database;
   /** The commit connection is up. */
   canCommit: () => boolean;

@@ -55,7 +55,7 @@ export const logEvents = {
   crash: ['fatal', 'a bug; the process ends'],
 } as const satisfies Record<string, readonly [pino.Level, string]>;
 
-export type LogEvent = keyof typeof logEvents;
+type LogEvent = keyof typeof logEvents;
 
 /** Writes one line. Fields never hold secrets or any part of a token. */
 export interface Log {

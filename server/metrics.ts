@@ -57,7 +57,7 @@ export const metricTable = {
   weir_process_restarts_total: ['counter', 'processes that ended by themselves and were replaced'],
 } as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
 
-export type MetricName = keyof typeof metricTable;
+type MetricName = keyof typeof metricTable;
 type Labels = Record<string, string>;
 type Sample = { value: number; labels: Labels; metricName?: string };
 

@@ -211,7 +211,7 @@ export const pageRoutes = [
 export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
 
 /** What serves people. */
-export interface PeopleHandlers {
+interface PeopleHandlers {
   api: Api;
   operations: Operations;
   pages: Pages;

@@ -5,7 +5,7 @@ import type { Sample } from './live/counters.ts';
 import type { Log, LogDestination } from './log.ts';
 import type { FromProcess, MetricsSnapshot, StartOrder, ToProcess } from './messages.ts';
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   /** Compiled entry point of a process. */
   entryFile: string;
   processes: number;

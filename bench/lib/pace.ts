@@ -11,7 +11,7 @@ export interface Sent {
   answeredMs: number;
 }
 
-export interface PacedOrder {
+interface PacedOrder {
   url: string;
   headers: Record<string, string>;
   body: string;

@@ -6,7 +6,7 @@ import type { Goal, Outcome, Scenario, Table } from './outcome.ts';
 import { formatNumber, formatSpread, spreadOf } from './stats.ts';
 
 /** Under what a run took place. */
-export interface Conditions {
+interface Conditions {
   rounds: number;
   at: Date;
   /** Load average of the minute before: what else wanted the cores. */

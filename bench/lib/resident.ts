@@ -12,7 +12,7 @@ export function nodeChildren(pid: number): number[] {
 }
 
 /** Resident bytes of a process; 0 when it is gone. */
-export function residentBytes(pid: number): number {
+function residentBytes(pid: number): number {
   try {
     const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
     return Number(line?.[1] ?? 0) * 1024;

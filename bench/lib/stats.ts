@@ -1,6 +1,6 @@
 /** Medians and spread. With a handful of rounds the spread is told as the lowest and the highest value. */
 
-export interface Spread {
+interface Spread {
   median: number;
   low: number;
   high: number;

@@ -6,7 +6,7 @@ import { type Child, freePort, runToEnd, startChild } from './child.ts';
 import { weirFile } from './paths.ts';
 import { nodeChildren } from './resident.ts';
 
-export interface RunningWeir extends Child {
+interface RunningWeir extends Child {
   /** Ids of its serving processes. */
   processes: number[];
   /** An endpoint that verifies with `secret` and has no rate limit to speak of. */
@@ -26,7 +26,7 @@ export interface Webhook {
   url: string;
 }
 
-export interface BenchAgent {
+interface BenchAgent {
   id: string;
   credential: string;
 }

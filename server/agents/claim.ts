@@ -17,12 +17,12 @@ export const claimSchema = z.strictObject({
   wait_seconds: z.int().min(0).max(30).default(0),
   webhook_ids: z.array(z.guid()).max(1000).optional(),
 });
-export type ClaimInput = z.output<typeof claimSchema>;
+type ClaimInput = z.output<typeof claimSchema>;
 
 /** Bodies of one answer together: what a claim may cost in memory, here and at the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
 
-export interface ClaimParts {
+interface ClaimParts {
   database: Database;
   arrivals: Arrivals;
   floors: Floors;

@@ -21,7 +21,7 @@ export const nackSchema = z.strictObject({
 });
 export const extendSchema = z.strictObject({ receipts, lease_seconds: z.int().min(5).max(3600) });
 
-export interface SettleParts {
+interface SettleParts {
   database: Database;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;

@@ -25,7 +25,7 @@ export interface Rendered {
   text: string;
 }
 
-export interface KeyedRequest {
+interface KeyedRequest {
   key: string;
   method: string;
   path: string;

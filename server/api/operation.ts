@@ -18,7 +18,7 @@ export type Reply =
       retryAfterSeconds?: number;
     };
 
-export interface ApiRequest<Who, Query, Input> {
+interface ApiRequest<Who, Query, Input> {
   /** Recognized, and in a role that may do this; null where anyone may. */
   who: Who;
   /** Of the path; '' where it has none. Checked against the operation's `id`. */

@@ -17,7 +17,7 @@ type Handler = (exchange: Exchange) => Promise<void>;
 // biome-ignore lint/suspicious/noExplicitAny: each operation's own types meet here, checked by its schemas
 type AnyOperation<Who> = Operation<Who, any, any>;
 
-export interface ApiParts {
+interface ApiParts {
   people: People;
   agentAuth: AgentAuth;
   csrf: Csrf;

@@ -15,7 +15,7 @@ import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 /** Sessions are short, so that a stolen one is soon worthless; agents fetch a new one with their credential. */
 export const SESSION_SECONDS = 900;
 
-export interface AgentAuthParts {
+interface AgentAuthParts {
   database: Database;
   agents: Directory<Agent>;
   limiter: RateLimiter;

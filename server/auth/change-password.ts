@@ -9,7 +9,7 @@ import type { SignInParts } from './sign-in.ts';
 import { accountKey, attempt } from './throttle.ts';
 
 /** `failed`: the present password is another one. */
-export type ChangeOutcome = { kind: 'done' | 'failed' | 'busy' } | { kind: 'wait'; seconds: number };
+type ChangeOutcome = { kind: 'done' | 'failed' | 'busy' } | { kind: 'wait'; seconds: number };
 
 /** @param next one that passwordProblem has nothing against. */
 export async function changePassword(

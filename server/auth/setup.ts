@@ -27,14 +27,14 @@ async function setupToken(database: Database, key: Buffer): Promise<string> {
   return createHmac('sha256', key).update(row!.madeAt).digest('base64url');
 }
 
-export interface FirstAdministrator {
+interface FirstAdministrator {
   email: string;
   name: string;
   password: string;
 }
 
 /** `closed`: there is an administrator; `refused`: the token is another one. */
-export type SetUpOutcome = SignedIn | { kind: 'closed' | 'refused' | 'email_taken' | 'busy' };
+type SetUpOutcome = SignedIn | { kind: 'closed' | 'refused' | 'email_taken' | 'busy' };
 
 /** Makes the first administrator and signs in. Of two at once one wins, and the other finds it closed. */
 export async function setUp(

@@ -23,7 +23,7 @@ export interface SignedIn {
 }
 
 /** `failed` says nothing of why: no such account, none in force, without a password, or another password. */
-export type SignInOutcome = SignedIn | { kind: 'failed' } | { kind: 'wait'; seconds: number } | { kind: 'busy' };
+type SignInOutcome = SignedIn | { kind: 'failed' } | { kind: 'wait'; seconds: number } | { kind: 'busy' };
 
 /** Does the same work whether there is such an account or not. */
 export async function signIn(

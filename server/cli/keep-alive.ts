@@ -5,7 +5,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 /** Idle connections are closed by us first: Weir drops them after ten seconds, and a reset in between looks like a fault. */
 const IDLE_TIMEOUT_MS = 4_000;
 
-export interface KeepAlive {
+interface KeepAlive {
   /** Destroying it closes every connection; requests under way fail with ECONNRESET. */
   agent: HttpAgent;
   request: typeof httpRequest;

@@ -1,6 +1,6 @@
 /** Line charts as SVG paths: numbers in, coordinates out; the template draws. */
 
-export interface ChartFrame {
+interface ChartFrame {
   width: number;
   height: number;
   /** Room for the numbers of the vertical axis. */
@@ -8,7 +8,7 @@ export interface ChartFrame {
   bottom: number;
 }
 
-export interface Chart {
+interface Chart {
   frame: ChartFrame;
   /** By name, in the order given: `d` of the line, and of the area under it. */
   lines: { name: string; line: string; area: string }[];

@@ -5,7 +5,7 @@ export function shellWord(text: string): string {
   return /^[A-Za-z0-9_./:=@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-export interface SignedCurl {
+interface SignedCurl {
   url: string;
   body: string;
   contentType: string;

@@ -9,14 +9,14 @@ import { secretReadings, unsetSecrets } from './secret-readings.ts';
 import { presentedSignature } from './signature.ts';
 import { type SignatureField, signatureFields } from './signature-fields.ts';
 
-export interface WebhookSecret {
+interface WebhookSecret {
   bytes: Buffer;
   /** A previous one whose overlap has ended. */
   expired: boolean;
 }
 
 /** A webhook whose address the sender may have confused with this one. */
-export interface OtherWebhook {
+interface OtherWebhook {
   id: string;
   /** Those in force. */
   secrets: readonly Buffer[];

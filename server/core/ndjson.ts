@@ -8,7 +8,7 @@ export interface Line<Memory extends ArrayBufferLike> {
   bytes: Uint8Array<Memory>;
 }
 
-export interface LineFault {
+interface LineFault {
   line: number;
   detail: string;
 }

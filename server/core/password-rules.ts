@@ -1,8 +1,8 @@
 /** What a password must be: NIST SP 800-63B-4, section 3.1.1.2. Length counts, and that nobody guesses it; kinds of characters do not. */
 import { commonPasswords } from './common-passwords.ts';
 
-export const PASSWORD_CHARACTERS_MIN = 12;
-export const PASSWORD_CHARACTERS_MAX = 200;
+const PASSWORD_CHARACTERS_MIN = 12;
+const PASSWORD_CHARACTERS_MAX = 200;
 
 /** One text for what looks the same, however a keyboard composes it. Every hash is made of this form. */
 export function normalPassword(password: string): string {

@@ -11,7 +11,7 @@ const CLAIM_BYTES = 1 + 16 + 4 + 6;
 const TAG_BYTES = 32;
 const TEXT_CHARACTERS = Math.ceil(((CLAIM_BYTES + TAG_BYTES) * 4) / 3);
 
-export interface SessionClaim {
+interface SessionClaim {
   agentId: string;
   generation: number;
   expiresAtMs: number;

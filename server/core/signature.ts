@@ -12,7 +12,7 @@ const PREFIX = 'sha256=';
 const HEX_DIGITS = 64;
 
 /** Digests that the request claims, 32 bytes each; or why it claims none. */
-export type PresentedSignature =
+type PresentedSignature =
   | { kind: 'digests'; digests: Uint8Array[] }
   | { kind: 'missing' }
   | { kind: 'malformed'; header: string };

@@ -20,12 +20,12 @@
  */
 
 /** The part of a policy that the arithmetic needs; `max` is at least 1. */
-export interface WindowPolicy {
+interface WindowPolicy {
   readonly max: number;
   readonly windowSeconds: number;
 }
 
-export interface WindowDecision {
+interface WindowDecision {
   allowed: boolean;
   /** Requests that would be allowed right after this one. */
   remaining: number;

@@ -5,7 +5,7 @@
 import { isUuid } from '../core/ids.ts';
 
 /** Reads the rows of these ids, or the newest of all, at most `rowsMax`; unknown ones are left out. Rejects when it cannot. */
-export type ReadRows<Row> = (ids: readonly string[] | null, rowsMax: number) => Promise<Row[]>;
+type ReadRows<Row> = (ids: readonly string[] | null, rowsMax: number) => Promise<Row[]>;
 
 interface Entry<Row> {
   row: Row;

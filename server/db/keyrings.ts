@@ -5,7 +5,7 @@ import type { Database } from './pool.ts';
 import { readKeyringRows } from './queries/rejections.ts';
 
 /** Its signature header, all its secrets, those that have expired too, and the secrets of webhooks it may be confused with. */
-export type Keyring = Omit<RefusedRequest, 'headers' | 'body'>;
+type Keyring = Omit<RefusedRequest, 'headers' | 'body'>;
 
 /**
  * So many webhooks may be what the sender meant, those changed last first: two are mixed up when they are set up. Each costs a

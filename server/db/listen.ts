@@ -10,7 +10,7 @@ import { outliveClose } from './outlive-close.ts';
 
 /** Commands count the listeners by this name to know how many primaries must have heard of a change. */
 export const LISTENER_NAME = 'weir-listener';
-export const CHANGES_CHANNEL = 'weir_changes';
+const CHANGES_CHANNEL = 'weir_changes';
 export const APPLIED_CHANNEL = 'weir_applied';
 /** Events were committed somewhere; the payload says nothing. */
 export const ARRIVALS_CHANNEL = 'weir_arrivals';
@@ -19,7 +19,7 @@ const HEARTBEAT_MS = 300;
 const HEARTBEAT_TIMEOUT_MS = 900;
 const RECONNECT = { firstMs: 100, maxMs: 2_000 };
 
-export interface ListenerEvents {
+interface ListenerEvents {
   /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process knows. */
   change(payload: string): Promise<void>;
   /** Events were committed, by any process of any machine. */

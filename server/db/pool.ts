@@ -28,7 +28,7 @@ export interface Database {
 }
 
 /** With a name it is prepared once a connection. Buffers go in as hex, since pg-native sends text. */
-export interface Statement {
+interface Statement {
   name?: string;
   text: string;
   values?: unknown[];

@@ -13,7 +13,7 @@ const TIMEOUT_MS = 20_000;
 const PATIENCE_MS = 5_000;
 const OUTPUT_BYTES_MAX = 1_048_576;
 
-export interface Checkup {
+interface Checkup {
   state: 'done' | 'running' | 'failed';
   /** When it was done. */
   at: string | null;

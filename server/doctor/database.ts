@@ -67,7 +67,7 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
 }
 
 /** Values as Postgres shows them. */
-export interface ServerFacts {
+interface ServerFacts {
   version: string;
   version_number: number;
   standby: boolean;
@@ -117,7 +117,7 @@ export function checkWritable({ standby, read_only, may_create }: ServerFacts): 
 }
 
 /** What 202 means hangs on these three. */
-export function checkDurability(facts: ServerFacts): Check {
+function checkDurability(facts: ServerFacts): Check {
   const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
   const off = settings.filter((setting) => facts[setting] === 'off');
   if (off.length === 0)

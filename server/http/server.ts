@@ -10,7 +10,7 @@ import { Exchange, type ExchangeHost } from './exchange.ts';
 import { Refused } from './refused.ts';
 import { Stage } from './stages.ts';
 
-export interface ServerOptions {
+interface ServerOptions {
   memory: BodyMemory;
   clients: Clients;
   /** HEADER_BYTES_MAX */

@@ -22,7 +22,7 @@ export interface DedupeObserver extends Omit<PersistObserver, 'connection'> {
   repeated(events: number): void;
 }
 
-export interface DedupeOptions extends QueueLimits {
+interface DedupeOptions extends QueueLimits {
   database: Database;
   /** RETENTION_DAYS: a key is forgotten with its event. */
   retentionDays: number;

@@ -23,7 +23,7 @@ export interface PersistObserver {
   refused(events: number, sqlState: string, message: string): void;
 }
 
-export interface PersistOptions extends QueueLimits {
+interface PersistOptions extends QueueLimits {
   conninfo: string;
   /** COMMIT_TIMEOUT_MS */
   commitTimeoutMs: number;

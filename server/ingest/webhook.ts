@@ -27,7 +27,7 @@ export interface Webhook {
   readonly previousExpiresAtMs: number | null;
 }
 
-export interface WebhookSource {
+interface WebhookSource {
   database: Database;
   /** Keys of webhook secrets, current first. */
   keys: readonly Buffer[];

@@ -4,7 +4,7 @@ import { z } from 'zod';
 const whole = z.number().int().min(0);
 
 /** Counts of one process since its start, or of all since the primary's: they only grow. */
-export const totalsSchema = z.object({
+const totalsSchema = z.object({
   accepted: whole.describe('events stored'),
   rejected: whole.describe('webhooks refused for their signature: 403'),
   limited: whole.describe('webhooks refused by the rate limit: 429'),
@@ -47,7 +47,7 @@ export const processSchema = z.object({
   ...gauges,
 });
 
-export const depthSchema = z.object({
+const depthSchema = z.object({
   pending: whole,
   leased: whole,
   dead: whole,

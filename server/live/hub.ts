@@ -7,7 +7,7 @@ const EVERY_MS = 1_000;
 /** Counting deliveries costs a query: at most this often, and only while somebody watches. */
 const DEPTH_EVERY_MS = 5_000;
 
-export interface HubParts {
+interface HubParts {
   /** Resolves when `take` was called for every process that answers in time. */
   collect: () => Promise<void>;
   tell: (live: Live) => void;

@@ -19,7 +19,7 @@ const RECHECK_MS = 15_000;
 const JWT_STREAM_MS = 300_000;
 const CONTENT_TYPE = 'text/event-stream';
 
-export interface StreamsParts {
+interface StreamsParts {
   database: Database;
   history: History;
   /** STREAMS_MAX */
@@ -27,7 +27,7 @@ export interface StreamsParts {
   onCut: () => void;
 }
 
-export interface StreamRequest {
+interface StreamRequest {
   /** Of this webhook alone. */
   webhookId: string | null;
   /** The last event that the client knows. */

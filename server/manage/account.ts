@@ -35,7 +35,7 @@ const sessionSchema = z.object({
 
 const passwordInput = z.strictObject({ current_password: enteredPassword, new_password: enteredPassword });
 
-export interface AccountParts extends SignInParts {
+interface AccountParts extends SignInParts {
   csrf: Csrf;
   /** AUTH_MODE is hosted: there are no passwords. */
   hosted: boolean;

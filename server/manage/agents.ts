@@ -19,7 +19,7 @@ import { asItIs, type Change, type ChangeParts, Changer, type Expects } from './
 import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';
 
 /** The credential is shown this once. */
-export type WithCredential = AgentRecord & { credential: string };
+type WithCredential = AgentRecord & { credential: string };
 
 type Query = Database['query'];
 

@@ -76,7 +76,7 @@ const verdictSchema = z.object({
 });
 
 /** Entries of one export, about a kilobyte each. */
-export const EXPORTED_MAX = 10_000;
+const EXPORTED_MAX = 10_000;
 
 export function auditOperations(database: Database) {
   return {

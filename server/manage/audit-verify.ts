@@ -3,7 +3,7 @@ import type { Database } from '../db/pool.ts';
 import { readChain } from '../db/queries/read-audit.ts';
 import { chainHash, NO_HASH } from './audit.ts';
 
-export interface AuditVerdict {
+interface AuditVerdict {
   intact: boolean;
   /** How far the chain holds. */
   entries: number;

@@ -21,7 +21,7 @@ export type Expects<Row> = (current: Row) => boolean;
 export const asItIs = (): boolean => true;
 
 /** A kind of thing that is changed. */
-export interface Kind<Row> {
+interface Kind<Row> {
   /** First word of its announcements and of its actions in the audit log. */
   name: string;
   /** Keeps everybody else from changing it until the transaction ends; false when there is none that may be changed. */

@@ -26,7 +26,7 @@ const manyInput = z.strictObject({
   webhook_id: recordId.nullable().default(null).describe('of this webhook alone'),
 });
 
-export const deliverySchema = z
+const deliverySchema = z
   .object({
     id: z.guid(),
     event_id: z.guid(),

@@ -13,7 +13,7 @@ const SLICE_GROWTH = 4;
 /** Bodies of one slice together, where bodies are searched: 20 ms at 2.3 us a KiB. */
 const SLICE_BYTES_MAX = 8_388_608;
 /** A request looks for matches this long; then it is answered with what it found, and where to go on. */
-export const SEARCH_MS_MAX = 500;
+const SEARCH_MS_MAX = 500;
 /** Searches of a process that go past their first slice at the same time; each takes one of DB_POOL_MAX connections. */
 export const SEARCHES_MAX = 2;
 

@@ -12,7 +12,7 @@ import { eventId, pageOf, pageSchema } from './paging.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;
 
-export const eventSchema = z
+const eventSchema = z
   .object({
     id: z.guid(),
     webhook_id: z.guid(),

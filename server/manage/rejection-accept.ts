@@ -15,7 +15,7 @@ import type { Actor } from './actor.ts';
 import { record } from './audit.ts';
 
 /** Tells agents when the event was first sent; its `received_at` is when it was accepted, as of all that is newly stored. */
-export const REFUSED_AT_HEADER = 'weir-refused-at';
+const REFUSED_AT_HEADER = 'weir-refused-at';
 
 export type Accepted =
   | { kind: 'stored'; eventId: string }

@@ -24,7 +24,7 @@ const signedInSchema = z.object({
   csrf_token: z.string().describe('changes carry it in the header X-CSRF-Token'),
 });
 
-export interface SignInOperationParts extends SignInParts {
+interface SignInOperationParts extends SignInParts {
   csrf: Csrf;
   /** Derived for set-up. */
   setupKey: Buffer;

@@ -59,7 +59,7 @@ export const statusSchema = z.object({
   }),
 });
 
-export interface StatusParts {
+interface StatusParts {
   settings: Settings;
   conninfo: string;
   database: Database;

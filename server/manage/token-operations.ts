@@ -45,7 +45,7 @@ const tokenInput = z
     error: 'Give expires_at or expires_in_days, not both.',
   });
 
-export const tokenSchema = z
+const tokenSchema = z
   .object({
     id: z.guid(),
     user_id: z.guid(),

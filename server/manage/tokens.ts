@@ -22,7 +22,7 @@ export const TOKENS_MAX = 100;
 export const EXPIRY_DAYS = 90;
 export const EXPIRY_DAYS_MAX = 3650;
 
-export interface TokenOrder {
+interface TokenOrder {
   userId: string;
   /** Checked, as nameText does. */
   name: string;
@@ -33,7 +33,7 @@ export interface TokenOrder {
 }
 
 /** `text` is the token itself. `outlives`: it would hold longer than the token that makes it, which ends then. */
-export type TokenMade =
+type TokenMade =
   | { kind: 'made'; token: TokenRecord; text: string }
   | { kind: 'user_gone' }
   | { kind: 'too_many' }

@@ -10,7 +10,7 @@ import { type UserOutcome, type UserParts, Users } from './users.ts';
 
 const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
 
-export const userSchema = z
+const userSchema = z
   .object({
     id: z.guid(),
     email: z.string(),

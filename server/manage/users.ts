@@ -25,7 +25,7 @@ export interface UserParts {
   passwords: Passwords;
 }
 
-export interface UserToMake {
+interface UserToMake {
   email: string;
   name: string;
   role: Role;
@@ -34,7 +34,7 @@ export interface UserToMake {
 }
 
 /** What is undefined stays as it is. */
-export interface UserChanges {
+interface UserChanges {
   name?: string | undefined;
   role?: Role | undefined;
   disabled?: boolean | undefined;

@@ -7,7 +7,7 @@ import { fieldName, nameText, prose, recordIds, secretText } from './input.ts';
 const INTEGER_MAX = 2_147_483_647;
 const OVERLAP_SECONDS_MAX = 31_536_000;
 
-export type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAYS'>;
+type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAYS'>;
 
 const secret = secretText(1_000);
 

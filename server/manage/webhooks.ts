@@ -24,7 +24,7 @@ export interface WebhookParts extends ChangeParts {
 }
 
 /** `secret` is there when it was generated: it is shown this once. */
-export type WithSecret = WebhookRecord & { secret?: string };
+type WithSecret = WebhookRecord & { secret?: string };
 
 const everything: WebhookFilter = { agentId: null, enabled: null, contains: null };
 

@@ -24,7 +24,7 @@ const sources = [
   ['htmx.js', require.resolve('htmx.org/dist/htmx.min.js'), 'text/javascript; charset=utf-8'],
 ] as const;
 
-export type AssetName = (typeof sources)[number][0];
+type AssetName = (typeof sources)[number][0];
 
 export class Assets {
   readonly #byPath = new Map<string, Asset>();

@@ -3,14 +3,14 @@ import { isUtf8 } from 'node:buffer';
 import { hexDump } from '../core/hex-dump.ts';
 import { prettyJson } from '../core/pretty-json.ts';
 
-export type BodyView = 'pretty' | 'raw' | 'hex';
+type BodyView = 'pretty' | 'raw' | 'hex';
 
 /** A page shows no more than this; the whole is a download away. */
 const SHOWN_BYTES_MAX = 65_536;
 /** Hex takes more than four characters a byte. */
 const HEX_BYTES_MAX = 8_192;
 
-export interface ShownBody {
+interface ShownBody {
   view: BodyView;
   /** Those that can be had of this body, the most readable first. */
   views: BodyView[];

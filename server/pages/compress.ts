@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Exchange } from '../http/exchange.ts';
 
-export type Coding = 'br' | 'gzip';
+type Coding = 'br' | 'gzip';
 
 /** Smaller texts fit into one packet as they are. */
 const WORTHWHILE_BYTES = 1_000;

@@ -1,6 +1,6 @@
 /** What a change changed, for people: the states before and after, member by member. */
 
-export interface Difference {
+interface Difference {
   name: string;
   /** As text; null: there was nothing. */
   before: string | null;

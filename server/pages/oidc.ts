@@ -9,9 +9,9 @@ import { problemOf } from './call.ts';
 import { type Page, redirect } from './page.ts';
 
 /** Each callback may ask the provider: a client does not make us ask more often than this. */
-export const callbackPolicy: Policy = { name: 'oidc-callback', max: 60, windowSeconds: 60 };
+const callbackPolicy: Policy = { name: 'oidc-callback', max: 60, windowSeconds: 60 };
 
-export interface OidcParts {
+interface OidcParts {
   signIn: HostedSignIn;
   limiter: RateLimiter;
   publicUrl: string;

@@ -17,7 +17,7 @@ import type { Renderer } from './render.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
 
-export interface PageParts {
+interface PageParts {
   people: People;
   csrf: Csrf;
   operations: Operations;

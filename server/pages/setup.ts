@@ -5,7 +5,7 @@ import { problemOf } from './call.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { type Page, redirect, view } from './page.ts';
 
-export interface SetupParts {
+interface SetupParts {
   /** Why there is nothing to set up; null: there is no administrator yet. */
   whyClosed: () => Promise<ProblemCode | null>;
 }

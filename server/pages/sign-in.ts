@@ -4,7 +4,7 @@ import { returnAddress } from '../auth/return-to.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
-export interface SignInPageParts {
+interface SignInPageParts {
   publicUrl: string;
   /** False: there is no administrator yet, and nobody who could sign in. */
   isSetUp: () => Promise<boolean>;

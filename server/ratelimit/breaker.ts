@@ -29,7 +29,7 @@ const BACK = 'The rate-limit store answers again: requests are counted';
 /** `fields` are plain values for the log, free of secrets. */
 export type Warn = (message: string, fields: Record<string, string | number>) => void;
 
-export interface BreakerOptions {
+interface BreakerOptions {
   /** Milliseconds, monotonic. */
   now: () => number;
   /** Asks the store for the same as the call for `key`, the one that failed; rejects when it is away. */

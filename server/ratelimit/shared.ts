@@ -23,7 +23,7 @@ const CHECK_KEYS = 16;
 /** Refusals remembered; when there are more, all are forgotten, which costs a call each. */
 const REFUSALS_MAX = 10_000;
 
-export interface SharedLimiterOptions {
+interface SharedLimiterOptions {
   /** redis:// or rediss:// addresses (RATE_LIMIT_SHARED_URL, else RQ_SHARED_URL), at least one. */
   urls: readonly string[];
   /** Milliseconds, monotonic, for time-outs alone: requests are counted by the store's clock. */

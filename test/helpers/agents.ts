@@ -175,7 +175,7 @@ export async function letPass(database: Database, seconds: number): Promise<void
   });
 }
 
-export interface DeliveryRow {
+interface DeliveryRow {
   state: 'pending' | 'leased' | 'done' | 'dead';
   attempts: number;
   reason: string | null;

@@ -10,7 +10,7 @@ export interface DocumentedOperation {
 }
 
 /** An answer as it came; `body` is its JSON, where it is some. */
-export interface ReceivedAnswer {
+interface ReceivedAnswer {
   status: number;
   headers: Headers;
   body: unknown;

@@ -6,7 +6,7 @@ import { signatureOf } from './requests.ts';
 import { until } from './wait.ts';
 import { PATIENCE_MS } from './weir.ts';
 
-export interface SenderOptions {
+interface SenderOptions {
   port: number;
   path: string;
   secret: string;
@@ -25,7 +25,7 @@ export interface Refusal {
 }
 
 /** A request without an answer. */
-export interface Loss {
+interface Loss {
   /** Its connection had carried a request before, so that the service had certainly accepted it. */
   reused: boolean;
   code: string;

@@ -1,7 +1,7 @@
 /** A client of GET /api/v1/stream, as a browser's EventSource reads it. */
 import { until } from './wait.ts';
 
-export interface Frame {
+interface Frame {
   event: string;
   /** Undefined: the field was not sent. */
   id: string | undefined;

@@ -22,7 +22,7 @@ const usual: Overrides = { WORKERS: 2, RATE_LIMIT_INGEST_MAX: 1_000_000_000, DRA
 /** Nothing on a busy machine takes longer than this, unless it hangs. */
 export const PATIENCE_MS = 60_000;
 
-export interface WeirChild {
+interface WeirChild {
   readonly child: ChildProcess;
   readonly pid: number;
   /** Whole lines of stdout so far. */

@@ -8,7 +8,7 @@ import { headers, responsesOf } from './responses.ts';
 import { type Json, Schemas } from './schemas.ts';
 import { plainSecurity, securityOf, securitySchemes } from './security.ts';
 
-export interface DocumentParts {
+interface DocumentParts {
   operations: Operations;
   /** Base of the API as clients reach it. */
   url: string;

@@ -6,7 +6,7 @@ import { healthDescriptions } from '../../health.ts';
 import { ingestDescriptions } from '../../ingest/described.ts';
 import type { plainRoutes } from '../../routes.ts';
 
-export interface PlainDescription {
+interface PlainDescription {
   /** The body, by its media type; null: any bytes. */
   input?: Readonly<Record<string, z.ZodType | null>>;
   answers: Readonly<Record<number, z.ZodType>>;

@@ -18,7 +18,7 @@ import type { Identity } from './claims.ts';
 
 type Query = Database['query'];
 
-export type Admission =
+type Admission =
   | { kind: 'admitted'; user: UserRow; actor: Actor; happened: AuditRecord | null }
   | { kind: 'refused'; code: 'role_missing' | 'user_disabled' | 'email_of_another_user' };
 

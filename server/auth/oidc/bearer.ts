@@ -10,7 +10,7 @@ import { admit, recordAdmission } from './admit.ts';
 import { type Identity, identityOf } from './claims.ts';
 import { CLOCK_TOLERANCE_SECONDS, type Provider, signingAlgorithms } from './provider.ts';
 
-export interface BearerParts {
+interface BearerParts {
   provider: Provider;
   database: Database;
   /** OIDC_AUDIENCE */

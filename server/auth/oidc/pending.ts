@@ -4,7 +4,7 @@ import type { Exchange } from '../../http/exchange.ts';
 import { setCookie } from '../sessions.ts';
 
 /** From the way to the provider until the way back. */
-export const PENDING_SECONDS = 600;
+const PENDING_SECONDS = 600;
 
 export interface Pending {
   state: string;
@@ -15,7 +15,7 @@ export interface Pending {
   returnTo: string;
 }
 
-export interface PendingParts {
+interface PendingParts {
   publicUrl: string;
   /** Of the purpose oidc-state, current first. */
   keys: readonly Buffer[];

@@ -21,7 +21,7 @@ const KEYS_MAX_AGE_MS = 600_000;
 const KEYS_COOLDOWN_MS = 10_000;
 const backoff = { firstMs: 1_000, maxMs: 30_000 };
 
-export interface ProviderParts {
+interface ProviderParts {
   issuer: string;
   clientId: string;
   clientSecret: string;

@@ -16,10 +16,10 @@ import type { Pending, PendingCookie } from './pending.ts';
 import { type Provider, reasonOf } from './provider.ts';
 
 /** Somebody whom the provider sends away is out within so long, whatever the browser does. */
-export const HOSTED_SESSION_SECONDS = 12 * 3600;
+const HOSTED_SESSION_SECONDS = 12 * 3600;
 
 /** How a callback ended; its pages are made from it. */
-export type CallbackOutcome =
+type CallbackOutcome =
   | { kind: 'signed_in'; session: OpenedSession; returnTo: string }
   | { kind: 'refused'; code: ProblemCode; retryAfterSeconds: number | null };
 

@@ -8,7 +8,7 @@ import type { Delivery } from './delivery.ts';
 /** A server that answers a long poll with nothing, before its time, is not asked again at once. */
 const emptyBackoff = { firstMs: 100, maxMs: 1_000 };
 
-export interface Claiming {
+interface Claiming {
   api: AgentApi;
   /** All but how many. */
   order: Omit<ClaimOrder, 'max'>;

@@ -10,7 +10,7 @@ const FILE_BYTES_MAX = 4_096;
 /** Read by the group or by everybody. */
 const OTHERS_READ = 0o044;
 
-export interface CredentialFile {
+interface CredentialFile {
   /** Reads it again: the credential as it is now, or the last one when the file is gone or can be read only once. */
   read: () => Promise<string>;
   /** An advice about its permissions, null when they are well. */

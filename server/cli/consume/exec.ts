@@ -7,14 +7,14 @@ import { failureReason, LastLine } from './reason.ts';
 import type { Verdict, Worker } from './work.ts';
 
 /** A command that was asked to end has this long before it is killed. */
-export const KILL_AFTER_MS = 5_000;
+const KILL_AFTER_MS = 5_000;
 
 /** A command has ended when its shell has: what still holds its output open is waited for no longer than this. */
 const OUTPUT_GRACE_MS = 500;
 
 type Sink = (chunk: Buffer) => Promise<unknown>;
 
-export interface ExecParts {
+interface ExecParts {
   command: string;
   directory: string;
   environment: NodeJS.ProcessEnv;

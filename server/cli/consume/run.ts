@@ -15,7 +15,7 @@ const UNSETTLED_MAX = 10_000;
 /** How long the server is tried for after the last work of a drain has ended. */
 const SETTLE_MS_MAX = 10_000;
 
-export interface ConsumeJob {
+interface ConsumeJob {
   /** Deliveries worked on at a time. */
   concurrency: number;
   /** Ends when so many are settled; null: never by itself. */
@@ -30,7 +30,7 @@ export interface ConsumeJob {
   drainSeconds: number;
 }
 
-export interface ConsumeParts {
+interface ConsumeParts {
   api: AgentApi;
   worker: Worker;
   tally: Tally;

@@ -10,7 +10,7 @@ const ANSWER_TIMEOUT_MS = 30_000;
 /** A session is renewed when this part of its life is over, so that no call is refused in the usual course. */
 const RENEWED_AT = 0.8;
 
-export interface SessionParts {
+interface SessionParts {
   client: ApiClient;
   /** The credential as it is now: a rotated one is taken without a restart. */
   readCredential: () => Promise<string>;

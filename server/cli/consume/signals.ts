@@ -3,7 +3,7 @@
 /** A second Ctrl-C that comes sooner is the first one again: the terminal tells the whole group, and npm passes it on. */
 const SAME_PRESS_MS = 500;
 
-export interface EndWatch {
+interface EndWatch {
   /** Puts the signals back. */
   stop: () => void;
 }

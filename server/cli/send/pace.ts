@@ -7,7 +7,7 @@ export type Attempt =
   | { kind: 'failed'; name: string };
 
 /** `again`: not before `afterMs` from now; `forAll`: the server asked for the pause, so every request keeps it. */
-export type NextStep = { kind: 'finished' } | { kind: 'again'; afterMs: number; forAll: boolean };
+type NextStep = { kind: 'finished' } | { kind: 'again'; afterMs: number; forAll: boolean };
 
 /** Tries of one request, the first included, that end in 503 or in a lost connection. Repeats after 429 have no bound. */
 export const triesMax = 10;

@@ -23,7 +23,7 @@ const contentTypes: Record<string, string> = {
 };
 
 /** Content type by a file's ending, in any case; bytes of unknown kind are `application/octet-stream`. */
-export function contentTypeOf(file: string): string {
+function contentTypeOf(file: string): string {
   return contentTypes[extname(file).toLowerCase()] ?? 'application/octet-stream';
 }
 

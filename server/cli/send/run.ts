@@ -6,7 +6,7 @@ import { type Attempt, nextStep, Pace } from './pace.ts';
 import { requestHeaders, type SignedPayload } from './payloads.ts';
 import type { Tally } from './summary.ts';
 
-export interface SendJob {
+interface SendJob {
   /** At least one; sent in turn, again from the first when `count` is greater. */
   payloads: readonly SignedPayload[];
   /** Requests to send. */

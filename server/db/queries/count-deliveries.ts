@@ -6,7 +6,7 @@ export const COUNTED_MAX = 10_000;
 /** The index may hold many entries of finished deliveries that no vacuum has taken away yet. */
 const TIMEOUT = '1s';
 
-export interface DeliveryCounts {
+interface DeliveryCounts {
   pending: number;
   leased: number;
   dead: number;

@@ -11,7 +11,7 @@ export interface KeyOf {
   key: string;
 }
 
-export interface KeptAnswer {
+interface KeptAnswer {
   fingerprint: Buffer;
   /** The change was committed. */
   changed: boolean;

@@ -23,7 +23,7 @@ export interface WebhookRecord {
 }
 
 /** The columns that people set. */
-export const webhookColumns = [
+const webhookColumns = [
   'name',
   'description',
   'enabled',
@@ -33,8 +33,8 @@ export const webhookColumns = [
   'rate_limit_max',
   'retention_days',
 ] as const;
-export type WebhookColumns = Pick<WebhookRecord, (typeof webhookColumns)[number]>;
-export type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] | undefined };
+type WebhookColumns = Pick<WebhookRecord, (typeof webhookColumns)[number]>;
+type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] | undefined };
 
 export interface WebhookFilter {
   /** Those that this agent is subscribed to. */

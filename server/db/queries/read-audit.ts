@@ -41,7 +41,7 @@ export function listAudit(
   });
 }
 
-export interface ChainRow {
+interface ChainRow {
   number: string;
   /** The JSON text exactly as it was hashed. */
   text: string;

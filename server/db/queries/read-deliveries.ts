@@ -19,7 +19,7 @@ export interface DeliveryRecord {
   reason: string | null;
 }
 
-export interface DeliveryFilter {
+interface DeliveryFilter {
   agentId?: string | null;
   webhookId?: string | null;
   state?: DeliveryState | null;

@@ -2,7 +2,7 @@
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
 
-export interface SecretRecord {
+interface SecretRecord {
   slot: 'current' | 'previous';
   created_at: string;
   /** Of the previous one. */

@@ -3,7 +3,7 @@ import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
 
-export interface NewSession {
+interface NewSession {
   id: string;
   userId: string;
   tokenHash: Buffer;
@@ -34,7 +34,7 @@ export async function dropOldSessions(query: Query, userId: string, keep: number
 }
 
 /** A session as its user sees it. */
-export interface SessionRecord {
+interface SessionRecord {
   id: string;
   created_at: string;
   last_seen_at: string;

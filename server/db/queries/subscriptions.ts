@@ -6,7 +6,7 @@ type Query = Database['query'];
 /** Held while subscriptions are set: two that set them from both sides, in different orders, would wait for each other. */
 const SUBSCRIPTIONS_LOCK = 7_236_453;
 
-export interface Pairs {
+interface Pairs {
   webhookIds: readonly string[];
   agentIds: readonly string[];
 }

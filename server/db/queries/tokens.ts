@@ -17,7 +17,7 @@ export interface TokenRecord {
   revoked_at: string | null;
 }
 
-export interface NewToken {
+interface NewToken {
   id: string;
   userId: string;
   name: string;

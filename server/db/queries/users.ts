@@ -65,7 +65,7 @@ export async function findUser(
   return row;
 }
 
-export interface NewUser {
+interface NewUser {
   id: string;
   email: string;
   name: string;

@@ -24,7 +24,7 @@ export interface Arrived {
 }
 
 /** `lost`: done, but the answer never arrives; `reset`: not even looked at. */
-export type Fault = 'reset' | 'lost' | { status: number; headers?: Record<string, string> };
+type Fault = 'reset' | 'lost' | { status: number; headers?: Record<string, string> };
 
 export class PlayedWeir {
   readonly rows: Row[] = [];
