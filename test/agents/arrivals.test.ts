@@ -46,7 +46,7 @@ test('what was heard of between a look and its wait is not slept through', async
 async function isWoken(arrivals: Arrivals): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const tooLate = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), 1_500);
+    timer = setTimeout(() => resolve(false), 3_000);
   });
   const woken = arrivals.wait(agentId, WAIT_MS, arrivals.heardSoFar, () => {}).then(() => true as const);
   const outcome = await Promise.race([woken, tooLate]);

@@ -11,7 +11,7 @@ import { until } from '../helpers/wait.ts';
 const ingest: Policy = { name: 'ingest', max: 5, windowSeconds: 3600 };
 const roomy: Policy = { name: 'ingest', max: 1_000_000, windowSeconds: 3600 };
 /** What a busy machine of two cores may add before a test should call it late. */
-const SLACK_MS = 100;
+const SLACK_MS = 900;
 
 const undo: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -297,7 +297,7 @@ describe('at start', () => {
     expect(message).toContain(at);
     expect(message).toMatch(cause);
     expect(`${message}${stack}`).not.toMatch(/hush|operator/);
-    expect(tookMs).toBeLessThan(2500);
+    expect(tookMs).toBeLessThan(10_000);
   });
 
   test('a plain server behind a rediss:// address is refused', async () => {
