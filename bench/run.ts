@@ -1,6 +1,6 @@
 /** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { UndoStack } from '../server/undo.ts';
+import { UndoStack } from '../server/primary/undo.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
 import { BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';

@@ -1,5 +1,5 @@
 /**
- * Every metric of Weir, one table. Processes count, the primary sums (see metrics-page.ts).
+ * Every metric of Weir, one table. Processes count, the primary sums (see primary/metrics-page.ts).
  *
  * The hot ones are arrays of numbers: a prom-client observe hashes its labels, about a microsecond each, and a request
  * passes six of them.

@@ -8,17 +8,17 @@ import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
 import type { Database } from './db/pool.ts';
 import { countDeliveries } from './db/queries/count-deliveries.ts';
-import { greet } from './greeting.ts';
-import { extendPartitions, keepHouse } from './housekeeping.ts';
 import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
 import { createLog, type Log, openDestination } from './log.ts';
-import { MetricsPage } from './metrics-page.ts';
-import { portError, probePort } from './port.ts';
+import { greet } from './primary/greeting.ts';
+import { extendPartitions, keepHouse } from './primary/housekeeping.ts';
+import { MetricsPage } from './primary/metrics-page.ts';
+import { portError, probePort } from './primary/port.ts';
+import { waitForEnd } from './primary/signals.ts';
+import { Supervisor } from './primary/supervisor.ts';
+import { UndoStack } from './primary/undo.ts';
 import { openLimiter } from './ratelimit/open.ts';
-import { waitForEnd } from './signals.ts';
-import { Supervisor } from './supervisor.ts';
-import { UndoStack } from './undo.ts';
 
 /**
  * Runs Weir until a signal or a hopeless failure ends it; resolves with the exit code. Rejects when it cannot start, with

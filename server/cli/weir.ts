@@ -3,7 +3,6 @@ import { realpathSync } from 'node:fs';
 /** The command line: `weir COMMAND`. Exit codes: 0 done, 1 failure, 2 wrong usage. */
 import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
-import { describeFailure } from '../failure.ts';
 import { agentCommand } from './agent.ts';
 import { auditCommand } from './audit.ts';
 import { consumeCommand } from './consume.ts';
@@ -11,6 +10,7 @@ import { deliveryCommand } from './delivery.ts';
 import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
+import { describeFailure } from './failure.ts';
 import { CommandError, type CommandIo } from './io.ts';
 import { migrateCommand } from './migrate.ts';
 import { rejectionCommand } from './rejection.ts';

@@ -1,12 +1,12 @@
 /** The streams of a process: who gets what, how many there may be, and when they end. */
 import type { Person } from '../auth/person.ts';
-import { coalesced } from '../coalesced.ts';
 import { uuidv7Milliseconds } from '../core/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { readNewest } from '../db/queries/newest-events.ts';
 import { findStanding } from '../db/queries/standing.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { StreamClient } from './client.ts';
+import { coalesced } from './coalesced.ts';
 import type { Live } from './counters.ts';
 import { frame } from './frame.ts';
 import type { History } from './history.ts';

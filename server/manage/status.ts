@@ -9,7 +9,7 @@ import type { DoctorOffice } from '../doctor/ask.ts';
 import { processSchema } from '../live/counters.ts';
 import type { History } from '../live/history.ts';
 import { type Setting, settingTable } from '../setting-table.ts';
-import { readVersions } from '../versions.ts';
+import { readVersions } from './versions.ts';
 
 const settingSchema = z.object({
   name: z.string(),

@@ -10,7 +10,7 @@ import { loadSecretsKeys } from '../../server/keys.ts';
 import { createLog } from '../../server/log.ts';
 import { systemActor } from '../../server/manage/actor.ts';
 import { Agents } from '../../server/manage/agents.ts';
-import { UndoStack } from '../../server/undo.ts';
+import { UndoStack } from '../../server/primary/undo.ts';
 import { listen, type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';
 import { signedRequest } from './requests.ts';
 import { made } from './webhooks.ts';

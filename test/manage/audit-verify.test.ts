@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../server/db/pool.ts';
 import { readAuditHead } from '../../server/db/queries/read-audit.ts';
-import { anchorAudit } from '../../server/housekeeping.ts';
 import { createLog } from '../../server/log.ts';
 import { systemActor } from '../../server/manage/actor.ts';
 import { chainHash, record } from '../../server/manage/audit.ts';
 import { verifyAudit } from '../../server/manage/audit-verify.ts';
+import { anchorAudit } from '../../server/primary/housekeeping.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

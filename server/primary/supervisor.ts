@@ -1,9 +1,9 @@
 /** Keeps the wanted number of serving processes: forks, replaces, scales, restarts one by one. */
 import cluster, { type Worker } from 'node:cluster';
-import { backoffMs } from './core/backoff.ts';
-import type { Sample } from './live/counters.ts';
-import type { Log, LogDestination } from './log.ts';
-import type { FromProcess, MetricsSnapshot, StartOrder, ToProcess } from './messages.ts';
+import { backoffMs } from '../core/backoff.ts';
+import type { Sample } from '../live/counters.ts';
+import type { Log, LogDestination } from '../log.ts';
+import type { FromProcess, MetricsSnapshot, StartOrder, ToProcess } from '../messages.ts';
 
 interface SupervisorOptions {
   /** Compiled entry point of a process. */

@@ -1,9 +1,9 @@
 /** What a person is told when something cannot be done. */
-import { SettingsError } from './config.ts';
-import { DatabaseError } from './db/attach.ts';
-import { EmbeddedPostgresError } from './db/embedded.ts';
-import { DataDirInUseError, LockError } from './db/lock.ts';
-import { SharedStoreError } from './ratelimit/shared.ts';
+import { SettingsError } from '../config.ts';
+import { DatabaseError } from '../db/attach.ts';
+import { EmbeddedPostgresError } from '../db/embedded.ts';
+import { DataDirInUseError, LockError } from '../db/lock.ts';
+import { SharedStoreError } from '../ratelimit/shared.ts';
 
 const expected = [SettingsError, DatabaseError, EmbeddedPostgresError, DataDirInUseError, LockError, SharedStoreError];
 

@@ -1,6 +1,6 @@
 /** Whether a port can be listened on, and why not. */
 import { createServer } from 'node:net';
-import { SettingsError } from './config.ts';
+import { SettingsError } from '../config.ts';
 
 /**
  * Rejects with SettingsError when the port cannot be had. With SO_REUSEPORT a second installation would take half the traffic

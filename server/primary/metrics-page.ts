@@ -1,8 +1,8 @@
 /** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, totals of ended ones kept. */
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
-import type { MetricsSnapshot } from './messages.ts';
-import { metricTable } from './metrics.ts';
+import type { MetricsSnapshot } from '../messages.ts';
+import { metricTable } from '../metrics.ts';
 
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
 

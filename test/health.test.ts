@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../helpers/app.ts';
-import { until } from '../helpers/wait.ts';
+import { startTestApp, type TestApp } from './helpers/app.ts';
+import { until } from './helpers/wait.ts';
 
 let app: TestApp;
 beforeAll(async () => {

@@ -1,15 +1,15 @@
 /** What the primary does once an hour: partitions for the days ahead, what RETENTION_DAYS lets go, and the audit head in the log. */
-import { SESSION_IDLE_SECONDS } from './auth/people.ts';
-import type { Settings } from './config.ts';
-import { type Horizon, makePartitions, readHorizon } from './db/partitions.ts';
-import type { Database } from './db/pool.ts';
-import { deleteExpiredAnswers } from './db/queries/idempotency.ts';
-import { readAuditHead } from './db/queries/read-audit.ts';
-import { deleteOldRejections } from './db/queries/rejections.ts';
-import { deleteEndedSessions } from './db/queries/sessions.ts';
-import { deleteOldFailures } from './db/queries/sign-in-failures.ts';
-import { deleteExpiredKeys, dropOldPartitions } from './db/retention.ts';
-import type { Log } from './log.ts';
+import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
+import type { Settings } from '../config.ts';
+import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
+import type { Database } from '../db/pool.ts';
+import { deleteExpiredAnswers } from '../db/queries/idempotency.ts';
+import { readAuditHead } from '../db/queries/read-audit.ts';
+import { deleteOldRejections } from '../db/queries/rejections.ts';
+import { deleteEndedSessions } from '../db/queries/sessions.ts';
+import { deleteOldFailures } from '../db/queries/sign-in-failures.ts';
+import { deleteExpiredKeys, dropOldPartitions } from '../db/retention.ts';
+import type { Log } from '../log.ts';
 
 const EVERY_MS = 3_600_000;
 const FIRST_MS = 60_000;
