@@ -8,19 +8,9 @@ import type { Person } from './auth/person.ts';
 import type { Reader } from './auth/reader.ts';
 import type { Role } from './auth/roles.ts';
 import type { Cors } from './http/cors.ts';
-import type { Exchange } from './http/exchange.ts';
+import type { Handler, Method, Route } from './http/route.ts';
 import type { Page } from './pages/page.ts';
 import type { Pages } from './pages/serve.ts';
-
-export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'OPTIONS';
-type Handler = (exchange: Exchange) => void | Promise<void>;
-
-export interface Route {
-  method: Method;
-  /** As uWebSockets.js matches it: `:name` is one segment. Also the label of the route in metrics and logs. */
-  path: string;
-  handle: Handler;
-}
 
 /** `signature`: the webhook's; `agent`: a credential or session of one. */
 type PlainAccess = 'anyone' | 'signature' | 'agent';
@@ -47,7 +37,6 @@ export const operationRoutes = [
   ['POST', '/api/v1/session', 'signIn', 'anyone', 'a session as a cookie, for an email and a password'],
   ['DELETE', '/api/v1/session', 'signOut', 'viewer', 'ends the session that asks'],
   ['GET', '/api/v1/account', 'showAccount', 'viewer', 'whoever asks'],
-  ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events by filters or text in their bodies, newest first'],
   ['GET', '/api/v1/account/sessions', 'listSessions', 'viewer', 'where one is signed in'],
   ['DELETE', '/api/v1/account/sessions', 'endSessions', 'viewer', 'signs one out everywhere'],
   ['DELETE', '/api/v1/account/sessions/:id', 'endSession', 'viewer', 'signs one out in one browser'],
@@ -55,83 +44,36 @@ export const operationRoutes = [
   ['GET', '/api/v1/webhooks', 'listWebhooks', 'viewer or agent', 'webhooks, newest first'],
   ['POST', '/api/v1/webhooks', 'createWebhook', 'operator', '201 and the webhook; a generated secret, once'],
   ['GET', '/api/v1/webhooks/:id', 'showWebhook', 'viewer or agent', 'one webhook'],
-  [
-    'PATCH',
-    '/api/v1/webhooks/:id',
-    'updateWebhook',
-    'operator',
-    'the webhook with the members that were given changed',
-  ],
+  ['PATCH', '/api/v1/webhooks/:id', 'updateWebhook', 'operator', 'the webhook, with the given members changed'],
   ['DELETE', '/api/v1/webhooks/:id', 'deleteWebhook', 'operator', '204; its events stay'],
   ['POST', '/api/v1/webhooks/:id/rotate-secret', 'rotateSecret', 'operator', 'the webhook; a generated secret, once'],
-  [
-    'GET',
-    '/api/v1/webhooks/:id/secrets',
-    'listSecrets',
-    'viewer',
-    'how often each of its secrets verified, and when last',
-  ],
+  ['GET', '/api/v1/webhooks/:id/secrets', 'listSecrets', 'viewer', 'how often each secret verified, and when last'],
   ['POST', '/api/v1/webhooks/:id/test', 'testWebhook', 'operator', 'what a signed request of Weir itself was answered'],
   ['GET', '/api/v1/agents', 'listAgents', 'viewer', 'agents, newest first'],
   ['POST', '/api/v1/agents', 'createAgent', 'operator', '201 and the agent with its credential, once'],
-  [
-    'GET',
-    '/api/v1/agents/activity',
-    'listAgentActivity',
-    'viewer',
-    'when some agents were last seen, and how far they are behind',
-  ],
+  ['GET', '/api/v1/agents/activity', 'listAgentActivity', 'viewer', 'when agents were last seen, and how far behind'],
   ['GET', '/api/v1/agents/:id', 'showAgent', 'viewer', 'one agent'],
-  ['PATCH', '/api/v1/agents/:id', 'updateAgent', 'operator', 'the agent with the members that were given changed'],
+  ['PATCH', '/api/v1/agents/:id', 'updateAgent', 'operator', 'the agent, with the given members changed'],
   ['DELETE', '/api/v1/agents/:id', 'revokeAgent', 'operator', '204; its credential and sessions end for good'],
   ['POST', '/api/v1/agents/:id/rotate', 'rotateAgent', 'operator', 'the agent with a new credential, once'],
+  ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events by filters or text in their bodies, newest first'],
   ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
   ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],
   ['POST', '/api/v1/events/:id/replay', 'replayEvent', 'operator', '201, new deliveries of an event'],
   ['GET', '/api/v1/rejections', 'listRejections', 'viewer', 'refused signatures and why, newest first'],
-  [
-    'GET',
-    '/api/v1/rejections/:id',
-    'showRejection',
-    'viewer',
-    'one of them, with its headers and the start of its body',
-  ],
+  ['GET', '/api/v1/rejections/:id', 'showRejection', 'viewer', 'one of them, with headers and the start of its body'],
   ['GET', '/api/v1/rejections/:id/body', 'showRejectionBody', 'viewer', 'the refused bytes, unchanged'],
-  [
-    'POST',
-    '/api/v1/rejections/:id/recheck',
-    'recheckRejection',
-    'operator',
-    'whether it verifies with the present secret and signature header',
-  ],
-  [
-    'POST',
-    '/api/v1/rejections/:id/accept',
-    'acceptRejection',
-    'operator',
-    '201 and the event that it is stored as, when it verifies now; 200 for a repeat',
-  ],
+  ['POST', '/api/v1/rejections/:id/recheck', 'recheckRejection', 'operator', 'whether it verifies by now'],
+  ['POST', '/api/v1/rejections/:id/accept', 'acceptRejection', 'operator', '201 and its event; 200 for a repeat'],
   ['GET', '/api/v1/counters', 'showCounters', 'viewer', 'the last seconds, counted over all processes of the machine'],
-  [
-    'GET',
-    '/api/v1/status',
-    'showStatus',
-    'operator',
-    'versions, processes, database, settings, and what the doctor says',
-  ],
+  ['GET', '/api/v1/status', 'showStatus', 'operator', 'versions, processes, database, settings, and the doctor'],
   ['GET', '/api/v1/stream', 'stream', 'viewer', 'server-sent events: counters each second, and new events'],
   ['GET', '/api/v1/deliveries', 'listDeliveries', 'viewer or agent', 'deliveries, newest first'],
   ['GET', '/api/v1/deliveries/counts', 'countDeliveries', 'viewer', 'how many are pending, leased and dead'],
   ['POST', '/api/v1/deliveries/replay', 'replayDeliveries', 'operator', 'how many of an agent are pending again'],
   ['GET', '/api/v1/deliveries/:id', 'showDelivery', 'viewer or agent', 'one delivery'],
   ['POST', '/api/v1/deliveries/:id/replay', 'replayDelivery', 'operator', 'the delivery, pending again'],
-  [
-    'GET',
-    '/api/v1/tokens',
-    'listTokens',
-    'viewer',
-    "one's own API tokens, newest first; an administrator, everybody's",
-  ],
+  ['GET', '/api/v1/tokens', 'listTokens', 'viewer', "one's own API tokens; an administrator, everybody's"],
   ['POST', '/api/v1/tokens', 'createToken', 'viewer', 'a new API token, shown this once'],
   ['GET', '/api/v1/tokens/:id', 'showToken', 'viewer', "one's own token; an administrator, anybody's"],
   ['DELETE', '/api/v1/tokens/:id', 'revokeToken', 'viewer', '204; the token ends everywhere, and those that it made'],

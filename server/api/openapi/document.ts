@@ -1,6 +1,7 @@
 /** The OpenAPI 3.1 document, from the route table and the schemas that validate. */
 import type { z } from 'zod';
-import { type Method, type Operations, operationRoutes, plainRoutes } from '../../routes.ts';
+import type { Method } from '../../http/route.ts';
+import { type Operations, operationRoutes, plainRoutes } from '../../routes.ts';
 import type { Operation } from '../operation.ts';
 import { plainDescriptions } from './plain.ts';
 import { problemSchema, problemsOf } from './problems.ts';

@@ -1,7 +1,7 @@
 /** The answers of a route: what went well, and problems. */
 import type { z } from 'zod';
 import type { ProblemCode } from '../../errors.ts';
-import type { Method } from '../../routes.ts';
+import type { Method } from '../../http/route.ts';
 import { problemResponses } from './problems.ts';
 import type { Json, Schemas } from './schemas.ts';
 
