@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-import { realpathSync } from 'node:fs';
 /** The command line: `weir COMMAND`. Exit codes: 0 done, 1 failure, 2 wrong usage. */
+import { realpathSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { agentCommand } from './agent.ts';

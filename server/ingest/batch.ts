@@ -6,8 +6,7 @@ import { type Line, type LinesOutcome, readLines } from '../core/ndjson.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Stage } from '../http/stages.ts';
 import { type DedupeOutcome, dedupeKey, dedupeValue } from './dedupe.ts';
-import { refuseStore, type Store } from './ingest.ts';
-import type { StoreParts } from './single.ts';
+import { refuseStore, type Store, type StoreParts } from './store.ts';
 
 /** What the lines are, whatever type the batch as a whole has; that stays among the stored headers. */
 const LINE_TYPE = 'application/json';

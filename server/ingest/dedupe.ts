@@ -1,5 +1,5 @@
 /**
- * Step `persist` for webhooks with a dedupe_header: the key of an event is committed with it, by one statement (see
+ * Step `commit` for webhooks with a dedupe_header: the key of an event is committed with it, by one statement (see
  * store-deduped.ts), so that of any number of repeats, at any number of processes, one is stored. Requests without the header go
  * by EventWriter.
  */

@@ -2,16 +2,16 @@
  * POST /in/{webhook_id} and /in/{webhook_id}/batch, the main job. The order of the steps is the order in which one answer beats
  * another:
  *
- *     accept   snapshot of headers and address                         (server.ts: 404, 431)
- *     body     streams into a slab, stops at the cap                   413   (aborted: counted, no answer)
- *     limit    runs beside body, is awaited before the next            429
+ *     accept   snapshot of headers and address (server.ts)             404, 405, 431
+ *     limit    counts the client, while the body streams in            429
  *     webhook  from the directory                                      404, 410
+ *     body     all of it, in a slab; stopped at the cap                413   (client gone: counted, no answer)
  *     verify   a thread checks the signature, batched by turn          403
  *     lines    of a batch only: each must be JSON                      413, 422
- *     persist  group commit, binary COPY                               503   (queue full, store gone)
+ *     commit   many requests together, by binary COPY                  503   (queue full, store gone)
  *     respond  one write                                               202   (200: a repeat, not stored again)
  *
- * The last three are a Store's: single.ts makes one event of a verified body, batch.ts one of each line.
+ * The last three are a Store's (store.ts): single.ts makes one event of a verified body, batch.ts one of each line.
  */
 import { presentedSignature } from '../core/signature.ts';
 import type { Directory } from '../db/directory.ts';
@@ -21,7 +21,7 @@ import { Stage } from '../http/stages.ts';
 import { tellLimit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { takeIngest } from './limit.ts';
-import type { PersistOutcome } from './persist.ts';
+import type { Store } from './store.ts';
 import type { Verdict, Verifier } from './verify.ts';
 import { secretsAt, type Webhook } from './webhook.ts';
 
@@ -38,9 +38,6 @@ export interface IngestParts {
   /** A signature was refused. The body is not held any longer when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
-
-/** Stores a verified body and answers. The bytes are held until it resolves. */
-export type Store = (exchange: Exchange, webhook: Webhook, body: Uint8Array<SharedArrayBuffer>) => Promise<void>;
 
 const RETRY_SECONDS = 1;
 
@@ -102,14 +99,4 @@ type SignatureOutcome = Verdict['kind'] | 'missing' | 'malformed';
 function refuseBody(exchange: Exchange, { kind }: Exclude<BodyOutcome, { kind: 'complete' }>): void {
   if (kind === 'too_large') exchange.problem('payload_too_large');
   else if (kind !== 'aborted') exchange.problemLater(kind, RETRY_SECONDS);
-}
-
-/** Answers what could not be stored. */
-export function refuseStore(exchange: Exchange, outcome: Exclude<PersistOutcome, { kind: 'committed' }>): void {
-  if (outcome.kind === 'refused') exchange.problem('row_refused');
-  else
-    exchange.problemLater(
-      outcome.kind === 'queue_full' ? 'queue_full' : 'database_unavailable',
-      outcome.retryAfterSeconds,
-    );
 }

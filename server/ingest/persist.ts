@@ -1,4 +1,4 @@
-/** Step `persist`: group commit. While COPYs are under way the next batch gathers; 202 comes only after its commit. */
+/** Step `commit`: group commit. While COPYs are under way the next batch gathers; 202 comes only after its commit. */
 import { CopyEncoder, copyEventsSql, type EventRow } from '../core/copy-rows.ts';
 import { uuidText } from '../core/ids.ts';
 import type { CopyOutcome } from '../db/copy.ts';

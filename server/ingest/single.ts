@@ -2,18 +2,9 @@
 import { uuidText, uuidv7Milliseconds } from '../core/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Stage } from '../http/stages.ts';
-import { type DedupeWriter, dedupeKey, dedupeValue } from './dedupe.ts';
-import { refuseStore, type Store } from './ingest.ts';
-import type { EventWriter } from './persist.ts';
-import type { RowMaker } from './rows.ts';
+import { dedupeKey, dedupeValue } from './dedupe.ts';
+import { refuseStore, type Store, type StoreParts } from './store.ts';
 import type { Webhook } from './webhook.ts';
-
-export interface StoreParts {
-  rows: RowMaker;
-  writer: EventWriter;
-  /** For requests that carry their webhook's dedupe_header. */
-  dedupeWriter: DedupeWriter;
-}
 
 export function storeSingle({ rows, writer, dedupeWriter }: StoreParts): Store {
   return async (exchange, webhook, body) => {
