@@ -1,10 +1,6 @@
-/**
- * Every metric of Weir, one table. Processes count, the primary sums (see primary/metrics-page.ts).
- *
- * The hot ones are arrays of numbers: a prom-client observe hashes its labels, about a microsecond each, and a request
- * passes six of them.
- */
+/** Every metric of Weir, one table. Processes count, the primary sums (see primary/metrics-page.ts). */
 import { Gauge, Registry } from 'prom-client';
+import { Distribution, HotCounter, type Sample } from './core/series.ts';
 import { type Stage, stageNames } from './http/stages.ts';
 
 /** Seconds; a stage takes microseconds when idle and tens of milliseconds under load. */
@@ -58,74 +54,11 @@ export const metricTable = {
 } as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
 
 type MetricName = keyof typeof metricTable;
-type Labels = Record<string, string>;
-type Sample = { value: number; labels: Labels; metricName?: string };
-
-/** A counter with a few labelled series, each an entry of a map. */
-class HotCounter {
-  readonly #series = new Map<string, { labels: Labels; value: number }>();
-
-  add(amount: number, labels: Labels = {}): void {
-    const key = Object.values(labels).join('\n');
-    const series = this.#series.get(key);
-    if (series === undefined) this.#series.set(key, { labels, value: amount });
-    else series.value += amount;
-  }
-
-  get total(): number {
-    let total = 0;
-    for (const { value } of this.#series.values()) total += value;
-    return total;
-  }
-
-  samples(): Sample[] {
-    return [...this.#series.values()];
-  }
-}
 
 /** One route's answers by status, and their times. */
 interface RouteCounts {
   statuses: Map<number, number>;
   seconds: Distribution;
-}
-
-/** Counts by bucket; one a series. */
-class Distribution {
-  readonly labels: Labels;
-  readonly #bounds: readonly number[];
-  readonly #counts: Float64Array;
-  #sum = 0;
-
-  constructor(bounds: readonly number[], labels: Labels) {
-    this.#bounds = bounds;
-    this.labels = labels;
-    this.#counts = new Float64Array(bounds.length + 1);
-  }
-
-  observe(value: number): void {
-    let bucket = 0;
-    while (bucket < this.#bounds.length && value > this.#bounds[bucket]!) bucket++;
-    this.#counts[bucket]!++;
-    this.#sum += value;
-  }
-
-  /** How often a value fell into each bucket, the last of which has no end. */
-  get counts(): readonly number[] {
-    return [...this.#counts];
-  }
-
-  samples(name: string): Sample[] {
-    let total = 0;
-    const buckets = [...this.#bounds, '+Inf'].map((le, i) => {
-      total += this.#counts[i]!;
-      return { metricName: `${name}_bucket`, value: total, labels: { ...this.labels, le: String(le) } };
-    });
-    return [
-      ...buckets,
-      { metricName: `${name}_sum`, value: this.#sum, labels: this.labels },
-      { metricName: `${name}_count`, value: total, labels: this.labels },
-    ];
-  }
 }
 
 /** The registry of a process and the few calls that its parts make. */
