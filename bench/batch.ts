@@ -4,13 +4,12 @@
  *     each round:  100 a request | 1 a request     at the same connections, to one endpoint
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  */
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { freshStart, openBenchDatabase, settledRows } from './lib/database.ts';
+import { freshStart, settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
-import { startWeir } from './lib/weir.ts';
+import { openWeir } from './lib/weir.ts';
 import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';
 
 const LINE_BYTES = 1024;
@@ -43,10 +42,7 @@ interface Series {
 
 async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
-  const { conninfo, database, directory } = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
-  context.undo(() => weir.stop());
+  const { database, directory, secret, weir } = await openWeir(context);
   const lines = Array.from({ length: LINES }, () => bodyOf(LINE_BYTES));
   const series = (name: string, url: string, bodies: string[]): Series => {
     const script = join(directory, `${bodies.length}.lua`);

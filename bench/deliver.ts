@@ -4,15 +4,14 @@
  *     each round:  200/s long poll | 200/s poll | 1,000/s long poll | 1,000/s poll
  *     each event:  due -> sent -> 202 ..... claimed by the consumer, which acks and claims again
  */
-import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type AgentClient, openAgent } from './lib/agent.ts';
-import { freshStart, openBenchDatabase } from './lib/database.ts';
+import { freshStart } from './lib/database.ts';
 import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
 import { type Sent, sendPaced } from './lib/pace.ts';
 import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './lib/stats.ts';
-import { startWeir } from './lib/weir.ts';
+import { openWeir } from './lib/weir.ts';
 
 const BODY_BYTES = 1024;
 const LONG_POLL = 'long poll';
@@ -51,10 +50,7 @@ interface Cell {
 }
 
 async function run(context: BenchContext): Promise<Outcome> {
-  const { conninfo, database, directory } = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
-  context.undo(() => weir.stop());
+  const { database, secret, weir } = await openWeir(context);
   const webhook = await weir.addWebhook();
   const { credential } = await weir.addAgent([webhook.id]);
   const client = await openAgent(weir.origin, credential);

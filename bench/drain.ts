@@ -4,16 +4,15 @@
  *     each round:  claim sizes x consumers | one a claim | plain SQL
  *     each turn:   deliveries made anew, vacuum, checkpoint, then claim + ack until all are done or the window ends
  */
-import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import type { Database } from '../server/db/pool.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import { type Backlog, renewDeliveries, storeEvents } from './lib/backlog.ts';
-import { openBenchDatabase, pgOptions } from './lib/database.ts';
+import { pgOptions } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { drainBySql } from './lib/sql-queue.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
-import { startWeir } from './lib/weir.ts';
+import { openWeir } from './lib/weir.ts';
 
 const STORED = 100_000;
 const BODY_BYTES = 1024;
@@ -44,10 +43,7 @@ interface Cell {
 export type Step = () => Promise<number>;
 
 async function run(context: BenchContext): Promise<Outcome> {
-  const { conninfo, database, directory } = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
-  context.undo(() => weir.stop());
+  const { conninfo, database, weir } = await openWeir(context);
   const webhook = await weir.addWebhook();
   const agent = await weir.addAgent([webhook.id]);
   const backlog: Backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };

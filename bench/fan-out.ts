@@ -4,13 +4,12 @@
  *     each round:  no agent | 1 agent | 3 agents     three endpoints of one Weir; nobody claims
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  */
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { freshStart, openBenchDatabase, settledRows } from './lib/database.ts';
+import { freshStart, settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
-import { startWeir } from './lib/weir.ts';
+import { openWeir } from './lib/weir.ts';
 import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';
 
 const BODY_BYTES = 1024;
@@ -38,12 +37,9 @@ interface Series {
 
 async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
-  const { conninfo, database, directory } = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
+  const { database, directory, secret, weir } = await openWeir(context);
   const script = join(directory, 'request.lua');
   writeScript(script, signedRequest(secret, bodyOf(BODY_BYTES)));
-  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
-  context.undo(() => weir.stop());
   const all: Series[] = [];
   for (const agents of AGENTS) {
     const { id, url } = await weir.addWebhook();

@@ -4,15 +4,13 @@
  *     each round:  the pages, one after the other, while nobody sends
  *                  requests at a constant rate while nobody looks | while 10 people click, a page a second each
  */
-import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { storeEvents } from './lib/backlog.ts';
-import { openBenchDatabase } from './lib/database.ts';
 import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
 import { sendPaced } from './lib/pace.ts';
 import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './lib/stats.ts';
-import { startWeir } from './lib/weir.ts';
+import { openWeir } from './lib/weir.ts';
 
 const BODY_BYTES = 1024;
 const STORED_EVENTS = 1_000_000;
@@ -36,10 +34,7 @@ interface Sent {
 }
 
 async function run(context: BenchContext): Promise<Outcome> {
-  const { conninfo, database, directory } = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
-  context.undo(() => weir.stop());
+  const { database, secret, weir } = await openWeir(context);
   const webhook = await weir.addWebhook();
   const look = await lookWith(weir.origin, await weir.addToken());
   await storeEvents(database, { webhookId: webhook.id, rows: STORED_EVENTS, bodyBytes: BODY_BYTES });

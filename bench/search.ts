@@ -3,14 +3,12 @@
  *
  *     each round:  nobody | 1 person | 2 persons     who search one search after the other, while requests come at a constant rate
  */
-import { randomBytes } from 'node:crypto';
 import { storeEvents } from './lib/backlog.ts';
-import { openBenchDatabase } from './lib/database.ts';
 import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
 import { sendPaced } from './lib/pace.ts';
 import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './lib/stats.ts';
-import { startWeir } from './lib/weir.ts';
+import { openWeir } from './lib/weir.ts';
 
 const BODY_BYTES = 1024;
 const STORED_EVENTS = 300_000;
@@ -34,10 +32,7 @@ interface Series {
 }
 
 async function run(context: BenchContext): Promise<Outcome> {
-  const { conninfo, database, directory } = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const weir = await startWeir({ directory, conninfo, processes: 1, secret });
-  context.undo(() => weir.stop());
+  const { database, secret, weir } = await openWeir(context);
   const webhook = await weir.addWebhook();
   const token = await weir.addToken();
   await storeEvents(database, { webhookId: webhook.id, rows: STORED_EVENTS, bodyBytes: BODY_BYTES });

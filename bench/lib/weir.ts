@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Child, freePort, runToEnd, startChild } from './child.ts';
+import { type BenchDatabase, openBenchDatabase } from './database.ts';
+import type { BenchContext } from './outcome.ts';
 import { weirFile } from './paths.ts';
 import { nodeChildren } from './resident.ts';
 
@@ -91,4 +93,13 @@ export async function startWeir(options: {
     await child.stop();
     throw error;
   }
+}
+
+/** One process of Weir on a database of its own, for scenarios without another contestant; `context.undo` takes both away. */
+export async function openWeir(context: BenchContext): Promise<BenchDatabase & { weir: RunningWeir; secret: string }> {
+  const opened = await openBenchDatabase(context);
+  const secret = randomBytes(24).toString('base64url');
+  const weir = await startWeir({ ...opened, processes: 1, secret });
+  context.undo(() => weir.stop());
+  return { ...opened, weir, secret };
 }
