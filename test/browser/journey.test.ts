@@ -120,6 +120,31 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   expect([tab.complaints, theirs.complaints]).toEqual([[], []]);
 });
 
+test('whoever goes on before a step back has arrived is not taken back', async () => {
+  await page.goto('/');
+  await go('Webhooks');
+  await heading(/Webhooks/);
+  let answerStepBack = () => {};
+  const released = new Promise<void>((resolve) => {
+    answerStepBack = resolve;
+  });
+  await page.route('/', async (route) => {
+    await released;
+    await route.continue().catch(() => {});
+  });
+  const isAsked = page.waitForRequest((request) => request.headers()['hx-history-restore-request'] === 'true');
+  await page.goBack();
+  const late = await isAsked;
+  await go('Agents');
+  await heading(/Agents/);
+  answerStepBack();
+  await late.response().catch(() => null);
+  await page.unroute('/');
+  await heading(/Agents/);
+  expect(new URL(page.url()).pathname).toBe('/agents');
+  expect(await page.title()).toBe('Agents · Weir');
+});
+
 test('a step back and forth shows the pages as they were left, and readers start at the top', async () => {
   await page.goto('/');
   await go('Webhooks');

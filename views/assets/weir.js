@@ -26,6 +26,16 @@ document.addEventListener('htmx:afterSettle', (event) => {
   else (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
 });
 
+/** The page of a step back, while it is asked for: whoever has gone on in the meantime is not taken back by its late answer. */
+let stepBack = null;
+document.addEventListener('htmx:historyCacheMiss', ({ detail }) => {
+  stepBack?.abort();
+  stepBack = detail.xhr;
+});
+document.addEventListener('htmx:beforeSend', ({ detail }) => {
+  if (detail.boosted) stepBack?.abort();
+});
+
 function enhance(root) {
   forgetNotice();
   for (const time of root.querySelectorAll('time[datetime]')) showLocally(time);
