@@ -43,6 +43,13 @@ export const operationRoutes = [
   ['POST', '/api/v1/account/password', 'changePassword', 'viewer', 'a new password; all other sessions end'],
   ['GET', '/api/v1/webhooks', 'listWebhooks', 'viewer or agent', 'webhooks, newest first'],
   ['POST', '/api/v1/webhooks', 'createWebhook', 'operator', '201 and the webhook; a generated secret, once'],
+  [
+    'GET',
+    '/api/v1/webhooks/activity',
+    'listWebhookActivity',
+    'viewer',
+    'when some webhooks last stored an event, and last refused a signature',
+  ],
   ['GET', '/api/v1/webhooks/:id', 'showWebhook', 'viewer or agent', 'one webhook'],
   ['PATCH', '/api/v1/webhooks/:id', 'updateWebhook', 'operator', 'the webhook, with the given members changed'],
   ['DELETE', '/api/v1/webhooks/:id', 'deleteWebhook', 'operator', '204; its events stay'],

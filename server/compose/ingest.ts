@@ -1,14 +1,15 @@
 /** The parts of a process that take webhooks in. */
-
+import { addSecretUses } from '../db/queries/secret-uses.ts';
+import { writeLastEvents } from '../db/queries/webhook-activity.ts';
 import { storeBatch } from '../ingest/batch.ts';
 import { DedupeWriter } from '../ingest/dedupe.ts';
+import { Gathered } from '../ingest/gathered.ts';
 import { createIngest, type IngestParts } from '../ingest/ingest.ts';
 import { EventWriter } from '../ingest/persist.ts';
 import { RowMaker } from '../ingest/rows.ts';
-import { SecretUses } from '../ingest/secret-uses.ts';
 import { storeSingle } from '../ingest/single.ts';
 import { Verifier } from '../ingest/verify.ts';
-import { webhookDirectory } from '../ingest/webhook.ts';
+import { type Webhook, webhookDirectory } from '../ingest/webhook.ts';
 import { derivedKeys } from '../keys.ts';
 import type { Base } from './base.ts';
 
@@ -51,7 +52,11 @@ export function composeIngest(
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     onUnreadable: observe.secretUnreadable,
   });
-  const secretUses = new SecretUses(database);
+  const secretUses = new Gathered(
+    (uses) => addSecretUses(database, uses),
+    (one, other) => one + other,
+  );
+  const lastEvents = new Gathered((lastMs) => writeLastEvents(database, lastMs), Math.max);
   const parts: IngestParts = {
     directory,
     limiter,
@@ -64,11 +69,16 @@ export function composeIngest(
     verifier,
     onVerified: ({ secretIds }, place) => {
       metrics.verified(place === 0 ? 'current' : 'previous');
-      secretUses.count(secretIds[place]!);
+      secretUses.note(secretIds[place]!, 1);
     },
     onRejected,
   };
-  const store = { rows: new RowMaker(clampMs), writer, dedupeWriter };
+  const store = {
+    rows: new RowMaker(clampMs),
+    writer,
+    dedupeWriter,
+    onStored: ({ id }: Webhook, receivedAtMs: number) => lastEvents.note(id, receivedAtMs),
+  };
 
   const queued = () => writer.queued + dedupeWriter.queued;
   metrics.gauge('weir_queue_events', queued);
@@ -95,7 +105,7 @@ export function composeIngest(
     close: async () => {
       writer.close();
       dedupeWriter.close();
-      await Promise.all([verifier.close(), secretUses.close()]);
+      await Promise.all([verifier.close(), secretUses.close(), lastEvents.close()]);
     },
   };
 }

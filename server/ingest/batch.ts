@@ -16,7 +16,7 @@ const HEADER_BYTES_MAX = 33_554_432;
 type Lines = Line<SharedArrayBuffer>[];
 
 /** @param linesMax BATCH_LINES_MAX */
-export function storeBatch({ rows, writer, dedupeWriter }: StoreParts, linesMax: number): Store {
+export function storeBatch({ rows, writer, dedupeWriter, onStored }: StoreParts, linesMax: number): Store {
   return async (exchange, webhook, body) => {
     const outcome = await readInTurns(body, linesMax);
     if (outcome.kind !== 'lines') return refuseLines(exchange, outcome, linesMax);
@@ -31,7 +31,9 @@ export function storeBatch({ rows, writer, dedupeWriter }: StoreParts, linesMax:
     const stored = await store(events, lines, dedupeValue(exchange, webhook));
     exchange.lap(Stage.commit);
     if (stored.kind !== 'stored') return refuseStore(exchange, stored);
-    answer(exchange, events, stored.eventIds);
+    const accepted = events.filter(({ id }, i) => uuidText(id) === stored.eventIds[i]).length;
+    if (accepted > 0) onStored(webhook, events[0]!.receivedAtMs);
+    answer(exchange, accepted, stored.eventIds);
   };
 
   async function store(events: EventRow[], lines: Lines, value: string | null): Promise<DedupeOutcome> {
@@ -70,9 +72,8 @@ function refuseLines(
 }
 
 /** Ids in the order of the lines; that of a repeated line is the first one's. 200 when every line is a repeat. */
-function answer(exchange: Exchange, events: readonly EventRow[], eventIds: readonly string[]): void {
-  const accepted = events.filter(({ id }, i) => uuidText(id) === eventIds[i]).length;
-  const repeated = events.length - accepted;
+function answer(exchange: Exchange, accepted: number, eventIds: readonly string[]): void {
+  const repeated = eventIds.length - accepted;
   const told = repeated === 0 ? {} : { duplicates: repeated, ...(accepted === 0 ? { duplicate: true } : {}) };
   exchange.json(accepted === 0 ? 200 : 202, { accepted, ids: eventIds, ...told });
 }

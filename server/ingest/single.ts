@@ -6,7 +6,7 @@ import { dedupeKey, dedupeValue } from './dedupe.ts';
 import { refuseStore, type Store, type StoreParts } from './store.ts';
 import type { Webhook } from './webhook.ts';
 
-export function storeSingle({ rows, writer, dedupeWriter }: StoreParts): Store {
+export function storeSingle({ rows, writer, dedupeWriter, onStored }: StoreParts): Store {
   return async (exchange, webhook, body) => {
     const value = dedupeValue(exchange, webhook);
     const row = rows.one(exchange, webhook, body);
@@ -14,14 +14,16 @@ export function storeSingle({ rows, writer, dedupeWriter }: StoreParts): Store {
       const outcome = await writer.add(row);
       exchange.lap(Stage.commit);
       if (outcome.kind !== 'committed') return refuseStore(exchange, outcome);
+      onStored(webhook, row.receivedAtMs);
       return answer(exchange, 202, webhook, uuidText(row.id), body.length, '');
     }
     const outcome = await dedupeWriter.addAll([{ ...row, key: dedupeKey(value) }]);
     exchange.lap(Stage.commit);
     if (outcome.kind !== 'stored') return refuseStore(exchange, outcome);
     const eventId = outcome.eventIds[0]!;
-    if (eventId === uuidText(row.id)) answer(exchange, 202, webhook, eventId, body.length, '');
-    else answer(exchange, 200, webhook, eventId, body.length, ',"duplicate":true');
+    if (eventId !== uuidText(row.id)) return answer(exchange, 200, webhook, eventId, body.length, ',"duplicate":true');
+    onStored(webhook, row.receivedAtMs);
+    answer(exchange, 202, webhook, eventId, body.length, '');
   };
 }
 

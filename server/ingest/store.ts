@@ -13,6 +13,8 @@ export interface StoreParts {
   writer: EventWriter;
   /** For requests that carry their webhook's dedupe_header. */
   dedupeWriter: DedupeWriter;
+  /** An event of the webhook was stored that had not been there. */
+  onStored: (webhook: Webhook, receivedAtMs: number) => void;
 }
 
 /** Answers what could not be stored. */

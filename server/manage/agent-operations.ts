@@ -8,7 +8,7 @@ import { agentActivitySchema, agentInput, agentSchema } from './agent-fields.ts'
 import { Agents } from './agents.ts';
 import type { ChangeParts } from './change.ts';
 import { recordId, text } from './input.ts';
-import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from './paging.ts';
+import { flag, flagValue, idList, pageOf, pageSchema, recordPageQuery } from './paging.ts';
 
 const id = { schema: recordId, problem: 'agent_unknown' } as const;
 const withCredential = agentSchema.extend({ credential: z.string().describe('only in this answer') });
@@ -18,16 +18,7 @@ const listQuery = z.strictObject({
   q: text(1, 200).optional().describe('part of the name'),
 });
 
-const activityQuery = z.strictObject({
-  agent_ids: z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(recordId).max(ACTIVE_AGENTS_MAX))
-    .optional()
-    .describe(
-      `ids joined by commas, at most ${ACTIVE_AGENTS_MAX}; without them so many of those in force, newest first`,
-    ),
-});
+const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'of those in force').optional() });
 
 export function agentOperations(parts: ChangeParts) {
   const by = (actor: Actor) => new Agents(parts, actor);

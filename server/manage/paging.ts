@@ -16,6 +16,18 @@ export const pageQuery = { limit, cursor: eventId.optional() };
 /** Parameters that every list of what is configured takes. */
 export const recordPageQuery = { limit, cursor: recordId.optional() };
 
+/**
+ * A parameter that names several of what is configured.
+ * @param otherwise which so many are meant without it.
+ */
+export function idList(max: number, otherwise: string) {
+  return z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(recordId).max(max))
+    .describe(`ids joined by commas, at most ${max}; without them so many ${otherwise}, newest first`);
+}
+
 /** A parameter that is true or false. */
 export const flag = z.enum(['true', 'false']);
 

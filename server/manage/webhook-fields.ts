@@ -95,6 +95,14 @@ export const webhookSchema = z.object({
   updated_at: time,
 });
 
+export const webhookActivitySchema = z
+  .object({
+    webhook_id: z.guid(),
+    last_event_at: time.nullable().describe('when its last event was received, a few seconds behind; null: none yet'),
+    last_rejection_at: time.nullable().describe('when the newest refused signature that is kept of it came'),
+  })
+  .meta({ id: 'WebhookActivity' });
+
 export const secretSchema = z.object({
   slot: z.enum(['current', 'previous']),
   created_at: time,

@@ -6,10 +6,11 @@ import { agentIdOf, type Reader } from '../auth/reader.ts';
 import type { Settings } from '../config.ts';
 import type { WebhookRecord } from '../db/queries/manage-webhooks.ts';
 import { readSecretUses } from '../db/queries/secret-uses.ts';
+import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity } from '../db/queries/webhook-activity.ts';
 import type { Actor } from './actor.ts';
 import { recordId, text } from './input.ts';
-import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from './paging.ts';
-import { rotateInput, secretSchema, webhookInput, webhookSchema } from './webhook-fields.ts';
+import { flag, flagValue, idList, pageOf, pageSchema, recordPageQuery } from './paging.ts';
+import { rotateInput, secretSchema, webhookActivitySchema, webhookInput, webhookSchema } from './webhook-fields.ts';
 import { type SendTest, testInput, testSchema } from './webhook-test.ts';
 import { type WebhookParts, Webhooks } from './webhooks.ts';
 
@@ -22,6 +23,8 @@ const listQuery = z.strictObject({
   enabled: flag.optional(),
   q: text(1, 200).optional().describe('part of the name'),
 });
+
+const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 'of all').optional() });
 
 /** @param send to the webhooks of this very process. */
 export function webhookOperations(parts: WebhookParts, settings: Settings, send: SendTest) {
@@ -42,6 +45,14 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
           pageOf(rows, limit, (row) => describe(seenBy(who, row))),
         );
       },
+    }),
+
+    /** Apart from the webhooks themselves, whose entity tags would change all the time with it. */
+    listWebhookActivity: operation({
+      query: activityQuery,
+      answers: { 200: z.object({ items: z.array(webhookActivitySchema) }) },
+      handle: async ({ query }) =>
+        done(200, { items: await readWebhookActivity(parts.database, query.webhook_ids ?? null) }),
     }),
 
     createWebhook: operation({

@@ -1,19 +1,10 @@
 /** /agents: the list, one agent, and every change to it. */
+import { activityOf } from './activity.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { namesOf } from './names.ts';
-import {
-  asProblem,
-  type Call,
-  itemsOf,
-  listOf,
-  type Page,
-  type PageReply,
-  type PageRequest,
-  redirect,
-  view,
-} from './page.ts';
+import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const DELIVERIES_SHOWN = 10;
 
@@ -27,6 +18,7 @@ const agentList: Page = async ({ call, query }) => {
   const list = listOf(listed);
   const activity = await activityOf(
     call,
+    'listAgentActivity',
     list.page.items.map(({ id }: Agent) => id),
   );
   return view('agents/list', 'Agents', { filters, ...list, webhooks, activity, now: Date.now() });
@@ -112,7 +104,7 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
     deliveriesIn('leased'),
     deliveriesIn('dead'),
     call('countDeliveries', { query: { agent_id: agent.id } }),
-    activityOf(call, [agent.id]),
+    activityOf(call, 'listAgentActivity', [agent.id]),
     namesOf(call, 'listWebhooks'),
   ]);
   const shown = {
@@ -125,13 +117,6 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
     errors: {},
   };
   return view('agents/show', agent.name, { ...shown, ...more }, { status });
-}
-
-/** What these agents do, by their ids. */
-async function activityOf(call: Call, ids: readonly string[]): Promise<Record<string, object>> {
-  if (ids.length === 0) return {};
-  const active = await call('listAgentActivity', { query: { agent_ids: ids.join(',') } });
-  return Object.fromEntries(itemsOf(active).items.map((one: { agent_id: string }) => [one.agent_id, one]));
 }
 
 async function formView({ call }: PageRequest, title: string, values: object, told: Told): Promise<PageReply> {

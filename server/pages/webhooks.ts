@@ -1,5 +1,6 @@
 /** /webhooks: the list, one webhook, and every change to it. */
 import { signedCurl } from '../core/curl.ts';
+import { activityOf } from './activity.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
@@ -13,7 +14,13 @@ const webhookList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'enabled', 'cursor']);
   const [listed, agents] = await Promise.all([call('listWebhooks', { query: filters }), namesOf(call, 'listAgents')]);
   if (listed.kind === 'problem') return listed;
-  return view('webhooks/list', 'Webhooks', { filters, ...listOf(listed), agents });
+  const list = listOf(listed);
+  const activity = await activityOf(
+    call,
+    'listWebhookActivity',
+    list.page.items.map(({ id }: Webhook) => id),
+  );
+  return view('webhooks/list', 'Webhooks', { filters, ...list, agents, activity, now: Date.now() });
 };
 
 const newWebhook: Page = async (request) => formView(request, 'New webhook', {}, noErrors);
