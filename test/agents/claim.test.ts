@@ -1,6 +1,8 @@
 /** What a claim answers, in which order, and what becomes of a lease that ends. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { DAY_MS } from '../../server/db/partitions.ts';
+import { claimDeliveries } from '../../server/db/queries/claim-deliveries.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { signatureOf } from '../helpers/requests.ts';
@@ -97,6 +99,16 @@ describe('the order', () => {
     expect(eventIds(await agent.claim())).toEqual(ids.slice(5));
   });
 
+  test('goes over days', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const stored = [];
+    for (const days of [-1, 0, 1])
+      stored.push(...(await storeEvents(app.database, webhook.id, 1, Date.now() + days * DAY_MS)));
+    expect(eventIds(await agent.claim({ max: 2 }))).toEqual(stored.slice(0, 2));
+    expect(eventIds(await agent.claim({ wait_seconds: 5 }))).toEqual(stored.slice(2));
+  });
+
   test('is fair over webhooks: a flood in one keeps the few of another waiting for nobody', async () => {
     const [flood, few] = [await app.addWebhook(), await app.addWebhook()];
     const agent = await addAgent(app, [flood, few]);
@@ -110,6 +122,26 @@ describe('the order', () => {
         .sort(),
     ).toEqual([...wanted].sort());
     expect(await agent.claim({ max: 1000 })).toHaveLength(993);
+  });
+
+  test('of a few out of many webhooks leaves the rest to a claim at the same time', async () => {
+    const webhooks = await Promise.all(Array.from({ length: 20 }, () => app.addWebhook()));
+    const agent = await addAgent(app, webhooks);
+    for (const { id } of webhooks) await storeEvents(app.database, id, 60);
+    const order = {
+      agentId: agent.id,
+      generation: 1,
+      max: 100,
+      leaseSeconds: 60,
+      webhookIds: null,
+      bytesMax: 1_000_000,
+      attemptsMax: 10,
+      claimableFrom: '-infinity',
+    };
+    await app.database.transaction(async (query) => {
+      expect(await claimDeliveries({ ...app.database, query }, order)).toHaveLength(100);
+      expect(await agent.claim({ max: 100 })).toHaveLength(100);
+    });
   });
 
   test('comes back to a delivery after others that wait longer', async () => {

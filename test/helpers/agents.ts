@@ -156,13 +156,17 @@ export async function send(webhook: TestWebhook, body?: string | Uint8Array<Arra
 }
 
 /** Stores many events in one statement, as a COPY does: the fan-out of the database makes their deliveries. */
-export async function storeEvents(database: Database, webhookId: string, count: number): Promise<string[]> {
-  const nowMs = Date.now();
-  const ids = Array.from({ length: count }, () => uuidText(uuidv7(nowMs, randomBytes(16))));
+export async function storeEvents(
+  database: Database,
+  webhookId: string,
+  count: number,
+  receivedAtMs = Date.now(),
+): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => uuidText(uuidv7(receivedAtMs, randomBytes(16))));
   await database.query({
     text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
            select id, $2::uuid, $3::timestamptz, '127.0.0.1', '', 'text/plain', 'x', 1 from unnest($1::uuid[]) id`,
-    values: [`{${ids.join(',')}}`, webhookId, new Date(nowMs).toISOString()],
+    values: [`{${ids.join(',')}}`, webhookId, new Date(receivedAtMs).toISOString()],
   });
   return ids;
 }

@@ -1,6 +1,7 @@
 /** What agents do: when each was last seen, and how far behind it is. */
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
+import { waitingDays } from './waiting-days.ts';
 
 /** Dead letters of one agent that are counted here. */
 export const DEAD_COUNTED_MAX = 1_000;
@@ -18,7 +19,7 @@ export interface AgentActivity {
   dead: number;
 }
 
-/** Of these agents, or with null of those in force; newest first, ids that nothing has are left out. Reads one index entry a webhook and day, as a claim does. */
+/** Of these agents, or with null of those in force; newest first, ids that nothing has are left out. Reads one index entry a webhook, of each day on which something waits. */
 export function readAgentActivity(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -31,18 +32,20 @@ export function readAgentActivity(
         ${isoText('waiting.since')} as waiting_since, dead.count as dead
       from agents a
       cross join lateral (
-        select min(d.available_at) as since
-        from (
+        select min(due.available_at) as since
+        from ${waitingDays('a.id', "'-infinity'")} d
+        cross join (
           select webhook_id from subscriptions where agent_id = a.id
           union
           select webhook_id from replay_targets where agent_id = a.id
         ) s
         cross join lateral (
           select available_at from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id and state in ('pending', 'leased') and available_at <= now()
+          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '1 day'
+            and state in ('pending', 'leased') and available_at <= now()
           order by available_at
           limit 1
-        ) d
+        ) due
       ) waiting
       cross join lateral (
         select count(*)::int as count

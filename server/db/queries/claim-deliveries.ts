@@ -1,4 +1,5 @@
 import type { Database } from '../pool.ts';
+import { waitingDays } from './waiting-days.ts';
 
 export interface ClaimOrder {
   agentId: string;
@@ -33,6 +34,13 @@ export interface Claimed {
   headers: Buffer;
   body: Buffer;
 }
+
+/**
+ * Rows of one webhook that a claim may lock and not take, where there are many webhooks: enough that a flood in one of them still
+ * fills most claims. With no bound but the claim's own, an agent that was behind in 280 webhooks locked all of their 28,800 rows to
+ * get 1,000.
+ */
+const EACH_MIN = 32;
 
 /**
  * Leases the oldest deliveries, fairly over webhooks: each webhook's first, then each one's second, and so on, so that a
@@ -70,25 +78,32 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
     name: 'claim-deliveries',
     plan: 'once',
     text: `
-      with candidates as materialized (
+      with days as materialized (
+        select min(day) as first, max(day) + interval '1 day' as after_last from ${waitingDays('$1', '$8::timestamptz')} d
+      ), candidates as materialized (
         select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes, w.name as webhook_name
         from agents a
-        join (
-          select webhook_id from subscriptions where agent_id = $1
-          union
-          select webhook_id from replay_targets where agent_id = $1
-        ) s on true
+        cross join days
+        cross join (
+          select webhook_id, count(*) over () as of_all
+          from (
+            select webhook_id from subscriptions where agent_id = $1
+            union
+            select webhook_id from replay_targets where agent_id = $1
+          ) subscribed
+          where $4::uuid[] is null or webhook_id = any ($4)
+        ) s
         join webhooks w on w.id = s.webhook_id
         cross join lateral (
           select received_at, id, webhook_id, available_at, bytes
           from deliveries
-          where agent_id = $1 and webhook_id = s.webhook_id
+          where agent_id = $1 and webhook_id = s.webhook_id and received_at >= days.first and received_at < days.after_last
             and state in ('pending', 'leased') and available_at <= now() and available_at >= $8::timestamptz
           order by available_at
-          limit $2
+          limit least($2::bigint, greatest(${EACH_MIN}, ceil(4.0 * $2 / s.of_all)))
           for update skip locked
         ) d
-        where a.id = $1 and a.generation = $7 and ($4::uuid[] is null or s.webhook_id = any ($4))
+        where a.id = $1 and a.generation = $7
       ), in_turn as (
         select *, row_number() over (partition by webhook_id order by available_at) as turn
         from candidates
@@ -146,17 +161,18 @@ export async function agentsWithWork(
       select a.id
       from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
       where exists (
-        select from (
+        select from ${waitingDays('a.id', 'a.claimable_from')} d
+        cross join (
           select webhook_id from subscriptions where agent_id = a.id
           union all
           select webhook_id from replay_targets where agent_id = a.id
         ) s
         cross join lateral (
           select from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id
+          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '1 day'
             and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
           limit 1
-        ) d
+        ) due
       )`,
     values: [`{${agents.map(({ id }) => id).join(',')}}`, `{${agents.map((agent) => agent.claimableFrom).join(',')}}`],
   });
