@@ -1,7 +1,7 @@
 /** What the agents' routes take and answer, for the OpenAPI document. */
 import { z } from 'zod';
 import type { ProblemCode } from '../errors.ts';
-import { jsonBodyProblems } from '../http/json-body.ts';
+import { jsonBodyProblems } from '../http/parsed-body.ts';
 import { claimSchema } from './claim.ts';
 import { sessionSchema } from './session.ts';
 import { ackSchema, extendSchema, nackSchema } from './settle.ts';

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { AgentAuth } from '../auth/agent.ts';
 import type { Agent } from '../db/queries/read-agents.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { JsonBody } from '../http/json-body.ts';
+import { ParsedBody } from '../http/parsed-body.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
 
@@ -22,10 +22,10 @@ export function forAgentWith<Input>(
   handle: (exchange: Exchange, agent: Agent, input: Input) => void | Promise<void>,
 ): Handler {
   return async (exchange) => {
-    const body = new JsonBody(exchange);
+    const body = new ParsedBody(exchange);
     const agent = await auth.agent(exchange);
     if (agent === null) return body.release();
-    const input = await body.parse(schema);
+    const input = await body.json(schema);
     if (input !== undefined) await handle(exchange, agent, input);
   };
 }

@@ -6,7 +6,7 @@ import { actorOf, type Person, visitor } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
 import { allows, type Role } from '../auth/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { JsonBody } from '../http/json-body.ts';
+import { ParsedBody } from '../http/parsed-body.ts';
 import { parseQuery } from '../http/query.ts';
 import type { Actor } from '../manage/actor.ts';
 import { type Idempotency, isKey, type Rendered } from './idempotency.ts';
@@ -84,7 +84,7 @@ export class Api {
     operation: AnyOperation<Who>,
     recognize: () => Promise<{ who: Who; actor: Actor } | undefined>,
   ): Promise<void> {
-    const body = operation.input === undefined ? null : new JsonBody(exchange);
+    const body = operation.input === undefined ? null : new ParsedBody(exchange);
     const recognized = await recognize().catch((error) => {
       body?.release();
       throw error;
@@ -97,7 +97,7 @@ export class Api {
     }
     const query = operation.query === undefined ? {} : parseQuery(exchange, operation.query);
     if (query === undefined) return body?.release();
-    const input = body === null ? {} : await body.parse(operation.input!);
+    const input = body === null ? {} : await body.json(operation.input!);
     if (input === undefined) return;
     const matches = ifMatch(exchange, operation.representation);
     const { who, actor } = recognized;

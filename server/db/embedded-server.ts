@@ -1,7 +1,7 @@
 /** One Postgres server over one data directory: make it, start it, ask it, stop it. Who may do so when is embedded.ts's matter. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
-import { open, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
+import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -13,10 +13,10 @@ import {
   runBinary,
   surroundings,
 } from './embedded-binaries.ts';
+import { SOCKET_PORT, writeSettings } from './embedded-settings.ts';
 
 /** Role and database. */
 export const NAME = 'weir';
-const PORT = 5432;
 /** Crash recovery reads at most `max_wal_size` of log; a server that takes longer goes on, and the next start joins it. */
 const START_TIMEOUT_MS = 120_000;
 /** A fast shutdown writes `shared_buffers` and what the disk still owes. */
@@ -47,48 +47,15 @@ export type ServerState =
   | { kind: 'busy' /* starting, recovering or stopping */; reason: string }
   | { kind: 'down' };
 
-/** DATA_DIR/postgres.conf, written anew at each start; `alter system` (postgresql.auto.conf) overrides it. */
-function settings(maxConnections: number): [name: string, value: string, why: string][] {
-  return [
-    ['listen_addresses', "''", 'no TCP port at all'],
-    ['port', String(PORT), 'names the socket file'],
-    ['unix_socket_directories', "'.'", 'the data directory, which only its owner (and root) can enter'],
-    ['unix_socket_permissions', '0700', ''],
-    ['max_connections', String(maxConnections), 'what the processes of Weir may open in all'],
-    ['cluster_name', "'weir'", 'shown by ps'],
-    ['fsync', 'on', 'a 202 means: on the disk'],
-    ['synchronous_commit', 'on', 'likewise'],
-    ['full_page_writes', 'on', 'survives a power cut in the middle of a page'],
-    ['shared_buffers', '256MB', 'newest events and the indexes; the kernel caches the rest'],
-    ['wal_buffers', '16MB', 'several group commits of 1 MiB bodies'],
-    ['max_wal_size', '4GB', 'few checkpoints under a flood of inserts: each makes full page images again'],
-    ['min_wal_size', '512MB', 'reuse log files rather than make them under load'],
-    ['checkpoint_timeout', '15min', 'likewise'],
-    ['checkpoint_completion_target', '0.9', 'spread the writing'],
-    ['wal_compression', 'off', 'bodies are toasted compressed already; the cores are needed elsewhere'],
-    ['default_toast_compression', 'pglz', "the package's build has no lz4"],
-    ['autovacuum', 'on', 'deliveries are updated all the time'],
-    ['jit', 'off', 'every statement is short'],
-    ['log_min_messages', 'warning', ''],
-    ['log_error_verbosity', 'terse', 'no DETAIL and CONTEXT: they would quote rows, and rows are payloads'],
-    ['log_checkpoints', 'off', ''],
-    ['log_line_prefix', "'%m [%p] '", ''],
-    ['timezone', "'UTC'", ''],
-    ['log_timezone', "'UTC'", ''],
-    ['client_encoding', "'UTF8'", ''],
-    ['lc_messages', "'C'", 'what Weir and people search the log for'],
-  ];
-}
-
 /** libpq connection string over the socket. */
 export function conninfoOf(server: Server): string {
   const host = server.pgdata.replace(/[\\']/g, '\\$&');
-  return `host='${host}' port=${PORT} user=${NAME} dbname=${NAME}`;
+  return `host='${host}' port=${SOCKET_PORT} user=${NAME} dbname=${NAME}`;
 }
 
 /** A socket's path is at most 107 bytes (sockaddr_un), and libpq reads a comma as the end of a host. Throws EmbeddedPostgresError. */
 export function checkSocketPath(pgdata: string): void {
-  const spareBytes = 107 - Buffer.byteLength(join(pgdata, `.s.PGSQL.${PORT}`));
+  const spareBytes = 107 - Buffer.byteLength(join(pgdata, `.s.PGSQL.${SOCKET_PORT}`));
   if (spareBytes < 0)
     throw new EmbeddedPostgresError(
       `The path of the database's socket in ${pgdata} is ${-spareBytes} bytes too long for a Unix socket; set DATA_DIR to a shorter path`,
@@ -99,7 +66,7 @@ export function checkSocketPath(pgdata: string): void {
 
 /** Starts the server in a session of its own and waits until it answers. Throws EmbeddedPostgresError with the end of its log. */
 export async function startServer(server: Server, maxConnections: number): Promise<void> {
-  await writeSettings(server, maxConnections);
+  await writeSettings(server.settingsPath, maxConnections);
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     await disownStalePid(server);
@@ -189,7 +156,7 @@ export async function stopServer(server: Server): Promise<void> {
 async function askServer(server: Server): Promise<ServerState> {
   const client = new pg.Client({
     host: server.pgdata,
-    port: PORT,
+    port: SOCKET_PORT,
     user: NAME,
     database: NAME,
     ssl: false,
@@ -246,12 +213,6 @@ async function disownStalePid(server: Server): Promise<void> {
   const [, ...rest] = (await readFile(path, 'utf8')).split('\n');
   const file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
   await file.writeFile([NO_PID, ...rest].join('\n')).finally(() => file.close());
-}
-
-async function writeSettings(server: Server, maxConnections: number): Promise<void> {
-  const lines = settings(maxConnections).map(([name, value, why]) => `${name} = ${value}${why && ` # ${why}`}\n`);
-  const head = '# Written by Weir at each start. For settings of your own use: alter system set NAME = VALUE\n';
-  await writeFile(server.settingsPath, head + lines.join(''), { mode: 0o644 });
 }
 
 function longer(pauseMs: number): number {

@@ -6,7 +6,7 @@ import type { Person } from '../auth/person.ts';
 import { allows, type Role } from '../auth/roles.ts';
 import type { Settings } from '../config.ts';
 import type { Exchange, ProblemDocument } from '../http/exchange.ts';
-import { FormBody } from '../http/form-body.ts';
+import { ParsedBody } from '../http/parsed-body.ts';
 import type { Operations } from '../routes.ts';
 import type { Assets } from './assets.ts';
 import { createCall, problemOf } from './call.ts';
@@ -76,12 +76,12 @@ export class Pages {
   ): Promise<void> {
     let person: Person | null = null;
     exchange.showProblem = (problem) => this.#showProblem(exchange, person, problem);
-    const body = exchange.method === 'POST' ? new FormBody(exchange) : null;
+    const body = exchange.method === 'POST' ? new ParsedBody(exchange) : null;
     person = await this.#parts.people.find(exchange).catch((error) => {
       body?.release();
       throw error;
     });
-    const form = body === null ? new URLSearchParams() : await body.parse();
+    const form = body === null ? new URLSearchParams() : await body.form();
     if (form === undefined) return;
     if (body !== null && !this.#mayChange(exchange, person, form.get('csrf') ?? undefined))
       return this.#send(exchange, person, problemOf('csrf_refused'));

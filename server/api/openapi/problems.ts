@@ -1,6 +1,6 @@
 /** Which problems a route may answer with, and how they look. */
 import { type ProblemCode, problems } from '../../errors.ts';
-import { jsonBodyProblems } from '../../http/json-body.ts';
+import { jsonBodyProblems } from '../../http/parsed-body.ts';
 import type { Method } from '../../http/route.ts';
 import type { OperationAccess } from '../../routes.ts';
 import type { Operation } from '../operation.ts';

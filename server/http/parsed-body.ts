@@ -1,4 +1,4 @@
-/** Request bodies that are JSON: read, bounded, parsed, checked by a zod schema. */
+/** Request bodies that are read whole and parsed: JSON, checked by a zod schema, or the fields of a form. */
 
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
@@ -8,7 +8,7 @@ import type { ProblemCode } from '../errors.ts';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
 
-export const BODY_BYTES_MAX = 1_048_576;
+const BODY_BYTES_MAX = 1_048_576;
 /** Objects and arrays inside each other; nothing of ours needs more, and deeper ones only cost stack. */
 const DEPTH_MAX = 32;
 const RETRY_SECONDS = 1;
@@ -22,7 +22,7 @@ export const jsonBodyProblems = [
   'client_busy',
 ] as const satisfies readonly ProblemCode[];
 
-export class JsonBody {
+export class ParsedBody {
   readonly #exchange: Exchange;
   readonly #reading: BodyReader;
 
@@ -33,9 +33,9 @@ export class JsonBody {
   }
 
   /** The checked value; undefined when there is none, and then the exchange is answered. An empty body reads as `{}`. */
-  async parse<T>(schema: z.ZodType<T>): Promise<T | undefined> {
+  async json<T>(schema: z.ZodType<T>): Promise<T | undefined> {
     const exchange = this.#exchange;
-    const bytes = await takeBody(exchange, this.#reading);
+    const bytes = await this.#whole();
     if (bytes === undefined) return undefined;
     const parsed = parseJson(bytes);
     if ('fault' in parsed)
@@ -46,23 +46,29 @@ export class JsonBody {
     return void exchange.problem('invalid_request', undefined, { errors });
   }
 
+  /** The fields of an `application/x-www-form-urlencoded` body; undefined when there is none, and then the exchange is answered. */
+  async form(): Promise<URLSearchParams | undefined> {
+    const bytes = await this.#whole();
+    return bytes && new URLSearchParams(bytes.toString('utf8'));
+  }
+
   /** For a handler that answers without looking at the body. */
   release(): void {
     this.#reading.release();
   }
-}
 
-/** A copy of the whole body; undefined when there is none, and then the exchange is answered. Releases the body. */
-export async function takeBody(exchange: Exchange, reading: BodyReader): Promise<Buffer | undefined> {
-  try {
-    const received = await reading.outcome;
-    if (received.kind === 'aborted') return undefined;
-    if (received.kind === 'too_large') return void exchange.problem('body_too_large');
-    if (received.kind !== 'complete') return void exchange.problemLater(received.kind, RETRY_SECONDS);
-    // Decoders refuse shared memory, and the slab is wanted back.
-    return Buffer.from(received.bytes);
-  } finally {
-    reading.release();
+  /** A copy of the body, which is released; undefined when it did not come whole, and then the exchange is answered. */
+  async #whole(): Promise<Buffer | undefined> {
+    try {
+      const received = await this.#reading.outcome;
+      if (received.kind === 'aborted') return undefined;
+      if (received.kind === 'too_large') return void this.#exchange.problem('body_too_large');
+      if (received.kind !== 'complete') return void this.#exchange.problemLater(received.kind, RETRY_SECONDS);
+      // Decoders refuse shared memory, and the slab is wanted back.
+      return Buffer.from(received.bytes);
+    } finally {
+      this.#reading.release();
+    }
   }
 }
 
