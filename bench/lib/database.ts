@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { migrate } from '../../server/db/migrate.ts';
 import { makePartitions } from '../../server/db/partitions.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';

@@ -1,7 +1,7 @@
 /** What a person is told when something cannot be done. */
 import { SettingsError } from '../config.ts';
 import { DatabaseError } from '../db/attach.ts';
-import { EmbeddedPostgresError } from '../db/embedded.ts';
+import { EmbeddedPostgresError } from '../db/embedded/join.ts';
 import { DataDirInUseError, LockError } from '../db/lock.ts';
 import { SharedStoreError } from '../ratelimit/shared.ts';
 

@@ -2,7 +2,7 @@
 import type { Settings } from '../config.ts';
 import { describeConninfo, withoutSecrets } from './conninfo.ts';
 import { COPY_CONNECTIONS } from './copy-link.ts';
-import { joinEmbeddedPostgres } from './embedded.ts';
+import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { migrate } from './migrate.ts';
 import { type Database, openDatabase } from './pool.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Settings } from '../config.ts';
 import { checkConnectionBudget, connectionsNeeded } from '../db/attach.ts';
 import { describeConninfo, withoutSecrets } from '../db/conninfo.ts';
-import { EmbeddedPostgresError, joinEmbeddedPostgres } from '../db/embedded.ts';
+import { EmbeddedPostgresError, joinEmbeddedPostgres } from '../db/embedded/join.ts';
 import { LockError } from '../db/lock.ts';
 import { type Database, openDatabase } from '../db/pool.ts';
 import type { SecretsKeys } from '../keys.ts';

@@ -2,7 +2,7 @@
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Settings, SettingsError } from '../config.ts';
-import { checkWalkable, EmbeddedPostgresError } from '../db/embedded-binaries.ts';
+import { checkWalkable, EmbeddedPostgresError } from '../db/embedded/binaries.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 

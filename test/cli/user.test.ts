@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../server/cli/weir.ts';
-import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { PASSWORD } from '../helpers/people.ts';
 
 const GENERATED = /^([0-9a-z]{4}-){5}[0-9a-z]{4}$/;

@@ -6,8 +6,8 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type EmbeddedPostgres, EmbeddedPostgresError, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
-import { findBinaries } from '../../server/db/embedded-binaries.ts';
+import { findBinaries } from '../../server/db/embedded/binaries.ts';
+import { type EmbeddedPostgres, EmbeddedPostgresError, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 let dataDir: string;

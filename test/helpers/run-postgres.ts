@@ -1,7 +1,7 @@
 /** One Postgres for a run of the tests: the first file that asks for it starts it, the end of the run stops it. */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded.ts';
+import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { openDatabase } from '../../server/db/pool.ts';
 
 /** Two files at a time, each with a few apps of up to six connections. */

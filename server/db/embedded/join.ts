@@ -9,6 +9,7 @@
  */
 import { chmod, chown, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { acquireLock, type Lock } from '../lock.ts';
 import {
   type Binaries,
   checkWalkable,
@@ -18,7 +19,7 @@ import {
   findBinaries,
   removeOldCopies,
   runBinary,
-} from './embedded-binaries.ts';
+} from './binaries.ts';
 import {
   checkSocketPath,
   conninfoOf,
@@ -28,10 +29,9 @@ import {
   settledState,
   startServer,
   stopServer,
-} from './embedded-server.ts';
-import { acquireLock, type Lock } from './lock.ts';
+} from './server.ts';
 
-export { EmbeddedPostgresError } from './embedded-binaries.ts';
+export { EmbeddedPostgresError } from './binaries.ts';
 
 /** Enough for a few commands beside a small server, however little is asked for. */
 const CONNECTIONS_MIN = 20;

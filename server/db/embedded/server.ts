@@ -1,4 +1,4 @@
-/** One Postgres server over one data directory: make it, start it, ask it, stop it. Who may do so when is embedded.ts's matter. */
+/** One Postgres server over one data directory: make it, start it, ask it, stop it. Who may do so when is a matter of join.ts. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
@@ -12,8 +12,8 @@ import {
   EmbeddedPostgresError,
   runBinary,
   surroundings,
-} from './embedded-binaries.ts';
-import { SOCKET_PORT, writeSettings } from './embedded-settings.ts';
+} from './binaries.ts';
+import { SOCKET_PORT, writeSettings } from './settings.ts';
 
 /** Role and database. */
 export const NAME = 'weir';
