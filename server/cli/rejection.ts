@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { diagnose } from '../core/diagnosis.ts';
+import { diagnose } from '../core/diagnosis/diagnose.ts';
 import { isTimedId } from '../core/ids.ts';
 import { findRejection, listRejections } from '../db/queries/rejections.ts';
 import { derivedKeys } from '../keys.ts';

@@ -1,5 +1,5 @@
 /** How a webhook's signatures are checked, read for those who look at refused ones; the hot path has its directory. */
-import type { RefusedRequest } from '../core/diagnosis.ts';
+import type { RefusedRequest } from '../core/diagnosis/diagnose.ts';
 import { unseal } from '../core/seal.ts';
 import type { Database } from './pool.ts';
 import { readKeyringRows } from './queries/rejections.ts';

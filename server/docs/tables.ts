@@ -1,6 +1,6 @@
 /** The tables of the code as Markdown: settings, routes, errors, metrics, log events. */
 
-import { rejectionReasons } from '../core/rejection-reasons.ts';
+import { rejectionReasons } from '../core/diagnosis/reasons.ts';
 import { type Problem, problems } from '../errors.ts';
 import { logEvents } from '../log.ts';
 import { metricTable } from '../metrics.ts';

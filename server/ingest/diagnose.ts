@@ -1,7 +1,7 @@
 /** Has a thread find out why signatures were refused. The thread is started when needed and ends when idle. */
 import { Piscina } from 'piscina';
 import type { Diagnosed } from '../../workers/diagnose.ts';
-import type { RefusedRequest } from '../core/diagnosis.ts';
+import type { RefusedRequest } from '../core/diagnosis/diagnose.ts';
 
 /** Ends some time after the last refusal: most of the time there is none. */
 const IDLE_MS = 30_000;

@@ -6,9 +6,9 @@
  * 34.4 and 34.0 us with and without. The samples themselves are a steady load: 5 a second of 1 to 30 ms of CPU, by size, in a thread.
  */
 import type { Diagnosed } from '../../workers/diagnose.ts';
-import type { RefusedRequest } from '../core/diagnosis.ts';
+import type { RefusedRequest } from '../core/diagnosis/diagnose.ts';
+import type { RejectionReason } from '../core/diagnosis/reasons.ts';
 import { uuidText, uuidv7 } from '../core/ids.ts';
-import type { RejectionReason } from '../core/rejection-reasons.ts';
 import { printable } from '../core/stored-headers.ts';
 import { TokenBucket } from '../core/token-bucket.ts';
 import { readKeyrings } from '../db/keyrings.ts';

@@ -1,9 +1,9 @@
 /** A refused request that verifies by now, stored as the event that it would have been. */
 import { randomBytes } from 'node:crypto';
 import { inetBytes } from '../core/address.ts';
-import { verifies } from '../core/diagnosis.ts';
+import { verifies } from '../core/diagnosis/diagnose.ts';
+import { restoredRequest } from '../core/diagnosis/kept-request.ts';
 import { uuidBytes, uuidText, uuidv7 } from '../core/ids.ts';
-import { restoredRequest } from '../core/kept-request.ts';
 import { readStoredHeaders } from '../core/stored-headers.ts';
 import { readKeyrings } from '../db/keyrings.ts';
 import { nearestWithin, readHorizon } from '../db/partitions.ts';

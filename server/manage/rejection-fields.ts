@@ -1,6 +1,6 @@
 /** A refused signature as people see it, as schemas. */
 import { z } from 'zod';
-import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '../core/rejection-reasons.ts';
+import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '../core/diagnosis/reasons.ts';
 import { defaultSignatureHeaders } from '../core/signature.ts';
 import type { RejectionRecord } from '../db/queries/rejections.ts';
 import { pageQuery } from './paging.ts';

@@ -1,7 +1,7 @@
 /** Refused signatures that were kept: whether they would be refused now. */
 import type { Diagnosed } from '../../workers/diagnose.ts';
-import type { RefusedRequest } from '../core/diagnosis.ts';
-import { restoredRequest } from '../core/kept-request.ts';
+import type { RefusedRequest } from '../core/diagnosis/diagnose.ts';
+import { restoredRequest } from '../core/diagnosis/kept-request.ts';
 import { readKeyrings } from '../db/keyrings.ts';
 import { findRejection, type RejectionRecord, setRejectionChecked } from '../db/queries/rejections.ts';
 import type { Actor } from './actor.ts';

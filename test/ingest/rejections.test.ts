@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { rejectionReasonNames } from '../../server/core/rejection-reasons.ts';
+import { rejectionReasonNames } from '../../server/core/diagnosis/reasons.ts';
 import { OTHER_WEBHOOKS_MAX } from '../../server/db/keyrings.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { RefusedRequest } from '../../server/core/diagnosis.ts';
-import { keptRequest, restoredRequest } from '../../server/core/kept-request.ts';
-import { shapeOf } from '../../server/core/loose-signature.ts';
+import type { RefusedRequest } from '../../../server/core/diagnosis/diagnose.ts';
+import { keptRequest, restoredRequest } from '../../../server/core/diagnosis/kept-request.ts';
+import { shapeOf } from '../../../server/core/diagnosis/loose-signature.ts';
 
 const SECRET = 'kept between the two of us 7f3a';
 const HEX = 'a1'.repeat(32);

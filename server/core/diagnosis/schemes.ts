@@ -1,6 +1,6 @@
 /** Other ways to sign webhooks, recognized by their header; so that whoever uses one is told its name. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { RejectionReason } from './rejection-reasons.ts';
+import type { RejectionReason } from './reasons.ts';
 import { decodedKeys } from './secret-readings.ts';
 
 /** First value of a request header, by its name in lower case. */

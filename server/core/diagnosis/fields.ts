@@ -1,7 +1,8 @@
 /** Which request headers hold a signature, or look as if they did. */
+
+import { defaultSignatureHeaders } from '../signature.ts';
 import { type LooseSignature, readLoosely } from './loose-signature.ts';
-import { defaultSignatureHeaders } from './signature.ts';
-import { type Scheme, schemes } from './signature-schemes.ts';
+import { type Scheme, schemes } from './schemes.ts';
 
 export interface SignatureField {
   name: string;

@@ -1,7 +1,7 @@
 /** Reads a signature that is written otherwise than Weir asks for, to tell what is wrong with it. */
 
-import type { RejectionReason } from './rejection-reasons.ts';
-import { parseDigest } from './signature.ts';
+import { parseDigest } from '../signature.ts';
+import type { RejectionReason } from './reasons.ts';
 
 export type Algorithm = 'sha256' | 'sha1' | 'sha384' | 'sha512' | 'md5';
 

@@ -3,11 +3,11 @@
  * people who run Weir: the sender is not told, and so digests are compared without regard to time.
  */
 import { createHash, createHmac } from 'node:crypto';
+import { presentedSignature } from '../signature.ts';
 import { bodyReadings } from './body-readings.ts';
-import type { RejectionReason } from './rejection-reasons.ts';
+import { type SignatureField, signatureFields } from './fields.ts';
+import type { RejectionReason } from './reasons.ts';
 import { secretReadings, unsetSecrets } from './secret-readings.ts';
-import { presentedSignature } from './signature.ts';
-import { type SignatureField, signatureFields } from './signature-fields.ts';
 
 interface WebhookSecret {
   bytes: Buffer;

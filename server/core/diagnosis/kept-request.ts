@@ -1,8 +1,9 @@
 /** What is kept of a refused request: enough to check it again, and nothing that tells a secret. */
-import { holdsSecret, type RefusedRequest } from './diagnosis.ts';
+
+import { storedHeaders } from '../stored-headers.ts';
+import { holdsSecret, type RefusedRequest } from './diagnose.ts';
+import { type SignatureField, signatureFields } from './fields.ts';
 import { shapeOf } from './loose-signature.ts';
-import { type SignatureField, signatureFields } from './signature-fields.ts';
-import { storedHeaders } from './stored-headers.ts';
 
 export interface KeptSignature {
   name: string;

@@ -1,6 +1,6 @@
 /** Which other bytes a sender may have signed instead of the body that came, and what that tells. */
 import { isUtf8 } from 'node:buffer';
-import type { RejectionReason } from './rejection-reasons.ts';
+import type { RejectionReason } from './reasons.ts';
 
 export type Reading = readonly [RejectionReason, Uint8Array];
 
