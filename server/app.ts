@@ -1,4 +1,4 @@
-/** A serving process: its parts, put together once, and what the primary may ask of it. */
+/** A serving process: puts its parts together, once, and does what the primary asks of them. */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -28,7 +28,7 @@ import { openLimiter } from './ratelimit/open.ts';
 import { routeTable } from './routes.ts';
 
 export interface App {
-  /** The port that it listens on; of use when the setting is a free one chosen by the kernel. */
+  /** The port that it listens on; tests have the kernel choose a free one. */
   port: number;
   heard(): void;
   arrived(): void;

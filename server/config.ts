@@ -30,7 +30,7 @@ export type Settings = Parsed & {
   sharedStoreUrls: string[];
 };
 
-/** The settings do not do; `problems` holds one sentence each, fit for people, free of secrets. */
+/** Some settings are not usable; `problems` holds one sentence each, fit for people, free of secrets. */
 export class SettingsError extends Error {
   readonly problems: string[];
   constructor(problems: string[]) {
@@ -123,7 +123,7 @@ function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Sett
   if (email === undefined) return [`ADMIN_PASSWORD is set but ADMIN_EMAIL is not; ${mend}`];
   if (password === undefined) return [`ADMIN_EMAIL is set but ADMIN_PASSWORD is not; ${mend}`];
   const problem = passwordProblem(password, email);
-  return problem === null ? [] : [`ADMIN_PASSWORD does not do. ${problem}`];
+  return problem === null ? [] : [`ADMIN_PASSWORD is not usable. ${problem}`];
 }
 
 function chooseDatabase(parsed: Parsed): Database {

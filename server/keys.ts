@@ -43,7 +43,7 @@ function keptKey(path: string, directory: string): string {
   throw new SettingsError([`${path} holds no key of 32 bytes in base64; restore it from a backup, or set SECRETS_KEY`]);
 }
 
-/** Of two that start at once one makes the key and the other reads it, whole: it gets its name when it is written. */
+/** Of two that start at once, one makes the key and the other reads all of it: the file gets its name once it is written. */
 function makeKey(path: string): void {
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
   writeFileSync(draft, `${randomBytes(32).toString('base64')}\n`, { flag: 'wx', mode: 0o600 });

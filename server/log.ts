@@ -13,7 +13,7 @@ export const logEvents = {
   dedupe_keys_expired: ['info', 'expired dedupe keys were deleted'],
   audit_head: [
     'info',
-    'the newest entry of the audit log; weir audit verify --head HASH checks that the chain comes by it',
+    'the newest entry of the audit log; weir audit verify --head HASH checks that the chain still contains it',
   ],
   housekeeping_failed: ['error', 'partitions could not be made or dropped; the next try is in an hour'],
   listening: ['info', 'all processes listen'],

@@ -161,12 +161,12 @@ describe('settings that do not go together refuse to start', () => {
     [
       'an administrator with a short password',
       { ADMIN_EMAIL: 'ada@example.org', ADMIN_PASSWORD: 'elevenchars' },
-      /ADMIN_PASSWORD does not do\. Give 12 to 200 characters\.$/,
+      /ADMIN_PASSWORD is not usable\. Give 12 to 200 characters\.$/,
     ],
     [
       'an administrator whose password is its address',
       { ADMIN_EMAIL: 'ada@example.org', ADMIN_PASSWORD: 'Ada@Example.org' },
-      /ADMIN_PASSWORD does not do\. The email address, or a part of it, is no password\.$/,
+      /ADMIN_PASSWORD is not usable\. The email address, or a part of it, is no password\.$/,
     ],
     [
       'a cap that cannot be held',

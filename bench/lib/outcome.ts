@@ -62,5 +62,5 @@ export interface Scenario {
   run: (context: BenchContext) => Promise<Outcome>;
 }
 
-/** The set-up does not do (wrk is missing, a child ended); the message says how to mend it. */
+/** The set-up is not usable (wrk is missing, a child ended); the message says how to mend it. */
 export class BenchError extends Error {}

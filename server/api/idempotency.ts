@@ -30,7 +30,7 @@ interface KeyedRequest {
   method: string;
   path: string;
   input: unknown;
-  /** In force: a token that may less is not told what one that may more was answered. */
+  /** In force now: a weaker token is not told what a stronger one of the same user was answered. */
   role: Role;
 }
 
@@ -100,7 +100,7 @@ export class Idempotency {
     return { kind: 'refused', code: changed ? 'idempotency_answer_lost' : 'idempotency_in_progress' };
   }
 
-  /** Of the checked input: how it was written is of no matter. */
+  /** Of the checked input: white space and the order of members do not matter. */
   #fingerprint({ method, path, input, role }: KeyedRequest, key: Buffer): Buffer {
     return createHmac('sha256', key)
       .update(JSON.stringify([method, path, input, role]))

@@ -27,20 +27,20 @@ interface ApiRequest<Who, Query, Input> {
   input: Input;
   /** `who` as the audit log names it. */
   actor: Actor;
-  /** False when If-Match asks for another representation of the operation's resource than this, which is to be changed. */
+  /** False when the request has an If-Match that this representation, which is about to be changed, does not meet. */
   matches(representation: unknown): boolean;
   exchange: Exchange;
 }
 
 export interface Operation<Who = Person, Query = unknown, Input = unknown> {
-  /** What the path's id is, where it has one; another text is answered with `problem`, as an id that does not exist. */
+  /** What the path's id must be, where it has one; any other text is answered with `problem`, like an id that does not exist. */
   id?: { schema: z.ZodType<string>; problem: ProblemCode };
   query?: z.ZodType<Query>;
   /** The JSON body. Without it none is read. */
   input?: z.ZodType<Input>;
   /** The body of each status that means success; null: none. Members that the schema does not name are not sent. */
   answers: Readonly<Record<number, z.ZodType | null>>;
-  /** What GET answers of the resource that this one changes: If-Match speaks of it, and an answer of this schema has its ETag. */
+  /** What GET answers for the resource that this one changes: If-Match is about it, and an answer of this schema carries its ETag. */
   representation?: z.ZodType;
   /** It makes something new each time: with an Idempotency-Key it is done once. */
   idempotent?: true;
@@ -49,7 +49,7 @@ export interface Operation<Who = Person, Query = unknown, Input = unknown> {
   handle(request: ApiRequest<Who, Query, Input>): Promise<Reply>;
 }
 
-/** An operation for users; of use to infer its types. */
+/** An operation for users; the call is there to infer its types. */
 export function operation<Query, Input>(given: Operation<Person, Query, Input>): Operation<Person, Query, Input> {
   return given;
 }

@@ -143,7 +143,7 @@ function answer(exchange: Exchange, operation: AnyOperation<never>, reply: Reply
   send(exchange, render(operation, reply));
 }
 
-/** A document that is what GET would answer now has its entity tag, also in the answer to a change. */
+/** A document that GET would answer now carries its entity tag, in the answer to a change too. */
 function render(
   operation: AnyOperation<never>,
   { status, body, headers = {} }: Extract<Reply, { kind: 'done' }>,
@@ -160,7 +160,7 @@ function send(exchange: Exchange, { status, headers, text }: Rendered): void {
   else sendJson(exchange, status, text);
 }
 
-/** Sends a JSON document. A client that asks for one which it has already, by its entity tag, is told so. */
+/** Sends a JSON document; 304 to a client that has it already, by its entity tag. */
 export function sendJson(exchange: Exchange, status: number, text: string): void {
   if (exchange.method === 'GET' || exchange.method === 'HEAD') {
     exchange.cacheControl = 'private, no-cache';

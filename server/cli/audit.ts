@@ -49,7 +49,7 @@ export function auditCommand(io: CommandIo): Command {
     .description('compute every hash of the log anew; exit code 1 when it does not hold')
     .option(
       '--head <hash>',
-      'of an entry that the chain must come by, e.g. of the last audit_head in the log',
+      'of an entry that the chain must contain, e.g. of the last audit_head in the log',
       by(auditHash),
     )
     .option('--json', 'print one JSON document')

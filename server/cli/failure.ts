@@ -1,4 +1,4 @@
-/** What a person is told when something cannot be done. */
+/** What people are told when a command fails. */
 import { SettingsError } from '../config.ts';
 import { DatabaseError } from '../db/attach.ts';
 import { EmbeddedPostgresError } from '../db/embedded/join.ts';
@@ -7,7 +7,7 @@ import { SharedStoreError } from '../ratelimit/shared.ts';
 
 const expected = [SettingsError, DatabaseError, EmbeddedPostgresError, DataDirInUseError, LockError, SharedStoreError];
 
-/** One sentence each for what can be expected to go wrong; the stack as well for what cannot. */
+/** The message alone for what is known to go wrong; with the stack for a bug. */
 export function describeFailure(error: unknown): string {
   if (expected.some((kind) => error instanceof kind))
     return (error as Error).message

@@ -7,7 +7,7 @@ export interface FieldIssue {
   detail: string;
 }
 
-/** Checks input by a schema. What a schema says itself goes before what is said here of all schemas. */
+/** Checks input by a schema. A message of the schema's own goes before the general ones below. */
 export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | { issues: FieldIssue[] } {
   const result = schema.safeParse(value, { error: describe });
   if (result.success) return { data: result.data };
@@ -19,7 +19,7 @@ export function jsonPointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** Fields that nobody asked for are one issue to zod; each is told by its own name, and which ones there are. */
+/** Unknown fields are one issue to zod; here each is its own, with the names that there are. */
 function issuesOf(issue: z.core.$ZodIssue, schema: z.ZodType): FieldIssue[] {
   if (issue.code !== 'unrecognized_keys') return [{ path: issue.path, detail: issue.message }];
   const known = issue.path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];

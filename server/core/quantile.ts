@@ -1,6 +1,6 @@
 /**
- * The value below which a share of what was observed lies, from counts by bucket, as Prometheus' histogram_quantile estimates it:
- * evenly spread within a bucket. Null when nothing was observed; the largest bound when it lies beyond.
+ * Estimates a quantile from the counts of a histogram as Prometheus' histogram_quantile does: observations are taken to be spread
+ * evenly within a bucket. Null when nothing was observed; the largest bound when the quantile lies beyond it.
  * @param bounds upper ends of all buckets but the last, which has none
  * @param share 0 to 1
  */

@@ -5,7 +5,7 @@ const VERSION = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** What a derived key is for; a key of one purpose says nothing about the others. */
+/** What a derived key is for; one purpose's key tells nothing about another's. */
 export type KeyPurpose = 'webhook-secrets' | 'agent-sessions' | 'csrf' | 'setup' | 'oidc-state' | 'idempotency';
 
 /** Derives the 32 byte key of a purpose from the base64 of SECRETS_KEY. */

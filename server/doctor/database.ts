@@ -22,7 +22,7 @@ interface Circumstances {
   log: (line: string) => void;
 }
 
-/** Looks and changes nothing, but that an embedded server which is down is started for as long as it takes. */
+/** Only looks; but an embedded server that is down is started for as long as that takes. */
 export async function checkDatabase(circumstances: Circumstances): Promise<Check[]> {
   const { settings, log } = circumstances;
   if (settings.database.kind === 'server') return checkServer(settings.database.conninfo, circumstances);

@@ -9,7 +9,7 @@ import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 /** What compose and `weir send` read from the same file. */
 const ofOthers = /^(COMPOSE_|DOCKER_|WEIR_SECRET$)/;
 
-/** Reads the settings as the server does; null when they do not do, each with its own check. */
+/** Reads the settings as the server does; null when some are not usable, each with its own check. */
 export function checkSettings(
   environment: NodeJS.ProcessEnv,
   directory: string,

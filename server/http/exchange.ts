@@ -7,7 +7,7 @@ import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
 import { Stage, StageClock } from './stages.ts';
 
-/** Undelivered body bytes that are read and let go after an early answer; a longer rest closes the connection. */
+/** After an early answer so much of the body is still read and dropped; if more is to come, the connection is closed. */
 const DISCARD_BYTES_MAX = 1_048_576;
 
 const statusLines = Object.fromEntries(Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]));
@@ -203,8 +203,8 @@ export class Exchange {
   }
 
   /**
-   * Told a length, undefined too, endWithoutBody waits for a body of ours, and the connection is lost to the next request.
-   * @param bodyBytes null: no length is told.
+   * Given a length, even undefined, endWithoutBody expects a body to follow, and the connection is lost for the next request.
+   * @param bodyBytes null: no length is sent.
    */
   #endHead(bodyBytes: number | null, close: boolean): void {
     if (close) this.#res.endWithoutBody(bodyBytes ?? 0, true);
@@ -241,7 +241,7 @@ export class Exchange {
   #restIsTooLong(): boolean {
     if (this.#body === null || this.#body.complete) return false;
     const declared = this.header('content-length');
-    // Of a chunked body nobody knows the rest; only one that is too long already is cut off.
+    // Nobody knows how much of a chunked body is to come; only one that is too long already is cut off.
     if (declared === undefined) return this.status === 413;
     return Number(declared) - this.#body.receivedBytes > DISCARD_BYTES_MAX;
   }

@@ -5,14 +5,14 @@ import type { StreamAnswer } from '../http/exchange.ts';
 import { frame, HEARTBEAT } from './frame.ts';
 import type { Found } from './newest.ts';
 
-/** Silence that a proxy between might take for a dead connection. */
+/** After so much silence a proxy in between might take the connection for dead. */
 const HEARTBEAT_MS = 15_000;
 /** A client that has read nothing for this long is cut. */
 const SLOW_MS = 10_000;
 /** How long EventSource waits before it connects again. */
 const RETRY_MS = 1_000;
 
-/** Memory that frames take which the client has not read yet; past it they are left out. */
+/** Characters of frames that the client has not read yet; past this, frames are left out. */
 const HELD_CHARS_MAX = 262_144;
 
 export class StreamClient {
@@ -20,9 +20,9 @@ export class StreamClient {
   readonly webhookId: string | null;
   readonly sinceMs: number;
   readonly #answer: StreamAnswer;
-  /** What came while it was looked up what came before; null when that is done. */
+  /** What was found while older events were still being looked up; null once they have been sent. */
   #early: Found[] | null;
-  /** What it was sent of the time before it came: a look may find some of it again. */
+  /** Ids that `catchUp` sent: a later look may find some of them again. */
   readonly #caughtUp = new Set<string>();
   #lastId: string;
   #wroteMs: number;

@@ -1,6 +1,6 @@
 /**
- * Work of which one run at a time is enough: whoever asks while one is under way waits for the next, which begins after it and so
- * sees whatever was so when they asked.
+ * Runs work once at a time, however many ask: whoever asks during a run waits for the next one, since only that begins after they
+ * asked.
  */
 export function coalesced(work: () => Promise<void>): () => Promise<void> {
   let running = Promise.resolve();

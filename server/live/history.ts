@@ -1,9 +1,9 @@
-/** The seconds that are kept, and the newest of all that is known; one in the primary, one in each process. */
+/** The last minutes, second by second, and the newest state in full; one in the primary, one in each process. */
 import { HISTORY_SECONDS, type Live, type Second } from './counters.ts';
 
 export class History {
   readonly #seconds: Second[];
-  /** Null: nothing was heard of the primary yet. */
+  /** Null: nothing has come from the primary yet. */
   latest: Live | null = null;
 
   constructor(seconds: readonly Second[] = []) {

@@ -106,7 +106,7 @@ export function auditOperations(database: Database) {
       query: z.strictObject({
         head: auditHash
           .optional()
-          .describe('of an entry that the chain must come by, e.g. of an audit_head in the log'),
+          .describe('of an entry that the chain must contain, e.g. of an audit_head in the log'),
       }),
       answers: { 200: verdictSchema },
       handle: async ({ query }) => done(200, await verifyAudit(database, query.head ?? null)),

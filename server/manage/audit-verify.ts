@@ -19,7 +19,7 @@ const PAGE_ENTRIES = 500;
 
 /**
  * Reads every entry once, a page at a time. Rejects with DatabaseUnavailable.
- * @param knownHead hash in hex of an entry that was once the head: the chain must come by it. Entries cut off at the end, and
+ * @param knownHead hash in hex of an entry that was once the head: the chain must contain it. Entries cut off at the end, and
  * a chain that was computed anew as a whole, can be told by that alone.
  */
 export function verifyAudit(database: Database, knownHead: string | null): Promise<AuditVerdict> {
@@ -74,6 +74,6 @@ async function walk(
   }
   if (passedHead) return verdict();
   return verdict({
-    reason: 'The chain does not come by the given head: its end was cut off, or all of it was written anew.',
+    reason: 'The chain does not contain the given head: its end was cut off, or all of it was written anew.',
   });
 }

@@ -4,7 +4,7 @@ import { type EventFilter, type EventSpan, listEvents, sliceEnd } from '../db/qu
 import type { EventRecord } from '../db/queries/read-events.ts';
 
 /**
- * Events of one slice: a statement's worth of work, 10 to 40 ms, after which others get the connection. The first slice is small:
+ * Events of one slice: 10 to 40 ms of work for one statement, after which others get the connection. The first slice is small:
  * most filters find their page in it, and then it is the whole cost.
  */
 const FIRST_SLICE_EVENTS = 1_000;

@@ -1,4 +1,4 @@
-/** Checks that every kind of input shares. */
+/** Schemas and checks that all kinds of input share. */
 import { z } from 'zod';
 import { check } from '../core/issues.ts';
 
@@ -41,7 +41,7 @@ export function text(charactersMin: number, charactersMax: number) {
 
 /** What people call a thing. */
 export const nameText = text(1, 200);
-/** The same, where nothing will do too. */
+/** The same, or empty. */
 export const optionalNameText = text(0, 200);
 
 /** Lines that a person typed, without surrounding space, joined by line feeds. */

@@ -1,4 +1,4 @@
-/** Users as administrators manage them. Of the administrators in force one always remains. */
+/** Users as administrators manage them. One administrator in force always remains. */
 import { randomUUID } from 'node:crypto';
 import { generatePassword, type Passwords } from '../auth/passwords.ts';
 import type { Role } from '../auth/roles.ts';

@@ -22,8 +22,8 @@ export async function extendPartitions(database: Database, log: Log): Promise<Ho
 }
 
 /**
- * Says the head of the audit log when it is another than `said`, so that the log, which is kept elsewhere, vouches for all
- * entries up to it. Returns the hash to hand in the next time.
+ * Logs the head of the audit log when it is not `said` any more, so that the log, which is kept elsewhere, vouches for all
+ * entries up to it. Returns the hash to pass in the next time.
  */
 export async function anchorAudit(database: Database, log: Log, said: string | null): Promise<string | null> {
   const head = await readAuditHead(database);
@@ -65,7 +65,7 @@ export function keepHouse(
   const start = () => {
     round = work();
   };
-  // Soon after the start too: a machine that is switched off every night would never come to it.
+  // Soon after the start too: a machine that is switched off every night would never get to it.
   const first = setTimeout(start, FIRST_MS);
   const hourly = setInterval(start, EVERY_MS);
   return async () => {

@@ -30,7 +30,7 @@ interface Member {
   lastSnapshot: MetricsSnapshot | null;
 }
 
-/** A process that dies this soon after its start says that the next one will too. */
+/** A process that dies this soon after its start suggests that the next one will too. */
 const QUICK_DEATH_MS = 3_000;
 const QUICK_DEATHS_MAX = 10;
 const REPLACE = { firstMs: 100, maxMs: 5_000 };
@@ -52,11 +52,11 @@ const EXIT_GRACE_MS = 2_000;
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #members = new Map<number, Member>();
-  /** Questions under way, by their number: whom they were asked, and what to do when they are answered or never will be. */
+  /** Open questions by number: who was asked, and what to call once there is an answer or will never be one. */
   readonly #questions = new Map<number, { member: Member; settle: () => void }>();
   #wanted: number;
   #stopping = false;
-  /** It was said once that it gives up; until it is stopped, nobody is forked in vain. */
+  /** It has given up, and has said so once: no process is forked any more. */
   #hopeless = false;
   #quickDeaths = 0;
   #asked = 0;

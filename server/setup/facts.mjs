@@ -1,4 +1,4 @@
-/** Looks at this machine and this folder; changes nothing, and starts no program unless a short look does not tell. */
+/** Looks at this machine and this folder; changes nothing, and starts a program only where a look at the files is not enough. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';

@@ -110,10 +110,10 @@ test('verifying says how far the log holds, and against a head that was kept', a
   await page.getByText(newest.hash).waitFor();
   await page.getByLabel('Head').fill(newest.hash);
   await page.getByRole('button', { name: 'Verify' }).click();
-  await page.getByText('and the chain comes by the head that you gave').waitFor();
+  await page.getByText('and the chain contains the head that you gave').waitFor();
   await page.getByLabel('Head').fill('0'.repeat(64));
   await page.getByRole('button', { name: 'Verify' }).click();
-  await page.getByText('The chain does not come by the given head').waitFor();
+  await page.getByText('The chain does not contain the given head').waitFor();
   await page.getByLabel('Head').fill('a hash');
   await page.getByRole('button', { name: 'Verify' }).click();
   await page.getByText('Give a hash of 64 hex digits.').waitFor();

@@ -80,10 +80,10 @@ describe('audit verify', () => {
     expect([code, out, err]).toEqual([0, `All 3 entries hold.\n  Head  ${verdict.head.hash}\n`, '']);
   });
 
-  test('fails by a head that the chain does not come by', async () => {
+  test('fails by a head that the chain does not contain', async () => {
     const { code, out, err } = await weir(app, 'audit', 'verify', '--head', 'ab'.repeat(32));
     expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(/^weir: The chain does not come by the given head: .* Entries before: 3, which hold\.\n$/);
+    expect(err).toMatch(/^weir: The chain does not contain the given head: .* Entries before: 3, which hold\.\n$/);
   });
 
   test('takes no head that is none', async () => {

@@ -25,7 +25,7 @@ export type SettlePath = 'ack' | 'nack' | 'extend';
 /** Which of the receipts were settled; the leases of the others are lost. */
 export type Settled = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
 
-/** Every call repeats until it is answered (consume-repeat.ts), and rejects with CommandError when nothing mends it. */
+/** Every call repeats until it is answered (repeat.ts), and rejects with CommandError when nothing mends it. */
 export interface AgentApi {
   /** Null when `signal` ended it: the server takes back what it had claimed for a client that is gone. */
   claim: (order: ClaimOrder, signal: AbortSignal) => Promise<Delivery[] | null>;

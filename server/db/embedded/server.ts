@@ -1,4 +1,4 @@
-/** One Postgres server over one data directory: make it, start it, ask it, stop it. Who may do so when is a matter of join.ts. */
+/** One Postgres server over one data directory: make it, start it, ask it, stop it. join.ts decides who may do so, and when. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
