@@ -5,7 +5,7 @@ import { History } from '../live/history.ts';
 import { LoopLag } from '../live/lag.ts';
 import { totalsOf } from '../live/sample.ts';
 import { Streams } from '../live/streams.ts';
-import { liveOperations } from '../manage/live.ts';
+import { liveOperations } from '../manage/live-operations.ts';
 import type { Base } from './base.ts';
 
 /** @param past the last minutes, as the primary knows them. */

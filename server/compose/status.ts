@@ -1,7 +1,7 @@
 /** The parts of a process that tell how the installation does. */
 import { DoctorOffice } from '../doctor/ask.ts';
 import type { History } from '../live/history.ts';
-import { statusOperations } from '../manage/status.ts';
+import { statusOperations } from '../manage/status-operations.ts';
 import type { Base } from './base.ts';
 
 export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History) {

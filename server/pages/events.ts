@@ -4,7 +4,7 @@ import { signedCurl } from '../core/curl.ts';
 import { isTimedId } from '../core/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/read-events.ts';
-import { describeEvent } from '../manage/events.ts';
+import { describeEvent } from '../manage/event-fields.ts';
 import { showBody } from './body-view.ts';
 import { problemOf } from './call.ts';
 import { filtersOf } from './filters.ts';

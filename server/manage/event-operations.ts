@@ -2,34 +2,15 @@
 import { z } from 'zod';
 import { done, operation, problem, problemLater, readerOperation } from '../api/operation.ts';
 import { agentIdOf } from '../auth/reader.ts';
-import { readStoredHeaders } from '../core/stored-headers.ts';
 import type { Database } from '../db/pool.ts';
-import { type EventRecord, findEvent, timeOf } from '../db/queries/read-events.ts';
+import { findEvent, timeOf } from '../db/queries/read-events.ts';
+import { describeEvent, eventPageSchema, eventSchema } from './event-fields.ts';
 import { eventListQuery, filterOf } from './event-filter.ts';
 import { replayEvent } from './event-replay.ts';
 import { EventSearch } from './event-search.ts';
-import { eventId, pageOf, pageSchema } from './paging.ts';
+import { eventId, pageOf } from './paging.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;
-
-const eventSchema = z
-  .object({
-    id: z.guid(),
-    webhook_id: z.guid(),
-    received_at: z.iso.datetime(),
-    source_ip: z.string(),
-    content_type: z.string().nullable(),
-    bytes: z.number(),
-    headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
-  })
-  .meta({ id: 'Event' });
-
-const eventPageSchema = pageSchema(eventSchema).extend({
-  complete: z
-    .boolean()
-    .describe('false: the search took too long and ended before the page was full; next_cursor goes on from there'),
-  searched_to: z.iso.datetime().nullable().describe('how far back an incomplete search looked'),
-});
 
 const AGENTS_NAMED_MAX = 100;
 
@@ -111,19 +92,5 @@ export function eventOperations(database: Database) {
         return problem('invalid_request', undefined, { errors });
       },
     }),
-  };
-}
-
-/** An event as people and agents see it, without its body. */
-export function describeEvent(event: EventRecord): z.input<typeof eventSchema> {
-  const { id, webhook_id, received_at, source_ip, content_type, bytes, headers } = event;
-  return {
-    id,
-    webhook_id,
-    received_at,
-    source_ip,
-    content_type,
-    bytes,
-    headers: readStoredHeaders(headers.toString('utf8')),
   };
 }

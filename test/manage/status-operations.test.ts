@@ -1,6 +1,6 @@
 /** What the status shows of the settings. */
 import { expect, test } from 'vitest';
-import { describeSettings } from '../../server/manage/status.ts';
+import { describeSettings } from '../../server/manage/status-operations.ts';
 import { type Setting, settingTable } from '../../server/setting-table.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
 
