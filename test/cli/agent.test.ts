@@ -1,42 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../server/cli/weir.ts';
-import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
+import { type Installation, makeInstallation, type Told } from '../helpers/command.ts';
 
 const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
-let directory: string;
-let keptUp: EmbeddedPostgres;
+let installation: Installation;
 let webhookId: string;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
-  await chmod(directory, 0o711);
-  // So that commands join it: each would start and stop it otherwise.
-  keptUp = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
-  webhookId = String(JSON.parse((await run(['webhook', 'add', '--name', 'orders', '--json'])).out).id);
+  installation = await makeInstallation();
+  webhookId = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'orders', '--json'])).out).id);
 });
-afterAll(async () => {
-  await keptUp.leave();
-  await rm(directory, { recursive: true });
-});
+afterAll(() => installation.remove());
 
-interface Told {
-  code: number;
-  out: string;
-  err: string;
-}
-
-async function run(args: string[]): Promise<Told> {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const io = { environment: { DATA_DIR: 'data', WORKERS: '1' }, directory, stdin: Readable.from(['']), stdout, stderr };
-  const code = await runCommand(args, io);
-  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
-}
-const weir = (...args: string[]) => run(['agent', ...args]);
+const weir = (...args: string[]): Promise<Told> => installation.weir(['agent', ...args]);
 
 async function json(...args: string[]): Promise<Record<string, unknown>> {
   const { code, out, err } = await weir(...args, '--json');
@@ -95,8 +71,8 @@ describe('agent add', () => {
   });
 
   test('of a removed webhook makes nothing', async () => {
-    const { id } = JSON.parse((await run(['webhook', 'add', '--name', 'gone', '--json'])).out);
-    await run(['webhook', 'remove', id]);
+    const { id } = JSON.parse((await installation.weir(['webhook', 'add', '--name', 'gone', '--json'])).out);
+    await installation.weir(['webhook', 'remove', id]);
     const { code, err } = await weir('add', '--name', 'a', '--webhook', id);
     expect(code).toBe(2);
     expect(err).toContain(id);
@@ -118,7 +94,7 @@ describe('agent', () => {
 
   test('subscribe adds endpoints and unsubscribe takes them away', async () => {
     const { id } = await json('add', '--name', 'a');
-    const other = String(JSON.parse((await run(['webhook', 'add', '--name', 'b', '--json'])).out).id);
+    const other = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'b', '--json'])).out).id);
     const ids = async () => (await agents()).find((agent) => agent.id === id)!.webhook_ids;
     expect((await weir('subscribe', String(id), '--webhook', webhookId, '--webhook', other)).out).toBe(
       `${id}: subscribed.\n`,

@@ -1,26 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../server/cli/weir.ts';
-import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
+import { type Installation, makeInstallation } from '../helpers/command.ts';
 import { PASSWORD } from '../helpers/people.ts';
 
 const GENERATED = /^([0-9a-z]{4}-){5}[0-9a-z]{4}$/;
-let directory: string;
-let keptUp: EmbeddedPostgres;
+let installation: Installation;
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
-  await chmod(directory, 0o711);
-  // So that commands join it: each would start and stop it otherwise.
-  keptUp = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
+  installation = await makeInstallation();
 });
-afterAll(async () => {
-  await keptUp.leave();
-  await rm(directory, { recursive: true });
-});
+afterAll(() => installation.remove());
 
 const hosted = {
   AUTH_MODE: 'hosted',
@@ -29,13 +17,8 @@ const hosted = {
   OIDC_CLIENT_SECRET: 'a secret of the client',
 };
 
-async function weir(args: string[], stdin = '', environment: Record<string, string> = {}) {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const settings = { DATA_DIR: 'data', WORKERS: '1', ...environment };
-  const io = { environment: settings, directory, stdin: Readable.from([stdin]), stdout, stderr };
-  const code = await runCommand(['user', ...args], io);
-  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
-}
+const weir = (args: string[], stdin?: string, environment?: Record<string, string>) =>
+  installation.weir(['user', ...args], stdin, environment);
 
 async function json(args: string[], stdin = ''): Promise<Record<string, unknown>> {
   const { code, out, err } = await weir([...args, '--json'], stdin);
@@ -197,10 +180,7 @@ describe('user', () => {
   test('changes are on record as made by a command', async () => {
     const { id } = await add();
     await weir(['disable', String(id)]);
-    const io = { environment: { DATA_DIR: 'data', WORKERS: '1' }, directory, stdin: Readable.from(['']) };
-    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-    expect(await runCommand(['audit', 'list', '--json'], { ...io, stdout, stderr })).toBe(0);
-    const { items } = JSON.parse(String(stdout.read()));
+    const { items } = JSON.parse((await installation.weir(['audit', 'list', '--json'])).out);
     const mine = items.filter((item: { target: { id: string } }) => item.target.id === id);
     expect(
       mine.map((item: { action: string; actor: { kind: string } }) => [item.action, item.actor.kind]).sort(),

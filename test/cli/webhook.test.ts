@@ -1,40 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../server/cli/weir.ts';
-import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
+import { type Installation, makeInstallation, type Told } from '../helpers/command.ts';
 
-let directory: string;
-let keptUp: EmbeddedPostgres;
+let installation: Installation;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
-  await chmod(directory, 0o711);
-  // So that commands join it: each would start and stop it otherwise.
-  keptUp = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
+  installation = await makeInstallation();
 });
 
-afterAll(async () => {
-  await keptUp.leave();
-  await rm(directory, { recursive: true });
-});
+afterAll(() => installation.remove());
 
-interface Told {
-  code: number;
-  out: string;
-  err: string;
-}
-
-async function weir(args: string[], stdin = ''): Promise<Told> {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const environment = { DATA_DIR: 'data', WORKERS: '1', PUBLIC_URL: 'https://weir.example' };
-  const io = { environment, directory, stdin: Readable.from([stdin]), stdout, stderr };
-  const code = await runCommand(['webhook', ...args], io);
-  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
-}
+const weir = (args: string[], stdin?: string): Promise<Told> =>
+  installation.weir(['webhook', ...args], stdin, { PUBLIC_URL: 'https://weir.example' });
 
 async function json(...args: string[]): Promise<Record<string, unknown>> {
   const { code, out, err } = await weir([...args, '--json']);

@@ -283,7 +283,7 @@ async function startUser(): Promise<ChildProcess> {
   onTestFinished(() => rm(directory, { recursive: true }));
   await writeFile(
     join(directory, 'user.mjs'),
-    `import { joinEmbeddedPostgres } from ${JSON.stringify(join(root, 'dist/server/db/embedded.js'))};
+    `import { joinEmbeddedPostgres } from ${JSON.stringify(join(root, 'dist/server/db/embedded/join.js'))};
     await joinEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)}, maxConnections: 20, log: () => {} });
     console.log('joined');
     setInterval(() => {}, 1000);`,

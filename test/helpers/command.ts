@@ -1,9 +1,10 @@
-/** The command line on the database of an app, as on a machine where Weir runs. */
-import { mkdtemp, rm } from 'node:fs/promises';
+/** The command line, in the process of the test: on the database of an app, or in a folder of its own where no server runs. */
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { runCommand } from '../../server/cli/weir.ts';
+import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import type { TestApp } from './app.ts';
 import { someKey } from './settings.ts';
 
@@ -17,10 +18,7 @@ export interface Told {
 export async function weir({ conninfo }: TestApp, ...args: string[]): Promise<Told> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-c-'));
   try {
-    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-    const environment = { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory, WORKERS: '1' };
-    const code = await runCommand(args, { environment, directory, stdin: Readable.from(['']), stdout, stderr });
-    return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+    return await run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory }, args);
   } finally {
     await rm(directory, { recursive: true });
   }
@@ -32,4 +30,36 @@ export async function weirJson(app: TestApp, ...args: string[]): Promise<any> {
   const { code, out, err } = await weir(app, ...args, '--json');
   if (code !== 0 || err !== '') throw new Error(`weir ${args.join(' ')} ended with ${code}: ${err}`);
   return JSON.parse(out);
+}
+
+/** A folder with an embedded Postgres that stays up: alone, each command would start and stop it. */
+export interface Installation {
+  /** Runs `weir ARGS` to its end. */
+  weir(args: readonly string[], stdin?: string, environment?: Record<string, string>): Promise<Told>;
+  remove(): Promise<void>;
+}
+
+export async function makeInstallation(): Promise<Installation> {
+  const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
+  await chmod(directory, 0o711);
+  const postgres = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
+  return {
+    weir: (args, stdin, environment) => run(directory, { DATA_DIR: 'data', ...environment }, args, stdin),
+    async remove() {
+      await postgres.leave();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+async function run(
+  directory: string,
+  given: Record<string, string>,
+  args: readonly string[],
+  stdin = '',
+): Promise<Told> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const environment = { WORKERS: '1', ...given };
+  const code = await runCommand(args, { environment, directory, stdin: Readable.from([stdin]), stdout, stderr });
+  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }
