@@ -6,7 +6,7 @@ import type { Operation } from './api/operation.ts';
 import type { Api } from './api/serve.ts';
 import type { Person } from './auth/person.ts';
 import type { Reader } from './auth/reader.ts';
-import type { Role } from './auth/roles.ts';
+import type { Role } from './core/roles.ts';
 import type { Cors } from './http/cors.ts';
 import type { Handler, Method, Route } from './http/route.ts';
 import type { Page } from './pages/page.ts';

@@ -8,15 +8,15 @@
  *       |  transaction commit
  *       +--> given back, when nothing was changed; or free after a minute, when the process died
  *
- * `changed` is written with the change itself (record in audit.ts): whatever dies in between, nothing is done twice.
+ * `changed` is written with the change itself (audit/record.ts): whatever dies in between, nothing is done twice.
  */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
-import type { Role } from '../auth/roles.ts';
+import type { Actor } from '../audit/actor.ts';
+import type { Role } from '../core/roles.ts';
 import { seal, unseal } from '../core/seal.ts';
 import type { Database } from '../db/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../db/queries/idempotency.ts';
 import type { ProblemCode } from '../errors.ts';
-import type { Actor } from '../manage/actor.ts';
 
 /** An answer that went well, as it is sent. */
 export interface Rendered {

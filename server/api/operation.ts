@@ -1,10 +1,10 @@
 /** What an API route does, apart from HTTP: what it takes and gives as zod schemas, from which it is validated and documented. */
 import type { z } from 'zod';
+import type { Actor } from '../audit/actor.ts';
 import type { Person } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
 import type { ProblemCode } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
-import type { Actor } from '../manage/actor.ts';
 
 /** An answer: what went well, or one row of the table of errors. */
 export type Reply =

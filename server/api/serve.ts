@@ -1,14 +1,15 @@
 /** Serves operations over HTTP: who asks, whether they may, what they ask, and the answer as JSON. */
+
+import type { Actor } from '../audit/actor.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import { CSRF_HEADER, type Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
 import { actorOf, type Person, visitor } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
-import { allows, type Role } from '../auth/roles.ts';
+import { allows, type Role } from '../core/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { ParsedBody } from '../http/parsed-body.ts';
 import { parseQuery } from '../http/query.ts';
-import type { Actor } from '../manage/actor.ts';
 import { type Idempotency, isKey, type Rendered } from './idempotency.ts';
 import type { Operation, Reply } from './operation.ts';
 import { etagOf, ifMatch, isKnown } from './precondition.ts';

@@ -1,9 +1,10 @@
 /** A user's own change of password: with the present one, and every other session ends. */
+
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import { deleteSessionsOfUser } from '../db/queries/sessions.ts';
 import { confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
-import type { Actor } from '../manage/actor.ts';
-import { record } from '../manage/audit.ts';
 import type { Person } from './person.ts';
 import type { SignInParts } from './sign-in.ts';
 import { accountKey, attempt } from './throttle.ts';

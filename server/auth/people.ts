@@ -4,12 +4,12 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { parseCredential } from '../core/credential.ts';
+import { lesserRole } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { findSession, findToken, type UserRow } from '../db/queries/people.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { bearer } from './agent.ts';
 import type { Person } from './person.ts';
-import { lesserRole } from './roles.ts';
 
 /**
  * The user of a JWT that the provider signed for this API; null when it did not. Rejects with DatabaseUnavailable, and with

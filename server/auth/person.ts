@@ -1,7 +1,8 @@
 /** A user who was recognized in a request, and by what. */
+
+import type { Actor } from '../audit/actor.ts';
+import type { Role } from '../core/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
-import type { Actor } from '../manage/actor.ts';
-import type { Role } from './roles.ts';
 
 export interface Person {
   /** Of the user. */

@@ -1,12 +1,12 @@
 /** The first administrator: from ADMIN_EMAIL and ADMIN_PASSWORD, or of whoever opens the set-up address that the start prints. */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import { type Actor, systemActor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import type { Settings } from '../config.ts';
 import type { Database } from '../db/pool.ts';
 import type { UserRow } from '../db/queries/people.ts';
 import { countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { type Actor, systemActor } from '../manage/actor.ts';
-import { record } from '../manage/audit.ts';
 import { Passwords } from './passwords.ts';
 import { visitor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';

@@ -1,9 +1,10 @@
 /** Signing in with email and password: throttle, verify, open a new session in place of the one that was presented. */
+
+import { record } from '../audit/record.ts';
 import type { Database } from '../db/pool.ts';
 import type { UserRow } from '../db/queries/people.ts';
 import { confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { record } from '../manage/audit.ts';
 import { type Hasher, isOutdated, type Passwords } from './passwords.ts';
 import { SESSION_SECONDS } from './people.ts';
 import { actorOf, visitor } from './person.ts';

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
+import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
-import { commandActor } from '../manage/actor.ts';
 import { agentInput } from '../manage/agent-fields.ts';
 import { Agents } from '../manage/agents.ts';
 import type { Change } from '../manage/change.ts';

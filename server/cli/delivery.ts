@@ -1,8 +1,8 @@
 import { Command, Option } from 'commander';
+import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../core/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { type DeliveryState, deliveryStates, listDeliveries } from '../db/queries/read-deliveries.ts';
-import { commandActor } from '../manage/actor.ts';
 import { type ManyOrder, replayMany, replayOne } from '../manage/delivery-replay.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printJson } from './io.ts';

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
+import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../core/ids.ts';
 import { findEvent } from '../db/queries/read-events.ts';
-import { commandActor } from '../manage/actor.ts';
 import { describeEvent } from '../manage/event-fields.ts';
 import { filterOf } from '../manage/event-filter.ts';
 import { type EventReplayed, replayEvent } from '../manage/event-replay.ts';

@@ -1,9 +1,9 @@
 import { Command } from 'commander';
+import { commandActor } from '../audit/actor.ts';
 import { diagnose } from '../core/diagnosis/diagnose.ts';
 import { isTimedId } from '../core/ids.ts';
 import { findRejection, listRejections } from '../db/queries/rejections.ts';
 import { derivedKeys } from '../keys.ts';
-import { commandActor } from '../manage/actor.ts';
 import type { Accepted } from '../manage/rejection-accept.ts';
 import { describeRejection } from '../manage/rejection-fields.ts';
 import { type Recheck, Rejections } from '../manage/rejections.ts';

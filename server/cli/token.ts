@@ -1,8 +1,8 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { z } from 'zod';
-import { allows, type Role, roles } from '../auth/roles.ts';
+import { commandActor } from '../audit/actor.ts';
+import { allows, type Role, roles } from '../core/roles.ts';
 import { findTokenOwner } from '../db/queries/tokens.ts';
-import { commandActor } from '../manage/actor.ts';
 import { checked, nameText } from '../manage/input.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from '../manage/tokens.ts';
 import { uuid } from './arguments.ts';

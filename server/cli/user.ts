@@ -1,11 +1,11 @@
 import { Command, Option } from 'commander';
 import { z } from 'zod';
+import { commandActor } from '../audit/actor.ts';
 import { generatePassword, Passwords } from '../auth/passwords.ts';
-import { type Role, roles } from '../auth/roles.ts';
 import { isUuid } from '../core/ids.ts';
 import { passwordProblem } from '../core/password-rules.ts';
+import { type Role, roles } from '../core/roles.ts';
 import type { UserRecord } from '../db/queries/users.ts';
-import { commandActor } from '../manage/actor.ts';
 import { checked, emailText, InputError, optionalNameText } from '../manage/input.ts';
 import { type UserOutcome, Users } from '../manage/users.ts';
 import { CommandError, type CommandIo, printJson } from './io.ts';

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
+import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
 import { derivedKeys } from '../keys.ts';
-import { commandActor } from '../manage/actor.ts';
 import type { Change } from '../manage/change.ts';
 import { checked } from '../manage/input.ts';
 import { rotateInput, webhookInput } from '../manage/webhook-fields.ts';

@@ -1,15 +1,15 @@
 /** /api/v1/account: whoever asks, where it is signed in, and its password. */
 import { z } from 'zod';
 import { done, invalid, operation, problem, problemLater } from '../api/operation.ts';
+import { record } from '../audit/record.ts';
 import { changePassword } from '../auth/change-password.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
-import { roles } from '../auth/roles.ts';
 import { noSessionCookie } from '../auth/sessions.ts';
 import type { SignInParts } from '../auth/sign-in.ts';
 import { passwordProblem } from '../core/password-rules.ts';
+import { roles } from '../core/roles.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../db/queries/sessions.ts';
-import { record } from './audit.ts';
 import { enteredPassword, recordId } from './input.ts';
 
 const accountSchema = z.object({

@@ -1,12 +1,12 @@
 /** /api/v1/agents. */
 import { z } from 'zod';
-import { replyTo } from '../api/change-reply.ts';
 import { done, operation, problem } from '../api/operation.ts';
+import type { Actor } from '../audit/actor.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../db/queries/agent-activity.ts';
-import type { Actor } from './actor.ts';
 import { agentActivitySchema, agentInput, agentSchema } from './agent-fields.ts';
 import { Agents } from './agents.ts';
 import type { ChangeParts } from './change.ts';
+import { replyTo } from './change-reply.ts';
 import { recordId, text } from './input.ts';
 import { flag, flagValue, idList, pageOf, pageSchema, recordPageQuery } from './paging.ts';
 

@@ -1,5 +1,6 @@
 /** Agents as people manage them: every change is committed, announced, and waited for until the processes know. */
 import { randomUUID } from 'node:crypto';
+import type { Actor } from '../audit/actor.ts';
 import { makeCredential } from '../core/credential.ts';
 import type { Database } from '../db/pool.ts';
 import {
@@ -13,7 +14,6 @@ import {
   revokeAgent,
   updateAgent,
 } from '../db/queries/manage-agents.ts';
-import type { Actor } from './actor.ts';
 import type { AgentPatch, NewAgent } from './agent-fields.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects } from './change.ts';
 import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';

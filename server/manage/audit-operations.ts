@@ -1,9 +1,9 @@
 /** /api/v1/audit: who did what, for administrators. */
 import { z } from 'zod';
 import { done, operation } from '../api/operation.ts';
+import { verifyAudit } from '../audit/verify.ts';
 import type { Database } from '../db/pool.ts';
 import { type AuditFilter, type AuditRow, listAudit } from '../db/queries/read-audit.ts';
-import { verifyAudit } from './audit-verify.ts';
 import { pageOf, pageQuery, pageSchema } from './paging.ts';
 
 const moment = z.iso.datetime({ offset: true, error: 'Give a time such as 2030-01-31T12:00:00Z.' });

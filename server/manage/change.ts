@@ -1,8 +1,9 @@
 /** A change to one configured thing: made in one transaction with its audit entry, announced, and known everywhere when it resolves. */
+
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import type { Changes } from '../db/announce.ts';
 import type { Database } from '../db/pool.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 import { InputError } from './input.ts';
 
 type Query = Database['query'];

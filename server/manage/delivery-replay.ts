@@ -1,10 +1,11 @@
 /** Puts finished deliveries on their way again, on record. */
+
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import type { Database } from '../db/pool.ts';
 import { findAgent } from '../db/queries/manage-agents.ts';
 import { type DeliveryRecord, findDelivery } from '../db/queries/read-deliveries.ts';
 import { REPLAYED_MAX, replayDeliveries, replayDelivery } from '../db/queries/replay.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 
 /** `unfinished`: it is on its way as it is. */
 export type Replayed = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'unfinished' };

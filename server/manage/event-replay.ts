@@ -1,10 +1,11 @@
 /** New deliveries of a stored event, on record. */
+
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import type { Database } from '../db/pool.ts';
 import { readAgents } from '../db/queries/read-agents.ts';
 import { findEvent } from '../db/queries/read-events.ts';
 import { deliverAgain } from '../db/queries/replay.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 
 /** `no_agent`: nobody is subscribed to the event's webhook. */
 export type EventReplayed =

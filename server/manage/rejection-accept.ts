@@ -1,5 +1,7 @@
 /** A refused request that verifies by now, stored as the event that it would have been. */
 import { randomBytes } from 'node:crypto';
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import { inetBytes } from '../core/address.ts';
 import { verifies } from '../core/diagnosis/diagnose.ts';
 import { restoredRequest } from '../core/diagnosis/kept-request.ts';
@@ -11,8 +13,6 @@ import type { Database } from '../db/pool.ts';
 import { lockRejection, type RejectionDetail, setRejectionAccepted } from '../db/queries/rejections.ts';
 import { type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
 import { dedupeKey } from '../ingest/dedupe.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 
 /** Tells agents when the event was first sent; its `received_at` is when it was accepted, as of all that is newly stored. */
 const REFUSED_AT_HEADER = 'weir-refused-at';

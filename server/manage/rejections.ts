@@ -1,11 +1,11 @@
 /** Refused signatures that were kept: whether they would be refused now. */
 import type { Diagnosed } from '../../workers/diagnose.ts';
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import type { RefusedRequest } from '../core/diagnosis/diagnose.ts';
 import { restoredRequest } from '../core/diagnosis/kept-request.ts';
 import { readKeyrings } from '../db/keyrings.ts';
 import { findRejection, type RejectionRecord, setRejectionChecked } from '../db/queries/rejections.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 import { type Accepted, type AcceptParts, acceptRejection } from './rejection-accept.ts';
 
 export interface RejectionParts extends AcceptParts {

@@ -1,14 +1,14 @@
 /** /api/v1/session and /api/v1/setup: how a browser is signed in and out, in local mode. */
 import { z } from 'zod';
 import { done, invalid, openOperation, operation, problem, problemLater, type Reply } from '../api/operation.ts';
+import { record } from '../audit/record.ts';
 import type { Csrf } from '../auth/csrf.ts';
-import { roles } from '../auth/roles.ts';
 import { noSessionCookie, sessionCookie } from '../auth/sessions.ts';
 import { setUp } from '../auth/setup.ts';
 import { type SignedIn, type SignInParts, signIn } from '../auth/sign-in.ts';
 import { passwordProblem } from '../core/password-rules.ts';
+import { roles } from '../core/roles.ts';
 import { deleteSession } from '../db/queries/sessions.ts';
-import { record } from './audit.ts';
 import { emailText, enteredPassword, optionalNameText } from './input.ts';
 
 const signInInput = z.strictObject({ email: emailText, password: enteredPassword });

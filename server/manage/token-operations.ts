@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { done, invalid, operation, problem, type Reply } from '../api/operation.ts';
 import type { Person } from '../auth/person.ts';
-import { allows, roles } from '../auth/roles.ts';
+import { allows, roles } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { nameText } from './input.ts';
 import { pageOf, pageQuery, pageSchema } from './paging.ts';

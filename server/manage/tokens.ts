@@ -1,7 +1,9 @@
 /** API tokens `wu_…`: each a user's own, with that user's role or less, shown once. Requests read them from the database. */
 import { randomUUID } from 'node:crypto';
-import type { Role } from '../auth/roles.ts';
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import { makeCredential } from '../core/credential.ts';
+import type { Role } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import {
   countTokens,
@@ -13,8 +15,6 @@ import {
   revokeTokens,
   type TokenRecord,
 } from '../db/queries/tokens.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 
 /** Tokens of one user that are in force at a time. */
 export const TOKENS_MAX = 100;

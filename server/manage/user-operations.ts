@@ -1,8 +1,8 @@
 /** /api/v1/users. */
 import { z } from 'zod';
 import { done, invalid, operation, problem, problemLater, type Reply } from '../api/operation.ts';
-import { roles } from '../auth/roles.ts';
 import { passwordProblem } from '../core/password-rules.ts';
+import { roles } from '../core/roles.ts';
 import type { UserRecord } from '../db/queries/users.ts';
 import { emailText, enteredPassword, optionalNameText, recordId, text } from './input.ts';
 import { pageOf, pageSchema } from './paging.ts';

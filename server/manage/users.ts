@@ -1,8 +1,10 @@
 /** Users as administrators manage them. One administrator in force always remains. */
 import { randomUUID } from 'node:crypto';
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import { generatePassword, type Passwords } from '../auth/passwords.ts';
-import type { Role } from '../auth/roles.ts';
 import { accountKey } from '../auth/throttle.ts';
+import type { Role } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { deleteSessionsOfUser } from '../db/queries/sessions.ts';
 import { forgetAccountFailures } from '../db/queries/sign-in-failures.ts';
@@ -16,8 +18,6 @@ import {
   type UserFilter,
   type UserRecord,
 } from '../db/queries/users.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 import { asItIs, type Expects } from './change.ts';
 
 export interface UserParts {

@@ -1,13 +1,13 @@
 /** /api/v1/webhooks. */
 import { z } from 'zod';
-import { replyTo } from '../api/change-reply.ts';
 import { done, operation, problem, readerOperation } from '../api/operation.ts';
+import type { Actor } from '../audit/actor.ts';
 import { agentIdOf, type Reader } from '../auth/reader.ts';
 import type { Settings } from '../config.ts';
 import type { WebhookRecord } from '../db/queries/manage-webhooks.ts';
 import { readSecretUses } from '../db/queries/secret-uses.ts';
 import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity } from '../db/queries/webhook-activity.ts';
-import type { Actor } from './actor.ts';
+import { replyTo } from './change-reply.ts';
 import { recordId, text } from './input.ts';
 import { flag, flagValue, idList, pageOf, pageSchema, recordPageQuery } from './paging.ts';
 import { rotateInput, secretSchema, webhookActivitySchema, webhookInput, webhookSchema } from './webhook-fields.ts';

@@ -1,5 +1,7 @@
 /** Webhooks as people manage them: every change is committed, announced, and waited for until the processes know. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import type { Actor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import { seal } from '../core/seal.ts';
 import {
   deleteWebhook,
@@ -12,8 +14,6 @@ import {
   type WebhookFilter,
   type WebhookRecord,
 } from '../db/queries/manage-webhooks.ts';
-import type { Actor } from './actor.ts';
-import { record } from './audit.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects } from './change.ts';
 import { setAgents } from './subscriptions.ts';
 import type { NewWebhook, Rotation, WebhookPatch } from './webhook-fields.ts';

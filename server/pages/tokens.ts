@@ -1,5 +1,5 @@
 /** /tokens: a person's own API tokens; administrators see everybody's. */
-import { allows, type Role, roles } from '../auth/roles.ts';
+import { allows, type Role, roles } from '../core/roles.ts';
 import { filtersOf } from './filters.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';

@@ -1,6 +1,6 @@
 /** /users/:id: one user, and everything that an administrator may change about them. */
 import { generatePassword } from '../auth/passwords.ts';
-import { roles } from '../auth/roles.ts';
+import { roles } from '../core/roles.ts';
 import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 

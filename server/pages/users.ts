@@ -1,5 +1,5 @@
 /** /users: who may use Weir, and new users. */
-import { roles } from '../auth/roles.ts';
+import { roles } from '../core/roles.ts';
 import { filtersOf } from './filters.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { listOf, type Page, redirect, view } from './page.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { roles } from '../../server/auth/roles.ts';
+import { roles } from '../../server/core/roles.ts';
 import { type OperationAccess, operationRoutes } from '../../server/routes.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, request, type TestPerson } from '../helpers/people.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Actor } from '../../server/manage/actor.ts';
-import { record } from '../../server/manage/audit.ts';
+import type { Actor } from '../../server/audit/actor.ts';
+import { record } from '../../server/audit/record.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { roles } from '../../server/auth/roles.ts';
 import { makeCredential, parseCredential } from '../../server/core/credential.ts';
+import { roles } from '../../server/core/roles.ts';
 import { EXPIRY_DAYS, TOKENS_MAX } from '../../server/manage/tokens.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { type Answer, addPerson, request, type TestPerson } from '../helpers/people.ts';

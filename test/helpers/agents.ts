@@ -2,13 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type App, startApp } from '../../server/app.ts';
+import { systemActor } from '../../server/audit/actor.ts';
 import { uuidText, uuidv7 } from '../../server/core/ids.ts';
 import { Changes } from '../../server/db/announce.ts';
 import { readHorizon } from '../../server/db/partitions.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { loadSecretsKeys } from '../../server/keys.ts';
 import { createLog } from '../../server/log.ts';
-import { systemActor } from '../../server/manage/actor.ts';
 import { Agents } from '../../server/manage/agents.ts';
 import { UndoStack } from '../../server/primary/undo.ts';
 import { listen, type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';

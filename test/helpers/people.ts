@@ -1,10 +1,10 @@
 /** People for tests: users with a session and an API token, put in place without the forms. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { systemActor } from '../../server/audit/actor.ts';
 import { Passwords } from '../../server/auth/passwords.ts';
 import { cookieName, hashSessionToken } from '../../server/auth/people.ts';
-import type { Role } from '../../server/auth/roles.ts';
 import { makeCredential } from '../../server/core/credential.ts';
-import { systemActor } from '../../server/manage/actor.ts';
+import type { Role } from '../../server/core/roles.ts';
 import { Users } from '../../server/manage/users.ts';
 import type { TestApp } from './app.ts';
 

@@ -1,8 +1,9 @@
 /** Webhooks for tests, made as a command makes them. */
+
+import { systemActor } from '../../server/audit/actor.ts';
 import { Changes } from '../../server/db/announce.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/keys.ts';
-import { systemActor } from '../../server/manage/actor.ts';
 import type { Change } from '../../server/manage/change.ts';
 import { checked } from '../../server/manage/input.ts';
 import { type NewWebhook, webhookInput } from '../../server/manage/webhook-fields.ts';

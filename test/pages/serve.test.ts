@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { roles } from '../../server/auth/roles.ts';
+import { roles } from '../../server/core/roles.ts';
 import { pageRoutes } from '../../server/routes.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';

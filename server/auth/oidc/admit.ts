@@ -1,5 +1,7 @@
 /** The user of Weir that a person at the provider is: found, made at first sign-in, and kept as the provider describes it. */
 import { createHash, randomUUID } from 'node:crypto';
+import type { Actor } from '../../audit/actor.ts';
+import { type AuditRecord, record } from '../../audit/record.ts';
 import type { Database } from '../../db/pool.ts';
 import {
   findHostedUser,
@@ -11,8 +13,6 @@ import {
 } from '../../db/queries/hosted-users.ts';
 import type { UserRow } from '../../db/queries/people.ts';
 import type { Exchange } from '../../http/exchange.ts';
-import type { Actor } from '../../manage/actor.ts';
-import { type AuditRecord, record } from '../../manage/audit.ts';
 import { actorOf } from '../person.ts';
 import type { Identity } from './claims.ts';
 

@@ -1,5 +1,5 @@
 /** Who stands behind a session cookie or an API token. */
-import type { Role } from '../../auth/roles.ts';
+import type { Role } from '../../core/roles.ts';
 import type { Database } from '../pool.ts';
 
 /** A user in force, as a request needs it. */

@@ -1,21 +1,26 @@
 /** Whether people who were recognized a while ago still may what they could then. */
-import { SESSION_IDLE_SECONDS } from '../../auth/people.ts';
-import type { Person } from '../../auth/person.ts';
-import { lesserRole, type Role } from '../../auth/roles.ts';
+import { lesserRole, type Role } from '../../core/roles.ts';
 import type { Database } from '../pool.ts';
 
+/** Somebody who was recognized, and by what; see Person. */
+interface Recognized {
+  id: string;
+  via: { kind: 'session'; sessionId: string } | { kind: 'token'; tokenId: string } | { kind: 'jwt' };
+}
+
 interface Row {
-  kind: Person['via']['kind'];
+  kind: Recognized['via']['kind'];
   id: string;
   role: Role;
   token_role: Role | null;
 }
 
-/** One query for all; tells of each the role now in force, undefined when its session, token or user is not in force any more. */
+/** One query for all; tells of each the role now in force, undefined when its session, token or user is not in force any more. @param idleSeconds after which a session has ended. */
 export async function findStanding(
   database: Database,
-  people: readonly Person[],
-): Promise<(person: Person) => Role | undefined> {
+  people: readonly Recognized[],
+  idleSeconds: number,
+): Promise<(person: Recognized) => Role | undefined> {
   const idsOf = (kind: Row['kind']) => [...new Set(people.filter(({ via }) => via.kind === kind).map(keyOf))];
   // The conditions are those of findSession and findToken.
   const rows = await database.query<Row>({
@@ -34,7 +39,7 @@ export async function findStanding(
       select 'jwt', u.id, u.role, null
       from users u
       where u.id = any ($3::uuid[]) and u.disabled_at is null`,
-    values: [`{${idsOf('session')}}`, `{${idsOf('token')}}`, `{${idsOf('jwt')}}`, SESSION_IDLE_SECONDS],
+    values: [`{${idsOf('session')}}`, `{${idsOf('token')}}`, `{${idsOf('jwt')}}`, idleSeconds],
   });
   const roles = new Map(
     rows.map(({ kind, id, role, token_role }) => [
@@ -45,7 +50,7 @@ export async function findStanding(
   return (person) => roles.get(`${person.via.kind}:${keyOf(person)}`);
 }
 
-function keyOf({ id, via }: Person): string {
+function keyOf({ id, via }: Recognized): string {
   if (via.kind === 'jwt') return id;
   return via.kind === 'session' ? via.sessionId : via.tokenId;
 }

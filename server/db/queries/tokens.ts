@@ -1,4 +1,4 @@
-import type { Role } from '../../auth/roles.ts';
+import type { Role } from '../../core/roles.ts';
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];

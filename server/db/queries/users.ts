@@ -1,5 +1,5 @@
 /** Users as people manage them. */
-import type { Role } from '../../auth/roles.ts';
+import type { Role } from '../../core/roles.ts';
 import type { Database } from '../pool.ts';
 import type { UserRow } from './people.ts';
 

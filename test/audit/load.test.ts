@@ -1,6 +1,6 @@
 /** Many changes at a time: each takes its place in the one chain, and none waits for another for ever. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { verifyAudit } from '../../server/manage/audit-verify.ts';
+import { verifyAudit } from '../../server/audit/verify.ts';
 import { agentsOf } from '../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

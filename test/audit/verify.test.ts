@@ -1,12 +1,12 @@
 /** What the audit log says when somebody with all rights on the database writes past Weir. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { systemActor } from '../../server/audit/actor.ts';
+import { chainHash, record } from '../../server/audit/record.ts';
+import { verifyAudit } from '../../server/audit/verify.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { readAuditHead } from '../../server/db/queries/read-audit.ts';
 import { createLog } from '../../server/log.ts';
-import { systemActor } from '../../server/manage/actor.ts';
-import { chainHash, record } from '../../server/manage/audit.ts';
-import { verifyAudit } from '../../server/manage/audit-verify.ts';
 import { anchorAudit } from '../../server/primary/housekeeping.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 

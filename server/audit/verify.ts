@@ -1,7 +1,7 @@
 /** Walks the audit log from its first entry and computes every hash anew: says where somebody wrote past Weir. */
 import type { Database } from '../db/pool.ts';
 import { readChain } from '../db/queries/read-audit.ts';
-import { chainHash, NO_HASH } from './audit.ts';
+import { chainHash, NO_HASH } from './record.ts';
 
 interface AuditVerdict {
   intact: boolean;

@@ -1,8 +1,9 @@
 /** Answers a change of the domain. */
+
+import { invalid, problem, type Reply } from '../api/operation.ts';
 import { jsonPointer } from '../core/issues.ts';
 import type { ProblemCode } from '../errors.ts';
-import type { Change } from '../manage/change.ts';
-import { invalid, problem, type Reply } from './operation.ts';
+import type { Change } from './change.ts';
 
 /** @param unknown what is said when there is no such thing, or none that may be changed. */
 export function replyTo<T>(change: Change<T>, unknown: ProblemCode, answer: (value: T) => Reply): Reply {

@@ -1,0 +1,43 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+
+const server = fileURLToPath(new URL('../server', import.meta.url));
+
+/** Imports from one folder of server/ to another, as `from > to`; files at the top put the folders together, and are left out. */
+function importsBetweenFolders(): [from: string, to: string][] {
+  const files = readdirSync(server, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+  return files.flatMap((path) => {
+    const found = readFileSync(join(server, path), 'utf8').matchAll(/from '(\.[^']+)'/g);
+    const targets = [...found].map(([, target]) => relative(server, join(server, dirname(path), target!)));
+    return targets
+      .filter((target) => path.includes('/') && target.includes('/') && !target.startsWith('..'))
+      .map((target): [string, string] => [folderOf(path), folderOf(target)])
+      .filter(([from, to]) => from !== to);
+  });
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.indexOf('/'));
+}
+
+test('folders of the server import each other in one direction only', () => {
+  let left = importsBetweenFolders();
+  expect(left).toContainEqual(['db', 'core']);
+  // Only a circle has, for each of its folders, one that it imports and one that imports it.
+  for (let before = -1; left.length !== before; ) {
+    before = left.length;
+    const importing = new Set(left.map(([from]) => from));
+    const imported = new Set(left.map(([, to]) => to));
+    left = left.filter(([from, to]) => importing.has(to) && imported.has(from));
+  }
+  expect([...new Set(left.map((pair) => pair.join(' > ')))]).toEqual([]);
+});
+
+test('threads import core alone', () => {
+  const workers = fileURLToPath(new URL('../workers', import.meta.url));
+  for (const file of readdirSync(workers))
+    for (const [, target] of readFileSync(join(workers, file), 'utf8').matchAll(/from '(\.[^']+)'/g))
+      expect(target).toMatch(/^\.\.\/server\/core\//);
+});
