@@ -3,7 +3,7 @@ import { activityOf } from './activity.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
-import { namesOf } from './names.ts';
+import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const DELIVERIES_SHOWN = 10;
@@ -28,7 +28,9 @@ const newAgent: Page = (request) => formView(request, 'New agent', {}, noErrors)
 
 const createAgent: Page = async (request) => {
   const input = agentOf(request.form);
-  const created = await request.call('createAgent', { input });
+  const created = await withIds(request.call, 'listWebhooks', 'webhook_ids', input, (found) =>
+    request.call('createAgent', { input: found }),
+  );
   if (created.kind !== 'done') return formView(request, 'New agent', input, formErrors(created));
   // Shown in this answer alone: a redirect could not carry the credential without leaving it somewhere.
   return agentView(request, created.body, { credential: created.body.credential, made: true });
@@ -48,7 +50,9 @@ const editAgent: Page = async (request) => {
 const updateAgent: Page = async (request) => {
   const { call, id, form } = request;
   const input = agentOf(form);
-  const updated = await call('updateAgent', { id, input, ...basis(form) });
+  const updated = await withIds(call, 'listWebhooks', 'webhook_ids', input, (found) =>
+    call('updateAgent', { id, input: found, ...basis(form) }),
+  );
   if (updated.kind === 'done') return redirect(`/agents/${id}`, 'saved');
   const tag = await nextTag(form, updated, () => call('showAgent', { id }));
   return formView(request, 'Edit the agent', { ...input, id, tag }, formErrors(updated));
@@ -105,7 +109,7 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
     deliveriesIn('dead'),
     call('countDeliveries', { query: { agent_id: agent.id } }),
     activityOf(call, 'listAgentActivity', [agent.id]),
-    namesOf(call, 'listWebhooks'),
+    namesOf(call, 'listWebhooks', agent.webhook_ids),
   ]);
   const shown = {
     agent,
@@ -119,9 +123,13 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
   return view('agents/show', agent.name, { ...shown, ...more }, { status });
 }
 
-async function formView({ call }: PageRequest, title: string, values: object, told: Told): Promise<PageReply> {
+type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };
+
+async function formView({ call }: PageRequest, title: string, values: AgentValues, told: Told): Promise<PageReply> {
   const { errors, ...answer } = told;
-  return view('agents/form', title, { title, values, errors, webhooks: await namesOf(call, 'listWebhooks') }, answer);
+  // All that it is subscribed to: a box that is not there would end a subscription.
+  const webhooks = await choicesOf(call, 'listWebhooks', values.webhook_ids);
+  return view('agents/form', title, { title, values, errors, webhooks }, answer);
 }
 
 function agentOf(form: URLSearchParams) {

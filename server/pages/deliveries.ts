@@ -1,21 +1,22 @@
 /** /deliveries: events on their way to agents. */
 import { filtersOf } from './filters.ts';
-import { namesOf } from './names.ts';
+import { choicesOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Call, listOf, type Page, redirect, view } from './page.ts';
 
 const filterNames = ['state', 'agent_id', 'webhook_id', 'event_id', 'cursor'] as const;
+type Delivery = { agent_id: string; webhook_id: string };
 type Filters = ReturnType<typeof filtersOf<(typeof filterNames)[number]>>;
 
 const deliveryList: Page = async ({ call, query }) => {
-  const filters: Filters = filtersOf(query, filterNames);
-  const [listed, agents, webhooks] = await Promise.all([
-    call('listDeliveries', { query: filters }),
-    namesOf(call, 'listAgents'),
-    namesOf(call, 'listWebhooks'),
-  ]);
+  const { filters, listed } = await listBy<Filters>(call, 'listDeliveries', filtersOf(query, filterNames));
   if (listed.kind === 'problem') return listed;
-  const replayable = await replayableIn(call, filters);
-  return view('deliveries/list', 'Deliveries', { filters, ...listOf(listed), agents, webhooks, replayable });
+  const list = listOf(listed);
+  const [agents, webhooks, replayable] = await Promise.all([
+    choicesOf(call, 'listAgents', [...list.page.items.map((one: Delivery) => one.agent_id), filters.agent_id]),
+    choicesOf(call, 'listWebhooks', [...list.page.items.map((one: Delivery) => one.webhook_id), filters.webhook_id]),
+    listed.kind === 'done' ? replayableIn(call, filters) : 0,
+  ]);
+  return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, replayable });
 };
 
 /** How many dead letters one replay can take of such a list; 0 where it is not that of an agent in force. */
@@ -31,7 +32,11 @@ async function replayableIn(call: Call, { state, agent_id, webhook_id, event_id 
 const showDelivery: Page = async ({ call, id }) => {
   const delivery = await call('showDelivery', { id });
   if (delivery.kind !== 'done') return asProblem(delivery);
-  const [agents, webhooks] = await Promise.all([namesOf(call, 'listAgents'), namesOf(call, 'listWebhooks')]);
+  const { agent_id, webhook_id } = delivery.body;
+  const [agents, webhooks] = await Promise.all([
+    namesOf(call, 'listAgents', [agent_id]),
+    namesOf(call, 'listWebhooks', [webhook_id]),
+  ]);
   return view('deliveries/show', `Delivery ${id.slice(-8)}`, { delivery: delivery.body, agents, webhooks });
 };
 

@@ -8,8 +8,9 @@ import { describeEvent } from '../manage/event-fields.ts';
 import { showBody } from './body-view.ts';
 import { problemOf } from './call.ts';
 import { filtersOf } from './filters.ts';
+import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
-import { namesOf } from './names.ts';
+import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
 const filterNames = ['webhook_id', 'from', 'to', 'delivery_state', 'content_type', 'source', 'q', 'cursor'] as const;
@@ -18,14 +19,12 @@ const CURL_BYTES_MAX = 4_096;
 
 export function eventPages(database: Database) {
   const eventList: Page = async ({ call, query }) => {
-    const filters = filtersOf(query, filterNames);
-    const list = await call('listEvents', { query: filters });
-    if (list.kind === 'problem' && list.code !== 'search_busy') return list;
-    const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null, complete: true };
-    const { errors, ...told } = list.kind === 'done' ? noErrors : formErrors(list);
+    const { filters, listed } = await listBy(call, 'listEvents', filtersOf(query, filterNames));
+    if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
+    const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null, complete: true };
+    const { errors, ...told } = listed.kind === 'done' ? noErrors : formErrors(listed);
     const ids = page.items.map((event: { webhook_id: string }) => event.webhook_id);
-    const asked = filters.webhook_id === undefined ? [] : [filters.webhook_id];
-    const webhooks = await namesOf(call, 'listWebhooks', [...ids, ...asked]);
+    const webhooks = await choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]);
     return view('events/list', 'Events', { filters, page, errors, webhooks }, told);
   };
 
@@ -34,10 +33,11 @@ export function eventPages(database: Database) {
     const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
     if (stored === undefined) return problemOf('event_unknown');
     const event = describeEvent(stored);
-    const [deliveries, webhook, agents] = await Promise.all([
+    const [deliveries, webhook, agents, replayTo] = await Promise.all([
       call('listDeliveries', { query: { event_id: id, limit: '200' } }),
       call('showWebhook', { id: event.webhook_id }),
       namesOf(call, 'listAgents'),
+      choicesOf(call, 'listAgents', [], { revoked: 'false' }),
     ]);
     const { body } = stored;
     const known = webhook.kind === 'done' ? webhook.body : null;
@@ -45,6 +45,7 @@ export function eventPages(database: Database) {
       event,
       webhook: known,
       agents,
+      replayTo,
       body: showBody(body, query.get('view')),
       deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
       curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event, body) : null,
@@ -52,8 +53,9 @@ export function eventPages(database: Database) {
   };
 
   const replayEvent: Page = async ({ call, id, form }) => {
-    const agentId = form.get('agent_id');
-    const input = agentId ? { agent_ids: [agentId] } : {};
+    const agents = await idsOf(call, 'listAgents', list(form, 'agent_id'));
+    if ('error' in agents) return asProblem({ kind: 'invalid', errors: { '': agents.error } });
+    const input = agents.ids.length > 0 ? { agent_ids: agents.ids } : {};
     const replayed = await call('replayEvent', { id, input });
     return replayed.kind === 'done' ? redirect(`/events/${id}`, 'replayed') : asProblem(replayed);
   };

@@ -1,29 +1,130 @@
-/** Names to show beside ids, and to choose from. */
-import type { Call } from './page.ts';
+/** Names to show beside ids, to choose from, and to type in place of an id. */
+import { recordId } from '../manage/input.ts';
+import type { Call, Called } from './page.ts';
+import { plural } from './show.ts';
 
 const shows = { listWebhooks: 'showWebhook', listAgents: 'showAgent' } as const;
+const words = { listWebhooks: 'webhook', listAgents: 'agent' } as const;
+type List = keyof typeof shows;
 
-type Named = readonly [id: string, name: string];
+/** As many as a list gives at once. */
+const LISTED_MAX = 200;
+/** Names in a sentence that asks which of them is meant. */
+const TOLD_MAX = 5;
 
-/**
- * Names by id, in the order of the names: of the newest 200 webhooks or agents, and of those with these ids, however old. What is
- * gone has none, and is shown by its id.
- */
-export async function namesOf(
-  call: Call,
-  list: keyof typeof shows,
-  ids: readonly string[] = [],
-): Promise<Record<string, string>> {
-  const listed = await call(list, { query: { limit: '200' } });
-  if (listed.kind !== 'done') return {};
-  const named: Named[] = listed.body.items.map(nameOf);
-  const known = new Set(named.map(([id]) => id));
-  const others = [...new Set(ids)].filter((id) => !known.has(id));
-  const found = await Promise.all(others.map((id) => call(shows[list], { id })));
-  for (const one of found) if (one.kind === 'done') named.push(nameOf(one.body));
-  return Object.fromEntries(named.sort(([, one], [, other]) => one.localeCompare(other)));
+type Named = { id: string; name: string };
+
+/** Webhooks or agents to choose from. */
+export interface Choices {
+  /** By id, in the order of the names. */
+  names: Record<string, string>;
+  /** False: there are more than these, which are chosen by typing a name or an id. */
+  complete: boolean;
 }
 
-function nameOf({ id, name }: { id: string; name: string }): Named {
-  return [id, name];
+/**
+ * The newest webhooks or agents, and those with these ids, however old. What is gone has no name, and is shown by its id.
+ * @param only filters of the list.
+ */
+export async function choicesOf(
+  call: Call,
+  list: List,
+  ids: readonly (string | undefined)[] = [],
+  only: Record<string, string> = {},
+): Promise<Choices> {
+  const listed = await call(list, { query: { ...only, limit: String(LISTED_MAX) } });
+  if (listed.kind !== 'done') return { names: {}, complete: true };
+  const named: Named[] = [...listed.body.items];
+  const known = new Set(named.map(({ id }) => id));
+  const others = [...new Set(ids)].filter((id) => id !== undefined && !known.has(id) && isId(id)) as string[];
+  const found = await Promise.all(others.map((id) => call(shows[list], { id })));
+  for (const one of found) if (one.kind === 'done') named.push(one.body);
+  named.sort((one, other) => one.name.localeCompare(other.name));
+  return {
+    names: Object.fromEntries(named.map(({ id, name }) => [id, name])),
+    complete: listed.body.next_cursor === null,
+  };
+}
+
+/** The names alone. */
+export async function namesOf(
+  call: Call,
+  list: List,
+  ids: readonly (string | undefined)[] = [],
+): Promise<Record<string, string>> {
+  return (await choicesOf(call, list, ids)).names;
+}
+
+/**
+ * The ids of webhooks or agents that were chosen, some perhaps by a name or a part of it. What names none, or several, is refused with a
+ * sentence.
+ */
+export async function idsOf(
+  call: Call,
+  list: List,
+  given: readonly string[],
+): Promise<{ ids: string[] } | { error: string }> {
+  const ids: string[] = [];
+  for (const one of given) {
+    const found = isId(one) ? one : await idOf(call, list, one.trim());
+    if (typeof found !== 'string') return found;
+    ids.push(found);
+  }
+  return { ids };
+}
+
+/** Makes a change with ids in place of the names that were typed in `field`. */
+export async function withIds<Field extends string, Input extends Record<Field, string[]>>(
+  call: Call,
+  list: List,
+  field: Field,
+  input: Input,
+  change: (input: Input) => Promise<Called>,
+): Promise<Called> {
+  const found = await idsOf(call, list, input[field]);
+  return 'error' in found
+    ? { kind: 'invalid', errors: { [field]: found.error } }
+    : change({ ...input, [field]: found.ids });
+}
+
+/** Calls a list by filters in which `webhook_id` and `agent_id` may be names; it comes with the ids in their place. */
+export async function listBy<Filters extends { webhook_id?: string; agent_id?: string }>(
+  call: Call,
+  operation: 'listEvents' | 'listDeliveries' | 'listRejections',
+  given: Filters,
+): Promise<{ filters: Filters; listed: Called }> {
+  const filters = { ...given };
+  for (const [field, list] of [
+    ['webhook_id', 'listWebhooks'],
+    ['agent_id', 'listAgents'],
+  ] as const) {
+    if (filters[field] === undefined) continue;
+    const found = await idsOf(call, list, [filters[field]]);
+    if ('error' in found) return { filters, listed: { kind: 'invalid', errors: { [field]: found.error } } };
+    filters[field] = found.ids[0]!;
+  }
+  return { filters, listed: await call(operation, { query: filters }) };
+}
+
+async function idOf(call: Call, list: List, name: string): Promise<string | { error: string }> {
+  const listed = await call(list, { query: { q: name, limit: String(LISTED_MAX) } });
+  if (listed.kind !== 'done') return { error: `Give the name or the id of ${indefinite(list)}.` };
+  const similar: Named[] = listed.body.items;
+  const same = similar.filter((one) => one.name.toLowerCase() === name.toLowerCase());
+  const meant = same.length > 0 ? same : similar;
+  if (meant.length === 1) return meant[0]!.id;
+  if (meant.length === 0) return { error: `No ${words[list]} has “${name}” in its name.` };
+  const told = meant.slice(0, TOLD_MAX).map((one) => one.name);
+  const more = meant.length > TOLD_MAX ? ' and more' : '';
+  const which = same.length > 0 ? 'Give the id of one.' : `Type more of the name: ${told.join(', ')}${more}.`;
+  const count = listed.body.next_cursor === null ? plural(meant.length, words[list]) : `Many ${words[list]}s`;
+  return { error: `${count} have “${name}” in their name. ${which}` };
+}
+
+function indefinite(list: List): string {
+  return list === 'listAgents' ? 'an agent' : 'a webhook';
+}
+
+function isId(text: string): boolean {
+  return recordId.safeParse(text).success;
 }

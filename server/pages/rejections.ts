@@ -1,17 +1,15 @@
 /** /rejections: refused signatures, why, and whether they would verify now. */
 import { rejectionReasonNames } from '../core/diagnosis/reasons.ts';
 import { filtersOf } from './filters.ts';
-import { namesOf } from './names.ts';
+import { choicesOf, listBy } from './names.ts';
 import { asProblem, listOf, type Page, redirect, view } from './page.ts';
 
 const rejectionList: Page = async ({ call, query }) => {
-  const filters = filtersOf(query, ['webhook_id', 'reason', 'cursor']);
-  const [list, webhooks] = await Promise.all([
-    call('listRejections', { query: filters }),
-    namesOf(call, 'listWebhooks'),
-  ]);
-  if (list.kind === 'problem') return list;
-  return view('rejections/list', 'Rejections', { filters, ...listOf(list), webhooks, reasons: rejectionReasonNames });
+  const given = filtersOf(query, ['webhook_id', 'reason', 'cursor']);
+  const { filters, listed } = await listBy(call, 'listRejections', given);
+  const webhooks = await choicesOf(call, 'listWebhooks', [filters.webhook_id]);
+  if (listed.kind === 'problem') return listed;
+  return view('rejections/list', 'Rejections', { filters, ...listOf(listed), webhooks, reasons: rejectionReasonNames });
 };
 
 const showRejection: Page = async ({ call, id }) => {

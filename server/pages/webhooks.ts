@@ -4,7 +4,7 @@ import { activityOf } from './activity.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
-import { namesOf } from './names.ts';
+import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const EVENTS_SHOWN = 10;
@@ -32,7 +32,9 @@ const createWebhook: Page = async (request) => {
     generate_secret: choice === 'generate',
     ...(choice === 'given' ? { secret: form.get('secret') ?? '' } : {}),
   };
-  const created = await call('createWebhook', { input: { ...webhookOf(form), ...secret } });
+  const created = await withIds(call, 'listAgents', 'agent_ids', webhookOf(form), (found) =>
+    call('createWebhook', { input: { ...found, ...secret } }),
+  );
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown in this answer alone: a redirect could not carry the secret without leaving it somewhere.
   const more = { secret: created.body.secret ?? null, made: true };
@@ -52,7 +54,9 @@ const editWebhook: Page = async (request) => {
 
 const updateWebhook: Page = async (request) => {
   const { call, id, form } = request;
-  const updated = await call('updateWebhook', { id, input: webhookOf(form), ...basis(form) });
+  const updated = await withIds(call, 'listAgents', 'agent_ids', webhookOf(form), (found) =>
+    call('updateWebhook', { id, input: found, ...basis(form) }),
+  );
   if (updated.kind === 'done') return redirect(`/webhooks/${id}`, 'saved');
   const tag = await nextTag(form, updated, () => call('showWebhook', { id }));
   return formView(request, 'Edit the webhook', { ...valuesOf(form), id, tag }, formErrors(updated));
@@ -125,7 +129,7 @@ async function webhookView(
 ): Promise<PageReply> {
   const [events, agents, secrets] = await Promise.all([
     call('listEvents', { query: { webhook_id: webhook.id, limit: String(EVENTS_SHOWN) } }),
-    namesOf(call, 'listAgents'),
+    namesOf(call, 'listAgents', webhook.agent_ids),
     call('listSecrets', { id: webhook.id }),
   ]);
   const data = {
@@ -145,9 +149,13 @@ async function webhookView(
   return view('webhooks/show', webhook.name, data, told);
 }
 
-async function formView({ call }: PageRequest, title: string, values: object, told: Told): Promise<PageReply> {
+type WebhookValues = { agent_ids?: string[]; [member: string]: unknown };
+
+async function formView({ call }: PageRequest, title: string, values: WebhookValues, told: Told): Promise<PageReply> {
   const { errors, ...answer } = told;
-  return view('webhooks/form', title, { title, values, errors, agents: await namesOf(call, 'listAgents') }, answer);
+  // All that get its events: a box that is not there would end a subscription.
+  const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
+  return view('webhooks/form', title, { title, values, errors, agents }, answer);
 }
 
 /** The fields that making and editing share. */
@@ -165,7 +173,7 @@ function webhookOf(form: URLSearchParams) {
 }
 
 /** What was typed, to show it again; never a secret. */
-function valuesOf(form: URLSearchParams): object {
+function valuesOf(form: URLSearchParams): WebhookValues {
   const { secret: _, ...values } = Object.fromEntries(form);
   return { ...values, agent_ids: list(form, 'agent_ids') };
 }

@@ -4,6 +4,8 @@ import { pageRoutes } from '../../server/routes.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let browser: Browser;
@@ -49,4 +51,44 @@ describe.each([
       expect(tab.complaints.splice(0)).toEqual([]);
     },
   );
+});
+
+describe('on a phone', () => {
+  const lists = [
+    '/',
+    '/webhooks',
+    '/events',
+    '/rejections',
+    '/agents',
+    '/deliveries',
+    '/users',
+    '/audit',
+    '/account',
+    '/status',
+  ];
+  let tab: Tab;
+  beforeAll(async () => {
+    const webhook = await app.addWebhook({ name: 'A webhook whose name is long enough for two lines of a phone' });
+    await administrator.api('POST', '/api/v1/agents', {
+      name: 'an-agent-whose-name-has-no-space',
+      webhook_ids: [webhook.id],
+    });
+    const send = (secret: string | null) => fetch(webhook.url, signedRequest({ secret, body: '{"a":1}' }));
+    expect([(await send(webhook.secret)).status, (await send('a wrong secret')).status]).toEqual([202, 403]);
+    await until(async () => (await administrator.api('GET', '/api/v1/rejections')).body.items.length === 1);
+    tab = await openTab(browser, app, administrator, { width: 360 });
+  });
+  afterAll(() => tab?.close());
+
+  test.each(lists)('the rows of %s are cards, all of whose cells are there to read', async (path) => {
+    await tab.page.goto(path);
+    await tab.page.locator('tbody tr').first().waitFor();
+    const hidden = await tab.page.evaluate(`
+      [...document.querySelectorAll('tbody > tr > *, .scroll')]
+        .filter((one) => one.childNodes.length > 0 && one.checkVisibility())
+        .filter((one) => one.getBoundingClientRect().right > innerWidth || one.scrollWidth > one.clientWidth + 1)
+        .map((one) => one.outerHTML)`);
+    expect(hidden).toEqual([]);
+    expect(await accessibilityViolations(tab.page)).toEqual([]);
+  });
 });

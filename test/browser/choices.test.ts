@@ -1,0 +1,72 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { signedRequest } from '../helpers/requests.ts';
+
+let app: TestApp;
+let browser: Browser;
+let operator: TestPerson;
+let oldest: TestWebhook;
+let second: TestWebhook;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  operator = await addPerson(app, 'operator');
+  oldest = await app.addWebhook({ name: 'The oldest' });
+  second = await app.addWebhook({ name: 'The second' });
+  await app.database.query({
+    text: `insert into webhooks (id, name, created_at)
+           select gen_random_uuid(), 'Shop ' || i, now() + i * interval '1 second' from generate_series(1, 250) i`,
+  });
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+test.each([true, false])('of more webhooks than a list has, one is chosen by its name (JavaScript: %s)', async (js) => {
+  for (const webhook of [oldest, second])
+    expect((await fetch(webhook.url, signedRequest({ secret: webhook.secret }))).status).toBe(202);
+  const { page, complaints, close } = await openTab(browser, app, operator, { javaScriptEnabled: js });
+  const filterBy = async (name: string) => {
+    await page.getByLabel('Webhook', { exact: true }).fill(name);
+    await page.getByRole('button', { name: 'Filter' }).click();
+  };
+  await page.goto('/events');
+  await filterBy('the OLD');
+  await page.waitForURL(/webhook_id=the/);
+  await page.locator('#events tbody a', { hasText: 'The second' }).first().waitFor({ state: 'detached' });
+  expect(await page.locator('#events tbody').innerText()).toContain('The oldest');
+  expect(await page.getByLabel('Webhook', { exact: true }).inputValue()).toBe('The oldest');
+
+  await filterBy('nowhere');
+  await page.getByText('No webhook has “nowhere” in its name.').waitFor();
+  await filterBy('the');
+  await page.getByText('2 webhooks have “the” in their name. Type more of the name: The second, The oldest.').waitFor();
+  if (js) expect(await accessibilityViolations(page)).toEqual([]);
+  expect(complaints.filter((complaint) => !/status of 422/.test(complaint))).toEqual([]);
+
+  for (const path of ['/deliveries', '/rejections']) {
+    await page.goto(`${path}?webhook_id=${second.id}`);
+    expect(await page.getByLabel('Webhook', { exact: true }).inputValue()).toBe('The second');
+  }
+  await close();
+});
+
+test('to save an agent keeps what it is subscribed to, however old, and one more is named', async () => {
+  const { id } = (await operator.api('POST', '/api/v1/agents', { name: 'bot', webhook_ids: [oldest.id] })).body;
+  const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled: false });
+  await page.goto(`/agents/${id}/edit`);
+  expect(await page.getByLabel('The oldest').isChecked()).toBe(true);
+  await page.getByLabel('Another one').fill('Shop');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Many webhooks have “Shop” in their name.').waitFor();
+  expect(await page.getByLabel('Another one').inputValue()).toBe('Shop');
+  await page.getByLabel('Another one').fill('Second');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  const agent = (await operator.api('GET', `/api/v1/agents/${id}`)).body;
+  expect(agent.webhook_ids.sort()).toEqual([oldest.id, second.id].sort());
+  await close();
+});
