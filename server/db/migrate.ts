@@ -5,6 +5,9 @@ import type { Database } from './pool.ts';
 /** Held while migrating or making partitions; any number that no other program of the database uses. */
 export const SCHEMA_LOCK = 7_236_451;
 
+/** A migration may build an index over all that is stored, and whoever starts at the same time waits for it. */
+const TIMEOUT_MS = 86_400_000;
+
 const directory = new URL('./migrations/', import.meta.url);
 
 /** Versions and names of all migrations that this release brings, oldest first. */
@@ -21,7 +24,7 @@ export function migrationFiles(): { version: number; name: string }[] {
  */
 export function migrate(database: Database): Promise<string[]> {
   return database.transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [SCHEMA_LOCK] });
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [SCHEMA_LOCK], timeoutMs: TIMEOUT_MS });
     await query({
       text: `create table if not exists schema_migrations (
         version integer primary key, name text not null, applied_at timestamptz not null default now())`,
@@ -36,7 +39,7 @@ export function migrate(database: Database): Promise<string[]> {
       );
     const pending = files.filter((file) => !applied.has(file.version));
     for (const { version, name } of pending) {
-      await query({ text: readFileSync(new URL(name, directory), 'utf8') });
+      await query({ text: readFileSync(new URL(name, directory), 'utf8'), timeoutMs: TIMEOUT_MS });
       await query({ text: 'insert into schema_migrations (version, name) values ($1, $2)', values: [version, name] });
     }
     return pending.map((file) => file.name);

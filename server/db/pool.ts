@@ -4,7 +4,7 @@ import type NativeClient from 'pg-native';
 import { weirConninfo } from './conninfo.ts';
 import { outliveClose } from './outlive-close.ts';
 
-/** A query that takes longer counts as lost: the connection is dropped and the caller told. */
+/** A query that takes longer counts as lost, unless it says otherwise: the connection is dropped and the caller told. */
 const QUERY_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
 /** A connection that was lost without a wake-up is noticed within this. */
@@ -38,6 +38,8 @@ interface Statement {
    * by itself plans anew for ever what it thinks costly. Not looked at in a transaction.
    */
   plan?: 'once';
+  /** For what may rightly take longer than other queries. */
+  timeoutMs?: number;
 }
 
 /**
@@ -161,8 +163,9 @@ async function withClient<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Pro
 }
 
 /** Without values it goes as a simple query, which may hold several statements. */
-function prepared({ name, text, values }: Statement): pg.QueryConfig {
-  if (values === undefined) return { text };
+function prepared({ name, text, values, timeoutMs }: Statement): pg.QueryConfig {
+  const patience = timeoutMs === undefined ? {} : { query_timeout: timeoutMs };
+  if (values === undefined) return { text, ...patience };
   const sent = values.map((value) => (Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : value));
-  return { text, values: sent, ...(name === undefined ? {} : { name }) };
+  return { text, values: sent, ...(name === undefined ? {} : { name }), ...patience };
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, openDatabase } from '../../server/db/pool.ts';
+import { type Database, DatabaseUnavailable, openDatabase } from '../../server/db/pool.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;
@@ -23,6 +23,12 @@ test('a statement that is planned once leaves nothing behind for the next one on
   expect(await modeOf(database.query(mode))).toBe('auto');
   expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
   expect(await modeOf(database.transaction((query) => query(mode)))).toBe('auto');
+});
+
+test('a statement that takes longer than it may counts as lost, and the pool goes on', async () => {
+  const slow = database.query({ text: 'select pg_sleep(600)', timeoutMs: 100 });
+  await expect(slow).rejects.toThrow(DatabaseUnavailable);
+  expect(await modeOf(database.query(mode))).toBe('auto');
 });
 
 test('a statement that fails is told to its caller, and the pool goes on', async () => {

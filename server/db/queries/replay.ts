@@ -28,7 +28,10 @@ export async function replayDelivery({ query }: Pick<Database, 'query'>, id: str
 /** Deliveries replayed by one statement. */
 export const REPLAYED_MAX = 10_000;
 
-/** The same for all of an agent in one of these states, oldest first, at most REPLAYED_MAX; returns how many. */
+/**
+ * The same for all of an agent in one of these states, oldest first, at most REPLAYED_MAX; returns how many. In a transaction: each
+ * row is to be sought in its own partition, while Postgres reckons with all of them for each, and would rather read every delivery.
+ */
 export async function replayDeliveries(
   { query }: Pick<Database, 'query'>,
   {
@@ -37,6 +40,7 @@ export async function replayDeliveries(
     webhookId,
   }: { agentId: string; state: Extract<DeliveryState, 'dead' | 'done'>; webhookId: string | null },
 ): Promise<number> {
+  await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
   const [row] = await query<{ count: number }>({
     text: `
       with finished as (

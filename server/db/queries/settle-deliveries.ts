@@ -66,6 +66,7 @@ export async function releaseDeliveries(
 ): Promise<void> {
   const statement = {
     name: 'release-deliveries',
+    plan: 'once' as const,
     text: `
       update deliveries d
       set state = 'pending', attempts = d.attempts - 1, available_at = now()
