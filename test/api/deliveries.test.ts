@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { addAgent, letPass, request, send, startAgentApp, type TestAgent } from '../helpers/agents.ts';
+import { addAgent, letPass, request, send, startAgentApp, storeEvents, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 
@@ -71,6 +71,23 @@ describe('the list', () => {
 });
 
 describe('one delivery', () => {
+  test.each([3, 1200])('of what waits or is leased is newest first, where %i deliveries do', async (count) => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await storeEvents(app.database, webhook.id, count);
+    const leased = (await agent.claim({ max: 2 })).map(({ id }) => id);
+    const page = async (query: string) => (await viewer.api('GET', `${PATH}?agent_id=${agent.id}&${query}`)).body;
+    const ids = (list: { items: { id: string }[] }) => list.items.map(({ id }) => id);
+
+    expect(ids(await page('state=leased'))).toEqual([...leased].sort().reverse());
+    const first = await page('state=pending&limit=1');
+    const rest = await page(`state=pending&limit=200&cursor=${first.next_cursor ?? first.items[0].id}`);
+    const seen = [...ids(first), ...ids(rest)];
+    expect(seen).toEqual([...seen].sort().reverse());
+    expect(new Set(seen).size).toBe(Math.min(count - 2, 201));
+    expect(seen).not.toEqual(expect.arrayContaining(leased));
+  });
+
   test('is shown to people and to its own agent alone', async () => {
     const { agent, ids, eventIds, webhook } = await agentWithDead(1);
     const other = await addAgent(app, [webhook]);

@@ -31,13 +31,20 @@ const text = (column: string) => `${isoText(column)} as ${column}`;
 const record = `id, event_id, webhook_id, agent_id, state, attempts, reason,
   ${text('received_at')}, ${text('available_at')}, ${text('finished_at')}`;
 
+/**
+ * As long as no more than this wait or are leased, a list of them reads all of them from the index deliveries_claimable. To walk from
+ * the newest, past what is done, reads an agent's whole history where hardly anything waits: 23,000 pages for 50,000 deliveries.
+ */
+const UNFINISHED_READ_MAX = 1_000;
+
 /** Newest first; `before` is the id of the last delivery of the page before. A statement for each set of filters, planned for it. */
-export function listDeliveries(
+export async function listDeliveries(
   database: Database,
-  { agentId, webhookId, state, eventId }: DeliveryFilter,
+  filter: DeliveryFilter,
   before: string | null,
   limit: number,
 ): Promise<DeliveryRecord[]> {
+  const { agentId, webhookId, state, eventId } = filter;
   const values: unknown[] = [limit];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
@@ -48,14 +55,37 @@ export function listDeliveries(
     eventId && `deliveries.received_at = ${value(timeOf(eventId))} and event_id = ${value(eventId)}`,
     before && `(deliveries.received_at, id) < (${value(timeOf(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
+  const isUnfinished = state === 'pending' || state === 'leased';
+  const readsAll = isUnfinished && !eventId && (await areFewUnfinished(database, filter));
   return database.query<DeliveryRecord>({
     text: `
-      select ${record} from deliveries
-      where ${['true', ...conditions].join(' and ')}
+      select ${record}
+      from (
+        select * from deliveries where ${['true', ...conditions].join(' and ')}
+        ${readsAll ? 'offset 0' : ''}
+      ) deliveries
       order by deliveries.received_at desc, id desc
       limit $1`,
     values,
   });
+}
+
+/** Reads at most UNFINISHED_READ_MAX of them. */
+async function areFewUnfinished(
+  database: Database,
+  { agentId = null, webhookId = null }: DeliveryFilter,
+): Promise<boolean> {
+  const [row] = await database.query<{ few: boolean }>({
+    text: `
+      select count(*) <= ${UNFINISHED_READ_MAX} as few
+      from (
+        select from deliveries
+        where state in ('pending', 'leased') and ($1::uuid is null or agent_id = $1) and ($2::uuid is null or webhook_id = $2)
+        limit ${UNFINISHED_READ_MAX + 1}
+      ) unfinished`,
+    values: [agentId, webhookId],
+  });
+  return row!.few;
 }
 
 /** One; with an agent, only when it is that agent's. */
