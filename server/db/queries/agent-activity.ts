@@ -41,7 +41,7 @@ export function readAgentActivity(
         ) s
         cross join lateral (
           select available_at from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '1 day'
+          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
             and state in ('pending', 'leased') and available_at <= now()
           order by available_at
           limit 1

@@ -79,7 +79,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
     plan: 'once',
     text: `
       with days as materialized (
-        select min(day) as first, max(day) + interval '1 day' as after_last from ${waitingDays('$1', '$8::timestamptz')} d
+        select min(day) as first, max(day) + interval '24 hours' as after_last from ${waitingDays('$1', '$8::timestamptz')} d
       ), candidates as materialized (
         select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes, w.name as webhook_name
         from agents a
@@ -169,7 +169,7 @@ export async function agentsWithWork(
         ) s
         cross join lateral (
           select from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '1 day'
+          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
             and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
           limit 1
         ) due

@@ -4,8 +4,8 @@
  *
  * Pages touched for an agent with 300 webhooks over 38 partitions, with it and without:
  *
- *     a claim of 10, three days behind     5,000   32,000
- *     a look whether there is work           100   23,000
+ *     a claim of 10, three days behind     9,600   32,000
+ *     a look that finds no work              730   18,000
  *
  * The order is that of the index deliveries_claimable, which makes Postgres use it: one entry is read a day.
  *
@@ -23,7 +23,7 @@ export function waitingDays(agentId: string, claimableFrom: string): string {
     cross join lateral (
       select from deliveries
       where agent_id = ${agentId} and state in ('pending', 'leased') and available_at >= ${claimableFrom}
-        and received_at >= day and received_at < day + interval '1 day'
+        and received_at >= day and received_at < day + interval '24 hours'
       order by webhook_id, available_at
       limit 1
     ) waiting
