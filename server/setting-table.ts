@@ -137,6 +137,18 @@ export const settingTable = {
     ...optionalText('a name that the provider puts into the claim aud', 'audience of bearer JWTs for the API'),
     fallbackShown: 'OIDC_CLIENT_ID',
   },
+  OIDC_SESSION_MINUTES: count(
+    60,
+    5,
+    720,
+    'a hosted session lasts this long, unless the provider confirms it meanwhile',
+  ),
+  OIDC_ROLE_DAYS: count(
+    30,
+    1,
+    3_650,
+    'days after its last sign-in at the provider for which API tokens of a hosted user hold',
+  ),
   FRONTEND_PUBLIC_API_URL: {
     schema: origin,
     fallback: null,

@@ -57,7 +57,9 @@ export class People {
   async #bySession(cookie: string | undefined): Promise<Person | null> {
     if (cookie === undefined || !SESSION_SHAPE.test(cookie)) return null;
     const row = await findSession(this.#parts.database, hashSessionToken(cookie), SESSION_IDLE_SECONDS);
-    return row === undefined ? null : { ...described(row), via: { kind: 'session', sessionId: row.sessionId } };
+    if (row === undefined) return null;
+    const { sessionId, secondsLeft } = row;
+    return { ...described(row), via: { kind: 'session', sessionId, secondsLeft } };
   }
 
   async #byToken(text: string): Promise<Person | null> {

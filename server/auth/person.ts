@@ -11,7 +11,10 @@ export interface Person {
   name: string;
   /** In force for this request: the user's, or the token's when that is less. */
   role: Role;
-  via: { kind: 'session'; sessionId: string } | { kind: 'token'; tokenId: string } | { kind: 'jwt' };
+  via:
+    | { kind: 'session'; sessionId: string; secondsLeft: number }
+    | { kind: 'token'; tokenId: string }
+    | { kind: 'jwt' };
 }
 
 /** The person as the audit log names whoever makes a change. */

@@ -1,7 +1,7 @@
 /** Sessions of browsers: a cookie of 256 random bits, of which the database keeps the hash. Local and hosted sign-in open them here. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
-import { deleteSessionOf, dropOldSessions, insertSession } from '../db/queries/sessions.ts';
+import { deleteSessionOf, dropOldSessions, insertSession, prolongSession } from '../db/queries/sessions.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { cookieName, hashSessionToken } from './people.ts';
 
@@ -39,6 +39,23 @@ export async function openSession(
     userAgent: (exchange.header('user-agent') ?? '').replace(/[^ -~]/g, '?').slice(0, USER_AGENT_CHARACTERS_MAX),
   });
   return { id, token, seconds };
+}
+
+/**
+ * Lets the session that the request presents go on, so that forms which are open in the browser stay good. Null: it is another
+ * user's or not in force, or there would be more than `secondsMax` from its sign-in to its end.
+ */
+export async function goOn(
+  query: Query,
+  userId: string,
+  exchange: Exchange,
+  publicUrl: string,
+  { seconds, secondsMax }: { seconds: number; secondsMax: number },
+): Promise<OpenedSession | null> {
+  const token = exchange.cookie(cookieName(publicUrl));
+  if (token === undefined) return null;
+  const id = await prolongSession(query, userId, hashSessionToken(token), seconds, secondsMax);
+  return id === undefined ? null : { id, token, seconds };
 }
 
 /** Ends the session that the request presents, whoever it is of: at a sign-in nothing of what was there before goes on. */

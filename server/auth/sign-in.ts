@@ -78,7 +78,7 @@ export async function startSession(
 ): Promise<SignedIn> {
   await endPresentedSession(query, exchange, publicUrl);
   const session = await openSession(query, user.id, exchange, seconds);
-  const actor = actorOf({ ...user, via: { kind: 'session', sessionId: session.id } }, exchange);
+  const actor = actorOf({ ...user, via: { kind: 'session', sessionId: session.id, secondsLeft: seconds } }, exchange);
   const target = { kind: 'user', id: user.id, name: user.email };
   await record(query, actor, { action: 'session.sign_in', target });
   return { kind: 'done', user, session };

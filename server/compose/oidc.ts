@@ -9,7 +9,7 @@ import type { Base } from './base.ts';
 
 export function composeOidc({ settings, keys, database, log }: Base) {
   if (settings.AUTH_MODE === 'local') return { signIn: null, readJwt: null, signOutAddress: async () => null };
-  const { PUBLIC_URL: publicUrl, OIDC_ROLE_CLAIM: roleClaim } = settings;
+  const { PUBLIC_URL: publicUrl, OIDC_ROLE_CLAIM: roleClaim, OIDC_ROLE_DAYS: roleDays } = settings;
   const issuer = settings.OIDC_ISSUER!;
   const clientId = settings.OIDC_CLIENT_ID!;
   const provider = new Provider({
@@ -29,12 +29,14 @@ export function composeOidc({ settings, keys, database, log }: Base) {
     publicUrl,
     scopes: settings.OIDC_SCOPES,
     roleClaim,
+    roleDays,
+    sessionSeconds: settings.OIDC_SESSION_MINUTES * 60,
     onRefused: ({ requestId }, reason) => log('identity_refused', { request_id: requestId, reason }),
     onNoAdministrator: ({ requestId }, { email }) => log('administrator_missing', { request_id: requestId, email }),
   });
   return {
     signIn,
-    readJwt: createReadJwt({ provider, database, audience: settings.OIDC_AUDIENCE ?? clientId, roleClaim }),
+    readJwt: createReadJwt({ provider, database, audience: settings.OIDC_AUDIENCE ?? clientId, roleClaim, roleDays }),
     /** For whoever signs out; null where there is nothing to sign out of. */
     signOutAddress: () => signOutAddress(provider, publicUrl),
   };

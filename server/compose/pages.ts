@@ -42,7 +42,15 @@ export function composePages(
 ) {
   const publicUrl = settings.PUBLIC_URL;
   const assets = new Assets();
-  const pages = new Pages({ people, csrf, operations, renderer: new Renderer(), assets, settings });
+  const pages = new Pages({
+    people,
+    csrf,
+    operations,
+    signIn: oidc.signIn,
+    renderer: new Renderer(),
+    assets,
+    settings,
+  });
   async function whySetupIsClosed(): Promise<ProblemCode | null> {
     if (settings.AUTH_MODE === 'hosted') return 'local_mode_only';
     return (await countAdministrators(database)) > 0 ? 'setup_closed' : null;

@@ -52,7 +52,9 @@ const tokenSchema = z
     user_email: z.string(),
     name: z.string(),
     role: z.enum(roles).describe('at most this: while its user has less, so has the token'),
-    state: z.enum(['in force', 'expired', 'revoked']),
+    state: z
+      .enum(['in force', 'resting', 'expired', 'revoked'])
+      .describe('resting: refused until its user signs in at the OpenID Connect provider again'),
     created_at: z.iso.datetime(),
     expires_at: z.iso.datetime().nullable(),
     last_used_at: z.iso.datetime().nullable().describe('to the minute'),

@@ -22,6 +22,12 @@ const userSchema = z
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
     signed_in_at: z.iso.datetime().nullable(),
+    role_until: z.iso
+      .datetime()
+      .nullable()
+      .describe(
+        'until then holds what the OpenID Connect provider last said of the role; afterwards API tokens rest until the user signs in again; null: the role is of Weir itself',
+      ),
   })
   .meta({ id: 'User' });
 

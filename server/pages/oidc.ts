@@ -22,9 +22,9 @@ export function oidcPages(parts: OidcParts | null) {
   if (parts === null) return { oidcStart: noProvider, oidcCallback: noProvider };
   const { signIn, limiter, publicUrl } = parts;
 
-  const oidcStart: Page<Person | null> = async ({ exchange }) => {
+  const oidcStart: Page<Person | null> = async ({ exchange, query }) => {
     try {
-      return redirect((await signIn.begin(exchange)).href);
+      return redirect((await signIn.begin(exchange, query.get('return_to'))).href);
     } catch (error) {
       if (error instanceof Refused) return refusal(error);
       throw error;

@@ -1,6 +1,7 @@
 /** Serves pages: who asks and whether they may, the form, and the answer as a whole page or, for htmx, its main part. */
 import { etagOf } from '../api/precondition.ts';
 import type { Csrf } from '../auth/csrf.ts';
+import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { People } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import type { Settings } from '../config.ts';
@@ -21,6 +22,8 @@ interface PageParts {
   people: People;
   csrf: Csrf;
   operations: Operations;
+  /** Null: people sign in at Weir itself. */
+  signIn: HostedSignIn | null;
   renderer: Renderer;
   assets: Assets;
   settings: Settings;
@@ -40,6 +43,10 @@ export class Pages {
     return (exchange) =>
       this.#serve(exchange, async (person, form) => {
         if (person === null) return this.#leadToSignIn(exchange);
+        const confirmation = isOpened(exchange)
+          ? await this.#parts.signIn?.confirmation(exchange, person, addressOf(exchange))
+          : null;
+        if (confirmation) return leaveFor(exchange, confirmation.href);
         if (!allows(person.role, needed))
           return problemOf('forbidden', `This page needs the role ${needed}; yours is ${person.role}.`);
         return page(this.#request(exchange, person, form));
@@ -109,13 +116,7 @@ export class Pages {
   #leadToSignIn(exchange: Exchange): null {
     const back =
       exchange.method === 'POST' ? formAddress(exchange, this.#parts.settings.PUBLIC_URL) : addressOf(exchange);
-    const to = back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`;
-    // htmx would put the sign-in form into the page that is open; told so, it leaves the page instead.
-    if (isFragment(exchange)) {
-      exchange.setHeader('hx-redirect', to);
-      exchange.answer(204, 'text/plain', '');
-    } else goTo(exchange, to);
-    return null;
+    return leaveFor(exchange, back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`);
   }
 
   async #send(exchange: Exchange, person: Person | null, reply: PageReply): Promise<void> {
@@ -190,6 +191,21 @@ function isLookedAt(exchange: Exchange): boolean {
 /** htmx asks, and puts the answer into the page that is open; after a step back beyond what it knows it needs the whole page. */
 function isFragment(exchange: Exchange): boolean {
   return exchange.header('hx-request') === 'true' && exchange.header('hx-history-restore-request') !== 'true';
+}
+
+/** Somebody opens a page, by its address or by a link; what htmx asks for by itself is a part of one. */
+function isOpened(exchange: Exchange): boolean {
+  if (exchange.method !== 'GET') return false;
+  return exchange.header('hx-request') !== 'true' || (isFragment(exchange) && exchange.header('hx-boosted') === 'true');
+}
+
+/** htmx would put what is there into the page that is open; told so, it leaves the page instead. */
+function leaveFor(exchange: Exchange, address: string): null {
+  if (isFragment(exchange)) {
+    exchange.setHeader('hx-redirect', address);
+    exchange.answer(204, 'text/plain', '');
+  } else goTo(exchange, address);
+  return null;
 }
 
 function goTo(exchange: Exchange, path: string): void {

@@ -65,6 +65,21 @@ describe.each([
     await close();
   });
 
+  test('a link in the second half of a session leads by way of the provider to its page, and nobody notices', async () => {
+    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    await tab.page.goto('/sign-in');
+    await logIn(tab, 'olga');
+    await tab.page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+    const ends = `select max(expires_at) > now() + interval '55 minutes' as late from sessions`;
+    await app.database.query({ text: `update sessions set expires_at = now() + interval '20 minutes'` });
+    await tab.page.getByRole('link', { name: 'Deliveries', exact: true }).first().click();
+    await tab.page.getByRole('heading', { name: 'Deliveries', level: 1 }).waitFor();
+    expect(new URL(tab.page.url()).pathname).toBe('/deliveries');
+    expect(await app.database.query({ text: ends })).toEqual([{ late: true }]);
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
   test('whoever has no role here is told so, and may try again', async () => {
     const tab = await openTab(browser, app, null, { javaScriptEnabled });
     await tab.page.goto('/sign-in');

@@ -45,6 +45,7 @@ describe('a user is made', () => {
       created_at: time,
       updated_at: time,
       signed_in_at: null,
+      role_until: null,
       generated_password: null,
     });
     expect((await signIn(app, email)).body.user.role).toBe('operator');

@@ -4,22 +4,31 @@ import type { Actor } from '../../audit/actor.ts';
 import { type AuditRecord, record } from '../../audit/record.ts';
 import type { Database } from '../../db/pool.ts';
 import {
+  endRole,
   findHostedUser,
   type HostedUser,
   type HostedUserRow,
+  holdRole,
   insertHostedUser,
   lockUserByEmail,
   updateHostedUser,
 } from '../../db/queries/hosted-users.ts';
 import type { UserRow } from '../../db/queries/people.ts';
+import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { actorOf } from '../person.ts';
+import type { Role } from '../roles.ts';
 import type { Identity } from './claims.ts';
 
 type Query = Database['query'];
 
+/**
+ * `roleBefore` is null for a new user. `role_ended`: the provider gave the user a role before, and gives none now; sessions and
+ * tokens have ended by it.
+ */
 type Admission =
-  | { kind: 'admitted'; user: UserRow; actor: Actor; happened: AuditRecord | null }
+  | { kind: 'admitted'; user: UserRow; roleBefore: Role | null; actor: Actor; happened: AuditRecord | null }
+  | { kind: 'role_ended'; user: UserRow; roleBefore: Role; actor: Actor; happened: AuditRecord }
   | { kind: 'refused'; code: 'role_missing' | 'user_disabled' | 'email_of_another_user' };
 
 /** Two others may come first: one with this subject, one with this email. */
@@ -28,9 +37,15 @@ const TRIES_MAX = 3;
 /**
  * Finds or makes the user, in the transaction of `query`. The caller records what `happened`, last in its transaction. A local
  * user of the same email becomes the provider's only when the provider vouches for the address.
+ * @param roleDays OIDC_ROLE_DAYS
  */
-export async function admit(query: Query, identity: Identity, exchange: Exchange): Promise<Admission> {
-  if (identity.role === null) return { kind: 'refused', code: 'role_missing' };
+export async function admit(
+  query: Query,
+  identity: Identity,
+  exchange: Exchange,
+  roleDays: number,
+): Promise<Admission> {
+  if (identity.role === null) return turnAway(query, identity, exchange);
   const { issuer, subject, role } = identity;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     // In this order: once we hold the row of this email, whoever was about to make it this subject's has done so.
@@ -51,15 +66,31 @@ export async function admit(query: Query, identity: Identity, exchange: Exchange
     };
     if (before !== undefined) {
       if (changes(before, user) || !before.hosted) await updateHostedUser(query, user);
-      return admitted(user, before, exchange);
-    }
-    if (await insertHostedUser(query, user)) return admitted(user, null, exchange);
+    } else if (!(await insertHostedUser(query, user))) continue;
+    await holdRole(query, user.id, roleDays);
+    return admitted(user, before ?? null, exchange);
   }
   return { kind: 'refused', code: 'email_of_another_user' };
 }
 
+/** Somebody without a role has no business here: what the same person had here before ends at once. */
+async function turnAway(query: Query, { issuer, subject }: Identity, exchange: Exchange): Promise<Admission> {
+  const known = await findHostedUser(query, issuer, subject);
+  if (known === undefined || known.disabled || !(await endRole(query, known.id)))
+    return { kind: 'refused', code: 'role_missing' };
+  const sessions = await deleteSessionsOfUser(query, known.id, null);
+  const target = { kind: 'user', id: known.id, name: known.email };
+  return {
+    kind: 'role_ended',
+    user: { ...known, role: 'viewer' },
+    roleBefore: known.role,
+    actor: actorOf({ ...known, via: { kind: 'jwt' } }, exchange),
+    happened: { action: 'user.role_ended', target, before: { role: known.role, sessions }, after: { role: null } },
+  };
+}
+
 /** Records what an admission changed, where it changed anything. */
-export async function recordAdmission(query: Query, { actor, happened }: Extract<Admission, { kind: 'admitted' }>) {
+export async function recordAdmission(query: Query, { actor, happened }: Exclude<Admission, { kind: 'refused' }>) {
   if (happened !== null) await record(query, actor, happened);
 }
 
@@ -69,7 +100,7 @@ function changes(before: HostedUserRow, after: HostedUser): boolean {
 
 function admitted(user: HostedUser, before: HostedUserRow | null, exchange: Exchange): Admission {
   const actor = actorOf({ ...user, via: { kind: 'jwt' } }, exchange);
-  return { kind: 'admitted', user, actor, happened: happened(user, before) };
+  return { kind: 'admitted', user, roleBefore: before?.role ?? null, actor, happened: happened(user, before) };
 }
 
 function happened(user: HostedUser, before: HostedUserRow | null): AuditRecord | null {

@@ -17,13 +17,15 @@ interface BearerParts {
   audience: string;
   /** OIDC_ROLE_CLAIM */
   roleClaim: string;
+  /** OIDC_ROLE_DAYS */
+  roleDays: number;
 }
 
 /**
  * Reads tokens: whoever the provider made one for is a user from its first use on, in the role that the token itself says.
  * The reader rejects with Refused where the provider is away and its keys are not known, and where the token names no role.
  */
-export function createReadJwt({ provider, database, audience, roleClaim }: BearerParts): ReadJwt {
+export function createReadJwt({ provider, database, audience, roleClaim, roleDays }: BearerParts): ReadJwt {
   return async (token, exchange) => {
     const { issuer, keys } = await provider.find();
     const payload = await jwtVerify(token, keys, {
@@ -37,7 +39,7 @@ export function createReadJwt({ provider, database, audience, roleClaim }: Beare
       throw error;
     });
     const identity = payload && identityOf(issuer, payload, roleClaim);
-    return identity === null ? null : findOrAdmit(database, identity, exchange);
+    return identity === null ? null : findOrAdmit(database, identity, exchange, roleDays);
   };
 }
 
@@ -55,14 +57,20 @@ function accessTokenPayload({ protectedHeader, payload }: JWTVerifyResult): JWTP
 }
 
 /** A known user is only read: what the token says of name, email and role holds for this request, and changes nothing. */
-async function findOrAdmit(database: Database, identity: Identity, exchange: Exchange): Promise<UserRow> {
+async function findOrAdmit(
+  database: Database,
+  identity: Identity,
+  exchange: Exchange,
+  roleDays: number,
+): Promise<UserRow> {
   if (identity.role === null) throw new Refused('role_missing');
   const known = await findHostedUser(database.query, identity.issuer, identity.subject);
   if (known?.disabled) throw new Refused('user_disabled');
   if (known !== undefined) return { ...known, role: identity.role };
   return database.transaction(async (query) => {
-    const admission = await admit(query, identity, exchange);
-    if (admission.kind === 'refused') throw new Refused(admission.code);
+    const admission = await admit(query, identity, exchange, roleDays);
+    if (admission.kind !== 'admitted')
+      throw new Refused(admission.kind === 'refused' ? admission.code : 'role_missing');
     await recordAdmission(query, admission);
     return admission.user;
   });

@@ -6,8 +6,9 @@ import { countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { Refused } from '../../http/refused.ts';
+import type { Person } from '../person.ts';
 import { returnAddress } from '../return-to.ts';
-import type { OpenedSession } from '../sessions.ts';
+import { goOn, type OpenedSession } from '../sessions.ts';
 import { startSession } from '../sign-in.ts';
 import { admit, recordAdmission } from './admit.ts';
 import type { Identity } from './claims.ts';
@@ -15,8 +16,8 @@ import { identify } from './identify.ts';
 import type { Pending, PendingCookie } from './pending.ts';
 import { type Provider, reasonOf } from './provider.ts';
 
-/** Somebody whom the provider sends away is out within so long, whatever the browser does. */
-const HOSTED_SESSION_SECONDS = 12 * 3600;
+/** However often the provider confirms it, a session is replaced by a new one after so long. */
+const HOSTED_SESSION_SECONDS_MAX = 12 * 3600;
 
 /** How a callback ended; its pages are made from it. */
 type CallbackOutcome =
@@ -32,6 +33,10 @@ export interface SignInParts {
   scopes: string;
   /** OIDC_ROLE_CLAIM */
   roleClaim: string;
+  /** OIDC_ROLE_DAYS */
+  roleDays: number;
+  /** OIDC_SESSION_MINUTES: somebody whom the provider sends away is out within so long, whatever the browser does. */
+  sessionSeconds: number;
   /** A sign-in failed by what came from outside. */
   onRefused: (exchange: Exchange, reason: string) => void;
   /** The provider took the role from the last administrator. */
@@ -45,16 +50,18 @@ export class HostedSignIn {
     this.#parts = parts;
   }
 
-  /** Keeps the sign-in in a cookie, and the address of the provider that goes with it. Rejects with Refused while it is away. */
-  async begin(exchange: Exchange): Promise<URL> {
+  /**
+   * Keeps the sign-in in a cookie, and the address of the provider that goes with it. Rejects with Refused while it is away.
+   * @param returnTo path of a page
+   */
+  async begin(exchange: Exchange, returnTo: string | null): Promise<URL> {
     const { provider, pending, publicUrl, scopes } = this.#parts;
     const { config } = await provider.find();
-    const returnTo = returnAddress(new URLSearchParams(exchange.query).get('return_to'), publicUrl);
     const begun: Pending = {
       state: oidc.randomState(),
       nonce: oidc.randomNonce(),
       verifier: oidc.randomPKCECodeVerifier(),
-      returnTo,
+      returnTo: returnAddress(returnTo, publicUrl),
     };
     pending.keep(exchange, begun, Date.now());
     return oidc.buildAuthorizationUrl(config, {
@@ -64,6 +71,20 @@ export class HostedSignIn {
       nonce: begun.nonce,
       code_challenge: await oidc.calculatePKCECodeChallenge(begun.verifier),
       code_challenge_method: 'S256',
+    });
+  }
+
+  /**
+   * Where a page leads instead, whose session is in the second half of its time: to the provider and back, unseen by whoever is
+   * signed in there. Null: it is not due, one is under way or was given up a moment ago, or the provider is away.
+   */
+  async confirmation(exchange: Exchange, { via }: Person, path: string): Promise<URL | null> {
+    const { pending, sessionSeconds } = this.#parts;
+    if (via.kind !== 'session' || via.secondsLeft > sessionSeconds / 2) return null;
+    if (pending.read(exchange, Date.now()) !== null) return null;
+    return this.begin(exchange, path).catch((error) => {
+      if (error instanceof Refused) return null;
+      throw error;
     });
   }
 
@@ -89,24 +110,27 @@ export class HostedSignIn {
   }
 
   async #admit(exchange: Exchange, identity: Identity, returnTo: string): Promise<CallbackOutcome> {
-    const { database, publicUrl, onNoAdministrator } = this.#parts;
+    const { database, roleDays, onNoAdministrator } = this.#parts;
     const outcome = await database.transaction(async (query) => {
-      const admission = await admit(query, identity, exchange);
+      const admission = await admit(query, identity, exchange, roleDays);
       if (admission.kind === 'refused') return admission;
       await recordAdmission(query, admission);
-      const { session } = await startSession(query, exchange, admission.user, publicUrl, HOSTED_SESSION_SECONDS);
-      return { ...admission, session };
+      if (admission.kind === 'role_ended') return admission;
+      return { ...admission, session: await this.#session(query, exchange, admission.user) };
     });
     if (outcome.kind === 'refused') return refused(outcome.code);
-    const { user, happened, session } = outcome;
+    const { user, roleBefore } = outcome;
     // What the provider says holds, whoever it is: it also says who may be administrator next.
-    if (
-      happened?.action === 'user.update' &&
-      user.role !== 'administrator' &&
-      (await countAdministrators(database)) === 0
-    )
+    if (roleBefore === 'administrator' && user.role !== 'administrator' && (await countAdministrators(database)) === 0)
       onNoAdministrator(exchange, user);
-    return { kind: 'signed_in', session, returnTo };
+    if (outcome.kind === 'role_ended') return refused('role_missing');
+    return { kind: 'signed_in', session: outcome.session, returnTo };
+  }
+
+  async #session(query: Database['query'], exchange: Exchange, user: UserRow): Promise<OpenedSession> {
+    const { publicUrl, sessionSeconds: seconds } = this.#parts;
+    const goesOn = await goOn(query, user.id, exchange, publicUrl, { seconds, secondsMax: HOSTED_SESSION_SECONDS_MAX });
+    return goesOn ?? (await startSession(query, exchange, user, publicUrl, seconds)).session;
   }
 }
 

@@ -50,6 +50,24 @@ export async function insertHostedUser(query: Query, user: HostedUser): Promise<
   return rows.length > 0;
 }
 
+/** The provider has just given the user a role: it holds for so long. */
+export async function holdRole(query: Query, id: string, days: number): Promise<void> {
+  await query({
+    text: 'update users set role_until = now() + make_interval(days => $2) where id = $1',
+    values: [id, days],
+  });
+}
+
+/** The provider gives the user no role any more: the least is kept, and holds no longer. False when that was so already. */
+export async function endRole(query: Query, id: string): Promise<boolean> {
+  const rows = await query({
+    text: `update users set role = 'viewer', role_until = now(), updated_at = now()
+           where id = $1 and (role <> 'viewer' or role_until is null or role_until > now()) returning 1`,
+    values: [id],
+  });
+  return rows.length > 0;
+}
+
 /** What the provider says of a user that Weir has; a local one is the provider's from now on. */
 export async function updateHostedUser(query: Query, user: HostedUser): Promise<void> {
   const { id, email, name, role, issuer, subject } = user;

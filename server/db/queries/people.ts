@@ -17,11 +17,12 @@ export async function findSession(
   database: Database,
   tokenHash: Buffer,
   idleSeconds: number,
-): Promise<(UserRow & { sessionId: string }) | undefined> {
-  const [row] = await database.query<UserRow & { sessionId: string; stale: boolean }>({
+): Promise<(UserRow & { sessionId: string; secondsLeft: number }) | undefined> {
+  const [row] = await database.query<UserRow & { sessionId: string; secondsLeft: number; stale: boolean }>({
     name: 'find-session',
     text: `
-      select ${user}, s.id as "sessionId", s.last_seen_at < now() - interval '1 minute' as stale
+      select ${user}, s.id as "sessionId", extract(epoch from s.expires_at - now())::int as "secondsLeft",
+        s.last_seen_at < now() - interval '1 minute' as stale
       from sessions s join users u on u.id = s.user_id
       where s.token_hash = $1 and s.expires_at > now() and s.last_seen_at > now() - make_interval(secs => $2)
         and u.disabled_at is null`,
@@ -46,7 +47,7 @@ export async function findToken(
         coalesce(t.last_used_at < now() - interval '1 minute', true) as stale
       from api_tokens t join users u on u.id = t.user_id
       where t.lookup_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
-        and u.disabled_at is null`,
+        and u.disabled_at is null and (u.role_until is null or u.role_until > now())`,
     values: [lookupId],
   });
   if (row?.stale)

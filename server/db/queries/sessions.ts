@@ -24,6 +24,24 @@ export async function insertSession(query: Query, session: NewSession): Promise<
   await query({ text: 'update users set signed_in_at = now() where id = $1', values: [userId] });
 }
 
+/** Lets a session of this user last so long from now on; undefined when there is none in force, or it was opened too long ago. */
+export async function prolongSession(
+  query: Query,
+  userId: string,
+  tokenHash: Buffer,
+  seconds: number,
+  secondsMax: number,
+): Promise<string | undefined> {
+  const [row] = await query<{ id: string }>({
+    text: `update sessions set expires_at = now() + make_interval(secs => $3)
+           where user_id = $1 and token_hash = $2 and expires_at > now()
+             and created_at > now() - make_interval(secs => $4::int - $3::int)
+           returning id`,
+    values: [userId, tokenHash, seconds, secondsMax],
+  });
+  return row?.id;
+}
+
 /** Drops the user's sessions that have expired, and all but the `keep` that were used last. */
 export async function dropOldSessions(query: Query, userId: string, keep: number): Promise<void> {
   await query({

@@ -34,7 +34,7 @@ export async function findStanding(
       select 'token', t.id, u.role, t.role
       from api_tokens t join users u on u.id = t.user_id
       where t.id = any ($2::uuid[]) and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
-        and u.disabled_at is null
+        and u.disabled_at is null and (u.role_until is null or u.role_until > now())
       union all
       select 'jwt', u.id, u.role, null
       from users u

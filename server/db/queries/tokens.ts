@@ -10,7 +10,8 @@ export interface TokenRecord {
   user_email: string;
   name: string;
   role: Role;
-  state: 'in force' | 'expired' | 'revoked';
+  /** `resting`: its user has to sign in at the provider again. */
+  state: 'in force' | 'resting' | 'expired' | 'revoked';
   created_at: string;
   expires_at: string | null;
   last_used_at: string | null;
@@ -34,7 +35,8 @@ const time = (column: string) =>
 
 const columns = `
   t.id, t.user_id, u.email as user_email, t.name, t.role,
-  case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired' else 'in force' end as state,
+  case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired'
+    when u.role_until <= now() then 'resting' else 'in force' end as state,
   ${['created_at', 'expires_at', 'last_used_at', 'revoked_at'].map(time).join(', ')}`;
 
 /** Newest first, of this user or of all; `before` is the id of the last token of the page before. */

@@ -21,13 +21,16 @@ export interface UserRecord {
   created_at: string;
   updated_at: string;
   signed_in_at: string | null;
+  /** The provider's word on the role holds for so long; null: the role is Weir's own. */
+  role_until: string | null;
 }
 
 const isoTime = (column: string) =>
   `to_char(u.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
 const shown = `
   u.id, u.email, u.name, u.role, u.disabled_at is not null as disabled, u.password_hash is not null as has_password,
-  u.subject is not null as hosted, ${isoTime('created_at')}, ${isoTime('updated_at')}, ${isoTime('signed_in_at')}`;
+  u.subject is not null as hosted, ${isoTime('created_at')}, ${isoTime('updated_at')}, ${isoTime('signed_in_at')},
+  ${isoTime('role_until')}`;
 
 export interface UserFilter {
   /** In the email or the name, in any case. */
@@ -83,7 +86,7 @@ export async function insertUser(query: Query, { id, email, name, role, password
   return rows.length > 0;
 }
 
-/** What is undefined or null stays as it is. */
+/** What is undefined or null stays as it is. Whoever gets a password signs in at Weir: no provider has a say in its role. */
 export async function changeUser(
   query: Query,
   id: string,
@@ -98,6 +101,7 @@ export async function changeUser(
   await query({
     text: `update users set
              name = coalesce($2, name), role = coalesce($3, role), password_hash = coalesce($4, password_hash),
+             role_until = case when $4::text is null then role_until end,
              disabled_at = case $5::boolean when true then coalesce(disabled_at, now()) when false then null else disabled_at end,
              updated_at = now()
            where id = $1`,

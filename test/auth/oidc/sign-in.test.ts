@@ -66,7 +66,7 @@ describe('a person signs in at the provider', () => {
     expect(browser.cookie('weir_oidc')!.field).toMatch(/; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
     await hosted.signIn('olga', browser);
     expect(browser.cookie('weir_oidc')).toBeUndefined();
-    expect(browser.cookie('weir_session')!.field).toMatch(/; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax$/);
+    expect(browser.cookie('weir_session')!.field).toMatch(/; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax$/);
   });
 
   test('the cookie of the sign-in tells its holder nothing', async () => {
