@@ -3,6 +3,7 @@ import pg from 'pg';
 import { weirConninfo } from './conninfo.ts';
 import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
 import { outliveClose } from './outlive-close.ts';
+import { DatabaseUnavailable } from './pool.ts';
 
 /** A primary that does not answer in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;
@@ -50,7 +51,7 @@ async function announced<T>(
   } as pg.ClientConfig);
   // Lost while it waits: the work is done or tells of its own failure. Ended at once, see ChangeListener.
   client.on('error', () => void client.end().catch(() => {}));
-  await client.connect();
+  await client.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));
   try {
     await client.query(`listen ${APPLIED_CHANNEL}`);
     const { rows } = await client.query<{ count: number }>(

@@ -1,9 +1,8 @@
 /** Forward-only SQL migrations: `migrations/NNNN_slug.sql`, each in a transaction, under one advisory lock. */
-import { readdirSync, readFileSync } from 'node:fs';
-import type { Database } from './pool.ts';
 
-/** Held while migrating or making partitions; any number that no other program of the database uses. */
-export const SCHEMA_LOCK = 7_236_451;
+import { readdirSync, readFileSync } from 'node:fs';
+import { advisoryLocks } from './advisory-locks.ts';
+import type { Database } from './pool.ts';
 
 /** A migration may build an index over all that is stored, and whoever starts at the same time waits for it. */
 const TIMEOUT_MS = 86_400_000;
@@ -24,7 +23,7 @@ export function migrationFiles(): { version: number; name: string }[] {
  */
 export function migrate(database: Database): Promise<string[]> {
   return database.transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [SCHEMA_LOCK], timeoutMs: TIMEOUT_MS });
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema], timeoutMs: TIMEOUT_MS });
     await query({
       text: `create table if not exists schema_migrations (
         version integer primary key, name text not null, applied_at timestamptz not null default now())`,

@@ -1,5 +1,5 @@
 /** Partitions of `events` and `deliveries`: one a day (UTC) each, made days ahead, so that midnight finds them ready. */
-import { SCHEMA_LOCK } from './migrate.ts';
+import { advisoryLocks } from './advisory-locks.ts';
 import type { Database } from './pool.ts';
 
 export const DAY_MS = 86_400_000;
@@ -72,7 +72,7 @@ function makePartition(database: Database, table: PartitionedTable, fromMs: numb
   const name = partitionName(table, fromMs);
   const bound = (ms: number) => `'${new Date(ms).toISOString()}'`;
   return database.transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [SCHEMA_LOCK] });
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema] });
     const [row] = await query<{ exists: boolean }>({
       text: 'select to_regclass($1) is not null as exists',
       values: [name],

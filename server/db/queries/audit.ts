@@ -1,13 +1,11 @@
+import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
 
-/** Held from reading the head of the chain until the entry after it is committed. */
-const AUDIT_LOCK = 7_236_452;
-
 /** The newest entry; undefined when there is none. Nobody else appends until the transaction ends. */
 export async function lockAuditHead(query: Query): Promise<{ number: number; hash: Buffer } | undefined> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [AUDIT_LOCK] });
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.audit] });
   const [head] = await query<{ number: string; hash: Buffer }>({
     text: 'select number::text, hash from audit_log order by audit_log.number desc limit 1',
   });

@@ -1,6 +1,7 @@
 /** The ring of refused signatures. */
 import type { KeptSignature } from '../../core/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../core/diagnosis/reasons.ts';
+import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
 
@@ -64,13 +65,10 @@ export interface RejectionDetail extends RejectionRecord {
   webhook_enabled: boolean;
 }
 
-/** Whoever writes to the ring holds this, so that its limits hold to the row and nobody waits crosswise. */
-const RING_LOCK = 7_236_453;
-
 /** Stores rejections, oldest first, and lets go of those that the ring has no room for. */
 export function storeRejections(database: Database, rows: readonly RejectionRow[], limits: RingLimits): Promise<void> {
   return database.transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [RING_LOCK] });
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.rejections] });
     for (const row of rows)
       await query({
         name: 'insert-rejection',

@@ -1,10 +1,8 @@
 /** Which agents get the events of which webhooks. */
+import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
-
-/** Held while subscriptions are set: two that set them from both sides, in different orders, would wait for each other. */
-const SUBSCRIPTIONS_LOCK = 7_236_453;
 
 interface Pairs {
   webhookIds: readonly string[];
@@ -29,7 +27,7 @@ export async function findMissing(
 
 /** Subscribes each of the agents to each of the webhooks; what is so already stays so. */
 export async function insertSubscriptions(query: Query, { webhookIds, agentIds }: Pairs): Promise<void> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [SUBSCRIPTIONS_LOCK] });
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
   await query({
     text: `insert into subscriptions (webhook_id, agent_id)
            select webhook_id, agent_id from unnest($1::uuid[]) webhook_id, unnest($2::uuid[]) agent_id
@@ -46,7 +44,7 @@ export async function deleteOtherSubscriptions(
 ): Promise<void> {
   const [own, other, id] =
     'webhookId' in of ? ['webhook_id', 'agent_id', of.webhookId] : ['agent_id', 'webhook_id', of.agentId];
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [SUBSCRIPTIONS_LOCK] });
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
   await query({
     text: `delete from subscriptions where ${own} = $1 and not ${other} = any ($2::uuid[])`,
     values: [id, array(keptIds)],

@@ -1,12 +1,10 @@
 /** Users as people manage them. */
 import type { Role } from '../../core/roles.ts';
+import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 import type { UserRow } from './people.ts';
 
 type Query = Database['query'];
-
-/** Held by whoever changes who is an administrator, until the transaction ends. */
-const USERS_LOCK = 7_236_453;
 
 /** A user as administrators see it; never the hash of its password. */
 export interface UserRecord {
@@ -115,7 +113,7 @@ export async function deleteUser(query: Query, id: string): Promise<void> {
 
 /** How many administrators are in force; nobody else changes that until the transaction ends. */
 export async function lockAdministrators(query: Query): Promise<number> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [USERS_LOCK] });
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.administrators] });
   return countAdministrators({ query });
 }
 

@@ -1,0 +1,23 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { advisoryLocks } from '../../server/db/advisory-locks.ts';
+import { storeRejections } from '../../server/db/queries/rejections.ts';
+import { insertSubscriptions } from '../../server/db/queries/subscriptions.ts';
+import { lockAdministrators } from '../../server/db/queries/users.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+
+test('no two locks are the same', () => {
+  const numbers = Object.values(advisoryLocks);
+  expect(new Set(numbers).size).toBe(numbers.length);
+});
+
+test('whoever changes users keeps nobody from setting subscriptions, or from storing what was refused', async () => {
+  const { database, drop } = await freshDatabase();
+  onTestFinished(drop);
+  await database.transaction(async (query) => {
+    await lockAdministrators(query);
+    const set = database.transaction((other) => insertSubscriptions(other, { webhookIds: [], agentIds: [] }));
+    await expect(set).resolves.toBeUndefined();
+    const limits = { rejectionsMax: 1, webhookRejectionsMax: 1, bytesMax: 1 };
+    await expect(storeRejections(database, [], limits)).resolves.toBeUndefined();
+  });
+});

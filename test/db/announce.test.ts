@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest';
+import { Changes } from '../../server/db/announce.ts';
+import { DatabaseUnavailable } from '../../server/db/pool.ts';
+
+test('a change that gets no connection of its own is not made, and the database is said to be away', async () => {
+  let made = false;
+  const changes = new Changes('host=/nowhere dbname=weir');
+  const change = changes.announced('webhook:x', async () => {
+    made = true;
+  });
+  await expect(change).rejects.toBeInstanceOf(DatabaseUnavailable);
+  expect(made).toBe(false);
+});
