@@ -107,6 +107,12 @@ export const problems = {
     title: 'Conflict',
     detail: 'Another user of Weir has this email address, and the identity provider does not say that it is yours.',
   },
+  token_resting: {
+    status: 403,
+    title: 'Forbidden',
+    detail:
+      'This API token rests, since the identity provider has not given its user a role for long: it holds again as soon as the user has signed in to the pages.',
+  },
   user_disabled: { status: 403, title: 'Forbidden', detail: 'This user is disabled; ask an administrator of Weir.' },
   identity_provider_unavailable: {
     status: 503,

@@ -8,6 +8,7 @@ import { lesserRole } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { findSession, findToken, type UserRow } from '../db/queries/people.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { Refused } from '../http/refused.ts';
 import { bearer } from './agent.ts';
 import type { Person } from './person.ts';
 
@@ -66,6 +67,7 @@ export class People {
     const credential = parseCredential('wu', text);
     const row = credential && (await findToken(this.#parts.database, credential.lookupId));
     if (!row || !timingSafeEqual(row.secretHash, credential.secretHash)) return null;
+    if (row.resting) throw new Refused('token_resting');
     return {
       ...described(row),
       role: lesserRole(row.role, row.tokenRole),

@@ -8,6 +8,14 @@ import type { Json } from './schemas.ts';
 
 /** Whatever is asked for. */
 const common: readonly ProblemCode[] = ['headers_too_large', 'client_busy', 'internal', 'database_unavailable'];
+/** What the OpenID Connect provider brings about, and the user whom it knows. */
+const hostedProblems: readonly ProblemCode[] = [
+  'role_missing',
+  'user_disabled',
+  'token_resting',
+  'email_of_another_user',
+  'identity_provider_unavailable',
+];
 const idempotencyProblems: readonly ProblemCode[] = [
   'idempotency_key_invalid',
   'idempotency_in_progress',
@@ -36,8 +44,8 @@ export function problemsOf(
 
 function accessProblems(access: OperationAccess): readonly ProblemCode[] {
   if (access === 'anyone') return [];
-  if (access === 'viewer or agent') return ['agent_unauthenticated', 'rate_limited'];
-  return access === 'viewer' ? ['unauthenticated'] : ['unauthenticated', 'forbidden'];
+  if (access === 'viewer or agent') return [...hostedProblems, 'agent_unauthenticated', 'rate_limited'];
+  return [...hostedProblems, 'unauthenticated', ...(access === 'viewer' ? [] : (['forbidden'] as const))];
 }
 
 /** A response for each status; `code` says which of its reasons it was. */

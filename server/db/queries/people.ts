@@ -33,24 +33,30 @@ export async function findSession(
   return row;
 }
 
+interface TokenUserRow extends UserRow {
+  tokenId: string;
+  tokenRole: Role;
+  /** What the provider said of its user's role holds no longer. */
+  resting: boolean;
+}
+
 /** The user of an API token in force, and the token's own role. Its last use is written likewise. */
 export async function findToken(
   database: Database,
   lookupId: string,
-): Promise<(UserRow & { tokenId: string; tokenRole: Role; secretHash: Buffer }) | undefined> {
-  const [row] = await database.query<
-    UserRow & { tokenId: string; tokenRole: Role; secretHash: Buffer; stale: boolean }
-  >({
+): Promise<(TokenUserRow & { secretHash: Buffer }) | undefined> {
+  const [row] = await database.query<TokenUserRow & { secretHash: Buffer; stale: boolean }>({
     name: 'find-token',
     text: `
       select ${user}, t.id as "tokenId", t.role as "tokenRole", t.secret_hash as "secretHash",
+        coalesce(u.role_until <= now(), false) as resting,
         coalesce(t.last_used_at < now() - interval '1 minute', true) as stale
       from api_tokens t join users u on u.id = t.user_id
       where t.lookup_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
-        and u.disabled_at is null and (u.role_until is null or u.role_until > now())`,
+        and u.disabled_at is null`,
     values: [lookupId],
   });
-  if (row?.stale)
+  if (row?.stale && !row.resting)
     await database.query({ text: 'update api_tokens set last_used_at = now() where id = $1', values: [row.tokenId] });
   return row;
 }
