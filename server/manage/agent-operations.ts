@@ -15,7 +15,7 @@ const withCredential = agentSchema.extend({ credential: z.string().describe('onl
 const listQuery = z.strictObject({
   ...recordPageQuery,
   revoked: flag.optional(),
-  q: text(1, 200).optional().describe('part of the name'),
+  q: text(1, 200).optional().describe('part of the name, in any case of letters'),
 });
 
 const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'of those in force').optional() });

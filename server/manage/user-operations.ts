@@ -38,7 +38,7 @@ const createdSchema = userSchema.extend({
 const listQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(200).default(50),
   cursor: z.string().max(254).optional(),
-  q: text(1, 200).optional().describe('part of the email or the name'),
+  q: text(1, 200).optional().describe('part of the email or the name, in any case of letters'),
   role: role.optional(),
 });
 const createInput = z.strictObject({

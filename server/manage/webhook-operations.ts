@@ -21,7 +21,7 @@ const withSecret = webhookSchema.extend({
 const listQuery = z.strictObject({
   ...recordPageQuery,
   enabled: flag.optional(),
-  q: text(1, 200).optional().describe('part of the name'),
+  q: text(1, 200).optional().describe('part of the name, in any case of letters'),
 });
 
 const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 'of all').optional() });
