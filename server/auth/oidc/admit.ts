@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { type AuditRecord, record } from '../../audit/record.ts';
+import type { Role } from '../../core/roles.ts';
 import type { Database } from '../../db/pool.ts';
 import {
   endRole,
@@ -17,7 +18,6 @@ import type { UserRow } from '../../db/queries/people.ts';
 import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { actorOf } from '../person.ts';
-import type { Role } from '../roles.ts';
 import type { Identity } from './claims.ts';
 
 type Query = Database['query'];
