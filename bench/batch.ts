@@ -4,10 +4,12 @@
  *     each round:  100 a request | 1 a request     at the same connections, to one endpoint
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  */
+
 import { join } from 'node:path';
-import { freshStart, settledRows } from './lib/database.ts';
+import { freshStart } from '../server/cli/bench/ground.ts';
+import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
-import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';

@@ -4,12 +4,14 @@
  *     each round:  200/s long poll | 200/s poll | 1,000/s long poll | 1,000/s poll
  *     each event:  due -> sent -> 202 ..... claimed by the consumer, which acks and claims again
  */
+
 import { setTimeout as delay } from 'node:timers/promises';
+import { freshStart } from '../server/cli/bench/ground.ts';
+import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { CommandError } from '../server/cli/io.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
-import { freshStart } from './lib/database.ts';
-import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { type Sent, sendPaced } from './lib/pace.ts';
-import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
@@ -126,12 +128,12 @@ class Consumer {
     }
   }
 
-  /** Resolves when all of these have come; rejects with BenchError when some do not. */
+  /** Resolves when all of these have come; rejects with CommandError when some do not. */
   async until(ids: readonly string[]): Promise<void> {
     const untilMs = performance.now() + LAST_ONE_MS;
     while (!ids.every((id) => this.receivedMs.has(id))) {
       if (performance.now() > untilMs)
-        throw new BenchError(`${ids.filter((id) => !this.receivedMs.has(id)).length} of ${ids.length} never came`);
+        throw new CommandError(`${ids.filter((id) => !this.receivedMs.has(id)).length} of ${ids.length} never came`);
       await delay(20);
     }
   }

@@ -5,10 +5,11 @@
  *                  requests at a constant rate while nobody looks | while 10 people click, a page a second each
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { CommandError } from '../server/cli/io.ts';
 import { storeEvents } from './lib/backlog.ts';
-import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { sendPaced } from './lib/pace.ts';
-import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
@@ -92,7 +93,7 @@ async function lookWith(origin: string, token: string): Promise<Look> {
       headers: { authorization: `Bearer ${token}`, 'accept-encoding': 'gzip' },
       redirect: 'manual',
     });
-    if (response.status !== 200) throw new BenchError(`${path} was answered ${response.status}`);
+    if (response.status !== 200) throw new CommandError(`${path} was answered ${response.status}`);
     await response.arrayBuffer();
     return { tookMs: performance.now() - startMs, bytes: Number(response.headers.get('content-length')) };
   };

@@ -2,14 +2,17 @@
  * Scenario `persist`: three ways to commit the same rows over one connection, fsync on, so many rows a commit:
  * binary COPY (as Weir does it), one INSERT .. SELECT FROM unnest, and an INSERT for each row inside one transaction.
  */
+
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
+import { freshStart } from '../server/cli/bench/ground.ts';
+import { CommandError } from '../server/cli/io.ts';
 import { inetBytes } from '../server/core/address.ts';
 import { CopyEncoder, copyEventsSql, type EventRow } from '../server/core/copy-rows.ts';
 import { uuidText, uuidv7 } from '../server/core/ids.ts';
 import { CopyConnection } from '../server/db/copy.ts';
-import { freshStart, openBenchDatabase, pgOptions, settledRows } from './lib/database.ts';
-import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
+import { openBenchDatabase, pgOptions, settledRows } from './lib/database.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
 
 const BATCH_ROWS = [1, 10, 100, 500, 2000];
@@ -90,7 +93,7 @@ function copyWay(connection: CopyConnection): Way['commit'] {
   const encoder = new CopyEncoder();
   return async (rows) => {
     const outcome = await connection.copyIn(copyEventsSql, encoder.encode(rows));
-    if (outcome.kind !== 'committed') throw new BenchError(`COPY ended as ${outcome.kind}: ${outcome.message}`);
+    if (outcome.kind !== 'committed') throw new CommandError(`COPY ended as ${outcome.kind}: ${outcome.message}`);
   };
 }
 

@@ -4,13 +4,15 @@
  *     each round:  Weir 1 | Weir 2 | bare | Fastify     at 256 connections, then the same at 1 connection
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  */
+
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { freshStart } from '../server/cli/bench/ground.ts';
+import { watchResident } from '../server/cli/bench/resident.ts';
+import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
 import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
-import { freshStart, openBenchDatabase, settledRows } from './lib/database.ts';
+import { openBenchDatabase, settledRows } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';
-import { watchResident } from './lib/resident.ts';
-import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';
 

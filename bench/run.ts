@@ -1,8 +1,9 @@
 /** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { CommandError } from '../server/cli/io.ts';
 import { UndoStack } from '../server/primary/undo.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
-import { BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
+import type { Outcome, Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';
 import { keepRecord, recordOf, renderReport } from './lib/report.ts';
 import { scenarios } from './scenarios.ts';
@@ -56,7 +57,7 @@ async function main(): Promise<number> {
   } catch (error) {
     if (interrupt.signal.aborted) return INTERRUPTED;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (!(error instanceof BenchError)) throw error;
+    if (!(error instanceof CommandError)) throw error;
     process.stderr.write(`bench: ${error.message}\n`);
     return 1;
   }
@@ -67,7 +68,9 @@ function chosen(names: readonly string[]): readonly Scenario[] {
   return names.map((name) => {
     const scenario = scenarios.find((each) => each.name === name);
     if (scenario === undefined)
-      throw new BenchError(`there is no scenario ${name}; there are: ${scenarios.map((each) => each.name).join(', ')}`);
+      throw new CommandError(
+        `there is no scenario ${name}; there are: ${scenarios.map((each) => each.name).join(', ')}`,
+      );
     return scenario;
   });
 }

@@ -3,10 +3,11 @@
  *
  *     each round:  nobody | 1 person | 2 persons     who search one search after the other, while requests come at a constant rate
  */
+import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { CommandError } from '../server/cli/io.ts';
 import { storeEvents } from './lib/backlog.ts';
-import { type BenchContext, BenchError, type Outcome, type Scenario } from './lib/outcome.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { sendPaced } from './lib/pace.ts';
-import { bodyOf, signedRequest } from './lib/signed.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
@@ -80,7 +81,7 @@ async function searchOn(
     const query = new URLSearchParams({ q: 'nowhere to be found', to, ...(cursor === null ? {} : { cursor }) });
     const headers = { authorization: `Bearer ${token}` };
     const response = await fetch(`${origin}/api/v1/events?${query}`, { headers });
-    if (response.status !== 200) throw new BenchError(`a search was answered ${response.status}`);
+    if (response.status !== 200) throw new CommandError(`a search was answered ${response.status}`);
     const page = (await response.json()) as { next_cursor: string | null; searched_to: string | null };
     cursor = page.next_cursor;
     if (cursor === null) complete++;

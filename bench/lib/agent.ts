@@ -1,6 +1,6 @@
 /** An agent as a contestant sees one: a session, then claims and acks over kept-alive connections. */
 import { Agent, request } from 'node:http';
-import { BenchError } from './outcome.ts';
+import { CommandError } from '../../server/cli/io.ts';
 
 /** What a bench looks at in a claimed delivery. */
 export interface Delivery {
@@ -14,9 +14,9 @@ export interface ClaimOrder {
 }
 
 export interface AgentClient {
-  /** Rejects with BenchError when the answer is no 200. */
+  /** Rejects with CommandError when the answer is no 200. */
   claim(order: ClaimOrder): Promise<Delivery[]>;
-  /** Rejects with BenchError when a lease was lost. */
+  /** Rejects with CommandError when a lease was lost. */
   ack(deliveries: readonly Delivery[]): Promise<void>;
   /** Cuts every connection; calls under way reject. */
   close(): void;
@@ -39,7 +39,7 @@ export async function openAgent(origin: string, credential: string): Promise<Age
     ack: async (deliveries) => {
       const receipts = deliveries.map(({ receipt }) => receipt);
       const { gone } = await post<{ gone: string[] }>('deliveries/ack', token, { receipts });
-      if (gone.length > 0) throw new BenchError(`${gone.length} of ${receipts.length} leases were lost`);
+      if (gone.length > 0) throw new CommandError(`${gone.length} of ${receipts.length} leases were lost`);
     },
     close: () => agent.destroy(),
   };
@@ -60,7 +60,7 @@ function postJson<Answer>(agent: Agent, url: string, token: string, body: object
       response.once('end', () => {
         const answer = Buffer.concat(chunks).toString('utf8');
         if (response.statusCode === 200) resolve(JSON.parse(answer));
-        else reject(new BenchError(`${url} answered ${response.statusCode}: ${answer}`));
+        else reject(new CommandError(`${url} answered ${response.statusCode}: ${answer}`));
       });
     });
     call.once('error', reject);

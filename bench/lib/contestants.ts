@@ -1,10 +1,11 @@
 /** Who is measured against whom in `receive`: all of them up at once, on one machine and one database. */
 import { randomUUID } from 'node:crypto';
-import { freePort, startChild } from './child.ts';
+import { startChild } from '../../server/cli/bench/child.ts';
+import { freePort } from '../../server/cli/bench/port.ts';
+import { nodeChildren } from '../../server/cli/bench/resident.ts';
 import { type BenchDatabase, pgOptions } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { peerFile } from './paths.ts';
-import { nodeChildren } from './resident.ts';
 import { startWeir } from './weir.ts';
 
 export interface Contestant {

@@ -1,8 +1,8 @@
 /** A database that lives as long as one scenario: the embedded Postgres, fsync on, in a folder of its own. */
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { makeDirectory } from '../../server/cli/bench/ground.ts';
 import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { migrate } from '../../server/db/migrate.ts';
 import { makePartitions } from '../../server/db/partitions.ts';
@@ -21,11 +21,8 @@ export interface BenchDatabase {
 
 /** Makes folder and database, migrated, with today's partitions; `context.undo` takes both away. */
 export async function openBenchDatabase({ undo, say }: BenchContext): Promise<BenchDatabase> {
-  // A short path: the socket's name must fit into 107 bytes.
-  const directory = await mkdtemp(join(tmpdir(), 'weir-bench-'));
+  const directory = await makeDirectory();
   undo(() => rm(directory, { recursive: true, force: true }));
-  // Run by root, the server has another account, which must be able to walk through.
-  await chmod(directory, 0o711);
   const dataDir = join(directory, 'db');
   const embedded = await joinEmbeddedPostgres({ dataDir, maxConnections: CONNECTIONS_MAX, log: say });
   undo(() => embedded.leave());
@@ -40,12 +37,6 @@ export async function openBenchDatabase({ undo, say }: BenchContext): Promise<Be
 export function pgOptions(conninfo: string): { host: string; port: number; user: string; database: string } {
   const word = (name: string) => new RegExp(`\\b${name}='?([^'\\s]+)`).exec(conninfo)?.[1] ?? '';
   return { host: word('host'), port: Number(word('port')), user: word('user'), database: word('dbname') };
-}
-
-/** Empties a table and writes out what is owed to the disk, so that nobody pays for the one before. */
-export async function freshStart(database: Database, table: string): Promise<void> {
-  await database.query({ text: `truncate ${table}` });
-  await database.query({ text: 'checkpoint' });
 }
 
 /** Committed rows, once no more come: clients that were cut off may have left some under way. */

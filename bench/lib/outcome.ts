@@ -61,6 +61,3 @@ export interface Scenario {
   defaults: { rounds: number; seconds: number };
   run: (context: BenchContext) => Promise<Outcome>;
 }
-
-/** The set-up is not usable (wrk is missing, a child ended); the message says how to mend it. */
-export class BenchError extends Error {}

@@ -1,7 +1,7 @@
 /** Constant arrival: requests leave when they are due, whatever became of those before. */
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { BenchError } from './outcome.ts';
+import { CommandError } from '../../server/cli/io.ts';
 
 /** One request; times in milliseconds of `performance.now()`. */
 export interface Sent {
@@ -19,7 +19,7 @@ interface PacedOrder {
   seconds: number;
 }
 
-/** Sends for so many seconds; resolves when all are answered. Rejects with BenchError when an answer is no 202. */
+/** Sends for so many seconds; resolves when all are answered. Rejects with CommandError when an answer is no 202. */
 export async function sendPaced(order: PacedOrder, signal: AbortSignal): Promise<Sent[]> {
   const agent = new Agent({ keepAlive: true });
   const total = Math.round(order.perSecond * order.seconds);
@@ -51,7 +51,7 @@ function sendOne(agent: Agent, { url, headers, body }: PacedOrder, dueMs: number
       response.once('end', () => {
         const answeredMs = performance.now();
         if (response.statusCode === 202) resolve({ id: (JSON.parse(text) as { id: string }).id, dueMs, answeredMs });
-        else reject(new BenchError(`${url} answered ${response.statusCode}: ${text}`));
+        else reject(new CommandError(`${url} answered ${response.statusCode}: ${text}`));
       });
     });
     call.once('error', reject);

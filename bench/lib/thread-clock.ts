@@ -7,19 +7,19 @@
  * @see https://docs.kernel.org/scheduler/sched-stats.html
  */
 import { readFileSync } from 'node:fs';
-import { BenchError } from './outcome.ts';
+import { CommandError } from '../../server/cli/io.ts';
 
 const path = `/proc/${process.pid}/task/${process.pid}/schedstat`;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 const SLEEP_MS = 0.05;
 
-/** Milliseconds of processor time that the main thread has had; call it on that thread. Throws BenchError off Linux. */
+/** Milliseconds of processor time that the main thread has had; call it on that thread. Throws CommandError off Linux. */
 export function mainThreadMs(): number {
   // The kernel brings the figure up to date when the thread leaves its core, else only at each timer tick.
   Atomics.wait(sleeper, 0, 0, SLEEP_MS);
   try {
     return Number(readFileSync(path, 'utf8').split(' ')[0]) / 1e6;
   } catch (error) {
-    throw new BenchError(`the main thread's processor time is in ${path} on Linux only: ${(error as Error).message}`);
+    throw new CommandError(`the main thread's processor time is in ${path} on Linux only: ${(error as Error).message}`);
   }
 }

@@ -2,11 +2,12 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Child, freePort, runToEnd, startChild } from './child.ts';
+import { type Child, runToEnd, startChild } from '../../server/cli/bench/child.ts';
+import { freePort } from '../../server/cli/bench/port.ts';
+import { nodeChildren } from '../../server/cli/bench/resident.ts';
 import { type BenchDatabase, openBenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { weirFile } from './paths.ts';
-import { nodeChildren } from './resident.ts';
 
 interface RunningWeir extends Child {
   /** Ids of its serving processes. */

@@ -1,8 +1,8 @@
 /** The load generator: wrk, told by a Lua script that is written once, so that the signature is computed once. */
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { BenchError } from './outcome.ts';
-import type { SignedRequest } from './signed.ts';
+import type { SignedRequest } from '../../server/cli/bench/signed.ts';
+import { CommandError } from '../../server/cli/io.ts';
 
 /** One window of load. Latencies are of closed-loop connections: each sends its next request when it has its answer. */
 export interface WrkWindow {
@@ -28,10 +28,10 @@ interface Summary {
 const TIMEOUT_SECONDS = 10;
 const MARK = 'WRK-SUMMARY ';
 
-/** Throws BenchError when there is no wrk; call it before anything is started. */
+/** Throws CommandError when there is no wrk; call it before anything is started. */
 export function requireWrk(): void {
   const { error } = spawnSync('wrk', ['-v']);
-  if (error !== undefined) throw new BenchError(`wrk cannot be run (${error.message}); get it: apt-get install wrk`);
+  if (error !== undefined) throw new CommandError(`wrk cannot be run (${error.message}); get it: apt-get install wrk`);
 }
 
 /** Writes the script for one request that is sent again and again. Header values and body must not hold `]==]`. */
@@ -50,10 +50,10 @@ export function writeScript(path: string, { headers, body }: SignedRequest): voi
   writeFileSync(path, `${lines.join('\n')}\n`);
 }
 
-/** What the script's last line says. Throws BenchError when it is not there. */
+/** What the script's last line says. Throws CommandError when it is not there. */
 export function parseWrk(output: string): WrkWindow {
   const line = output.split('\n').find((text) => text.startsWith(MARK));
-  if (line === undefined) throw new BenchError(`wrk ended without figures:\n${output}`);
+  if (line === undefined) throw new CommandError(`wrk ended without figures:\n${output}`);
   const { requests, microseconds, status, socket, p50, p99 } = JSON.parse(line.slice(MARK.length)) as Summary;
   return {
     requestsPerSecond: (requests * 1e6) / microseconds,
@@ -66,7 +66,7 @@ export function parseWrk(output: string): WrkWindow {
   };
 }
 
-/** Runs wrk with one thread: on two cores a second one changed no figure beyond the noise. Rejects with BenchError, or with AbortError at Ctrl-C. */
+/** Runs wrk with one thread: on two cores a second one changed no figure beyond the noise. Rejects with CommandError, or with AbortError at Ctrl-C. */
 export async function runWrk(
   { url, script, connections, seconds }: { url: string; script: string; connections: number; seconds: number },
   signal: AbortSignal,

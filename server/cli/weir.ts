@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { agentCommand } from './agent.ts';
 import { auditCommand } from './audit.ts';
+import { benchCommand } from './bench.ts';
 import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
 import { docsCommand } from './docs.ts';
@@ -41,6 +42,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(rejectionCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(consumeCommand(io))
+    .addCommand(benchCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])

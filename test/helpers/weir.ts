@@ -34,8 +34,11 @@ interface WeirChild {
   events(name: string): Record<string, unknown>[];
 }
 
-/** Spawns `weir COMMAND` with nothing in its environment but these settings. `entry`: another installation's weir.js. */
-export function spawnWeir(settings: Overrides, { command = ['start'], entry = entryFile } = {}): WeirChild {
+/** Spawns `weir COMMAND` with nothing in its environment but these settings, or TMPDIR. `entry`: another installation's weir.js. */
+export function spawnWeir(
+  settings: Overrides & { TMPDIR?: string },
+  { command = ['start'], entry = entryFile } = {},
+): WeirChild {
   const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
   const env = { PATH: process.env.PATH, ...Object.fromEntries(given) };
   const child = spawn(process.execPath, [entry, ...command], { cwd: tmpdir(), env, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -1,5 +1,5 @@
 /** Shows on standard error how `weir send` goes: a bar on a terminal, at most one line in a pipe. */
-import { Presets, SingleBar } from 'cli-progress';
+import { openBar } from '../bar.ts';
 import type { CommandIo } from '../io.ts';
 import type { SendWatcher } from './run.ts';
 
@@ -16,16 +16,7 @@ export function showProgress(count: number, stderr: CommandIo['stderr']): Progre
 }
 
 function bar(count: number, stderr: CommandIo['stderr']): Progress {
-  const shown = new SingleBar(
-    {
-      stream: stderr,
-      format: '{bar} {value}/{total}, {duration_formatted}{note}',
-      hideCursor: true,
-      // Ctrl-C is the command's: it prints the summary.
-      gracefulExit: false,
-    },
-    Presets.shades_classic,
-  );
+  const shown = openBar('{bar} {value}/{total}, {duration_formatted}{note}', stderr);
   shown.start(count, 0, { note: '' });
   return {
     progress: (sent) => shown.update(sent, { note: '' }),

@@ -1,8 +1,7 @@
 /** Child processes of a bench: started until they say that they are ready, stopped by their id. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { promisify } from 'node:util';
-import { BenchError } from './outcome.ts';
+import { CommandError } from '../io.ts';
 
 export interface Child {
   pid: number;
@@ -19,12 +18,12 @@ interface ChildOptions {
   readyText: string;
 }
 
-const START_TIMEOUT_MS = 30_000;
+const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 30_000;
 const OUTPUT_KEPT = 4_000;
 
 /**
- * Starts a Node program and waits for its ready line. Rejects with BenchError and the end of its output when it ends first.
+ * Starts a Node program and waits for its ready line. Rejects with CommandError and the end of its output when it ends first.
  * It has a session of its own: Ctrl-C is for us, and we stop it in order.
  */
 export async function startChild({ name, args, environment, directory, readyText }: ChildOptions): Promise<Child> {
@@ -56,7 +55,7 @@ export async function startChild({ name, args, environment, directory, readyText
   clearTimeout(timer);
   if (failure === null) return { pid: child.pid!, stop: () => stop(child, ended) };
   await stop(child, ended);
-  throw new BenchError(`${name} did not start: ${failure}\n${output}`);
+  throw new CommandError(`${name} did not start: ${failure}\n${output}`);
 }
 
 async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
@@ -67,24 +66,12 @@ async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void>
   clearTimeout(killer);
 }
 
-/** Runs a Node program to its end; resolves with its standard output. Rejects with BenchError. */
+/** Runs a Node program to its end; resolves with its standard output. Rejects with CommandError. */
 export async function runToEnd(args: readonly string[], environment: NodeJS.ProcessEnv, directory: string) {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory, env: environment });
     return stdout;
   } catch (error) {
-    throw new BenchError((error as { stderr?: string }).stderr || (error as Error).message);
+    throw new CommandError((error as { stderr?: string }).stderr || (error as Error).message);
   }
-}
-
-/** A port of 127.0.0.1 that was free a moment ago. */
-export function freePort(): Promise<number> {
-  const probe = createServer();
-  return new Promise((resolve, reject) => {
-    probe.once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
-    });
-  });
 }

@@ -1,0 +1,95 @@
+/** `weir bench`: this machine's own scaling curve, measured on a Weir that is started for it and goes again. */
+import { availableParallelism, loadavg } from 'node:os';
+import { Command } from 'commander';
+import { settingTable } from '../setting-table.ts';
+import { wholeNumber } from './arguments.ts';
+import { type CurveOrder, measureCurve } from './bench/curve.ts';
+import { isInMemory } from './bench/ground.ts';
+import { showProgress } from './bench/progress.ts';
+import { describeReport, reportOf } from './bench/report.ts';
+import type { Run } from './bench/run.ts';
+import { WARM_UP_SECONDS } from './bench/window.ts';
+import { CommandError, type CommandIo, printJson } from './io.ts';
+
+interface BenchOptions {
+  workers: number[];
+  seconds: number;
+  size: number;
+  connections: number;
+  senders: number;
+  json?: true;
+}
+
+const WORKERS_MAX = 64;
+const SECONDS_MAX = 3_600;
+/** Below it the smallest JSON of the load does not fit. */
+const BODY_BYTES_MIN = 32;
+const CONNECTIONS_MAX = 10_000;
+const SENDERS_MAX = 64;
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/**
+ * Builds the command. It fails with CommandError: exit code 2 for unusable arguments, 1 when an answer was no 202, when what is
+ * stored is not what was answered 202, or when a signal came before the end.
+ */
+export function benchCommand(io: CommandIo): Command {
+  const cores = availableParallelism();
+  return new Command('bench')
+    .description(
+      'measure how many signed requests a second so many processes store on this machine, on a Weir and a database of its own',
+    )
+    .option('--workers <list>', 'numbers of processes to measure, such as 1,2,4', parseWorkers, doublings(cores))
+    .option('--seconds <n>', 'length of each measurement', wholeNumber('--seconds', SECONDS_MAX), 10)
+    .option(
+      '--size <bytes>',
+      'body of a request',
+      wholeNumber('--size', Number(settingTable.WEBHOOK_MAX_PAYLOAD_BYTES.fallback), BODY_BYTES_MIN),
+      1024,
+    )
+    .option('--connections <n>', 'requests under way at a time', wholeNumber('--connections', CONNECTIONS_MAX), 256)
+    .option('--senders <n>', 'threads that send', wholeNumber('--senders', SENDERS_MAX), Math.ceil(cores / 4))
+    .option('--json', 'print one JSON document')
+    .action((options: BenchOptions) => bench(options, cores, io));
+}
+
+async function bench({ size, json, ...given }: BenchOptions, cores: number, io: CommandIo): Promise<void> {
+  const order: CurveOrder = { ...given, senders: Math.min(given.senders, given.connections), bodyBytes: size };
+  const machine = { cores, load_before: Number(loadavg()[0]!.toFixed(2)), in_memory: await isInMemory() };
+  const runs: Run[] = [];
+  const stop = new AbortController();
+  // A second one finds us tidying up: npm passes the terminal's Ctrl-C on once more.
+  const onSignal = () => stop.abort();
+  for (const name of SIGNALS) process.on(name, onSignal);
+  const progress = showProgress(order.workers.length, WARM_UP_SECONDS + order.seconds, io.stderr);
+  try {
+    await measureCurve(order, io, progress, stop.signal, (run) => runs.push(run));
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    progress.stop();
+    for (const name of SIGNALS) process.off(name, onSignal);
+  }
+
+  const report = reportOf(order, runs, machine);
+  if (json) printJson(io, report);
+  else if (runs.length > 0) io.stdout.write(describeReport(report));
+  if (stop.signal.aborted)
+    throw new CommandError(
+      `Stopped after ${runs.length} of ${order.workers.length} measurements; nothing is left of them.`,
+    );
+  if (report.faults.length > 0)
+    throw new CommandError('These figures do not count: a request was not answered 202, or stored events differ.');
+}
+
+/** 1, 2, 4 ... and the cores themselves. */
+function doublings(cores: number): number[] {
+  const below = Array.from({ length: Math.ceil(Math.log2(cores)) }, (_, power) => 2 ** power);
+  return [...below, cores];
+}
+
+function parseWorkers(given: string): number[] {
+  const parse = wholeNumber('--workers', WORKERS_MAX);
+  const list = given.split(',').map((each) => parse(each.trim()));
+  if (new Set(list).size === list.length) return list;
+  throw new CommandError(`--workers is ${JSON.stringify(given)}; allowed: each number once, such as 1,2,4.`, 2);
+}

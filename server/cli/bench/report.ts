@@ -1,0 +1,125 @@
+/** Tells the curve to people: a table, what was checked, and what it means. */
+import { table } from '../table.ts';
+import type { CurveOrder } from './curve.ts';
+import { faultsOf, type Run } from './run.ts';
+import { WARM_UP_SECONDS } from './window.ts';
+
+/** The document of `--json`. */
+export interface BenchReport {
+  /** Of this machine, shared by Weir, Postgres and the senders. */
+  cores: number;
+  /** Runnable tasks in the minute before: what else wanted the cores. */
+  load_before: number;
+  /** The database stood in memory (tmpfs), where fsync costs nothing. */
+  in_memory: boolean;
+  seconds: number;
+  warm_up_seconds: number;
+  body_bytes: number;
+  connections: number;
+  senders: number;
+  /** `times_first`: requests/s over those of the first run. */
+  runs: (Run & { times_first: number | null })[];
+  /** Why runs do not count, a sentence each. */
+  faults: string[];
+}
+
+/** A step that brings less than this does not pay. */
+const PAYS = 1.1;
+/** A share of the cores above which nobody could have had more of them. */
+const FULL = 0.9;
+/** Above it something else wants the cores too. */
+const BUSY_LOAD = 0.5;
+
+/** What the figures were measured on. */
+type Machine = Pick<BenchReport, 'cores' | 'load_before' | 'in_memory'>;
+
+export function reportOf(order: CurveOrder, runs: readonly Run[], machine: Machine): BenchReport {
+  const first = runs[0]?.requests_per_second ?? 0;
+  return {
+    ...machine,
+    seconds: order.seconds,
+    warm_up_seconds: WARM_UP_SECONDS,
+    body_bytes: order.bodyBytes,
+    connections: order.connections,
+    senders: order.senders,
+    runs: runs.map((run) => ({
+      ...run,
+      times_first: first === 0 ? null : Number((run.requests_per_second / first).toFixed(2)),
+    })),
+    faults: runs.flatMap(faultsOf),
+  };
+}
+
+/** The report for people; at least one run. */
+export function describeReport(report: BenchReport): string {
+  const { body_bytes, connections, senders, seconds, runs, faults } = report;
+  const accepted = runs.reduce((sum, run) => sum + run.accepted, 0);
+  const stored = runs.reduce((sum, run) => sum + run.stored, 0);
+  const rows = runs.map(({ workers, requests_per_second, times_first, latency_ms, process_memory_mb, cores_used }) => [
+    String(workers),
+    whole(requests_per_second),
+    times_first?.toFixed(2) ?? '-',
+    String(latency_ms.p50 ?? '-'),
+    String(latency_ms.p99 ?? '-'),
+    whole(process_memory_mb),
+    `${cores_used.weir} + ${cores_used.postgres} + ${cores_used.senders}`,
+  ]);
+  const header = ['PROCESSES', 'REQUESTS/S', 'TIMES THE FIRST', 'P50 MS', 'P99 MS', 'MB OF A PROCESS'];
+  return [
+    `Signed requests of ${whole(body_bytes)} bytes over ${whole(connections)} connections, each sending its next one after its answer,`,
+    `from ${senders} ${senders === 1 ? 'sender' : 'senders'}; ${seconds} s a line after ${WARM_UP_SECONDS} s of warm-up; fsync on.`,
+    '',
+    table([...header, 'CORES OF WEIR + POSTGRES + SENDERS'], rows),
+    `Answered 202, warm-up included: ${whole(accepted)}. Stored: ${whole(stored)}.`,
+    '',
+    ...(faults.length > 0 ? faults : interpret(report)),
+    '',
+  ].join('\n');
+}
+
+/** What the curve says, a sentence each. */
+export function interpret({ cores, load_before, in_memory, senders, runs }: BenchReport): string[] {
+  const bySize = runs.toSorted((a, b) => a.workers - b.workers);
+  const last = bySize.at(-1)!;
+  return [
+    `The ${cores} ${cores === 1 ? 'core is' : 'cores are'} shared: Weir, Postgres and the senders take them from each other.`,
+    ...(bySize.length > 1 ? [bendOf(bySize)] : []),
+    limitOf(last, cores),
+    ...(runs.some(({ cores_used }) => cores_used.senders > FULL * senders)
+      ? [`The senders may have been the limit: they had no time left. Try --senders ${senders + 1}.`]
+      : []),
+    ...(load_before > BUSY_LOAD
+      ? [`The machine was busy before the start (load ${load_before}): on a quiet one expect more, and another curve.`]
+      : []),
+    ...(in_memory
+      ? [
+          'The database stood in memory (tmpfs), where fsync costs nothing: set TMPDIR to a folder on the disk of DATA_DIR.',
+        ]
+      : []),
+  ];
+}
+
+function bendOf(runs: readonly Run[]): string {
+  const best = runs.reduce((a, b) => (b.requests_per_second > a.requests_per_second ? b : a));
+  const bend = runs.find((run, at) => {
+    const next = runs[at + 1];
+    return next !== undefined && next.requests_per_second < run.requests_per_second * PAYS;
+  });
+  const most = `the most was ${whole(best.requests_per_second)} requests/s with WORKERS=${best.workers}`;
+  if (bend === undefined) return `The curve rises to its end: ${most}.`;
+  const next = runs[runs.indexOf(bend) + 1]!;
+  const times = (next.requests_per_second / bend.requests_per_second).toFixed(2);
+  return `The curve bends at WORKERS=${bend.workers}: ${next.workers} brought ${times} times as much; ${most}.`;
+}
+
+function limitOf({ workers, cores_used: { weir, postgres, senders } }: Run, cores: number): string {
+  const used = weir + postgres + senders;
+  const share = `${used.toFixed(1)} of ${cores} cores were in use with WORKERS=${workers}`;
+  return used > FULL * cores
+    ? `${share}: cores are the limit, and a sender on another machine would leave Weir ${senders.toFixed(1)} more.`
+    : `${share}: Weir waited besides, for the disk, for other programs, or for requests (more --connections).`;
+}
+
+function whole(value: number): string {
+  return Math.round(value).toLocaleString('en-GB');
+}

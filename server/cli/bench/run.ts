@@ -1,0 +1,85 @@
+/** What one number of processes gave: the figures of the document, and why they may not count. */
+import { createHistogram } from 'node:perf_hooks';
+import type { Window } from './window.ts';
+
+/** One run in the document of `--json`. */
+export interface Run {
+  workers: number;
+  /** Answers 202 in the window. */
+  requests_per_second: number;
+  /** Of these answers; null when there was none. */
+  latency_ms: { p50: number | null; p99: number | null; max: number | null };
+  /** Resident, the highest of any serving process. */
+  process_memory_mb: number;
+  /** Cores that each had in the window, on average. */
+  cores_used: { weir: number; postgres: number; senders: number };
+  /** Every answer by its status, warm-up included. */
+  statuses: Record<string, number>;
+  /** Connections that broke, by the name of the error. */
+  errors: Record<string, number>;
+  /** Requests answered 202, warm-up included, and the rows that are committed for them. */
+  accepted: number;
+  stored: number;
+}
+
+/** Puts the reports of all senders together. @param stored rows that were counted when Weir had ended */
+export function runOf(workers: number, { reports, residentBytes, cores }: Window, stored: number): Run {
+  const latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
+  for (const report of reports) latenciesUs.add(report.latenciesUs);
+  const ms = (us: number) => (latenciesUs.count === 0 ? null : rounded(us / 1000, 2));
+  const statuses = sumOf(reports.map((report) => report.statuses));
+  return {
+    workers,
+    requests_per_second: rounded(
+      reports.reduce((sum, { latenciesUs: own, windowMs }) => sum + own.count / (windowMs / 1000), 0),
+      1,
+    ),
+    latency_ms: {
+      p50: ms(latenciesUs.percentile(50)),
+      p99: ms(latenciesUs.percentile(99)),
+      max: ms(latenciesUs.max),
+    },
+    process_memory_mb: rounded(residentBytes / 1e6, 1),
+    cores_used: {
+      weir: rounded(cores.weir, 2),
+      postgres: rounded(cores.postgres, 2),
+      senders: rounded(cores.senders, 2),
+    },
+    statuses,
+    errors: sumOf(reports.map((report) => report.errors)),
+    accepted: statuses['202'] ?? 0,
+    stored,
+  };
+}
+
+/** What helps against an answer, where the load is the cause. */
+const mends: Readonly<Record<string, string>> = {
+  503: '; if more is under way than Weir holds, a lower --connections or --size helps',
+};
+
+/** Why a run does not count, a sentence each. */
+export function faultsOf({ workers, statuses, errors, accepted, stored }: Run): string[] {
+  const lost = Object.values(errors).reduce((sum, times) => sum + times, 0);
+  const said = `WORKERS=${workers}:`;
+  return [
+    ...Object.entries(statuses)
+      .filter(([status]) => status !== '202')
+      .map(([status, times]) => `${said} ${times} answers were ${status}, not 202${mends[status] ?? ''}.`),
+    ...Object.entries(errors).map(([name, times]) => `${said} ${times} connections broke (${name}).`),
+    ...(accepted === 0 ? [`${said} nothing was answered 202.`] : []),
+    // A connection that broke may have had a request under way that was stored, and nobody was told.
+    ...(stored < accepted || stored > accepted + lost
+      ? [`${said} ${accepted} requests were answered 202, but ${stored} events are stored.`]
+      : []),
+  ];
+}
+
+function sumOf(all: readonly Record<string, number>[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const counts of all) for (const [name, times] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + times;
+  return sum;
+}
+
+function rounded(value: number, digits: number): number {
+  return Number(value.toFixed(digits));
+}

@@ -1,0 +1,118 @@
+/** `weir bench` as an operator runs it: a real Weir, a real database, real load, and nothing left of them. */
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { benchCommand } from '../../server/cli/bench.ts';
+import { CommandError } from '../../server/cli/io.ts';
+import { processesOf } from '../helpers/processes.ts';
+import { until } from '../helpers/wait.ts';
+import { makeDataDir, PATIENCE_MS, spawnWeir } from '../helpers/weir.ts';
+
+const TEST_MS = 180_000;
+
+/** An operator's own settings, which would stop anything that looked at them. */
+const foreign = { DATABASE_URL: 'host=/nowhere', PORT: 'none', WORKERS: 'none', RATE_LIMIT_INGEST_MAX: 1 };
+
+/** Spawns `weir bench` with a folder of its own for what it makes. */
+async function startBench(...args: string[]) {
+  const folder = await makeDataDir();
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const bench = spawnWeir({ ...foreign, TMPDIR: folder }, { command: ['bench', ...args] });
+  onTestFinished(() => void bench.child.kill('SIGTERM'));
+  return { ...bench, folder };
+}
+
+/** Where its database stands, and the processes that use it, once one of them serves. */
+async function seenServing(folder: string) {
+  return until(
+    async () => {
+      const [name] = await readdir(folder);
+      if (name === undefined) return null;
+      const dataDir = join(folder, name);
+      const processes = await processesOf(dataDir);
+      return processes.some(({ command }) => command.endsWith('/server/main.js')) ? { dataDir, processes } : null;
+    },
+    { timeoutMs: PATIENCE_MS },
+  );
+}
+
+test(
+  'what is stored is what was answered 202, and nothing is left behind',
+  async () => {
+    const bench = await startBench('--workers', '1', '--seconds', '1', '--size', '256', '--connections', '8', '--json');
+    const { dataDir } = await seenServing(bench.folder);
+    expect(await bench.ended, bench.stderr()).toBe(0);
+
+    const report = JSON.parse(bench.lines.join('\n'));
+    const { accepted } = report.runs[0];
+    expect(accepted).toBeGreaterThan(0);
+    expect(report).toEqual({
+      cores: expect.any(Number),
+      load_before: expect.any(Number),
+      in_memory: expect.any(Boolean),
+      seconds: 1,
+      warm_up_seconds: 2,
+      body_bytes: 256,
+      connections: 8,
+      senders: expect.any(Number),
+      runs: [
+        {
+          workers: 1,
+          requests_per_second: expect.any(Number),
+          times_first: 1,
+          latency_ms: { p50: expect.any(Number), p99: expect.any(Number), max: expect.any(Number) },
+          process_memory_mb: expect.any(Number),
+          cores_used: { weir: expect.any(Number), postgres: expect.any(Number), senders: expect.any(Number) },
+          statuses: { 202: accepted },
+          errors: {},
+          accepted,
+          stored: accepted,
+        },
+      ],
+      faults: [],
+    });
+    expect(report.runs[0].process_memory_mb).toBeGreaterThan(20);
+    expect(await readdir(bench.folder)).toEqual([]);
+    expect(await processesOf(dataDir)).toEqual([]);
+  },
+  TEST_MS,
+);
+
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  '%s in the middle stops and removes all that it started',
+  async (signal) => {
+    const bench = await startBench('--workers', '1,2', '--seconds', '600');
+    const { dataDir, processes } = await seenServing(bench.folder);
+    expect(processes.some(({ command }) => command.includes('postgres'))).toBe(true);
+
+    bench.child.kill(signal);
+    expect(await bench.ended).toBe(1);
+    expect(bench.stderr()).toContain('weir: Stopped after 0 of 2 measurements; nothing is left of them.');
+    expect(bench.lines).toEqual([]);
+    expect(await readdir(bench.folder)).toEqual([]);
+    expect(await processesOf(dataDir)).toEqual([]);
+  },
+  TEST_MS,
+);
+
+describe('refused before anything is started', () => {
+  test.each([
+    [['--workers', '0'], '--workers is "0"; allowed: a whole number from 1 to 64.'],
+    [['--workers', '1,,2'], '--workers is ""; allowed: a whole number from 1 to 64.'],
+    [['--workers', '1,65'], '--workers is "65"; allowed: a whole number from 1 to 64.'],
+    [['--workers', '2,2'], '--workers is "2,2"; allowed: each number once, such as 1,2,4.'],
+    [['--seconds', '0'], '--seconds is "0"; allowed: a whole number from 1 to 3600.'],
+    [['--seconds', '1.5'], '--seconds is "1.5"; allowed: a whole number from 1 to 3600.'],
+    [['--size', '31'], '--size is "31"; allowed: a whole number from 32 to 1048576.'],
+    [['--size', '1048577'], '--size is "1048577"; allowed: a whole number from 32 to 1048576.'],
+    [['--connections', 'many'], '--connections is "many"; allowed: a whole number from 1 to 10000.'],
+    [['--senders', '65'], '--senders is "65"; allowed: a whole number from 1 to 64.'],
+  ])('%s', async (args, message) => {
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+    const command = benchCommand({ environment: {}, directory: '/', stdin: Readable.from(['']), stdout, stderr });
+    const failure = await command.parseAsync(args, { from: 'user' }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(CommandError);
+    expect(failure).toMatchObject({ message, exitCode: 2 });
+  });
+});

@@ -1,0 +1,146 @@
+import { createHistogram } from 'node:perf_hooks';
+import { describe, expect, test } from 'vitest';
+import { describeReport, interpret, reportOf } from '../../../server/cli/bench/report.ts';
+import { faultsOf, type Run, runOf } from '../../../server/cli/bench/run.ts';
+import type { Window } from '../../../server/cli/bench/window.ts';
+
+const order = { seconds: 10, bodyBytes: 1024, connections: 256, senders: 1 };
+const quiet = { cores: 4, load_before: 0.1, in_memory: false };
+
+function run(workers: number, rate: number, given: Partial<Run> = {}): Run {
+  return {
+    workers,
+    requests_per_second: rate,
+    latency_ms: { p50: 9.5, p99: 19, max: 40 },
+    process_memory_mb: 157.3,
+    cores_used: { weir: 1, postgres: 0.5, senders: 0.4 },
+    statuses: { 202: 10 * rate },
+    errors: {},
+    accepted: 10 * rate,
+    stored: 10 * rate,
+    ...given,
+  };
+}
+
+const report = (runs: Run[], machine = quiet) =>
+  reportOf({ ...order, workers: runs.map(({ workers }) => workers) }, runs, machine);
+const said = (runs: Run[], machine = quiet) => interpret(report(runs, machine)).join('\n');
+
+test('the reports of the senders are put together', () => {
+  const reportOfSender = (latenciesUs: number[], windowMs: number, errors = {}) => {
+    const histogram = createHistogram();
+    for (const us of latenciesUs) histogram.record(us);
+    return { statuses: { 202: 5 }, errors, windowMs, latenciesUs: histogram };
+  };
+  const window: Window = {
+    reports: [reportOfSender([1000, 2000], 1000), reportOfSender([3000, 4000], 2000, { ECONNRESET: 1 })],
+    residentBytes: 157_300_000,
+    cores: { weir: 0.987, postgres: 0.4, senders: 0.3 },
+  };
+  expect(runOf(2, window, 10)).toMatchObject({
+    workers: 2,
+    requests_per_second: 3,
+    process_memory_mb: 157.3,
+    cores_used: { weir: 0.99 },
+    statuses: { 202: 10 },
+    errors: { ECONNRESET: 1 },
+    accepted: 10,
+    stored: 10,
+  });
+});
+
+test('a window without an answer has no latency', () => {
+  const silent = { statuses: {}, errors: {}, windowMs: 1000, latenciesUs: createHistogram() };
+  const window = { reports: [silent], residentBytes: 0, cores: { weir: 0, postgres: 0, senders: 0 } };
+  expect(runOf(1, window, 0)).toMatchObject({
+    requests_per_second: 0,
+    latency_ms: { p50: null, p99: null, max: null },
+    accepted: 0,
+  });
+});
+
+describe('a run does not count', () => {
+  test.each([
+    ['with other answers', { statuses: { 202: 10, 429: 3 } }, 'WORKERS=1: 3 answers were 429, not 202.'],
+    [
+      'with a full queue',
+      { statuses: { 202: 10, 503: 3 } },
+      'WORKERS=1: 3 answers were 503, not 202; if more is under way than Weir holds, a lower --connections or --size helps.',
+    ],
+    ['with broken connections', { errors: { ECONNRESET: 2 } }, 'WORKERS=1: 2 connections broke (ECONNRESET).'],
+    ['without answers', { accepted: 0, stored: 0 }, 'WORKERS=1: nothing was answered 202.'],
+    ['with an event lost', { stored: 9 }, 'WORKERS=1: 10 requests were answered 202, but 9 events are stored.'],
+    ['with an event too many', { stored: 11 }, 'WORKERS=1: 10 requests were answered 202, but 11 events are stored.'],
+  ])('%s', (_, given, fault) => {
+    expect(faultsOf(run(1, 1, given))).toEqual([fault]);
+  });
+
+  test('but a request under way when its connection broke may be stored untold', () => {
+    const faults = faultsOf(run(1, 1, { errors: { ECONNRESET: 1 }, stored: 11 }));
+    expect(faults).toEqual(['WORKERS=1: 1 connections broke (ECONNRESET).']);
+  });
+
+  test('and then only that is told, no meaning', () => {
+    const text = describeReport(report([run(1, 1, { stored: 9 })]));
+    expect(text).toContain('Answered 202, warm-up included: 10. Stored: 9.\n\nWORKERS=1: 10 requests were');
+    expect(text).not.toContain('shared');
+  });
+});
+
+test('the table compares with the first', () => {
+  expect(describeReport(report([run(1, 22_300), run(2, 33_450)]))).toContain(
+    [
+      'PROCESSES  REQUESTS/S  TIMES THE FIRST  P50 MS  P99 MS  MB OF A PROCESS  CORES OF WEIR + POSTGRES + SENDERS',
+      '1          22,300      1.00             9.5     19      157              1 + 0.5 + 0.4',
+      '2          33,450      1.50             9.5     19      157              1 + 0.5 + 0.4',
+      '',
+      'Answered 202, warm-up included: 557,500. Stored: 557,500.',
+    ].join('\n'),
+  );
+});
+
+describe('the curve', () => {
+  test('bends where the next step brings less than a tenth, whatever the order of measuring', () => {
+    expect(said([run(4, 31_000), run(1, 20_000), run(2, 30_000)])).toContain(
+      'The curve bends at WORKERS=2: 4 brought 1.03 times as much; the most was 31,000 requests/s with WORKERS=4.',
+    );
+  });
+
+  test('may rise to its end', () => {
+    expect(said([run(1, 20_000), run(2, 30_000)])).toContain(
+      'The curve rises to its end: the most was 30,000 requests/s with WORKERS=2.',
+    );
+  });
+
+  test('is none of one point', () => {
+    expect(said([run(1, 20_000)])).not.toContain('curve');
+  });
+});
+
+describe('the limit', () => {
+  test('is the cores when all are in use', () => {
+    const cores_used = { weir: 2.1, postgres: 1, senders: 0.8 };
+    expect(said([run(2, 20_000, { cores_used })])).toContain(
+      '3.9 of 4 cores were in use with WORKERS=2: cores are the limit',
+    );
+  });
+
+  test('is something else when cores are left', () => {
+    expect(said([run(1, 20_000)])).toContain('1.9 of 4 cores were in use with WORKERS=1: Weir waited besides');
+  });
+
+  test('may be the senders', () => {
+    const cores_used = { weir: 1, postgres: 0.5, senders: 0.95 };
+    expect(said([run(1, 20_000, { cores_used })])).toContain('Try --senders 2.');
+  });
+
+  test('may be others on the machine', () => {
+    expect(said([run(1, 20_000)], { ...quiet, load_before: 3.2 })).toContain('busy before the start (load 3.2)');
+  });
+
+  test('is no disk in memory', () => {
+    expect(said([run(1, 20_000)], { ...quiet, in_memory: true })).toContain(
+      'set TMPDIR to a folder on the disk of DATA_DIR',
+    );
+  });
+});

@@ -1,0 +1,123 @@
+/**
+ * Thread entry point of `weir bench`: connections that send one request again and again, each as soon as it has the answer (a closed loop).
+ *
+ * Plain sockets and bytes that are put together once, since what the sender burns, a Weir on the same machine lacks. A request of
+ * 1 KiB over 256 connections to a bare server cost so much CPU (3 rounds, Node 20): this 13 to 18 us, autocannon (64 packages) 37 to 40,
+ * undici 48 to 107, node:http 103 to 128.
+ */
+import { connect, type Socket } from 'node:net';
+import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+import { parentPort, workerData } from 'node:worker_threads';
+
+export interface SenderOrder {
+  /** Of 127.0.0.1. */
+  port: number;
+  /** A whole request, head and body. */
+  request: Uint8Array;
+  connections: number;
+}
+
+/** `measure` opens the window; `stop` closes it, and each connection once it has its answer. */
+export type SenderCommand = 'measure' | 'stop';
+
+/** Sent once, when the last connection is closed. */
+export interface SenderReport {
+  /** Every answer by its status, those outside of the window too. */
+  statuses: Record<string, number>;
+  /** Every connection that broke, by the name of the error; it is not opened again. */
+  errors: Record<string, number>;
+  windowMs: number;
+  /** Of the 202s in the window, in microseconds. */
+  latenciesUs: RecordableHistogram;
+}
+
+const ACCEPTED = 202;
+/** What has no answer so long after the end never gets one. */
+const ANSWER_TIMEOUT_MS = 10_000;
+
+/** Room for an answer, one for all connections: it is read before the next one comes. */
+const inbox = Buffer.allocUnsafe(16_384);
+
+const { port, request, connections } = workerData as SenderOrder;
+const open = new Set<Socket>();
+const statuses: Record<string, number> = {};
+const errors: Record<string, number> = {};
+let latenciesUs = newHistogram();
+let windowFromMs = performance.now();
+let windowMs = 0;
+let stopping = false;
+
+for (let i = 0; i < connections; i++) openConnection();
+
+parentPort!.on('message', (command: SenderCommand) => {
+  if (command === 'measure') {
+    latenciesUs = newHistogram();
+    windowFromMs = performance.now();
+    return;
+  }
+  stopping = true;
+  windowMs = performance.now() - windowFromMs;
+  const late = () => {
+    for (const socket of open) socket.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }));
+  };
+  setTimeout(late, ANSWER_TIMEOUT_MS).unref();
+  reportAtEnd();
+});
+
+function openConnection(): void {
+  let sentMs = 0;
+  let answer = '';
+  let error: string | null = 'ECONNRESET';
+  const send = () => {
+    sentMs = performance.now();
+    socket.write(request);
+  };
+  const read = (bytes: number) => {
+    answer += inbox.toString('latin1', 0, bytes);
+    const status = statusOf(answer);
+    if (status === null) return true;
+    answer = '';
+    add(statuses, status);
+    if (!stopping) {
+      if (Number(status) === ACCEPTED) latenciesUs.record(Math.max(1, Math.round((performance.now() - sentMs) * 1000)));
+      send();
+    } else {
+      error = null;
+      socket.end();
+    }
+    return true;
+  };
+  const socket = connect({ host: '127.0.0.1', port, onread: { buffer: inbox, callback: read } }, send);
+  open.add(socket);
+  socket.once('error', (cause: NodeJS.ErrnoException) => {
+    error &&= cause.code ?? cause.name;
+  });
+  socket.once('close', () => {
+    if (error !== null) add(errors, error);
+    open.delete(socket);
+    reportAtEnd();
+  });
+}
+
+/** The status of an answer that is there to its last byte, else null. */
+function statusOf(answer: string): string | null {
+  const headEnd = answer.indexOf('\r\n\r\n');
+  if (headEnd === -1) return null;
+  const bodyBytes = Number(/\r\ncontent-length: *(\d+)/i.exec(answer)?.[1] ?? 0);
+  return answer.length < headEnd + 4 + bodyBytes ? null : answer.slice('HTTP/1.1 '.length, 'HTTP/1.1 202'.length);
+}
+
+function reportAtEnd(): void {
+  if (!stopping || open.size > 0) return;
+  const report: SenderReport = { statuses, errors, windowMs, latenciesUs };
+  parentPort!.postMessage(report);
+  parentPort!.close();
+}
+
+function add(counts: Record<string, number>, name: string): void {
+  counts[name] = (counts[name] ?? 0) + 1;
+}
+
+function newHistogram(): RecordableHistogram {
+  return createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
+}
