@@ -37,6 +37,23 @@ export function refused(what: string, expected: number): Checks {
   };
 }
 
+/** What an answer is to a sender that overloads the server. */
+export type Outcome = 'accepted' | 'refused' | 'unanswered' | 'broken';
+
+/** Refused is 429 or 503 that says when to come back; broken is whatever Weir does not promise. */
+export function outcomeOf({ status, headers }: Answer): Outcome {
+  if (status === 0) return 'unanswered';
+  if (status === 202) return 'accepted';
+  const later = /^[1-9]\d*$/.test(headers['Retry-After'] ?? '');
+  return (status === 429 || status === 503) && later ? 'refused' : 'broken';
+}
+
+/** The id that an answer of 202 names; null when there is none, or k6 discarded the body. */
+export function eventIdOf({ body }: Answer): string | null {
+  const { id } = parse(body);
+  return typeof id === 'string' ? id : null;
+}
+
 function parse(body: unknown): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(String(body));

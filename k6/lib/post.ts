@@ -1,7 +1,21 @@
 /** The one place that touches k6's own modules for sending and signing. */
 import { hmac } from 'k6/crypto';
+import exec from 'k6/execution';
 import http, { type RefinedResponse, type ResponseType } from 'k6/http';
+import { Counter } from 'k6/metrics';
+import { payloadOf } from './payloads.ts';
 import { requestHeaders, signatureOf } from './signing.ts';
+
+export type Response = RefinedResponse<ResponseType | undefined>;
+
+/** What may be said of one request besides its content. */
+export interface Extra {
+  tags?: Record<string, string>;
+  /** 'text' keeps the answer's body where the script's options discard bodies. */
+  responseType?: 'text';
+  /** Milliseconds. */
+  timeout?: number;
+}
 
 /** Signs a body with k6's HMAC. */
 export function sign(body: string, secret: string): string {
@@ -17,11 +31,37 @@ export function post(
   body: string,
   signature: string | null,
   expectedStatus: number,
-): RefinedResponse<ResponseType | undefined> {
+  { tags, ...extra }: Extra = {},
+): Response {
   return http.post(url, body, {
     headers: requestHeaders(signature),
     responseCallback: http.expectedStatuses(expectedStatus),
     // One name for all: the webhook's id in the address would make a time series of its own.
-    tags: { name: 'POST /in/{webhook_id}' },
+    tags: { name: 'POST /in/{webhook_id}', ...tags },
+    ...extra,
   });
+}
+
+const rateLimited = new Counter('weir_rate_limited_429');
+const unavailable = new Counter('weir_unavailable_503');
+
+/**
+ * A sender of signed requests that are to be answered 202; counts 429 and 503.
+ *
+ * Each virtual user makes its one body and signature once: what k6 burns on that, a server on the same machine lacks.
+ */
+export function sender({ url, secret, bodyBytes }: { url: string; secret: string; bodyBytes: number }) {
+  let signed: { body: string; signature: string } | null = null;
+  return function send(extra?: Extra): Response {
+    signed ??= signedPayload(bodyBytes, secret);
+    const answer = post(url, signed.body, signed.signature, 202, extra);
+    if (answer.status === 429) rateLimited.add(1);
+    if (answer.status === 503) unavailable.add(1);
+    return answer;
+  };
+}
+
+function signedPayload(bodyBytes: number, secret: string): { body: string; signature: string } {
+  const body = payloadOf(bodyBytes, exec.vu.idInTest);
+  return { body, signature: sign(body, secret) };
 }

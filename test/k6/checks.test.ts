@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Answer, accepted, type Checks, refused } from '../../k6/lib/checks.ts';
+import { type Answer, accepted, type Checks, eventIdOf, outcomeOf, refused } from '../../k6/lib/checks.ts';
 
 const answer = (status: number, body: unknown): Answer => ({ status, body: JSON.stringify(body), headers: {} });
 const verdicts = (checks: Checks, given: Answer) => Object.values(checks).map((holds) => holds(given));
@@ -26,4 +26,30 @@ describe('an answer that is no JSON object fails the check and throws nothing', 
     expect(verdicts(accepted(10), given)).toEqual([false, false]);
     expect(verdicts(refused('it', 413), given)).toEqual([false, false]);
   });
+});
+
+describe('under overload', () => {
+  const later = { 'Retry-After': '1' };
+
+  test.each([
+    [202, {}, 'accepted'],
+    [429, later, 'refused'],
+    [503, later, 'refused'],
+    [0, {}, 'unanswered'],
+    [429, {}, 'broken'],
+    [503, {}, 'broken'],
+    [503, { 'Retry-After': '0' }, 'broken'],
+    [503, { 'Retry-After': 'soon' }, 'broken'],
+    [500, later, 'broken'],
+    [502, later, 'broken'],
+    [200, {}, 'broken'],
+    [403, {}, 'broken'],
+  ])('%i with %j is %s', (status, headers, outcome) => {
+    expect(outcomeOf({ status, body: null, headers })).toBe(outcome);
+  });
+});
+
+test('the id of an accepted event is known where the body was kept', () => {
+  expect(eventIdOf(answer(202, event))).toBe('e');
+  expect(eventIdOf({ status: 202, body: null, headers: {} })).toBeNull();
 });

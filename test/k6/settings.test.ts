@@ -1,32 +1,86 @@
 import { describe, expect, test } from 'vitest';
-import { loadOptions } from '../../k6/lib/options.ts';
-import { readLoadSettings, readSmokeSettings, unknownWebhookUrl } from '../../k6/lib/settings.ts';
+import {
+  eventUrl,
+  readLoadSettings,
+  readOverloadSettings,
+  readScaleSettings,
+  readSmokeSettings,
+  readSoakSettings,
+  unknownWebhookUrl,
+} from '../../k6/lib/settings.ts';
 
 const url = 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001';
 const target = { WEIR_URL: url, WEIR_SECRET: 's' };
 
-test('address and secret are enough', () => {
+const sending = { url, secret: 's', bodyBytes: 1024 };
+
+test('address and secret are enough, and the number of processes where they are compared', () => {
   expect(readSmokeSettings(target)).toEqual({ url, secret: 's', payloadBytesMax: 1_048_576 });
-  expect(readLoadSettings(target)).toEqual({
-    url,
-    secret: 's',
+  expect(readLoadSettings(target)).toEqual({ ...sending, ratePerSecond: 200, durationMs: 30_000, vus: 50, p99Ms: 60 });
+  expect(readOverloadSettings(target)).toEqual({
+    ...sending,
+    startPerSecond: 50,
+    peakPerSecond: 10_000,
+    durationMs: 30_000,
+    vus: 1_500,
+    p99Ms: 2_000,
+    recoveryP99Ms: 60,
+    token: null,
+  });
+  expect(readSoakSettings(target)).toEqual({
+    ...sending,
     ratePerSecond: 200,
-    duration: '30s',
-    vus: 50,
-    bodyBytes: 1024,
+    durationMs: 1_800_000,
+    vus: 200,
+    p99Ms: 60,
+    metricsUrl: 'http://127.0.0.1:9464/metrics',
+    lateLatencyPercentMax: 150,
+    lateMemoryPercentMax: 125,
+  });
+  expect(readScaleSettings({ ...target, WORKERS: '2' })).toEqual({
+    ...sending,
+    steps: [16, 64, 256],
+    durationMs: 20_000,
+    p99Ms: 1_000,
+    workers: 2,
+    runsFile: null,
   });
 });
 
 test('an empty variable counts as unset', () => {
-  const empty = { ...target, RATE: '', DURATION: '', VUS: '', BODY_BYTES: '', WEBHOOK_MAX_PAYLOAD_BYTES: '' };
+  const names =
+    'RATE DURATION VUS BODY_BYTES P99_MS WEBHOOK_MAX_PAYLOAD_BYTES RATE_START RATE_PEAK RECOVERY_P99_MS WEIR_TOKEN METRICS_URL LATE_LATENCY_PERCENT_MAX LATE_MEMORY_PERCENT_MAX STEPS RUNS';
+  const empty = { ...target, ...Object.fromEntries(names.split(' ').map((name) => [name, ''])) };
   expect(readLoadSettings(empty)).toEqual(readLoadSettings(target));
   expect(readSmokeSettings(empty)).toEqual(readSmokeSettings(target));
+  expect(readOverloadSettings(empty)).toEqual(readOverloadSettings(target));
+  expect(readSoakSettings(empty)).toEqual(readSoakSettings(target));
+  expect(readScaleSettings({ ...empty, WORKERS: '1' })).toEqual(readScaleSettings({ ...target, WORKERS: '1' }));
 });
 
 test('every variable is read', () => {
-  const settings = readLoadSettings({ ...target, RATE: '5000', DURATION: '1h30m', VUS: '400', BODY_BYTES: '16384' });
-  expect(settings).toEqual({ url, secret: 's', ratePerSecond: 5000, duration: '1h30m', vus: 400, bodyBytes: 16_384 });
+  const common = { ...target, DURATION: '1h30m2s5ms', VUS: '400', BODY_BYTES: '16384', P99_MS: '7' };
+  const read = { url, secret: 's', bodyBytes: 16_384, durationMs: 5_402_005, p99Ms: 7 };
   expect(readSmokeSettings({ ...target, WEBHOOK_MAX_PAYLOAD_BYTES: '2048' }).payloadBytesMax).toBe(2048);
+  expect(readLoadSettings({ ...common, RATE: '5000' })).toEqual({ ...read, vus: 400, ratePerSecond: 5_000 });
+  expect(
+    readOverloadSettings({ ...common, RATE_START: '1', RATE_PEAK: '2', RECOVERY_P99_MS: '3', WEIR_TOKEN: 'wu_x' }),
+  ).toEqual({ ...read, vus: 400, startPerSecond: 1, peakPerSecond: 2, recoveryP99Ms: 3, token: 'wu_x' });
+  const late = { LATE_LATENCY_PERCENT_MAX: '120', LATE_MEMORY_PERCENT_MAX: '110' };
+  expect(readSoakSettings({ ...common, ...late, RATE: '90', METRICS_URL: 'http://weir:1/metrics' })).toEqual({
+    ...read,
+    vus: 400,
+    ratePerSecond: 90,
+    metricsUrl: 'http://weir:1/metrics',
+    lateLatencyPercentMax: 120,
+    lateMemoryPercentMax: 110,
+  });
+  expect(readScaleSettings({ ...common, WORKERS: '4', STEPS: '1, 2,30', RUNS: '/tmp/runs' })).toEqual({
+    ...read,
+    steps: [1, 2, 30],
+    workers: 4,
+    runsFile: '/tmp/runs',
+  });
 });
 
 describe('an error names the variable and the mend', () => {
@@ -44,8 +98,25 @@ describe('an error names the variable and the mend', () => {
     [{ BODY_BYTES: '-1' }, 'BODY_BYTES is "-1"; allowed'],
     [{ DURATION: '30' }, 'DURATION is "30"; allowed: a time as k6 writes it'],
     [{ DURATION: '0s' }, 'DURATION is "0s"; allowed'],
+    [{ DURATION: '721h' }, 'DURATION is "721h"; allowed'],
+    [{ P99_MS: 'quick' }, 'P99_MS is "quick"; allowed'],
   ])('%j', (wrong, message) => {
     expect(() => readLoadSettings({ ...target, ...wrong })).toThrow(message);
+  });
+
+  test.each([
+    [readOverloadSettings, { RATE_START: '0' }, 'RATE_START is "0"; allowed: a whole number'],
+    [readOverloadSettings, { RATE_START: '9', RATE_PEAK: '9' }, 'RATE_PEAK is 9; it must be larger than RATE_START'],
+    [readOverloadSettings, { RECOVERY_P99_MS: '60001' }, 'RECOVERY_P99_MS is "60001"; allowed'],
+    [readSoakSettings, { METRICS_URL: '127.0.0.1:9464' }, 'METRICS_URL is "127.0.0.1:9464"; it must be a full address'],
+    [readSoakSettings, { LATE_LATENCY_PERCENT_MAX: '1.5' }, 'LATE_LATENCY_PERCENT_MAX is "1.5"; allowed'],
+    [readSoakSettings, { LATE_MEMORY_PERCENT_MAX: '125%' }, 'LATE_MEMORY_PERCENT_MAX is "125%"; allowed'],
+    [readSoakSettings, { DURATION: '249s' }, 'DURATION is too short: each of 200 VUS would send 49 early requests'],
+    [readScaleSettings, {}, 'WORKERS is unset; allowed: a whole number from 1 to 1024'],
+    [readScaleSettings, { WORKERS: '1', STEPS: '16,many' }, 'STEPS is "many"; allowed: a whole number'],
+    [readScaleSettings, { WORKERS: '1', STEPS: '16,16' }, 'STEPS is "16,16"; each number must be larger'],
+  ])('%o %j', (readSettings, wrong, message) => {
+    expect(() => readSettings({ ...target, ...wrong })).toThrow(message);
   });
 
   test('the secret is never in it', () => {
@@ -57,14 +128,6 @@ test('the unknown webhook is at the same server', () => {
   expect(unknownWebhookUrl(url)).toBe('http://127.0.0.1:8080/in/00000000-0000-4000-8000-000000000000');
 });
 
-test('the load is a constant arrival rate, failed by errors, by slowness and by dropped iterations', () => {
-  const options = loadOptions(readLoadSettings({ ...target, RATE: '300', DURATION: '5s', VUS: '20' }));
-  expect(options.scenarios).toEqual({
-    load: { executor: 'constant-arrival-rate', rate: 300, timeUnit: '1s', duration: '5s', preAllocatedVUs: 20 },
-  });
-  expect(options.thresholds).toEqual({
-    http_req_failed: ['rate<0.001'],
-    http_req_duration: ['p(99)<60'],
-    dropped_iterations: ['count==0'],
-  });
+test('an event is looked up at the same server', () => {
+  expect(eventUrl(url, 'e1')).toBe('http://127.0.0.1:8080/api/v1/events/e1');
 });

@@ -1,0 +1,62 @@
+/**
+ * Overload test: more than the server takes, and what it promises then. The rate rises from RATE_START to RATE_PEAK for
+ * DURATION, stays there for DURATION, and after ten seconds of rest it is RATE_START for DURATION again.
+ *
+ *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> -e WEIR_TOKEN=<wu_…> \
+ *       -e RATE_START=50 -e RATE_PEAK=10000 -e DURATION=30s -e VUS=1500 k6/overload.ts
+ *
+ * One address sends everything: raise RATE_LIMIT_INGEST_MAX first, so that the machine is the limit, and take more VUS than
+ * CLIENT_REQUESTS_MAX times the processes. With WEIR_TOKEN, an API token of any role, each virtual user looks up afterwards
+ * the last event that it was promised under overload.
+ */
+import http from 'k6/http';
+import { Counter, Rate } from 'k6/metrics';
+import { eventIdOf, outcomeOf } from './lib/checks.ts';
+import { OVERLOAD_TIMEOUT_MS, overloadOptions } from './lib/options.ts';
+import { type Extra, type Response, sender } from './lib/post.ts';
+import { eventUrl, readOverloadSettings } from './lib/settings.ts';
+
+const settings = readOverloadSettings(__ENV);
+const send = sender(settings);
+const extra: Extra = { timeout: OVERLOAD_TIMEOUT_MS };
+// Bodies are kept only where their ids are needed.
+if (settings.token !== null) extra.responseType = 'text';
+
+export const options = overloadOptions(settings);
+
+const refused = new Counter('weir_refused');
+const broken = new Counter('weir_broken_contract');
+const unanswered = new Rate('weir_unanswered');
+const found = new Rate('weir_found');
+
+/** The last event of this virtual user that was answered 202 under overload; k6 gives the same users to the recovery. */
+let promised: string | null = null;
+
+export function overload(): void {
+  const answer = judged(send(extra));
+  if (answer.status === 202) promised = eventIdOf(answer);
+}
+
+export function recovery(): void {
+  if (promised !== null && settings.token !== null) lookUp(promised, settings.token);
+  judged(send(extra));
+}
+
+function judged(answer: Response): Response {
+  const outcome = outcomeOf(answer);
+  unanswered.add(outcome === 'unanswered');
+  if (outcome === 'refused') refused.add(1);
+  if (outcome === 'broken') broken.add(1);
+  return answer;
+}
+
+/** Only 200 and 404 tell; after anything else the virtual user's next turn asks again. */
+function lookUp(eventId: string, token: string): void {
+  const { status } = http.get(eventUrl(settings.url, eventId), {
+    headers: { Authorization: `Bearer ${token}` },
+    tags: { name: 'GET /api/v1/events/{id}' },
+  });
+  if (status !== 200 && status !== 404) return;
+  found.add(status === 200);
+  promised = null;
+}

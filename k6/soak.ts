@@ -1,0 +1,68 @@
+/**
+ * Soak test: a moderate rate for a long time. Late answers have to be as quick as early ones, and Weir has to hold about as
+ * much memory and as many connections, with a queue of less than a second.
+ *
+ *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
+ *       -e RATE=200 -e DURATION=30m -e METRICS_URL=http://127.0.0.1:9464/metrics k6/soak.ts
+ *
+ * One address sends everything: raise the server's RATE_LIMIT_INGEST_MAX first. Weir's page of metrics must be reachable from
+ * here: where this is another machine, set the server's METRICS_HOST.
+ */
+import exec from 'k6/execution';
+import http from 'k6/http';
+import { Trend } from 'k6/metrics';
+import { Drift, phaseAt } from './lib/drift.ts';
+import { figureOf, watched } from './lib/metrics-text.ts';
+import { soakOptions } from './lib/options.ts';
+import { sender } from './lib/post.ts';
+import { readSoakSettings } from './lib/settings.ts';
+
+const settings = readSoakSettings(__ENV);
+const send = sender(settings);
+
+export const options = soakOptions(settings);
+
+const queue = new Trend('weir_queue_events');
+const lateLatency = new Trend('weir_late_latency_percent');
+const lateMemory = new Trend('weir_late_memory_percent');
+const lateConnections = new Trend('weir_late_connections_percent');
+
+const latencyDrift = new Drift();
+const memoryDrift = new Drift();
+const connectionsDrift = new Drift();
+
+/** Looks before the first request whether there is a page of metrics, and Weir's. */
+export function setup(): void {
+  const { status, body } = readMetrics();
+  if (status !== 200)
+    throw new Error(
+      `METRICS_URL is ${settings.metricsUrl}, which answers ${status || 'nothing'}; it must be Weir's page of metrics, at the server's METRICS_HOST and METRICS_PORT`,
+    );
+  for (const name of Object.values(watched)) figureOf(name, String(body));
+}
+
+export function soak(): void {
+  const phase = phaseAt(exec.scenario.progress);
+  const { timings } = send({ tags: { phase } });
+  note(lateLatency, latencyDrift.note(phase, timings.duration));
+}
+
+/** One virtual user reads the page of metrics again and again. */
+export function watch(): void {
+  const phase = phaseAt(exec.scenario.progress);
+  const { status, body } = readMetrics();
+  // Counted in http_req_failed.
+  if (status !== 200) return;
+  const text = String(body);
+  queue.add(figureOf(watched.queue, text));
+  note(lateMemory, memoryDrift.note(phase, figureOf(watched.memory, text)));
+  note(lateConnections, connectionsDrift.note(phase, figureOf(watched.connections, text)));
+}
+
+function readMetrics() {
+  return http.get(settings.metricsUrl, { responseType: 'text' });
+}
+
+function note(trend: Trend, percent: number | null): void {
+  if (percent !== null) trend.add(percent);
+}

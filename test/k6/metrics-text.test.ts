@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { figureOf, watched } from '../../k6/lib/metrics-text.ts';
+import { metricTable } from '../../server/metrics.ts';
+
+const page = `# HELP weir_connections open TCP connections
+# TYPE weir_connections gauge
+weir_connections 12
+
+# TYPE weir_requests_total counter
+weir_requests_total{route="/in/:webhook_id",status="202"} 1.5e3
+weir_requests_total{route="/readyz",status="200"} 2
+`;
+
+test('a figure is the sum over the labels', () => {
+  expect(figureOf('weir_connections', page)).toBe(12);
+  expect(figureOf('weir_requests_total', page)).toBe(1502);
+});
+
+test('a page without the metric is refused, a longer name is another metric', () => {
+  expect(() => figureOf('weir_conn', page)).toThrow("METRICS_URL has no weir_conn; it must be Weir's page of metrics");
+  expect(() => figureOf('weir_connections', '')).toThrow('METRICS_URL has no weir_connections');
+});
+
+test('what the soak watches is told by Weir', () => {
+  for (const name of Object.values(watched)) expect(metricTable).toHaveProperty(name);
+});
