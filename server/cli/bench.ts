@@ -1,6 +1,6 @@
 /** `weir bench`: this machine's own scaling curve, measured on a Weir that is started for it and goes again. */
 import { availableParallelism, loadavg } from 'node:os';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { settingTable } from '../setting-table.ts';
 import { wholeNumber } from './arguments.ts';
 import { type CurveOrder, measureCurve } from './bench/curve.ts';
@@ -20,7 +20,7 @@ interface BenchOptions {
   json?: true;
 }
 
-const WORKERS_MAX = 64;
+const WORKERS_MAX = 256;
 const SECONDS_MAX = 3_600;
 /** Below it the smallest JSON of the load does not fit. */
 const BODY_BYTES_MIN = 32;
@@ -38,7 +38,11 @@ export function benchCommand(io: CommandIo): Command {
     .description(
       'measure how many signed requests a second so many processes store on this machine, on a Weir and a database of its own',
     )
-    .option('--workers <list>', 'numbers of processes to measure, such as 1,2,4', parseWorkers, doublings(cores))
+    .addOption(
+      new Option('--workers <list>', 'numbers of processes to measure, such as 1,2,4')
+        .argParser(parseWorkers)
+        .default(doublings(cores), doublings(cores).join()),
+    )
     .option('--seconds <n>', 'length of each measurement', wholeNumber('--seconds', SECONDS_MAX), 10)
     .option(
       '--size <bytes>',
