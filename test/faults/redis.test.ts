@@ -52,10 +52,20 @@ async function sendMany(to: typeof webhook, answers: number): Promise<Sender> {
 const degraded = async (count: number) =>
   until(async () => (await weir.metric('weir_rate_limit_degraded')) === count, eventually);
 
-/** A fresh webhook with a limit of its own: just so many pass, whichever process they meet. */
-async function expectExactCount(): Promise<typeof webhook> {
+/**
+ * A fresh webhook with a limit of its own: just so many pass, whichever process they meet. On a busy machine Redis may be late for
+ * once; what passes uncounted then is in the log, and another webhook is tried.
+ */
+async function expectExactCount(tries = 5): Promise<typeof webhook> {
   const limited = await weir.addWebhook(LIMIT);
+  const warnings = () => weir.events('rate_limit_store').length;
+  const before = warnings();
   const { accepted, refusals, answeredBy } = await sendMany(limited, 2 * LIMIT);
+  if (accepted.size > LIMIT && tries > 1) {
+    await until(() => warnings() > before, eventually);
+    await degraded(0);
+    return expectExactCount(tries - 1);
+  }
   expect(answeredBy.size).toBe(2);
   expect(accepted.size).toBe(LIMIT);
   expect(new Set(refusals.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['429 rate_limited']));
