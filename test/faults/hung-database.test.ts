@@ -64,21 +64,21 @@ test('a commit whose answer is lost is looked up, and answered 202', { timeout: 
     await ask('select pg_reload_conf()');
     await until(async () => (await ask('show synchronous_standby_names'))[0]!.synchronous_standby_names === name);
   };
-  const before = { doubtful: await inDoubt(), committed: await weir.metric('weir_events_committed_total') };
+  const lookedUp = () => weir.events('commit_in_doubt').filter(({ found }) => found === 1).length;
+  const before = { doubtful: await inDoubt(), lookedUp: lookedUp() };
   await awaitStandby('nobody');
   try {
     sender = startSender({ port: weir.port, ...webhook, lanes: 1 });
-    for (let answered = 0; answered < 5; answered++) {
-      await until(async () => {
-        await ask("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
-        return sender.accepted.size > answered;
-      }, eventually);
-    }
+    // A COPY that had begun before does not know of the standby: it may still end well.
+    await until(async () => {
+      await ask("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
+      return lookedUp() >= before.lookedUp + 5;
+    }, eventually);
   } finally {
     await awaitStandby('');
   }
   await sender.stop();
+  expect(sender.accepted.size).toBeGreaterThanOrEqual(5);
   expect(await inDoubt()).toBeGreaterThanOrEqual(before.doubtful + 5);
-  await until(() => weir.events('commit_in_doubt').filter(({ found }) => found === 1).length >= 5, eventually);
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
 });
