@@ -103,6 +103,8 @@ test('a process that dies meanwhile is replaced by one that starts degraded', { 
 });
 
 test('when Redis is back they count together again', { timeout: TEST_MS }, async () => {
+  // Stopped above, unless that test failed: then it would be left behind.
+  await redis.stop();
   redis = await startRedis({ port: redis.port, password });
   await degraded(0);
   await expectExactCount();
