@@ -12,7 +12,7 @@ import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
 import { describeFailure } from './failure.ts';
-import { CommandError, type CommandIo } from './io.ts';
+import { CommandError, type CommandIo, outliveReaders } from './io.ts';
 import { migrateCommand } from './migrate.ts';
 import { rejectionCommand } from './rejection.ts';
 import { sendCommand } from './send.ts';
@@ -69,6 +69,7 @@ function allCommands(command: Command): Command[] {
 }
 
 if (import.meta.url === pathToFileURL(realpathSync(process.argv[1] ?? '')).href) {
+  outliveReaders([process.stdout, process.stderr]);
   process.exitCode = await runCommand(process.argv.slice(2), {
     environment: process.env,
     directory: process.cwd(),

@@ -1,0 +1,17 @@
+/** The program itself, as a shell runs it. */
+import { rm } from 'node:fs/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { processesOf } from '../helpers/processes.ts';
+import { until } from '../helpers/wait.ts';
+import { makeDataDir, PATIENCE_MS, spawnWeir } from '../helpers/weir.ts';
+
+test('a reader that leaves, as head does, ends no command halfway: it tidies up, and has not failed', async () => {
+  const dataDir = await makeDataDir();
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  const weir = spawnWeir({ DATA_DIR: dataDir }, { command: ['webhook', 'list'] });
+  weir.child.stdout!.destroy();
+  weir.child.stderr!.destroy();
+  expect(await weir.ended).toBe(0);
+  // The database that it started for itself.
+  await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
+});
