@@ -36,9 +36,9 @@ export interface Claimed {
 }
 
 /**
- * Rows of one webhook that a claim may lock and not take, where there are many webhooks: enough that a flood in one of them still
- * fills most claims. With no bound but the claim's own, an agent that was behind in 280 webhooks locked all of their 28,800 rows to
- * get 1,000.
+ * Rows of one webhook that a claim locks at least, where there are that many, however small an even share of `max` would be. Where one
+ * of many webhooks is flooded and the others are empty, it is also all that one claim gets: the next one takes more. With no bound
+ * but the claim's own, an agent that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
  */
 const EACH_MIN = 32;
 
