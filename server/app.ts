@@ -87,7 +87,10 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
     ),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
-      clients: new Clients(settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!)),
+      clients: new Clients(
+        settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!),
+        settings.FORWARDED_HEADER,
+      ),
       headerBytesMax: settings.HEADER_BYTES_MAX,
       clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
       prepare: createApiFields(people.cors),

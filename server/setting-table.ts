@@ -217,13 +217,13 @@ export const settingTable = {
     16_777_216,
     65_536,
     17_179_869_184,
-    'the same for unfinished bodies of one client address, so that slow senders cannot starve the rest',
+    'the same for unfinished bodies of one client address (IPv6: its /64), so that slow senders cannot starve the rest',
   ),
   CLIENT_REQUESTS_MAX: count(
     1024,
     1,
     1_000_000,
-    'requests of one client address that a process has under way; past it the answer is 503',
+    'requests of one client address (IPv6: its /64) that a process has under way; past it the answer is 503',
   ),
   STREAMS_MAX: count(
     200,
@@ -245,8 +245,13 @@ export const settingTable = {
     schema: commaList.refine((list) => list.every((item) => parseNetwork(item) !== null)),
     fallback: '',
     allowed: 'a comma list of addresses and CIDR networks',
-    meaning:
-      'only from these are Forwarded, X-Forwarded-For and the PROXY protocol believed, and then the right-most untrusted address counts',
+    meaning: 'proxies that may name the client, as FORWARDED_HEADER says; the right-most untrusted address counts',
+  },
+  FORWARDED_HEADER: {
+    schema: z.enum(['forwarded', 'x-forwarded-for', 'proxy-protocol']),
+    fallback: 'x-forwarded-for',
+    allowed: 'forwarded, x-forwarded-for or proxy-protocol',
+    meaning: 'where TRUSTED_PROXIES name the client; the other two are ignored',
   },
   DELIVERY_MAX_ATTEMPTS: count(10, 1, 1_000, 'attempts of a delivery before it is a dead letter'),
   REJECTIONS_KEPT_MAX: count(

@@ -1,6 +1,6 @@
 /** Streams a request body into memory and stops at the cap. */
 import type { HttpResponse } from 'uWebSockets.js';
-import type { Client } from './clients.ts';
+import type { ClientLoad } from './clients.ts';
 import type { ByteBudget, HeldBody, SlabArena } from './memory.ts';
 
 export type BodyOutcome =
@@ -24,7 +24,7 @@ export interface BodyMemory {
  */
 export class BodyReader {
   readonly #memory: BodyMemory;
-  readonly #client: Client;
+  readonly #client: ClientLoad;
   readonly #capBytes: number;
   readonly #settle: (outcome: BodyOutcome) => void;
   #chunks: Uint8Array[] = [];
@@ -39,7 +39,13 @@ export class BodyReader {
    * @param declaredBytes the Content-Length, or null for a chunked body.
    * @param capBytes a body of this size passes, one byte more does not.
    */
-  constructor(res: HttpResponse, memory: BodyMemory, client: Client, declaredBytes: number | null, capBytes: number) {
+  constructor(
+    res: HttpResponse,
+    memory: BodyMemory,
+    client: ClientLoad,
+    declaredBytes: number | null,
+    capBytes: number,
+  ) {
     this.#memory = memory;
     this.#client = client;
     this.#capBytes = capBytes;

@@ -10,22 +10,29 @@ import {
   rateLimitKey,
 } from '../core/address.ts';
 
-/** One client address in the forms that the request path needs, worked out once. */
+/** What a client holds of this process. The addresses of one rate-limit key, such as an IPv6 /64, share one. */
+export interface ClientLoad {
+  /** Requests under way; a request ends when its answer has gone to the socket, or its connection is gone. */
+  requests: number;
+  /** Bytes of unfinished bodies. */
+  gatheringBytes: number;
+}
+
+/** One client address in the forms that the request path needs, computed once. */
 export class Client {
   readonly address: string;
   /** Postgres's binary inet. */
   readonly inet: Uint8Array;
-  /** Requests under way and bytes of their unfinished bodies, in this process. */
-  requests = 0;
-  gatheringBytes = 0;
+  readonly load: ClientLoad;
   readonly #limitKey: string;
-  /** A key is the same string every time: its hash is worked out once, not for each request. */
+  /** A key is the same string every time: its hash is computed once, not for each request. */
   readonly #scopedKeys = new Map<string, string>();
 
-  constructor(address: string) {
+  constructor(address: string, limitKey: string, load: ClientLoad) {
     this.address = address;
     this.inet = inetBytes(address);
-    this.#limitKey = rateLimitKey(address);
+    this.load = load;
+    this.#limitKey = limitKey;
   }
 
   /** Key of a rate-limit counter of this client (IPv4 whole, IPv6 by its /64) within a scope, e.g. a webhook's id. */
@@ -38,19 +45,29 @@ export class Client {
   }
 }
 
-/** Scopes of one client that are remembered; more are worked out each time. */
+/** Scopes of one client that are remembered; more are computed each time. */
 const SCOPES_MAX = 64;
 
-/** Clients that are remembered while idle; dropping one only costs working its forms out again. */
-const IDLE_CLIENTS_MAX = 10_000;
+/** Client addresses that are remembered; to forget one only costs computing its forms again. */
+const KNOWN_CLIENTS_MAX = 10_000;
+
+/** FORWARDED_HEADER: where a trusted proxy names the client. */
+type ForwardedHeader = 'forwarded' | 'x-forwarded-for' | 'proxy-protocol';
 
 export class Clients {
   readonly #trusted: readonly Network[];
+  readonly #forwardedHeader: ForwardedHeader;
   readonly #known = new Map<string | number, Client>();
+  /** By rate-limit key. A load that is in use stays here, even when its client address is forgotten. */
+  readonly #loads = new Map<string, ClientLoad>();
 
-  /** @param trusted networks whose Forwarded, X-Forwarded-For and PROXY protocol are believed (TRUSTED_PROXIES). */
-  constructor(trusted: readonly Network[]) {
+  /**
+   * @param trusted networks of the proxies that may name the client (TRUSTED_PROXIES).
+   * @param forwardedHeader where they do it; the other two ways are ignored, since a proxy may pass on what its client sent there.
+   */
+  constructor(trusted: readonly Network[], forwardedHeader: ForwardedHeader) {
     this.#trusted = trusted;
+    this.#forwardedHeader = forwardedHeader;
   }
 
   /** The client of a request; call while its HttpRequest lives. */
@@ -72,35 +89,39 @@ export class Clients {
     return this.#known.get(address) ?? this.#remember(address, address);
   }
 
-  /** The PROXY protocol speaks for the socket; what stands in header fields is walked from there. */
   #behindProxy(peer: string, res: HttpResponse, req: HttpRequest): string {
+    if (this.#forwardedHeader !== 'proxy-protocol')
+      return clientBehindProxies(peer, headerHops(req, this.#forwardedHeader), this.#trusted);
     const proxied = new Uint8Array(res.getProxiedRemoteAddress());
-    const from = proxied.length > 0 ? addressFromBytes(proxied) : peer;
-    const [byForwarded, byForwardedFor] = headerHops(req).map((hops) => clientBehindProxies(from, hops, this.#trusted));
-    // A proxy writes one of the two and hands on the other as its client sent it: where they disagree, neither is believed.
-    if (byForwarded === byForwardedFor || byForwardedFor === from) return byForwarded!;
-    return byForwarded === from ? byForwardedFor! : from;
+    return proxied.length > 0 ? addressFromBytes(proxied) : peer;
   }
 
   #remember(key: string | number, address: string): Client {
-    if (this.#known.size >= IDLE_CLIENTS_MAX) this.#forgetIdle();
-    const client = new Client(address);
+    if (this.#known.size >= KNOWN_CLIENTS_MAX) this.#forget();
+    const limitKey = rateLimitKey(address);
+    let load = this.#loads.get(limitKey);
+    if (load === undefined) {
+      load = { requests: 0, gatheringBytes: 0 };
+      this.#loads.set(limitKey, load);
+    }
+    const client = new Client(address, limitKey, load);
     this.#known.set(key, client);
     return client;
   }
 
-  #forgetIdle(): void {
-    for (const [key, client] of this.#known) if (client.requests === 0) this.#known.delete(key);
+  /** Once in KNOWN_CLIENTS_MAX new clients, so that its cost for each is small. */
+  #forget(): void {
+    this.#known.clear();
+    for (const [key, load] of this.#loads)
+      if (load.requests === 0 && load.gatheringBytes === 0) this.#loads.delete(key);
   }
 }
 
-/** The hops of Forwarded (RFC 7239) and those of X-Forwarded-For; repeated fields are joined in order. */
-function headerHops(req: HttpRequest): [forwarded: string[], forwardedFor: string[]] {
-  const forwarded: string[] = [];
-  const forwardedFor: string[] = [];
+/** The hops that the field (RFC 7239, or X-Forwarded-For) names; repeated fields are joined in order. */
+function headerHops(req: HttpRequest, field: Exclude<ForwardedHeader, 'proxy-protocol'>): string[] {
+  const hops: string[] = [];
   req.forEach((name, value) => {
-    if (name === 'forwarded') forwarded.push(...forwardedHops(value));
-    else if (name === 'x-forwarded-for') forwardedFor.push(...value.split(','));
+    if (name === field) hops.push(...(field === 'forwarded' ? forwardedHops(value) : value.split(',')));
   });
-  return [forwarded, forwardedFor];
+  return hops;
 }

@@ -88,7 +88,7 @@ export class Exchange {
     this.headers = snapshot.headers;
     this.client = snapshot.client;
     this.requestId = snapshot.requestId;
-    this.client.requests++;
+    this.client.load.requests++;
     res.onAborted(() => this.#onAborted());
   }
 
@@ -118,7 +118,7 @@ export class Exchange {
   readBody(capBytes: number): BodyReader {
     const declared = this.header('content-length');
     const declaredBytes = declared === undefined ? null : Number(declared);
-    this.#body = new BodyReader(this.#res, this.#host.memory, this.client, declaredBytes, capBytes);
+    this.#body = new BodyReader(this.#res, this.#host.memory, this.client.load, declaredBytes, capBytes);
     return this.#body;
   }
 
@@ -257,7 +257,7 @@ export class Exchange {
   }
 
   #finish(): void {
-    this.client.requests--;
+    this.client.load.requests--;
     this.#host.finished(this);
   }
 }

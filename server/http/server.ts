@@ -139,7 +139,7 @@ export class HttpServer implements ExchangeHost {
     const exchange = new Exchange(res, req, this, { route: route.path, parameters, headers, client, requestId });
     this.#options.prepare(exchange);
     if (headerBytes > this.#options.headerBytesMax) return exchange.problem('headers_too_large');
-    if (client.requests > this.#options.clientRequestsMax) return exchange.problemLater('client_busy', 1);
+    if (client.load.requests > this.#options.clientRequestsMax) return exchange.problemLater('client_busy', 1);
     exchange.lap(Stage.accept);
     try {
       const pending = route.handle(exchange);

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
+import { type Overrides, startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { RawClient } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let webhook: TestWebhook;
@@ -29,11 +30,15 @@ function proxyPreamble(source = [203, 0, 113, 5]): Uint8Array {
   return Buffer.concat([signature, Buffer.of(0x21, 0x11, 0, 12, ...source, 127, 0, 0, 1, 4, 210, 0, 80)]);
 }
 
-describe('a trusted proxy', () => {
-  beforeAll(async () => {
-    app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.0/8, 10.0.0.0/8, 2001:db8::/64' });
-    webhook = await app.addWebhook({ secret: null });
-  });
+const TRUSTED_PROXIES = '127.0.0.0/8, 10.0.0.0/8, 2001:db8::/64';
+
+async function start(settings: Overrides): Promise<void> {
+  app = await startTestApp({ TRUSTED_PROXIES, ...settings });
+  webhook = await app.addWebhook({ secret: null });
+}
+
+describe('by default a trusted proxy names the client in X-Forwarded-For', () => {
+  beforeAll(() => start({}));
   afterAll(() => app.stop());
 
   test.each([
@@ -48,26 +53,102 @@ describe('a trusted proxy', () => {
     ['no address', ['X-Forwarded-For: unknown'], '127.0.0.1'],
     ['an empty field', ['X-Forwarded-For:'], '127.0.0.1'],
     ['only trusted ones', ['X-Forwarded-For: 10.0.0.9'], '10.0.0.9'],
-    ['Forwarded', ['Forwarded: for=6.6.6.6, for="[2001:db9::2]:80";proto=https'], '2001:db9::2'],
-    ['Forwarded that hides', ['Forwarded: for=_hidden'], '127.0.0.1'],
-    ['both, agreeing', ['Forwarded: for=203.0.113.1', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
-    // A client behind a proxy that writes the one field sends the other by itself.
-    ['a Forwarded of the client', ['Forwarded: for=6.6.6.6', 'X-Forwarded-For: 203.0.113.1'], '127.0.0.1'],
-    ['a Forwarded without sense', ['Forwarded: for=unknown', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
-    ['an X-Forwarded-For without sense', ['X-Forwarded-For: x', 'Forwarded: for=203.0.113.1'], '203.0.113.1'],
-  ])('that tells %s is believed as far as it can be', async (_what, fields, expected) => {
+    // The proxy passes these on as its client sent them.
+    ['and a Forwarded', ['Forwarded: for=6.6.6.6', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
+    ['a Forwarded alone', ['Forwarded: for=6.6.6.6'], '127.0.0.1'],
+  ])('%s', async (_what, fields, expected) => {
     expect(await senderBy(fields)).toBe(expected);
   });
 
+  test('and not by the PROXY protocol', async () => {
+    expect(await senderBy([], proxyPreamble())).toBe('127.0.0.1');
+  });
+});
+
+describe('with FORWARDED_HEADER=forwarded a trusted proxy names the client in Forwarded', () => {
+  beforeAll(() => start({ FORWARDED_HEADER: 'forwarded' }));
+  afterAll(() => app.stop());
+
   test.each([
-    ['alone', [], '203.0.113.5'],
-    ['before a field that the client sent', ['X-Forwarded-For: 6.6.6.6'], '203.0.113.5'],
-  ])('is believed when it speaks the PROXY protocol, %s', async (_how, fields, expected) => {
-    expect(await senderBy(fields, proxyPreamble())).toBe(expected);
+    ['the right-most address', ['Forwarded: for=6.6.6.6, for="[2001:db9::2]:80";proto=https'], '2001:db9::2'],
+    ['a hidden one', ['Forwarded: for=_hidden'], '127.0.0.1'],
+    ['and an X-Forwarded-For', ['X-Forwarded-For: 6.6.6.6', 'Forwarded: for=203.0.113.1'], '203.0.113.1'],
+    ['an X-Forwarded-For alone', ['X-Forwarded-For: 6.6.6.6'], '127.0.0.1'],
+  ])('%s', async (_what, fields, expected) => {
+    expect(await senderBy(fields)).toBe(expected);
+  });
+});
+
+describe('with FORWARDED_HEADER=proxy-protocol a trusted proxy names the client by the PROXY protocol', () => {
+  beforeAll(() => start({ FORWARDED_HEADER: 'proxy-protocol' }));
+  afterAll(() => app.stop());
+
+  test.each([
+    ['alone', [], proxyPreamble(), '203.0.113.5'],
+    ['before a field', ['X-Forwarded-For: 6.6.6.6', 'Forwarded: for=6.6.6.6'], proxyPreamble(), '203.0.113.5'],
+    ['a trusted address', ['X-Forwarded-For: 6.6.6.6'], proxyPreamble([10, 0, 0, 7]), '10.0.0.7'],
+    ['a field without it', ['X-Forwarded-For: 6.6.6.6'], undefined, '127.0.0.1'],
+  ])('%s', async (_how, fields, preamble, expected) => {
+    expect(await senderBy(fields, preamble)).toBe(expected);
+  });
+});
+
+describe('bounds of one client', () => {
+  afterEach(() => app.stop());
+
+  /** A head that promises 60,000 bytes, and the first of them. */
+  async function begin(from: string, sentBytes: number): Promise<RawClient> {
+    const client = await RawClient.connect(app.port);
+    const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${from}\r\nContent-Length: 60000\r\n\r\n`;
+    await client.send(head + 'x'.repeat(sentBytes));
+    return client;
+  }
+  const outcome = async (client: RawClient) => {
+    const answer = (await client.answer())!;
+    return [answer.status, JSON.parse(String(answer.body)).code];
+  };
+
+  test.each<[string, Overrides, number, string]>([
+    ['requests under way', { CLIENT_REQUESTS_MAX: 2 }, 1, 'weir_open_requests'],
+    [
+      'bytes of unfinished bodies',
+      { CLIENT_BODY_BYTES_HELD_MAX: 65_536, WEBHOOK_MAX_PAYLOAD_BYTES: 65_536 },
+      30_000,
+      'weir_body_bytes_held',
+    ],
+  ])('count %s of an IPv6 /64 together, and an event stores the whole address', async (_what, limit, bytes, gauge) => {
+    await start(limit);
+    const clients = [await begin('2001:db9::1', bytes), await begin('2001:db9:0:0:1::2', bytes)];
+    const held = gauge === 'weir_open_requests' ? 2 : 2 * bytes;
+    await until(async () => (await app.metric(gauge)) === held);
+    const third = await begin('2001:db9::3', bytes);
+    expect(await outcome(third)).toEqual([503, 'client_busy']);
+    const neighbour = await begin('2001:db9:0:1::1', 60_000);
+    expect(await outcome(neighbour)).toEqual([202, undefined]);
+    expect(await storedFrom()).toBe('2001:db9:0:1::1');
+    clients[0]!.destroy();
+    await until(async () => (await app.metric(gauge)) < held);
+    expect(await outcome(await begin('2001:db9::4', 60_000))).toEqual([202, undefined]);
+    expect(await storedFrom()).toBe('2001:db9::4');
+    for (const client of [...clients, third, neighbour]) client.destroy();
   });
 
-  test('may stand before another one', async () => {
-    expect(await senderBy(['X-Forwarded-For: 203.0.113.1'], proxyPreamble([10, 0, 0, 7]))).toBe('203.0.113.1');
+  test('hold while thousands of other addresses come and go', async () => {
+    await start({ CLIENT_REQUESTS_MAX: 1 });
+    const first = await begin('2001:db9::1', 1);
+    await until(async () => (await app.metric('weir_open_requests')) === 1);
+    const other = await RawClient.connect(app.port);
+    // More addresses than are remembered.
+    for (let sent = 0; sent < 10_050; ) {
+      const end = sent + 150;
+      let text = '';
+      for (; sent < end; sent++)
+        text += `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 2001:dba:0:${sent.toString(16)}::1\r\n\r\n`;
+      await other.send(text);
+      for (let i = 0; i < 150; i++) expect((await other.answer())!.status).toBe(200);
+    }
+    expect(await outcome(await begin('2001:db9::2', 1))).toEqual([503, 'client_busy']);
+    for (const client of [first, other]) client.destroy();
   });
 });
 
