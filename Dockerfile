@@ -12,7 +12,9 @@ COPY server server
 COPY workers workers
 COPY views views
 COPY bench bench
-RUN node server/setup/build.mjs && npm prune --omit=dev --no-fund --no-audit
+RUN node server/setup/server-binary.mjs \
+ && node server/setup/build.mjs \
+ && npm prune --omit=dev --no-fund --no-audit
 
 FROM node:24-trixie-slim
 RUN apt-get update \

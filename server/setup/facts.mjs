@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import util from 'node:util';
+import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
 const installStamp = join('node_modules', '.weir-setup.json');
@@ -26,6 +27,7 @@ export function lookAround(root, tests) {
     ],
     wanted: wantedInstall(root),
     installed: readOrEmpty(join(root, installStamp)),
+    binaryProblem: serverBinaryProblem(root),
     dist: stateOfDist(root),
     embeddedDatabase: usesEmbeddedDatabase(root),
     weirUser: /^weir:/m.test(readOrEmpty('/etc/passwd')),

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { installStampPath, nodeHeadersFolder } from './facts.mjs';
 import { installCommand } from './plan.mjs';
 import { Refusal, run } from './run.mjs';
+import { serverBinaryProblem } from './server-binary.mjs';
 
 const linesShown = 60;
 
@@ -64,6 +65,8 @@ export async function installModules(root, { wanted }) {
     throw new Refusal(
       `${tail(output)}\nnpm ci left the Postgres client uncompiled: npm is told to skip install scripts. Run: npm config delete ignore-scripts; npm run setup`,
     );
+  const problem = serverBinaryProblem(root);
+  if (problem !== null) throw new Refusal(problem);
   writeFileSync(installStampPath(root), wanted);
 }
 

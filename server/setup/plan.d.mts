@@ -13,6 +13,8 @@ export interface Facts {
   /** What `npm ci` should have been run for, and what it was run for last. */
   wanted: string;
   installed: string;
+  /** Why the native binary of uWebSockets.js is not the known one; `null`: it is. */
+  binaryProblem: string | null;
   dist: 'missing' | 'outdated' | 'fresh';
   embeddedDatabase: boolean;
   weirUser: boolean;

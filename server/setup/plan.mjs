@@ -20,6 +20,8 @@ export function planSetup(facts) {
   const unfit = refuseMachine(facts);
   if (unfit !== null) return { kind: 'refuse', sentence: unfit };
   const install = facts.installed !== facts.wanted;
+  // What is to be installed is checked once it is there.
+  if (!install && facts.binaryProblem !== null) return { kind: 'refuse', sentence: facts.binaryProblem };
   const steps = [];
 
   const missing = packageTable.filter(

@@ -16,6 +16,7 @@ function machine(different: Partial<Facts> = {}): Facts {
     found: tools,
     wanted: 'this lock',
     installed: 'this lock',
+    binaryProblem: null,
     dist: 'fresh',
     embeddedDatabase: true,
     weirUser: false,
@@ -107,6 +108,14 @@ describe('what is to be done', () => {
 });
 
 describe('what is refused', () => {
+  test('an unknown binary of uWebSockets.js, unless it is about to be installed again', () => {
+    const binaryProblem = 'the binary was changed';
+    expect(refusalOn(machine({ binaryProblem }))).toBe(binaryProblem);
+    expect(stepsOn(machine({ binaryProblem, installed: 'another lock' }))).toEqual([
+      { kind: 'install', wanted: 'this lock' },
+    ]);
+  });
+
   test('a missing compiler without sudo, with the one command to run', () => {
     const found = tools.filter((tool) => tool !== 'g++');
     expect(refusalOn(machine({ found, installed: '' }))).toBe(

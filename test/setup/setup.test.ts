@@ -47,7 +47,7 @@ describe('setup.mjs', () => {
     writeFileSync(join(root, 'package-lock.json'), '{}');
     writeFileSync(join(root, 'server/one.ts'), 'export const one: number = 1;\n');
     mkdirSync(join(root, 'node_modules'));
-    for (const name of ['typescript', '@types', 'undici-types'])
+    for (const name of ['typescript', '@types', 'undici-types', 'uWebSockets.js'])
       symlinkSync(join(project, 'node_modules', name), join(root, 'node_modules', name));
     const lock = createHash('sha256').update('{}').digest('hex');
     const installed = JSON.stringify({ lock, abi: process.versions.modules, arch: process.arch });
@@ -57,6 +57,19 @@ describe('setup.mjs', () => {
   test('builds what is not built, then has nothing to do and says nothing', () => {
     expect(setUp()).toMatchObject({ status: 0, stdout: 'Building dist/ ...\n', stderr: '' });
     expect(setUp()).toMatchObject({ status: 0, stdout: '', stderr: '' });
+  });
+
+  test('refuses a changed binary of uWebSockets.js before it builds', () => {
+    rmSync(join(root, 'node_modules/uWebSockets.js'));
+    mkdirSync(join(root, 'node_modules/uWebSockets.js'));
+    const { platform, arch, versions } = process;
+    writeFileSync(
+      join(root, `node_modules/uWebSockets.js/uws_${platform}_${arch}_${versions.modules}.node`),
+      'changed',
+    );
+    const refused = setUp();
+    expect(refused).toMatchObject({ status: 1, stdout: '' });
+    expect(refused.stderr).toMatch(/uws_.*\.node has the SHA-256 [0-9a-f]{64}, not that of uwebsockets@/);
   });
 
   test('refuses an option that it does not have', () => {

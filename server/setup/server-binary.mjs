@@ -1,0 +1,60 @@
+/**
+ * Checks the native binary of uWebSockets.js against known hashes: `node server/setup/server-binary.mjs`.
+ *
+ * It parses every request that reaches Weir, and is published as a compiled file. package-lock.json fixes its package, but npm checks that
+ * only while it installs; this check also finds a node_modules that was changed afterwards.
+ */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { leaveCleanly, Refusal } from './run.mjs';
+
+/** The release that the hashes below belong to, as package-lock.json names it. */
+export const serverBinaryRelease = 'uwebsockets@3.0.6';
+
+/**
+ * SHA-256 of each supported binary by platform, architecture and ABI of Node (115: Node 20, 127: 22, 137: 24, 141: 25).
+ *
+ * Source: the npm package uwebsockets@3.0.6, whose archive had the SHA-512 of package-lock.json. Compared with: the same eight files in
+ * the repository of that package, github.com/NPM-Package-Jaykumar/uWebSockets at 85af137 (release 3.0.5), which are identical byte for byte.
+ * Not compared with: the releases of uNetworking/uWebSockets.js itself. The file source_commit of the package names the commit
+ * b8704be92ff2b16c6dd44cc2b334158ab73eef2a of those sources; the binaries were not built again from it.
+ * After an upgrade: verify the new package the same way, then replace the release and the hashes.
+ */
+export const serverBinaryHashes = {
+  linux_x64_115: 'f4fa5d7b697529b45ac8aa3d57385d9af51bc1d2b26aa9f5b68ca4361542e665',
+  linux_x64_127: '78e38a9a163b1cf33ce539619e5908111dea95a12e7943d95fbcdd524879caa8',
+  linux_x64_137: '3b549c14e01d9d1faf234cdf4b6f0fb08158605e3692cd0eb1b905e327bd3449',
+  linux_x64_141: 'd22bae7642b872152cd0eeb682c6c2ffd186e91af8cf18cdf98be984a6549d49',
+  linux_arm64_115: '034e0fcccdc08f90df3b130f421516311831b1352fe38eab91abc2984c2fdf3a',
+  linux_arm64_127: 'a7d9bc3ec166421a49416d5ea4f49118ae68ea1dbf8a765c4f45a79b0b6adb13',
+  linux_arm64_137: 'b6eb007d627e00bcce03ad38f197124e9027c03f6fe784b37f97b8a6ea709cb4',
+  linux_arm64_141: '1317f2e69ea1924ee8dd94ed02a3e6beb08e55d8b06f18caeda3d67a02857aee',
+};
+
+/** `null` when the binary that this Node loads from `root` has its known hash, else why not, for people. About 10 ms. */
+export function serverBinaryProblem(root) {
+  const name = `${process.platform}_${process.arch}_${process.versions.modules}`;
+  const path = join(root, 'node_modules', 'uWebSockets.js', `uws_${name}.node`);
+  const actual = hashOf(path);
+  if (actual === serverBinaryHashes[name] && actual !== undefined) return null;
+  const finding = actual === undefined ? 'is missing' : `has the SHA-256 ${actual}, not that of ${serverBinaryRelease}`;
+  return `${path} ${finding}. Weir does not load it. Find out what changed it, then remove node_modules and run: npm run setup`;
+}
+
+function hashOf(path) {
+  try {
+    return createHash('sha256').update(readFileSync(path)).digest('hex');
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await leaveCleanly(() => {
+    const problem = serverBinaryProblem(fileURLToPath(new URL('../..', import.meta.url)));
+    if (problem !== null) throw new Refusal(problem);
+  });
+}
