@@ -269,6 +269,11 @@ export const problems = {
     title: 'Service Unavailable',
     detail: 'This process serves STREAMS_MAX live streams already, or is about to end; try again.',
   },
+  user_streams_full: {
+    status: 429,
+    title: 'Too Many Requests',
+    detail: 'You have USER_STREAMS_MAX live streams at this process; close some, then try again.',
+  },
   row_refused: {
     status: 422,
     title: 'Unprocessable Content',

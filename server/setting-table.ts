@@ -231,6 +231,7 @@ export const settingTable = {
     10_000,
     'live streams (GET /api/v1/stream) that a process serves; past it the answer is 503',
   ),
+  USER_STREAMS_MAX: count(20, 1, 10_000, 'live streams of one user in a process; past it the answer is 429'),
   HEADER_BYTES_MAX: count(16_384, 1_024, 65_536, 'request header bytes; past it the answer is 431'),
   QUEUE_EVENTS_MAX: count(
     20_000,

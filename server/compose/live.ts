@@ -15,6 +15,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
     database,
     history,
     clientsMax: settings.STREAMS_MAX,
+    userClientsMax: settings.USER_STREAMS_MAX,
     onCut: () => metrics.streamCut(),
   });
   const lag = new LoopLag();

@@ -25,6 +25,8 @@ interface StreamsParts {
   history: History;
   /** STREAMS_MAX */
   clientsMax: number;
+  /** USER_STREAMS_MAX */
+  userClientsMax: number;
   onCut: () => void;
 }
 
@@ -39,8 +41,8 @@ export class Streams {
   readonly #parts: StreamsParts;
   readonly #newest: NewestEvents;
   readonly #clients = new Set<StreamClient>();
-  /** Admitted, but not begun: they count. */
-  #opening = 0;
+  /** Of streams that are admitted, but not begun: they count. */
+  readonly #opening = new Set<Person>();
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
   #recheckDueMs = Number.POSITIVE_INFINITY;
@@ -63,18 +65,19 @@ export class Streams {
 
   /**
    * Streams to whoever asks, or answers that it cannot be. Rejects with DatabaseUnavailable.
-   * @param person as recognized in this request
+   * @param person as recognized in this request: an object of its own for each request
    */
   async open(exchange: Exchange, person: Person, { webhookId, after }: StreamRequest): Promise<void> {
-    if (this.#closed || this.#clients.size + this.#opening >= this.#parts.clientsMax)
+    if (this.#closed || this.#clients.size + this.#opening.size >= this.#parts.clientsMax)
       return exchange.problemLater('streams_full', 1);
+    if (this.#countOf(person.id) >= this.#parts.userClientsMax) return exchange.problemLater('user_streams_full', 1);
     // EventSource cannot ask by HEAD: whoever does gets the head alone, and nothing is begun.
     if (exchange.method === 'HEAD') return void exchange.stream(CONTENT_TYPE);
-    this.#opening++;
+    this.#opening.add(person);
     try {
       await this.#newest.watch(webhookId);
     } finally {
-      this.#opening--;
+      this.#opening.delete(person);
     }
     // nginx would gather an answer before it hands it on.
     exchange.setHeader('x-accel-buffering', 'no');
@@ -112,6 +115,11 @@ export class Streams {
   close(): void {
     this.#closed = true;
     for (const client of [...this.#clients]) this.#end(client);
+  }
+
+  #countOf(userId: string): number {
+    const people = [...this.#opening, ...[...this.#clients].map(({ person }) => person)];
+    return people.filter(({ id }) => id === userId).length;
   }
 
   /** From before the event that it knows on: of those that were committed after it, some have a lower id. */

@@ -33,7 +33,7 @@ export function liveOperations({ history, streams }: { history: History; streams
     stream: operation({
       query: streamQuery,
       answers: { 200: null },
-      problems: ['streams_full'],
+      problems: ['streams_full', 'user_streams_full'],
       handle: async ({ who, query, exchange }) => {
         const lastEventId = exchange.header('last-event-id');
         const after = lastEventId !== undefined && isTimedId(lastEventId) ? lastEventId.toLowerCase() : query.after;

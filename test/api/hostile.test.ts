@@ -20,7 +20,7 @@ type Row = { method: string; path: string; name: (typeof operationRoutes)[number
 const rows: Row[] = operationRoutes.map(([method, path, name]) => ({ method, path, name }));
 
 /** Ours, and said so: too much of this at the same time. */
-const busy = ['search_busy', 'sign_in_busy', 'streams_full'];
+const busy = ['search_busy', 'sign_in_busy', 'streams_full', 'user_streams_full'];
 
 /** Half a surrogate pair has no percent-encoding; its bytes as some encoders write them are no UTF-8. */
 const isText = (text: string) => !/\p{Cs}/u.test(text);

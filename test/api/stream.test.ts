@@ -395,6 +395,25 @@ test('a process serves no more than STREAMS_MAX', async () => {
   }
 });
 
+test('a user has no more than USER_STREAMS_MAX, however the requests are signed in', async () => {
+  const small = await startTestApp({ USER_STREAMS_MAX: 2 }, app);
+  try {
+    const headers = [{ cookie: viewer.cookie }, { authorization: `Bearer ${viewer.token}` }];
+    const asked = await Promise.all([0, 1, 1, 0].map((i) => watch('', headers[i]!, small)));
+    expect(asked.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429]);
+    const refused = await fetch(`${small.url}/api/v1/stream`, { headers: headers[0]! });
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']);
+    expect(((await refused.json()) as { code: string }).code).toBe('user_streams_full');
+    const other = await addPerson(small, 'viewer');
+    expect((await watch('', { cookie: other.cookie }, small)).status).toBe(200);
+    asked.find(({ status }) => status === 200)!.leave();
+    await until(async () => (await small.metric('weir_streams')) === 2);
+    expect((await watch('', headers[0]!, small)).status).toBe(200);
+  } finally {
+    await small.stop();
+  }
+});
+
 test('a process that drains ends its streams at once', async () => {
   const leaving = await startTestApp({ DRAIN_SECONDS: 15 }, app);
   const stream = await watch('', { authorization: `Bearer ${viewer.token}` }, leaving);
@@ -408,7 +427,7 @@ test('a process that drains ends its streams at once', async () => {
 test('fifty clients cost the database no more than one does', { timeout: 60_000 }, async () => {
   /** How often the database is asked for new events within six seconds, for so many who watch. */
   async function looksFor(clients: number): Promise<number> {
-    const apart = await startTestApp();
+    const apart = await startTestApp({ USER_STREAMS_MAX: Math.max(clients, 1) });
     try {
       const { cookie } = await addPerson(apart, 'viewer');
       for (let i = 0; i < clients; i++) await watch('', { cookie }, apart);
