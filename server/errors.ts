@@ -73,6 +73,12 @@ export const problems = {
     detail: 'This is the last administrator in force: make somebody else one first.',
   },
   forbidden: { status: 403, title: 'Forbidden', detail: 'Your role does not allow this.' },
+  session_required: {
+    status: 403,
+    title: 'Forbidden',
+    detail:
+      'This needs the session cookie of a signed-in browser. An API token may revoke itself and the tokens that it created; it changes nothing else of its own user.',
+  },
   csrf_refused: {
     status: 403,
     title: 'Forbidden',

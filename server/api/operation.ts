@@ -42,6 +42,8 @@ export interface Operation<Who = Person, Query = unknown, Input = unknown> {
   answers: Readonly<Record<number, z.ZodType | null>>;
   /** What GET answers for the resource that this one changes: If-Match is about it, and an answer of this schema carries its ETag. */
   representation?: z.ZodType;
+  /** Refuses API tokens and JWTs with 403 `session_required`: it concerns the requester's own account. */
+  sessionOnly?: true;
   /** It makes something new each time: with an Idempotency-Key it is done once. */
   idempotent?: true;
   /** Beside those that its access brings. */

@@ -48,6 +48,7 @@ export class Api {
       this.#serve(exchange, operation, async () => {
         const person = await this.#parts.people.find(exchange);
         if (person === null) return void refuseUnknown(exchange);
+        if (operation.sessionOnly && person.via.kind !== 'session') return void exchange.problem('session_required');
         return this.#permits(exchange, person, needed) ? { who: person, actor: actorOf(person, exchange) } : undefined;
       });
   }

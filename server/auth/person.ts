@@ -17,6 +17,11 @@ export interface Person {
     | { kind: 'jwt' };
 }
 
+/** False: an API token or a JWT, which changes other users by its role and of its own user only what it created. */
+export function hasSession({ via }: Person): boolean {
+  return via.kind === 'session';
+}
+
 /** The person as the audit log names whoever makes a change. */
 export function actorOf(person: Person, exchange: Exchange): Actor {
   return {

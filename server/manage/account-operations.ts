@@ -54,6 +54,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
 
     /** All of them: a user has no more than SESSIONS_OF_USER_MAX. */
     listSessions: operation({
+      sessionOnly: true,
       answers: { 200: z.object({ items: z.array(sessionSchema) }) },
       handle: async ({ who: { id, via } }) => {
         const rows = await listSessions(database, id, SESSION_IDLE_SECONDS);
@@ -64,6 +65,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
 
     /** The one that asks too. */
     endSessions: operation({
+      sessionOnly: true,
       answers: { 204: null },
       handle: async ({ who, actor }) => {
         await database.transaction(async (query) => {
@@ -77,6 +79,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
 
     /** The one that asks too, if it is that. */
     endSession: operation({
+      sessionOnly: true,
       id: { schema: recordId, problem: 'session_unknown' },
       answers: { 204: null },
       handle: async ({ who, id, actor }) => {
@@ -95,6 +98,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
 
     /** API tokens stay. */
     changePassword: operation({
+      sessionOnly: true,
       input: passwordInput,
       answers: { 204: null },
       problems: ['local_mode_only', 'sign_in_limited', 'sign_in_busy'],

@@ -1,8 +1,8 @@
 /** /api/v1/tokens: a person's own; administrators see and revoke everybody's. */
 import { z } from 'zod';
 import { done, invalid, operation, problem, type Reply } from '../api/operation.ts';
-import type { Person } from '../auth/person.ts';
-import { allows, roles } from '../core/roles.ts';
+import { hasSession, type Person } from '../auth/person.ts';
+import { allows, type Role, roles } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { nameText } from './input.ts';
 import { pageOf, pageQuery, pageSchema } from './paging.ts';
@@ -87,11 +87,12 @@ export function tokenOperations(database: Database) {
       idempotent: true,
       input: tokenInput,
       answers: { 201: tokenSchema.extend({ token: z.string().describe('shown this once') }) },
-      problems: ['tokens_too_many'],
+      problems: ['tokens_too_many', 'session_required'],
       handle: async ({ who, input, actor }) => {
         const role = input.role ?? who.role;
         if (!allows(who.role, role)) return wrong('role', `Your role here is ${who.role}: a token can have no more.`);
         const expiresAt = expiryOf(input);
+        if (!hasSession(who) && isPowerful(role, expiresAt)) return problem('session_required', NOT_BY_TOKEN);
         const made = await new Tokens(database, actor).add({ userId: who.id, name: input.name, role, expiresAt });
         if (made.kind === 'too_many') return problem('tokens_too_many');
         if (made.kind === 'user_gone') return problem('unauthenticated');
@@ -117,8 +118,13 @@ export function tokenOperations(database: Database) {
     revokeToken: operation({
       id,
       answers: { 204: null },
+      problems: ['session_required'],
       handle: async ({ who, id, actor }) => {
-        const outcome = await new Tokens(database, actor).revoke(id, mineOrAll(who));
+        const tokens = new Tokens(database, actor);
+        const token = await tokens.find(id, mineOrAll(who));
+        if (token === undefined) return problem('token_unknown');
+        if (token.user_id === who.id && !(await mayRevokeOwn(tokens, who, id))) return problem('session_required');
+        const outcome = await tokens.revoke(id, mineOrAll(who));
         return outcome === 'unknown' ? problem('token_unknown') : done(204);
       },
     }),
@@ -134,6 +140,20 @@ function expiryOf({ expires_at: at, expires_in_days: days }: z.output<typeof tok
 
 function isAdministrator({ role }: Person): boolean {
   return role === 'administrator';
+}
+
+/** An administrator token or one without expiry: worth more than the session or token that asks for it. */
+export function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
+  return role === 'administrator' || expiresAt === null;
+}
+
+const NOT_BY_TOKEN =
+  'A token creates no administrator token and none without expiry: use the session cookie of a signed-in browser, or weir token add.';
+
+/** A token revokes itself and what it created; every other token of the user needs a session. */
+async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promise<boolean> {
+  if (via.kind === 'session') return true;
+  return via.kind === 'token' && tokens.isOfFamily(id, via.tokenId);
 }
 
 /** Whose tokens somebody may look at and revoke; null: everybody's. */

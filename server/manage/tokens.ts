@@ -9,6 +9,7 @@ import {
   countTokens,
   findTokenRecord,
   insertToken,
+  isCreatedBy,
   listTokens,
   lockTokensOf,
   readExpiry,
@@ -76,6 +77,11 @@ export class Tokens {
   /** @param userId whose it must be; null: anybody's. */
   find(id: string, userId: string | null): Promise<TokenRecord | undefined> {
     return findTokenRecord(this.#database, id, userId);
+  }
+
+  /** True of the token `ancestorId` and of those that it created, directly or through tokens that it created. */
+  isOfFamily(id: string, ancestorId: string): Promise<boolean> {
+    return isCreatedBy(this.#database, id, ancestorId);
   }
 
   /** Ends a token, and those that its requests made. `before`: it had been revoked already, and nothing changed. */

@@ -1,6 +1,7 @@
 /** /api/v1/users. */
 import { z } from 'zod';
 import { done, invalid, operation, problem, problemLater, type Reply } from '../api/operation.ts';
+import { hasSession } from '../auth/person.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import { roles } from '../core/roles.ts';
 import type { UserRecord } from '../db/queries/users.ts';
@@ -109,10 +110,11 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       input: updateInput,
       answers: { 200: userSchema },
       representation: userSchema,
-      problems: ['last_administrator', 'local_mode_only', 'sign_in_busy'],
+      problems: ['last_administrator', 'local_mode_only', 'sign_in_busy', 'session_required'],
       handle: async ({ who, id, input, actor, matches }) => {
         const { password } = input;
         if (hosted && password !== undefined) return problem('local_mode_only');
+        if (id === who.id && !hasSession(who)) return problem('session_required');
         // A session that was stolen must not be enough to take the account over.
         if (id === who.id && password !== undefined)
           return invalid('/password', 'This is your own password: change it with POST /api/v1/account/password.');
@@ -129,9 +131,11 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       id,
       answers: { 204: null },
       representation: userSchema,
-      problems: ['last_administrator'],
-      handle: async ({ id, actor, matches }) =>
-        answered(await new Users(parts, actor).remove(id, matches), () => done(204)),
+      problems: ['last_administrator', 'session_required'],
+      handle: async ({ who, id, actor, matches }) => {
+        if (id === who.id && !hasSession(who)) return problem('session_required');
+        return answered(await new Users(parts, actor).remove(id, matches), () => done(204));
+      },
     }),
   };
 }

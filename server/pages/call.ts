@@ -20,6 +20,7 @@ export function createCall(operations: Operations, person: Person | null, exchan
     const access = accessOf.get(name)!;
     const refusal = refuse(person, access);
     if (refusal !== null) return refusal;
+    if (operation.sessionOnly && person?.via.kind !== 'session') return problemOf('session_required');
     const id = given.id?.toLowerCase() ?? '';
     if (operation.id !== undefined && !operation.id.schema.safeParse(id).success)
       return problemOf(operation.id.problem);

@@ -21,17 +21,25 @@ const rows = operationRoutes.flatMap(([method, path, name, access]) =>
   roles.map((role) => ({ method, path, name, role, permitted: permits(role, access) })),
 );
 
+/** Sessions and the password of the requester: by cookie alone. */
+const ofOwnAccount = new Set<string>(['listSessions', 'endSessions', 'endSession', 'changePassword']);
+
 function permits(role: string, access: OperationAccess): boolean {
   if (access === 'anyone' || access === 'viewer' || access === 'viewer or agent') return true;
   return access === 'operator' ? role !== 'viewer' : role === 'administrator';
 }
 
 describe('the table of privileges', () => {
-  test.each(rows)('$method $path by a $role: $permitted', async ({ method, path, role, permitted }) => {
+  test.each(rows)('$method $path by a $role: $permitted', async ({ method, path, name, role, permitted }) => {
     const input = method === 'GET' ? undefined : {};
     // The stream has no end: its head alone.
-    const { status, body } = await people[role]!.api(path.endsWith('/stream') ? 'HEAD' : method, pathOf(path), input);
-    if (permitted) expect([401, 403]).not.toContain(status);
+    const asked = [path.endsWith('/stream') ? 'HEAD' : method, pathOf(path), input] as const;
+    const { status, body } = await people[role]!.api(...asked);
+    if (ofOwnAccount.has(name)) {
+      expect([status, body.code]).toEqual([403, 'session_required']);
+      // A person of its own: it may end its sessions.
+      expect([401, 403]).not.toContain((await (await addPerson(app, role)).browse(...asked)).status);
+    } else if (permitted) expect([401, 403]).not.toContain(status);
     else expect([status, body.code]).toEqual([403, 'forbidden']);
   });
 

@@ -255,12 +255,12 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
   },
   createToken: {
     action: 'token.create',
-    prepare: async () => () => ask('POST', '/api/v1/tokens', { name: 'ci' }),
+    prepare: async () => () => ask('POST', '/api/v1/tokens', { name: 'ci', role: 'viewer' }),
   },
   revokeToken: {
     action: 'token.revoke',
     prepare: async () => {
-      const { id } = await make('/api/v1/tokens', { name: 'ci' });
+      const { id } = await make('/api/v1/tokens', { name: 'ci', role: 'viewer' });
       return () => ask('DELETE', `/api/v1/tokens/${id}`);
     },
   },
@@ -321,9 +321,8 @@ describe('every operation that changes something leaves one entry:', () => {
       const { status } = await viewer.api(method, path.replace(':id', randomUUID()), { nonsense: 1 });
       if (status < 300) done.push(name);
     }
-    // It takes no input that could be wrong.
-    expect(done).toEqual(['endSessions']);
-    expect((await entriesOf(app)).length - before).toBe(done.length);
+    expect(done).toEqual([]);
+    expect(await entriesOf(app)).toHaveLength(before);
   });
 });
 

@@ -112,7 +112,7 @@ describe('what belongs to one person', () => {
     const sessions = async (who: TestPerson) => (await who.browse('GET', '/api/v1/account/sessions')).body.items;
     expect(await sessions(other)).toMatchObject([{ id: other.sessionId }]);
     for (const role of ['operator', 'administrator'] as const) {
-      const { status, body } = await (await addPerson(world.app, role)).api(
+      const { status, body } = await (await addPerson(world.app, role)).browse(
         'DELETE',
         `/api/v1/account/sessions/${owner.sessionId}`,
       );

@@ -31,7 +31,7 @@ test('50 changes at once, at two processes and by two kinds of domain objects, a
       const { status } = await fetch(`${(i % 2 === 0 ? app : second).url}/api/v1/tokens`, {
         method: 'POST',
         headers: { authorization: `Bearer ${token}` },
-        body: JSON.stringify({ name: `token ${i}` }),
+        body: JSON.stringify({ name: `token ${i}`, role: 'viewer' }),
       });
       expect(status).toBe(201);
     }),
@@ -44,7 +44,7 @@ test('50 changes at once, at two processes and by two kinds of domain objects, a
 
 test('a token revoked by many at once is one entry', async () => {
   const [person] = people;
-  const { body } = await person!.api('POST', '/api/v1/tokens', { name: 'popular' });
+  const { body } = await person!.api('POST', '/api/v1/tokens', { name: 'popular', role: 'viewer' });
   const before = (await verifyAudit(app.database, null)).entries;
   const answers = await Promise.all(
     Array.from({ length: 12 }, () => person!.api('DELETE', `/api/v1/tokens/${body.id}`)),

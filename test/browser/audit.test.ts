@@ -14,7 +14,8 @@ beforeAll(async () => {
   [administrator, viewer] = [await addPerson(app, 'administrator'), await addPerson(app, 'viewer')];
   const { body: token } = await viewer.api('POST', '/api/v1/tokens', { name: '<script>alert(1)</script>' });
   await administrator.api('DELETE', `/api/v1/tokens/${token.id}`);
-  for (let each = 0; each < 51; each++) await administrator.api('POST', '/api/v1/tokens', { name: `token ${each}` });
+  for (let each = 0; each < 51; each++)
+    await administrator.api('POST', '/api/v1/tokens', { name: `token ${each}`, role: 'viewer' });
 });
 afterAll(async () => {
   await browser?.close();

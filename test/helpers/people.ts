@@ -34,14 +34,14 @@ export interface TestPerson {
 /** What a test app or a whole Weir has. */
 type PeopledApp = Pick<TestApp, 'database' | 'url'> & { settings: Pick<TestApp['settings'], 'PUBLIC_URL'> };
 
-/** Makes a user in this role; nothing can be done with its password, since it has none. */
-export async function addPerson(app: PeopledApp, role: Role): Promise<TestPerson> {
+/** Creates a user in this role. @param password without it the user has none, and cannot confirm who it is. */
+export async function addPerson(app: PeopledApp, role: Role, password?: string): Promise<TestPerson> {
   const { database, url } = app;
   const id = randomUUID();
   const email = `${role}-${id.slice(0, 8)}@example.org`;
   await database.query({
-    text: 'insert into users (id, email, name, role) values ($1, $2, $3, $4)',
-    values: [id, email, `A ${role}`, role],
+    text: 'insert into users (id, email, name, role, password_hash) values ($1, $2, $3, $4, $5)',
+    values: [id, email, `A ${role}`, role, password === undefined ? null : await hashOf(password)],
   });
   const sessionToken = randomBytes(32).toString('base64url');
   const sessionId = randomUUID();
@@ -50,11 +50,7 @@ export async function addPerson(app: PeopledApp, role: Role): Promise<TestPerson
            values ($1, $2, $3, now() + interval '1 day', '127.0.0.1')`,
     values: [sessionId, id, hashSessionToken(sessionToken)],
   });
-  const { text: token, lookupId, secretHash } = makeCredential('wu');
-  await database.query({
-    text: 'insert into api_tokens (id, user_id, name, role, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)',
-    values: [randomUUID(), id, 'test', role, lookupId, secretHash],
-  });
+  const { token } = await addToken(app, { id }, role);
   const cookie = `${cookieName(app.settings.PUBLIC_URL)}=${sessionToken}`;
   return {
     id,
@@ -72,6 +68,29 @@ export async function addPerson(app: PeopledApp, role: Role): Promise<TestPerson
       return request(url + path, method, body, { cookie, ...csrf, ...headers });
     },
   };
+}
+
+/** Creates an endless token of a user, whatever may be created over the API. */
+export async function addToken(
+  { database }: Pick<PeopledApp, 'database'>,
+  { id: userId }: { id: string },
+  role: Role,
+): Promise<{ id: string; token: string }> {
+  const id = randomUUID();
+  const { text: token, lookupId, secretHash } = makeCredential('wu');
+  await database.query({
+    text: 'insert into api_tokens (id, user_id, name, role, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)',
+    values: [id, userId, 'test', role, lookupId, secretHash],
+  });
+  return { id, token };
+}
+
+const hashes = new Map<string, Promise<string>>();
+/** Each password is hashed once. */
+async function hashOf(password: string): Promise<string> {
+  const known = hashes.get(password) ?? new Passwords().admit((hasher) => hasher.hash(password)).then((hash) => hash!);
+  hashes.set(password, known);
+  return known;
 }
 
 /** The token that a page of this session puts into its forms. */

@@ -19,7 +19,7 @@ export interface World {
 
 /** Bodies with which an operation succeeds, where {} is not enough. */
 export const inputs: Partial<Record<OperationName, (world: World) => unknown>> = {
-  createToken: () => ({ name: 'a token' }),
+  createToken: () => ({ name: 'a token', role: 'viewer' }),
   createUser: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }),
   updateUser: () => ({ name: 'another' }),
   createWebhook: () => ({ name: 'a webhook', generate_secret: true }),
@@ -41,7 +41,7 @@ export async function makeWorld(): Promise<World> {
     webhooks: async () => (await app.addWebhook()).id,
     agents: async () => (await addAgent(app)).id,
     users: async () => (await addPerson(app, 'viewer')).id,
-    tokens: async () => (await administrator.api('POST', '/api/v1/tokens', { name: 'made' })).body.id,
+    tokens: async () => (await administrator.api('POST', '/api/v1/tokens', { name: 'made', role: 'viewer' })).body.id,
     account: async () => (await addPerson(app, 'viewer')).sessionId,
     deliveries: async () => {
       await send(webhook);

@@ -127,8 +127,6 @@ test('sessions are listed with where and when, and which one asks; those that en
     current: true,
   });
   expect(body.items.filter(({ current }: { current: boolean }) => current)).toHaveLength(1);
-  const byToken = (await person.api('GET', '/api/v1/account/sessions')).body.items;
-  expect(byToken.map(({ current }: { current: boolean }) => current)).toEqual([false, false]);
 });
 
 describe('changing the password', () => {
@@ -245,7 +243,7 @@ test('in hosted mode there are no passwords', async () => {
     for (const answer of [
       await signIn(hosted, person.email),
       await at('POST', '/api/v1/setup', setup),
-      await at('POST', '/api/v1/account/password', { current_password: PASSWORD, new_password: NEW }),
+      await administrator.browse('POST', '/api/v1/account/password', { current_password: PASSWORD, new_password: NEW }),
       await at('POST', '/api/v1/users', { email: 'new@example.org', role: 'viewer', password: PASSWORD }),
       await at('PATCH', `/api/v1/users/${person.id}`, { password: NEW }),
     ])

@@ -160,7 +160,7 @@ describe('a change', () => {
   });
 
   test('of the own password needs the present one', async () => {
-    const { status, body } = await root.api('PATCH', at(root.id), { password: PASSWORD });
+    const { status, body } = await root.browse('PATCH', at(root.id), { password: PASSWORD });
     expect([status, body.errors[0].pointer]).toEqual([422, '/password']);
   });
 
@@ -206,9 +206,9 @@ describe('the last administrator in force', () => {
     string,
     (person: TestPerson, id: string) => Promise<{ status: number; body: { code: string } | null }>,
   ][] = [
-    ['demoted', (by, id) => by.api('PATCH', at(id), { role: 'operator' })],
-    ['disabled', (by, id) => by.api('PATCH', at(id), { disabled: true })],
-    ['deleted', (by, id) => by.api('DELETE', at(id))],
+    ['demoted', (by, id) => by.browse('PATCH', at(id), { role: 'operator' })],
+    ['disabled', (by, id) => by.browse('PATCH', at(id), { disabled: true })],
+    ['deleted', (by, id) => by.browse('DELETE', at(id))],
   ];
 
   test.each(ends)('is not %s, by itself or beside a disabled one', async (_how, end) => {
@@ -235,9 +235,9 @@ describe('the last administrator in force', () => {
 
   test('may go when there is another one', async () => {
     const another = await addPerson(app, 'administrator');
-    expect((await root.api('PATCH', at(root.id), { role: 'operator' })).status).toBe(200);
+    expect((await root.browse('PATCH', at(root.id), { role: 'operator' })).status).toBe(200);
     expect((await another.api('PATCH', at(root.id), { role: 'administrator' })).status).toBe(200);
-    expect((await another.api('DELETE', at(another.id))).status).toBe(204);
+    expect((await another.browse('DELETE', at(another.id))).status).toBe(204);
   });
 
   /** Whoever was deleted above comes back as somebody else. */

@@ -41,7 +41,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
   }
   for (const [method, path, name, access, meaning] of operationRoutes) {
     const operation: AnyOperation = operations[name];
-    const { id, query, input, answers, representation, idempotent } = operation;
+    const { id, query, input, answers, representation, sessionOnly = false, idempotent } = operation;
     add(method, path, {
       ...heading(name, path, meaning),
       ...parametersOf([
@@ -52,7 +52,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
       ]),
       ...(input === undefined ? {} : { requestBody: requestBody(input, schemas) }),
       responses: responsesOf(schemas, method, answers, problemsOf(method, access, operation)),
-      security: securityOf(method, access),
+      security: securityOf(method, access, sessionOnly),
     });
   }
   return {

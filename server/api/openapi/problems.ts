@@ -28,7 +28,7 @@ export function problemsOf(
   method: Method,
   access: OperationAccess,
   // biome-ignore lint/suspicious/noExplicitAny: whatever it takes
-  { id, query, input, representation, idempotent, problems: own = [] }: Operation<any, any, any>,
+  { id, query, input, representation, sessionOnly, idempotent, problems: own = [] }: Operation<any, any, any>,
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
@@ -37,6 +37,7 @@ export function problemsOf(
     ...(query === undefined ? [] : (['invalid_request'] as const)),
     ...(input === undefined ? [] : jsonBodyProblems),
     ...(representation === undefined ? [] : (['precondition_failed'] as const)),
+    ...(sessionOnly ? (['session_required'] as const) : []),
     ...(idempotent ? idempotencyProblems : []),
     ...own,
   ];

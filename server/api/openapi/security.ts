@@ -17,7 +17,8 @@ export function securitySchemes(cookie: string): Json {
     token: {
       type: 'http',
       scheme: 'bearer',
-      description: 'an API token wu_…, or a JWT of the OpenID Connect provider',
+      description:
+        'an API token wu_…, or a JWT of the OpenID Connect provider. A token may revoke itself and the tokens that it created; it changes nothing else of its own user, and creates no administrator token and none without expiry (403 `session_required`).',
     },
     agent: { type: 'http', scheme: 'bearer', description: 'a session ws_… or the credential wa_… of an agent' },
     signature: {
@@ -38,8 +39,9 @@ export const plainSecurity: Readonly<Record<string, Json[]>> = {
 };
 
 /** Any one of them will do. */
-export function securityOf(method: Method, access: OperationAccess): Json[] {
+export function securityOf(method: Method, access: OperationAccess, sessionOnly: boolean): Json[] {
   if (access === 'anyone') return [];
   const session = method === 'GET' ? { session: [] } : { session: [], csrf: [] };
+  if (sessionOnly) return [session];
   return [session, { token: [] }, ...(access === 'viewer or agent' ? [{ agent: [] }] : [])];
 }

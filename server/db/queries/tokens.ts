@@ -132,6 +132,21 @@ export async function insertToken(query: Query, token: NewToken): Promise<void> 
   });
 }
 
+/** Follows made_by from the token `id` upwards; true when it meets `ancestorId`, also when they are the same. */
+export async function isCreatedBy({ query }: { query: Query }, id: string, ancestorId: string): Promise<boolean> {
+  const rows = await query({
+    text: `
+      with recursive ancestors as (
+        select id, made_by from api_tokens where id = $1
+        union
+        select t.id, t.made_by from api_tokens t join ancestors a on t.id = a.made_by
+      )
+      select 1 from ancestors where id = $2`,
+    values: [id, ancestorId],
+  });
+  return rows.length > 0;
+}
+
 /** Ends a token and those that it made, and theirs; the ids of all that ended by it. */
 export async function revokeTokens(query: Query, id: string): Promise<string[]> {
   const rows = await query<{ id: string }>({
