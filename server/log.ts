@@ -10,6 +10,8 @@ export const logEvents = {
   migrated: ['info', 'a migration was applied'],
   partitions_made: ['info', 'partitions for the days ahead were made'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
+  events_expired: ['info', 'events past the retention_days of their webhook were removed, with their deliveries'],
+  deliveries_unhandled: ['warn', 'deliveries were removed with their events before an agent settled them'],
   dedupe_keys_expired: ['info', 'expired dedupe keys were deleted'],
   audit_head: [
     'info',

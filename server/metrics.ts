@@ -50,6 +50,10 @@ export const metricTable = {
   ],
   weir_resident_bytes: ['gauge', 'resident memory, summed over processes'],
   weir_processes: ['gauge', 'serving processes'],
+  weir_deliveries_unhandled_total: [
+    'counter',
+    'deliveries removed by retention before an agent settled them (counted by the primary that removed them)',
+  ],
   weir_process_restarts_total: ['counter', 'processes that ended by themselves and were replaced'],
 } as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
 

@@ -122,10 +122,16 @@ async function start(
   undo.push(() => listener.stop());
 
   undo.push(
-    keepHouse(database, settings, log, (next) => {
-      horizon = next;
-      supervisor.broadcast({ kind: 'horizon', horizon });
-    }),
+    keepHouse(
+      database,
+      settings,
+      log,
+      (next) => {
+        horizon = next;
+        supervisor.broadcast({ kind: 'horizon', horizon });
+      },
+      (deliveries) => page.deliveriesUnhandled(deliveries),
+    ),
   );
 
   live.start();

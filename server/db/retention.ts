@@ -1,17 +1,29 @@
-/** Housekeeping: what is older than RETENTION_DAYS goes, a whole partition at a time; keys that expired go in small portions. */
-import { DAY_MS, partitionedTables } from './partitions.ts';
+/**
+ * Retention: days older than RETENTION_DAYS go a whole partition at a time; events of webhooks that keep them for less, and
+ * expired keys, go in small portions.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { DAY_MS, partitionedTables, readHorizon } from './partitions.ts';
 import type { Database } from './pool.ts';
+import { noteRemovedBefore, readRetentionGroups, removeSome } from './queries/webhook-retention.ts';
 
 /** Expired keys deleted in one statement: short locks, little to vacuum at a time. */
 const KEYS_AT_A_TIME = 10_000;
 
+export interface Dropped {
+  /** Names of the partitions. */
+  partitions: string[];
+  /** Deliveries in them that no agent had settled. */
+  unhandled: number;
+}
+
 /**
- * Drops the partitions of days that ended more than `retentionDays` ago; returns their names. DETACH CONCURRENTLY waits for old
- * transactions without keeping anybody else waiting; one that was interrupted is finished the next time.
+ * Drops the partitions of days that ended more than `retentionDays` ago. DETACH CONCURRENTLY waits for old transactions without
+ * blocking other sessions; an interrupted one is finished the next time.
  */
-export async function dropOldPartitions(database: Database, retentionDays: number, nowMs: number): Promise<string[]> {
+export async function dropOldPartitions(database: Database, retentionDays: number, nowMs: number): Promise<Dropped> {
   const keptFrom = new Date(nowMs - retentionDays * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '');
-  const dropped: string[] = [];
+  const dropped: Dropped = { partitions: [], unhandled: 0 };
   // Deliveries first: one that outlived its event would be leased and never handed out.
   for (const table of [...partitionedTables].reverse()) {
     const old = await database.query<{ name: string; attached: boolean; pending: boolean }>({
@@ -26,11 +38,83 @@ export async function dropOldPartitions(database: Database, retentionDays: numbe
         await database.query({
           text: `alter table ${table} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`,
         });
+      if (table === 'deliveries') dropped.unhandled += await countUnhandled(database, name);
       await database.query({ text: `drop table ${name}` });
-      dropped.push(name);
+      dropped.partitions.push(name);
     }
   }
   return dropped;
+}
+
+/** Reads the index of claimable deliveries of one detached partition. */
+async function countUnhandled(database: Database, partition: string): Promise<number> {
+  const [row] = await database.query<{ count: number }>({
+    text: `select count(*)::int as count from ${partition} where state in ('pending', 'leased')`,
+  });
+  return row!.count;
+}
+
+export interface Expired {
+  events: number;
+  deliveries: number;
+  /** Of these deliveries, those that no agent had settled. */
+  unhandled: number;
+}
+
+/**
+ * Removes events and deliveries of webhooks whose own retention_days is lower than `retentionDays` (RETENTION_DAYS), day by day
+ * from the oldest. Each statement reads a bounded number of rows, and the same time is left free after it. What is done is
+ * noted after each day: an interrupted run goes on there.
+ * @param stopping true: return before the next statement.
+ */
+export async function removeExpiredEvents(
+  database: Database,
+  retentionDays: number,
+  nowMs: number,
+  stopping: () => boolean = () => false,
+): Promise<Expired> {
+  const expired: Expired = { events: 0, deliveries: 0, unhandled: 0 };
+  const horizon = await readHorizon(database);
+  if (horizon === null) return expired;
+  for (const group of await readRetentionGroups(database, retentionDays)) {
+    const keptFromMs = nowMs - group.retentionDays * DAY_MS;
+    let fromMs = Math.max(horizon.fromMs, group.removedBeforeMs ?? 0);
+    while (fromMs < keptFromMs) {
+      const toMs = Math.min(keptFromMs, (Math.floor(fromMs / DAY_MS) + 1) * DAY_MS);
+      // Deliveries first: one that outlived its event would be leased and never handed out.
+      for (const table of ['deliveries', 'events'] as const) {
+        const removed = await removeSpan(database, table, group.webhookIds, { fromMs, toMs }, stopping);
+        if (removed === null) return expired;
+        expired[table] += removed.rows;
+        expired.unhandled += removed.unhandled;
+      }
+      await noteRemovedBefore(database, group.webhookIds, toMs);
+      fromMs = toMs;
+    }
+  }
+  return expired;
+}
+
+/** Null: stopped on the way. */
+async function removeSpan(
+  database: Database,
+  table: 'events' | 'deliveries',
+  webhookIds: readonly string[],
+  span: { fromMs: number; toMs: number },
+  stopping: () => boolean,
+): Promise<{ rows: number; unhandled: number } | null> {
+  const total = { rows: 0, unhandled: 0 };
+  let after: Awaited<ReturnType<typeof removeSome>>['next'] = null;
+  do {
+    if (stopping()) return null;
+    const startedMs = performance.now();
+    const removed = await removeSome(database, table, webhookIds, span, after);
+    total.rows += removed.rows;
+    total.unhandled += removed.unhandled;
+    after = removed.next;
+    if (after !== null) await delay(performance.now() - startedMs);
+  } while (after !== null);
+  return total;
 }
 
 /** Deletes the dedupe keys that expired; returns how many. */

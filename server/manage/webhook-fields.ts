@@ -100,6 +100,9 @@ export const webhookActivitySchema = z
     webhook_id: z.guid(),
     last_event_at: time.nullable().describe('when its last event was received, a few seconds behind; null: none yet'),
     last_rejection_at: time.nullable().describe('when the newest refused signature that is kept of it came'),
+    events_removed_before: time
+      .nullable()
+      .describe('its events received before then were removed by its own retention_days; null: none yet'),
   })
   .meta({ id: 'WebhookActivity' });
 

@@ -127,14 +127,16 @@ async function webhookView(
   more: object,
   told: { address?: string; status?: number } = {},
 ): Promise<PageReply> {
-  const [events, agents, secrets] = await Promise.all([
+  const [events, agents, secrets, activity] = await Promise.all([
     call('listEvents', { query: { webhook_id: webhook.id, limit: String(EVENTS_SHOWN) } }),
     namesOf(call, 'listAgents', webhook.agent_ids),
     call('listSecrets', { id: webhook.id }),
+    activityOf(call, 'listWebhookActivity', [webhook.id]),
   ]);
   const data = {
     webhook,
     agents,
+    removedBefore: activity[webhook.id]?.events_removed_before ?? null,
     secrets: secrets.kind === 'done' ? secrets.body.items : [],
     events: events.kind === 'done' ? events.body.items : [],
     curl: signedCurl({

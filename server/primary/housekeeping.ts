@@ -8,7 +8,7 @@ import { readAuditHead } from '../db/queries/read-audit.ts';
 import { deleteOldRejections } from '../db/queries/rejections.ts';
 import { deleteEndedSessions } from '../db/queries/sessions.ts';
 import { deleteOldFailures } from '../db/queries/sign-in-failures.ts';
-import { deleteExpiredKeys, dropOldPartitions } from '../db/retention.ts';
+import { deleteExpiredKeys, dropOldPartitions, removeExpiredEvents } from '../db/retention.ts';
 import type { Log } from '../log.ts';
 
 const EVERY_MS = 3_600_000;
@@ -34,21 +34,33 @@ export async function anchorAudit(database: Database, log: Log, said: string | n
 
 /**
  * Keeps house until the returned function is called; that one waits for what is under way.
- * @param onHorizon told after every round.
+ * @param onHorizon called with the span that has partitions, after every round.
+ * @param onUnhandled called with the number of deliveries that were removed before an agent settled them.
  */
 export function keepHouse(
   database: Database,
   settings: Settings,
   log: Log,
   onHorizon: (horizon: Horizon) => void,
+  onUnhandled: (deliveries: number) => void,
 ): () => Promise<void> {
   let round: Promise<void> = Promise.resolve();
   let anchor: string | null = null;
+  let stopping = false;
+  const unhandled = (deliveries: number) => {
+    if (deliveries === 0) return;
+    log('deliveries_unhandled', { deliveries });
+    onUnhandled(deliveries);
+  };
   const work = async () => {
     try {
       onHorizon(await extendPartitions(database, log));
       const dropped = await dropOldPartitions(database, settings.RETENTION_DAYS, Date.now());
-      if (dropped.length > 0) log('partitions_dropped', { partitions: dropped });
+      if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
+      unhandled(dropped.unhandled);
+      const expired = await removeExpiredEvents(database, settings.RETENTION_DAYS, Date.now(), () => stopping);
+      if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
+      unhandled(expired.unhandled);
       const keys = await deleteExpiredKeys(database);
       if (keys > 0) log('dedupe_keys_expired', { keys });
       const rejections = await deleteOldRejections(database, settings.RETENTION_DAYS);
@@ -71,6 +83,7 @@ export function keepHouse(
   return async () => {
     clearTimeout(first);
     clearInterval(hourly);
+    stopping = true;
     await round;
   };
 }

@@ -10,11 +10,8 @@ export class MetricsPage {
   readonly #collect: () => Promise<MetricsSnapshot[]>;
   readonly #onFailure: (error: Error) => void;
   readonly #own = new Registry();
-  readonly #restarts = new Counter({
-    name: 'weir_process_restarts_total',
-    help: metricTable.weir_process_restarts_total[1],
-    registers: [this.#own],
-  });
+  readonly #restarts = this.#counter('weir_process_restarts_total');
+  readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
   /** Counters and histograms of processes that ended, summed. */
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
@@ -37,6 +34,16 @@ export class MetricsPage {
 
   restarted(): void {
     this.#restarts.inc();
+  }
+
+  /** Retention removed so many deliveries that no agent had settled. */
+  deliveriesUnhandled(deliveries: number): void {
+    this.#unhandled.inc(deliveries);
+  }
+
+  /** A counter of the primary itself. */
+  #counter(name: 'weir_process_restarts_total' | 'weir_deliveries_unhandled_total'): Counter {
+    return new Counter({ name, help: metricTable[name][1], registers: [this.#own] });
   }
 
   /** Prometheus text exposition format 0.0.4. */

@@ -23,7 +23,9 @@ const send = (webhook: TestWebhook, secret = webhook.secret, path = '') =>
 
 test('a webhook that nothing was sent to has no last event, and no last rejection', async () => {
   const { id } = await app.addWebhook();
-  expect(await of(id)).toEqual([{ webhook_id: id, last_event_at: null, last_rejection_at: null }]);
+  expect(await of(id)).toEqual([
+    { webhook_id: id, last_event_at: null, last_rejection_at: null, events_removed_before: null },
+  ]);
 });
 
 test.each(['', '/batch'])(
@@ -59,7 +61,7 @@ test('what another process wrote later stays', async () => {
   );
   await writeLastEvents(app.database, new Map([[id, Date.parse('2026-01-01T00:00:00Z')]]));
   expect(await readWebhookActivity(app.database, [id, gone])).toEqual([
-    { webhook_id: id, last_event_at: '2026-02-02T00:00:00.000Z', last_rejection_at: null },
+    { webhook_id: id, last_event_at: '2026-02-02T00:00:00.000Z', last_rejection_at: null, events_removed_before: null },
   ]);
 });
 

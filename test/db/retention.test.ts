@@ -32,7 +32,7 @@ async function tables(): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-const drop = () => dropOldPartitions(keeper, RETENTION_DAYS, nowMs);
+const drop = async () => (await dropOldPartitions(keeper, RETENTION_DAYS, nowMs)).partitions;
 const oldDays = [-9, -8, -7, -6, -5, -4].flatMap(day).sort();
 
 test('exactly the days that ended more than RETENTION_DAYS ago go, of both tables', async () => {

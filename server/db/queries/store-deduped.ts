@@ -37,7 +37,9 @@ export async function storeDeduped(
           as row (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes, key, place)
       ), claimed as (
         insert into dedupe_keys as known (webhook_id, key, event_id, expires_at)
-        select webhook_id, decode(key, 'base64'), id, now() + make_interval(days => $10::integer) from given
+        select webhook_id, decode(key, 'base64'), given.id,
+          now() + make_interval(days => least($10::integer, webhooks.retention_days))
+        from given left join webhooks on webhooks.id = webhook_id
         order by webhook_id, decode(key, 'base64')
         on conflict (webhook_id, key) do update set
           event_id = case when known.expires_at > now() then known.event_id else excluded.event_id end,

@@ -9,6 +9,7 @@ export interface WebhookActivity {
   webhook_id: string;
   last_event_at: string | null;
   last_rejection_at: string | null;
+  events_removed_before: string | null;
 }
 
 /** Of these webhooks, or with null of all; newest first, ids that nothing has are left out. Reads one index entry a webhook. */
@@ -21,7 +22,8 @@ export function readWebhookActivity(
     plan: 'once',
     text: `
       select w.id as webhook_id, ${isoText('w.last_event_at')} as last_event_at,
-        (select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1) as last_rejection_at
+        (select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1) as last_rejection_at,
+        ${isoText('w.events_removed_before')} as events_removed_before
       from webhooks w
       where w.deleted_at is null and ($1::uuid[] is null or w.id = any ($1))
       order by w.created_at desc, w.id desc
