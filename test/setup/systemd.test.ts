@@ -1,0 +1,83 @@
+/** The systemd unit in the README: its sandbox by its directives, and as systemd itself judges it where that is installed. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+/** Exposure as systemd-analyze counts it (0 to 10). Other releases of systemd weigh a little differently. */
+const EXPOSURE_MAX = 2;
+
+const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+const unit = readme.match(/```ini\n(\[Unit\][\s\S]*?)```/)?.[1] ?? '';
+const service = unit.slice(unit.indexOf('[Service]'), unit.indexOf('[Install]'));
+
+/** All values of a directive, in their order. */
+function valuesOf(directive: string): string[] {
+  return [...service.matchAll(new RegExp(`^${directive}=(.*)$`, 'gm'))].map(([, value]) => value!);
+}
+
+describe('the systemd unit', () => {
+  test.each([
+    ['User', 'weir'],
+    ['KillMode', 'mixed'],
+    ['NoNewPrivileges', 'true'],
+    ['CapabilityBoundingSet', ''],
+    ['AmbientCapabilities', ''],
+    ['ProtectSystem', 'strict'],
+    ['ProtectHome', 'true'],
+    ['PrivateTmp', 'true'],
+    ['PrivateDevices', 'true'],
+    ['RestrictSUIDSGID', 'true'],
+    ['RestrictNamespaces', 'true'],
+    ['RestrictAddressFamilies', 'AF_UNIX AF_INET AF_INET6'],
+    ['SystemCallArchitectures', 'native'],
+    ['SystemCallErrorNumber', 'EPERM'],
+    ['UMask', '0077'],
+    ['StateDirectoryMode', '0700'],
+  ])('sets %s to %j', (directive, value) => {
+    expect(valuesOf(directive)).toEqual([value]);
+  });
+
+  test('allows the system calls of a service and nothing privileged', () => {
+    expect(valuesOf('SystemCallFilter')).toEqual(['@system-service @pkey', '~@privileged @resources']);
+  });
+
+  test('lets V8 compile', () => {
+    expect(valuesOf('MemoryDenyWriteExecute')).toEqual([]);
+  });
+
+  test('makes DATA_DIR its writable directory', () => {
+    expect(valuesOf('Environment')).toEqual([`DATA_DIR=/var/lib/${valuesOf('StateDirectory')[0]}`]);
+  });
+});
+
+const version = spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' }).stdout?.match(/^systemd (\d+)/)?.[1];
+
+describe.runIf(version)('systemd', () => {
+  let folder: string;
+  let path: string;
+  const analyze = (...args: string[]) => spawnSync('systemd-analyze', [...args, path], { encoding: 'utf8' });
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'weir-unit-'));
+    path = join(folder, 'weir.service');
+    // Node may be elsewhere on this machine, and systemd looks for the program.
+    writeFileSync(path, unit.replace('/usr/bin/node', process.execPath));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('understands every line of the unit', () => {
+    const { status, stderr } = analyze('verify');
+    expect(status).toBe(0);
+    expect(stderr).not.toContain('weir.service');
+  });
+
+  test('finds the exposure that the README states', () => {
+    const { stdout } = analyze('security', '--offline=true');
+    const exposure = Number(stdout.match(/Overall exposure level .*: ([\d.]+)/)?.[1]);
+    expect(exposure).toBeLessThan(EXPOSURE_MAX);
+    const [, release, stated] = readme.match(/of systemd (\d+) reports an exposure of\s+([\d.]+)/)!;
+    if (version === release) expect(exposure).toBe(Number(stated));
+  });
+});
