@@ -1,3 +1,6 @@
+# The base images are named by tag, which a registry can move. To pin one, append its digest to both FROM lines (image:tag@sha256:...), as
+# `docker buildx imagetools inspect node:24-trixie` and `docker buildx imagetools inspect node:24-trixie-slim` print it.
+#
 # Node 24 on Debian 13: uWebSockets.js's binary for Node 24 needs glibc 2.38, and Debian 12 has 2.36.
 FROM node:24-trixie AS build
 RUN apt-get update \

@@ -9,6 +9,13 @@ interface Service {
   environment: Record<string, string>;
   ports?: string[];
   sysctls?: Record<string, string>;
+  user?: string;
+  cap_drop: string[];
+  cap_add?: string[];
+  security_opt: string[];
+  read_only: boolean;
+  tmpfs: string[];
+  healthcheck?: { test: string[] };
   stop_grace_period: string;
 }
 const { services } = parse(read('compose.yaml')) as { services: Record<'weir' | 'postgres' | 'redis', Service> };
@@ -48,6 +55,28 @@ describe('compose.yaml', () => {
     const ports = Object.values(services).flatMap((service) => service.ports ?? []);
     expect(ports).toHaveLength(1);
     expect(ports[0]).toMatch(/^127\.0\.0\.1:/);
+  });
+
+  test.each(['weir', 'postgres', 'redis'] as const)(
+    'runs %s without privileges, on a read-only file system',
+    (name) => {
+      const { cap_drop, cap_add, security_opt, read_only, user } = services[name];
+      expect({ cap_drop, cap_add, security_opt, read_only }).toEqual({
+        cap_drop: ['ALL'],
+        cap_add: undefined,
+        security_opt: ['no-new-privileges:true'],
+        read_only: true,
+      });
+      // The image of Weir names its own user.
+      expect(user).toBe(name === 'weir' ? undefined : name);
+    },
+  );
+
+  test('gives Postgres and Redis a place for all that they write, and checks their health', () => {
+    expect(services.postgres.tmpfs).toEqual(['/var/run/postgresql', '/tmp']);
+    expect(services.redis.tmpfs).toEqual(['/data']);
+    expect(services.postgres.healthcheck?.test.join(' ')).toContain('pg_isready');
+    expect(services.redis.healthcheck?.test.join(' ')).toContain('redis-cli ping');
   });
 
   test('waits for the drain, and lets a rolling restart hand connections on', () => {
