@@ -1,9 +1,10 @@
 /** The keys that SECRETS_KEY gives, or the one that DATA_DIR keeps. */
 import { randomBytes } from 'node:crypto';
-import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Settings, SettingsError } from './config.ts';
 import { deriveKey, type KeyPurpose } from './core/seal.ts';
+import { makeDataDir } from './db/data-dir.ts';
 
 /** Base64 of the keys in force, current first. */
 export type SecretsKeys = string[];
@@ -24,7 +25,7 @@ export function derivedKeys(keys: SecretsKeys, purpose: KeyPurpose): Buffer[] {
 
 function keptKey(path: string, directory: string): string {
   try {
-    mkdirSync(directory, { recursive: true });
+    makeDataDir(directory);
     if (!existsSync(path)) makeKey(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST')

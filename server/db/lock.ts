@@ -6,21 +6,26 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
+import { makeDataDir } from './data-dir.ts';
+import { describeHolder } from './lock-holder.ts';
 
 export interface Lock {
   /** Lets go; resolves when the kernel has freed the lock. Idempotent. */
   release(): Promise<void>;
 }
 
-/** The lock cannot be had at all: no permission, no such directory, no `flock` on this machine. */
+/** The lock cannot be had: no permission, no such directory, no `flock` on this machine, or held by another for too long. */
 export class LockError extends Error {}
 
 /** Another Weir serves from this DATA_DIR. */
 export class DataDirInUseError extends Error {
-  constructor(dataDir: string) {
-    super(`Another Weir is running with DATA_DIR ${dataDir}; stop it first, or set another DATA_DIR and PORT`);
+  /** @param holder see describeHolder */
+  constructor(dataDir: string, holder: string) {
+    super(
+      `Another Weir is running with DATA_DIR ${dataDir}: ${holder}; stop it first, or set another DATA_DIR and PORT`,
+    );
   }
 }
 
@@ -35,16 +40,24 @@ const HELD_EXIT_CODE = 100;
  */
 const HOLD = "trap '' HUP INT TERM; exec cat";
 
+/** Permission bits of a lock file: who can open it can hold the lock, and keep every command waiting. */
+const LOCK_FILE_MODE = 0o600;
+
 /**
  * Takes a lock on the file or directory `path` (a missing file is made). `shared` holders exclude `exclusive` ones and the other way
- * round. `null`: somebody else holds it and `wait` is false. A held lock does not keep the event loop alive. Throws LockError.
+ * round. A held lock does not keep the event loop alive. Throws LockError, which names the holder when the time is over.
+ * @param waitSeconds 0: `null` at once when another process holds the lock.
  */
+export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: 0): Promise<Lock | null>;
+export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: number): Promise<Lock>;
 export async function acquireLock(
   path: string,
   mode: 'shared' | 'exclusive',
-  options: { wait: boolean },
+  waitSeconds: number,
 ): Promise<Lock | null> {
-  const waiting = options.wait ? [] : ['--nonblock', '--conflict-exit-code', String(HELD_EXIT_CODE)];
+  await prepareFile(path);
+  const patience = waitSeconds === 0 ? ['--nonblock'] : ['--timeout', String(waitSeconds)];
+  const waiting = [...patience, '--conflict-exit-code', String(HELD_EXIT_CODE)];
   const helper = spawn('flock', [`--${mode}`, ...waiting, '--no-fork', path, 'sh', '-c', HOLD], {
     cwd: '/',
     detached: true,
@@ -62,7 +75,12 @@ export async function acquireLock(
   helper.stdin.on('error', () => {});
   helper.stdin.write('\n');
   const answer = await Promise.race([gone, once(helper.stdout, 'data').then(() => 'locked')]);
-  if (answer === 'held') return null;
+  if (answer === 'held') {
+    if (waitSeconds === 0) return null;
+    throw new LockError(
+      `Cannot lock ${path}: it was held for ${waitSeconds} s, now by ${await describeHolder(path)}; end that process, or try again`,
+    );
+  }
   if (answer !== 'locked') throw new LockError(`Cannot lock ${path}: ${complaint.trim() || answer}`);
   const ended = gone.then(() => {});
   setKeepAlive(helper, false);
@@ -75,14 +93,28 @@ export async function acquireLock(
   };
 }
 
+/** Makes the file, and narrows one that an earlier release made readable for others. A directory is locked as it is. */
+async function prepareFile(path: string): Promise<void> {
+  try {
+    const file = await open(path, 'a', LOCK_FILE_MODE);
+    // A file of another user is left to that user.
+    await file.chmod(LOCK_FILE_MODE).catch(() => {});
+    await file.close();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EISDIR')
+      throw new LockError(`Cannot lock ${path}: ${(error as Error).message}`);
+  }
+}
+
 /** The lock by which the primary of a Weir claims its DATA_DIR, made when missing. Throws DataDirInUseError or LockError. */
 export async function lockDataDir(dataDir: string): Promise<Lock> {
-  // Else flock would make an ordinary file of that name.
-  await mkdir(dataDir, { recursive: true }).catch((error: Error) => {
-    throw new LockError(`DATA_DIR ${dataDir} cannot be made: ${error.message}`);
-  });
-  const lock = await acquireLock(dataDir, 'exclusive', { wait: false });
-  if (lock === null) throw new DataDirInUseError(dataDir);
+  try {
+    makeDataDir(dataDir);
+  } catch (error) {
+    throw new LockError(`DATA_DIR ${dataDir} cannot be made: ${(error as Error).message}`);
+  }
+  const lock = await acquireLock(dataDir, 'exclusive', 0);
+  if (lock === null) throw new DataDirInUseError(dataDir, await describeHolder(dataDir));
   return lock;
 }
 

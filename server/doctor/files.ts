@@ -2,6 +2,7 @@
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Settings, SettingsError } from '../config.ts';
+import { dataDirMode } from '../db/data-dir.ts';
 import { checkWalkable, EmbeddedPostgresError } from '../db/embedded/binaries.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
@@ -36,8 +37,21 @@ export async function checkDataDir(settings: Settings): Promise<Check[]> {
       ),
     ];
   }
-  const dataDir = ok('data_dir', `${directory} can be written to${missing}`);
-  return settings.database.kind === 'embedded' ? [dataDir, await checkDisk(standing)] : [dataDir];
+  const checks = [ok('data_dir', `${directory} can be written to${missing}`)];
+  if (standing === directory) checks.push(...checkMode(directory, (await stat(directory)).mode));
+  if (settings.database.kind === 'embedded') checks.push(await checkDisk(standing));
+  return checks;
+}
+
+/** A DATA_DIR that others can open lets them hold Weir's locks; one that they can write to lets them replace its files. */
+function checkMode(directory: string, mode: number): Check[] {
+  const allowed = dataDirMode();
+  if ((mode & 0o777 & ~allowed) === 0) return [];
+  const found = (mode & 0o777).toString(8).padStart(4, '0');
+  const mend = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a folder that Weir has for itself)`;
+  if ((mode & 0o022) !== 0)
+    return [problem('data_dir_mode', `other users can replace files in ${directory} (mode ${found})`, mend)];
+  return [advice('data_dir_mode', `other users can look into ${directory} and hold its locks (mode ${found})`, mend)];
 }
 
 async function checkDisk(directory: string): Promise<Check> {

@@ -8,6 +8,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { findBinaries } from '../../server/db/embedded/binaries.ts';
 import { type EmbeddedPostgres, EmbeddedPostgresError, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
+import { acquireLock } from '../../server/db/lock.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 let dataDir: string;
@@ -171,6 +172,33 @@ describe('the embedded database', () => {
     await expect(joinIt()).rejects.toThrow(/did not start in .*postgres\.log:\n.*shared_buffers/s);
     await writeFile(join(pgdata, 'postgresql.auto.conf'), '');
     expect((await joinIt()).started).toBe(true);
+  });
+
+  test('waits for another user that holds the start lock as long as is said, and names it', async () => {
+    await (await joinIt()).leave();
+    const lock = await acquireLock(join(dataDir, 'postgres.start.lock'), 'exclusive', 0);
+    onTestFinished(() => lock!.release());
+    const lines: string[] = [];
+    const log = (line: string) => lines.push(line);
+    const joining = joinEmbeddedPostgres({ dataDir, maxConnections: 20, lockWaitSeconds: 0.2, log });
+    await expect(joining).rejects.toThrow(`held for 0.2 s, now by process ${process.pid} (user`);
+    expect(lines).toEqual([expect.stringContaining(`Waiting: process ${process.pid} (user`)]);
+  });
+
+  test('lets no other user into a DATA_DIR that it makes, except through it to the database, nor hold its locks', async () => {
+    const parent = await mkdtemp(join(tmpdir(), 'weir-pg-'));
+    onTestFinished(() => rm(parent, { recursive: true }));
+    await chmod(parent, 0o711);
+    const made = join(parent, 'data');
+    const member = await joinEmbeddedPostgres({ dataDir: made, maxConnections: 20, log: () => {} });
+    const modeOf = async (path: string) => (await stat(path)).mode & 0o777;
+    const modes = [await modeOf(made), await modeOf(join(made, 'postgres'))];
+    const locks = await Promise.all(
+      ['postgres.start.lock', 'postgres.users.lock'].map((name) => modeOf(join(made, name))),
+    );
+    await member.leave();
+    expect(modes).toEqual([process.getuid!() === 0 ? 0o711 : 0o700, 0o700]);
+    expect(locks).toEqual([0o600, 0o600]);
   });
 
   test('is made anew when making it was cut short', async () => {

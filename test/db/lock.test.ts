@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,8 +22,8 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-async function take(mode: 'shared' | 'exclusive', wait = false): Promise<Lock | null> {
-  const lock = await acquireLock(path, mode, { wait });
+async function take(mode: 'shared' | 'exclusive', waitSeconds = 0): Promise<Lock | null> {
+  const lock = await acquireLock(path, mode, waitSeconds);
   if (lock !== null) held.push(lock);
   return lock;
 }
@@ -49,7 +49,7 @@ describe('a lock', () => {
   test('that waits is had when the holder lets go, not before', async () => {
     const first = await take('exclusive');
     const order: string[] = [];
-    const second = take('exclusive', true).then(() => order.push('second had it'));
+    const second = take('exclusive', 60).then(() => order.push('second had it'));
     await take('shared');
     order.push('first lets go');
     await first!.release();
@@ -62,7 +62,7 @@ describe('a lock', () => {
     expect(await take('exclusive')).toBeNull();
     holder.kill('SIGKILL');
     await once(holder, 'close');
-    expect(await take('exclusive', true)).not.toBeNull();
+    expect(await take('exclusive', 60)).not.toBeNull();
   });
 
   test('is not lost when its process group is interrupted and the holder lives on', async () => {
@@ -78,28 +78,61 @@ describe('a lock', () => {
     const holder = await startHolder(path, { lingers: false });
     const [code] = await Promise.race([once(holder, 'exit'), delay(10_000, ['still running after 10 s'])]);
     expect(code).toBe(0);
-    expect(await take('exclusive', true)).not.toBeNull();
+    expect(await take('exclusive', 60)).not.toBeNull();
+  });
+
+  test('is waited for as long as is said, and then its holder is named', async () => {
+    const holder = await startHolder(path);
+    const { uid } = await stat(`/proc/${holder.pid}`);
+    const asked = acquireLock(path, 'shared', 0.2);
+    await expect(asked).rejects.toThrow(LockError);
+    await expect(asked).rejects.toThrow(
+      `Cannot lock ${path}: it was held for 0.2 s, now by process ${holder.pid} (user ${uid}); end that process, or try again`,
+    );
+  });
+
+  test.each([
+    ['is new, whatever the umask', null],
+    ['an earlier release made', 0o644],
+  ])('file that %s can be opened by its owner alone: no other user can hold it', async (_what, mode) => {
+    if (mode !== null) {
+      await writeFile(path, '');
+      await chmod(path, mode);
+    }
+    await take('exclusive');
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
   });
 
   test('in a directory that does not exist is an error that names the path', async () => {
     const nowhere = join(directory, 'nowhere', 'some.lock');
-    await expect(acquireLock(nowhere, 'shared', { wait: false })).rejects.toThrow(LockError);
-    await expect(acquireLock(nowhere, 'shared', { wait: true })).rejects.toThrow(nowhere);
+    await expect(acquireLock(nowhere, 'shared', 0)).rejects.toThrow(LockError);
+    await expect(acquireLock(nowhere, 'shared', 60)).rejects.toThrow(nowhere);
   });
 });
 
 test('a DATA_DIR has one Weir at a time, and the refusal names it', async () => {
   const lock = await lockDataDir(directory);
   await expect(lockDataDir(directory)).rejects.toThrow(DataDirInUseError);
-  await expect(lockDataDir(directory)).rejects.toThrow(directory);
+  await expect(lockDataDir(directory)).rejects.toThrow(`${directory}: process ${process.pid} (user`);
   await lock.release();
   held.push(await lockDataDir(directory));
 });
 
-test('a DATA_DIR that is missing is made, as a directory', async () => {
+test.each([0o022, 0o077])('a DATA_DIR that is missing is made for its owner alone under umask %o', async (mask) => {
   const missing = join(directory, 'a/b');
+  const before = process.umask(mask);
+  onTestFinished(() => void process.umask(before));
   held.push(await lockDataDir(missing));
-  expect((await stat(missing)).isDirectory()).toBe(true);
+  const made = await stat(missing);
+  expect(made.isDirectory()).toBe(true);
+  // Under root another user, the one of Postgres, must walk through.
+  expect(made.mode & 0o777).toBe(process.getuid!() === 0 ? 0o711 : 0o700);
+});
+
+test('a DATA_DIR that is there keeps its mode: it may be a folder of other programs too', async () => {
+  await chmod(directory, 0o755);
+  held.push(await lockDataDir(directory));
+  expect((await stat(directory)).mode & 0o777).toBe(0o755);
 });
 
 /** Another Node process, leader of its own group, that holds the lock exclusively; it prints `interrupted` on SIGINT and goes on. */
@@ -110,7 +143,7 @@ async function startHolder(lockPath: string, { lingers = true } = {}): Promise<C
     join(directory, 'holder.mjs'),
     `import { acquireLock } from ${JSON.stringify(built)};
     ${lingers ? "process.on('SIGINT', () => console.log('interrupted')); setInterval(() => {}, 1000);" : ''}
-    const lock = await acquireLock(${JSON.stringify(lockPath)}, 'exclusive', { wait: false });
+    const lock = await acquireLock(${JSON.stringify(lockPath)}, 'exclusive', 0);
     console.log(lock === null ? 'refused' : 'held');`,
   );
   const stdio = ['ignore', 'pipe', 'inherit'] as const;

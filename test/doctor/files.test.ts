@@ -5,6 +5,8 @@ import { checkDataDir, checkKey } from '../../server/doctor/files.ts';
 import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts';
 
 const isRoot = process.getuid!() === 0;
+/** Under root the account of Postgres must be able to walk through. */
+const ownMode = isRoot ? 0o711 : 0o700;
 const inDirectory = (directory: string) => settingsOf({ DATA_DIR: directory });
 
 describe('the doctor looks at DATA_DIR', () => {
@@ -39,8 +41,18 @@ describe('the doctor looks at DATA_DIR', () => {
 
   test('and at the disk under it', async () => {
     const directory = temporaryDirectory();
-    chmodSync(directory, 0o755);
+    chmodSync(directory, ownMode);
     expect((await checkDataDir(inDirectory(directory))).map((check) => check.name)).toEqual(['data_dir', 'disk']);
+  });
+
+  test.each([
+    ['look into', 0o755, 'advice'],
+    ['write to', 0o777, 'problem'],
+  ])('that others can %s', async (_, mode, state) => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, mode);
+    const found = (await checkDataDir(inDirectory(directory))).find(({ name }) => name === 'data_dir_mode');
+    expect(found).toMatchObject({ state, mend: expect.stringContaining(`chmod ${ownMode.toString(8)} ${directory}`) });
   });
 });
 

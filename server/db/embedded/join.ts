@@ -7,9 +7,11 @@
  *
  * A user that is killed frees its locks and leaves the server running; the next one joins it.
  */
-import { chmod, chown, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { chown, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeDataDir } from '../data-dir.ts';
 import { acquireLock, type Lock } from '../lock.ts';
+import { describeHolder } from '../lock-holder.ts';
 import {
   type Binaries,
   checkWalkable,
@@ -36,6 +38,9 @@ export { EmbeddedPostgresError } from './binaries.ts';
 /** Enough for a few commands beside a small server, however little is asked for. */
 const CONNECTIONS_MIN = 20;
 
+/** The start section is held for one start (at most 120 s, see server.ts) and one stop (120 s) before it. */
+const LOCK_WAIT_SECONDS = 300;
+
 /** Begins the name of a data directory that is not yet whole. */
 const MAKING = 'postgres.making-';
 
@@ -55,6 +60,8 @@ interface Options {
   maxConnections: number;
   /** A running server with fewer connections is joined as it is, neither restarted nor refused. Default: false. */
   joinSmaller?: boolean;
+  /** Longest wait for another user that starts or stops the server. Default: LOCK_WAIT_SECONDS. */
+  lockWaitSeconds?: number;
   /** Progress, a line at a time, for people. */
   log: (line: string) => void;
 }
@@ -65,23 +72,24 @@ interface Options {
  */
 export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPostgres> {
   const found = await findBinaries();
-  const dataDir = await makeDataDir(options.dataDir);
+  const dataDir = await resolveDataDir(options.dataDir);
   const pgdata = join(dataDir, 'postgres');
   checkSocketPath(pgdata);
-  const alone = await enterStartSection(dataDir, options.log);
+  const lockWaitSeconds = options.lockWaitSeconds ?? LOCK_WAIT_SECONDS;
+  const alone = await enterStartSection(dataDir, lockWaitSeconds, options.log);
   try {
     const server = await prepare(found, dataDir, pgdata);
     const started = await startUnlessRunning(server, {
       ...options,
       maxConnections: Math.max(options.maxConnections, CONNECTIONS_MIN),
     });
-    const membership = await acquireLock(usersLock(dataDir), 'shared', { wait: true });
+    const membership = await acquireLock(usersLock(dataDir), 'shared', lockWaitSeconds);
     let left: Promise<void> | undefined;
     return {
       conninfo: conninfoOf(server),
       started,
       leave: () => {
-        left ??= leave(server, membership!, options.log);
+        left ??= leave(server, membership, lockWaitSeconds, options.log);
         return left;
       },
     };
@@ -109,7 +117,7 @@ async function startUnlessRunning(
   const state = await settledState(server);
   if (state.kind === 'ready') {
     if (joinSmaller || state.maxConnections === null || state.maxConnections >= maxConnections) return false;
-    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', { wait: false });
+    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
     if (nobodyElse === null) throw tooFewConnections(server, state.maxConnections, maxConnections);
     await stopServer(server).finally(() => nobodyElse.release());
   }
@@ -175,11 +183,15 @@ async function syncDirectory(path: string): Promise<void> {
   await directory.sync().finally(() => directory.close());
 }
 
-async function leave(server: Server, membership: Lock, log: Options['log']): Promise<void> {
-  const alone = await enterStartSection(server.dataDir, log);
+async function leave(server: Server, membership: Lock, lockWaitSeconds: number, log: Options['log']): Promise<void> {
+  const alone = await enterStartSection(server.dataDir, lockWaitSeconds, log).catch(async (error) => {
+    // The server stays up; the next user joins it, and stops it.
+    await membership.release();
+    throw error;
+  });
   try {
     await membership.release();
-    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', { wait: false });
+    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
     if (nobodyElse === null) return;
     await stopServer(server).finally(() => nobodyElse.release());
   } finally {
@@ -187,23 +199,22 @@ async function leave(server: Server, membership: Lock, log: Options['log']): Pro
   }
 }
 
-async function enterStartSection(dataDir: string, log: Options['log']): Promise<Lock> {
+async function enterStartSection(dataDir: string, waitSeconds: number, log: Options['log']): Promise<Lock> {
   const path = join(dataDir, 'postgres.start.lock');
-  const atOnce = await acquireLock(path, 'exclusive', { wait: false });
+  const atOnce = await acquireLock(path, 'exclusive', 0);
   if (atOnce !== null) return atOnce;
-  log(`Waiting: another Weir is starting or stopping the database in ${dataDir}`);
-  return (await acquireLock(path, 'exclusive', { wait: true }))!;
+  log(`Waiting: ${await describeHolder(path)} is starting or stopping the database in ${dataDir}`);
+  return acquireLock(path, 'exclusive', waitSeconds);
 }
 
 function usersLock(dataDir: string): string {
   return join(dataDir, 'postgres.users.lock');
 }
 
-/** The resolved directory. As root it must let the account of Postgres through; else it is nobody's business but ours. */
-async function makeDataDir(dataDir: string): Promise<string> {
+/** The resolved directory, made when missing. */
+async function resolveDataDir(dataDir: string): Promise<string> {
   try {
-    const isNew = (await mkdir(dataDir, { recursive: true })) !== undefined;
-    if (isNew) await chmod(dataDir, process.getuid!() === 0 ? 0o711 : 0o700);
+    makeDataDir(dataDir);
     return await realpath(dataDir);
   } catch (error) {
     throw new EmbeddedPostgresError(`DATA_DIR ${dataDir} cannot be made: ${(error as Error).message}`);
