@@ -263,7 +263,7 @@ export const problems = {
   database_unavailable: {
     status: 503,
     title: 'Service Unavailable',
-    detail: 'The database cannot be reached; repeat the request.',
+    detail: 'The database cannot be reached or takes no writes now; repeat the request.',
   },
   verification_unavailable: {
     status: 503,

@@ -37,7 +37,7 @@ export const logEvents = {
   database_up: ['info', 'the commit connection is up'],
   database_down: ['error', 'the commit connection is gone; requests are answered 503 until it is back'],
   database_error: ['warn', 'an idle database connection was lost'],
-  database_refused: ['error', 'the database refused events'],
+  database_refused: ['error', 'the database refused events; one line a second, left_out counts the others'],
   commit_in_doubt: ['warn', 'the connection was lost in the middle of a commit; its events were looked up'],
   listener_up: ['info', 'changes of webhooks are listened for'],
   listener_down: ['warn', 'changes of webhooks cannot be listened for; processes check with the database'],

@@ -1,4 +1,5 @@
 /** Turns what happens in the parts of a process into metrics and log lines; the parts know neither. */
+import { Throttle } from './core/throttle.ts';
 import type { Exchange } from './http/exchange.ts';
 import { type Stage, stageNames } from './http/stages.ts';
 import type { DedupeObserver } from './ingest/dedupe.ts';
@@ -22,16 +23,22 @@ export interface Observers {
 /** Routes whose steps are in weir_stage_seconds. */
 const STAGED_PREFIX = '/in/';
 
+/** Between two lines of `database_refused`, for all requests of a process together. */
+const REFUSED_EVERY_MS = 1_000;
+
 /** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
 export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
   const logsRequests = log.enabled('request');
+  const refusals = new Throttle<Record<string, unknown>>(REFUSED_EVERY_MS, (fields, leftOut) =>
+    log('database_refused', { ...fields, left_out: leftOut }),
+  );
   const commits: Omit<PersistObserver, 'connection'> = {
     committed: (events, ms) => metrics.committed(events, ms / 1000),
     inDoubt(events, found) {
       metrics.inDoubt(events, found);
       log('commit_in_doubt', { events, found });
     },
-    refused: (events, sqlState, message) => log('database_refused', { events, sql_state: sqlState, reason: message }),
+    refused: (events, sqlState, message) => refusals.add({ events, sql_state: sqlState, reason: message }),
   };
   return {
     finished(exchange) {

@@ -6,9 +6,19 @@
  */
 export function withParameters(conninfo: string, parameters: Record<string, string>): string {
   const missing = Object.entries(parameters).filter(([name]) => !new RegExp(`(^|[\\s?&])${name}\\s*=`).test(conninfo));
-  if (missing.length === 0) return conninfo;
-  if (!isUri(conninfo)) return [conninfo, ...missing.map(([name, value]) => `${name}='${value}'`)].join(' ');
-  const query = missing.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+  return append(conninfo, missing);
+}
+
+/** A connection that is only made to a server, and in a session, that takes writes: else libpq tries the next host, or fails. */
+export function writableConninfo(conninfo: string): string {
+  // Of a parameter given twice, libpq takes the last.
+  return append(conninfo, [['target_session_attrs', 'read-write']]);
+}
+
+function append(conninfo: string, parameters: [name: string, value: string][]): string {
+  if (parameters.length === 0) return conninfo;
+  if (!isUri(conninfo)) return [conninfo, ...parameters.map(([name, value]) => `${name}='${value}'`)].join(' ');
+  const query = parameters.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
   return conninfo + (conninfo.includes('?') ? '&' : '?') + query;
 }
 

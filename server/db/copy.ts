@@ -9,12 +9,13 @@
  * COMMIT_TIMEOUT_MS after pg_terminate_backend).
  */
 import Native, { type Libpq } from 'pg-native';
-import { weirConninfo } from './conninfo.ts';
+import { weirConninfo, writableConninfo } from './conninfo.ts';
 import { outliveClose } from './outlive-close.ts';
+import { sqlStateKind } from './sql-states.ts';
 
 export type CopyOutcome =
   | { kind: 'committed' }
-  /** The server refused the data and is in good health; nothing of it is stored. */
+  /** The server refused the data; nothing of it is stored. The connection is closed when its session cannot write. */
   | { kind: 'refused'; sqlState: string; message: string }
   /** The connection is gone. `inDoubt`: the end had been sent, and the data may be committed or not. */
   | { kind: 'lost'; inDoubt: boolean; message: string };
@@ -56,7 +57,7 @@ export class CopyConnection {
   static connect(conninfo: string, onClosed: (reason: string) => void): Promise<CopyConnection> {
     const { pq } = new Native();
     return new Promise((resolve, reject) => {
-      pq.connect(weirConninfo(conninfo, 'weir-copy', copySettings), (error) => {
+      pq.connect(writableConninfo(weirConninfo(conninfo, 'weir-copy', copySettings)), (error) => {
         if (!error) return resolve(new CopyConnection(pq, onClosed));
         pq.finish();
         outliveClose(pq);
@@ -183,7 +184,7 @@ export class CopyConnection {
     for (let status = await this.#result(); status !== null; status = await this.#result())
       if (status === 'PGRES_FATAL_ERROR') error = this.#currentError();
     // A FATAL message (shutdown, terminated by an administrator) comes as a result; the socket is closed behind it.
-    if (error !== null && /^(57P0|08)/.test(error.sqlState)) throw new ConnectionLost(error.message);
+    if (error !== null && sqlStateKind(error.sqlState) === 'session_ended') throw new ConnectionLost(error.message);
     return error;
   }
 
@@ -196,6 +197,7 @@ export class CopyConnection {
   }
 
   #refused(error: ServerError | null): CopyOutcome {
+    if (error !== null && sqlStateKind(error.sqlState) === 'session_read_only') this.close(error.message);
     return { kind: 'refused', sqlState: error?.sqlState ?? '', message: error?.message ?? 'no COPY' };
   }
 

@@ -3,6 +3,8 @@ import pg from 'pg';
 import type NativeClient from 'pg-native';
 import { weirConninfo } from './conninfo.ts';
 import { outliveClose } from './outlive-close.ts';
+import { SessionRenewal } from './session-renewal.ts';
+import { isOutage, sqlStateKind } from './sql-states.ts';
 
 /** A query that takes longer counts as lost, unless it says otherwise: the connection is dropped and the caller told. */
 const QUERY_TIMEOUT_MS = 10_000;
@@ -10,10 +12,14 @@ const IDLE_TIMEOUT_MS = 30_000;
 /** A connection that was lost without a wake-up is noticed within this. */
 const LOOK_EVERY_MS = 250;
 
-/** The database cannot be reached, or not at this moment; asking again later may help. The cause is what libpq said. */
+/** The database cannot be reached or cannot do this now; asking again later may help. The cause is what libpq said. */
 export class DatabaseUnavailable extends Error {
-  constructor(cause: Error) {
+  /** SQLSTATE; undefined when the connection broke, and then the statement may have been committed. */
+  readonly code: string | undefined;
+
+  constructor(cause: Error & { code?: string }) {
     super(cause.message.trim(), { cause });
+    this.code = cause.code;
   }
 }
 
@@ -64,12 +70,19 @@ export function openDatabase(
   } as pg.PoolConfig);
   pool.on('error', (error) => onError?.(error));
   lookAfter(pool);
-  const modes = new PlanModes();
+  const sessions: Sessions = { pool, modes: new PlanModes(), renewal: new SessionRenewal(() => performance.now()) };
+  pool.on('connect', (client) => sessions.renewal.opened(client));
   return {
-    query: (statement) => runAlone(pool, modes, statement),
-    transaction: (work) => inTransaction(pool, modes, work),
+    query: (statement) => runAlone(sessions, statement),
+    transaction: (work) => inTransaction(sessions, work),
     close: () => pool.end(),
   };
+}
+
+interface Sessions {
+  pool: pg.Pool;
+  modes: PlanModes;
+  renewal: SessionRenewal<pg.PoolClient>;
 }
 
 /**
@@ -101,20 +114,16 @@ class PlanModes {
   }
 }
 
-function runAlone<Row extends object>(pool: pg.Pool, modes: PlanModes, statement: Statement): Promise<Row[]> {
-  return withClient(pool, async (client) => {
-    await modes.set(client, statement.plan);
+function runAlone<Row extends object>(sessions: Sessions, statement: Statement): Promise<Row[]> {
+  return withClient(sessions, async (client) => {
+    await sessions.modes.set(client, statement.plan);
     return (await run<Row>(client, prepared(statement))).rows;
   });
 }
 
-async function inTransaction<T>(
-  pool: pg.Pool,
-  modes: PlanModes,
-  work: (query: Database['query']) => Promise<T>,
-): Promise<T> {
-  const outcome = await withClient(pool, async (client) => {
-    await modes.set(client, undefined);
+async function inTransaction<T>(sessions: Sessions, work: (query: Database['query']) => Promise<T>): Promise<T> {
+  const outcome = await withClient(sessions, async (client) => {
+    await sessions.modes.set(client, undefined);
     await run(client, { text: 'begin' });
     try {
       const query: Database['query'] = async <Row extends object>(statement: Statement) =>
@@ -125,6 +134,7 @@ async function inTransaction<T>(
     } catch (error) {
       // A connection that cannot roll back is not given to anyone else: this rejects, and it is dropped.
       await client.query('rollback').catch(() => Promise.reject(error));
+      if (isReadOnly(error)) sessions.renewal.readOnly(client);
       return { error };
     }
   });
@@ -132,19 +142,32 @@ async function inTransaction<T>(
   return outcome.value;
 }
 
-/** What the server says of a statement has a SQLSTATE; classes 08, 53 and 57P are of the server itself. */
+/** An error of the server has a SQLSTATE, which says whether the statement or the server is at fault. */
 async function run<Row extends object>(client: pg.PoolClient, query: pg.QueryConfig): Promise<pg.QueryResult<Row>> {
   try {
     return await client.query<Row>(query);
   } catch (error) {
     const { code } = error as { code?: string };
-    throw code === undefined || /^(08|53|57P)/.test(code) ? new DatabaseUnavailable(error as Error) : error;
+    throw code === undefined || isOutage(code) ? new DatabaseUnavailable(error as Error) : error;
   }
 }
 
-/** Lends a connection; when `work` rejects, or the connection is lost meanwhile, it is dropped. */
-async function withClient<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  const client = await pool.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));
+function isReadOnly(error: unknown): boolean {
+  return error instanceof DatabaseUnavailable && sqlStateKind(error.code ?? '') === 'session_read_only';
+}
+
+/** A connection of the pool; those that were opened before the server was last found read-only are closed on the way. */
+async function borrow({ pool, renewal }: Sessions): Promise<pg.PoolClient> {
+  for (;;) {
+    const client = await pool.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));
+    if (renewal.mayUse(client)) return client;
+    client.release(true);
+  }
+}
+
+/** Lends a connection. It is dropped when `work` rejects or the connection is lost, except for a session that is read-only. */
+async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await borrow(sessions);
   let failure: Error | undefined;
   // What was under way is rejected too; but without a listener the event would end the process.
   const lost = (error: Error) => {
@@ -154,7 +177,8 @@ async function withClient<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Pro
   try {
     return await work(client);
   } catch (error) {
-    failure = error as Error;
+    if (isReadOnly(error)) sessions.renewal.readOnly(client);
+    else failure = error as Error;
     throw error;
   } finally {
     client.off('error', lost);

@@ -8,9 +8,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { uuidText } from '../core/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findDeduped, type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
+import { sqlStateKind } from '../db/sql-states.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { CommitQueue, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
-import { isFaultOfData, type PersistObserver, type PersistOutcome, unavailable } from './persist.ts';
+import { type PersistObserver, type PersistOutcome, unavailable } from './persist.ts';
 import type { Webhook } from './webhook.ts';
 
 export type DedupeOutcome =
@@ -124,20 +125,21 @@ export class DedupeWriter {
     }
   }
 
-  async #settleFailed(batch: Batch, { code: sqlState, message }: Error & { code?: string }): Promise<void> {
+  async #settleFailed(batch: Batch, { code: sqlState = '', message }: Error & { code?: string }): Promise<void> {
+    const kind = sqlStateKind(sqlState);
     // Without a code the connection broke, or nothing was heard in time.
-    if (!sqlState || /^(57P0|08)/.test(sqlState)) {
+    if (sqlState === '' || kind === 'session_ended') {
       // Whoever waits for a database that is gone is told at once.
       if (!this.#options.available()) this.#queue.settleAll(unavailable);
       return this.#settleInDoubt(batch);
     }
-    if (isFaultOfData(sqlState) && batch.length > 1) {
+    if (kind === 'data' && batch.length > 1) {
       const middle = Math.ceil(batch.length / 2);
       await this.#store(batch.slice(0, middle));
       return this.#store(batch.slice(middle));
     }
     this.#options.observer.refused(firstOfEachKey(batch).rows.length, sqlState, message);
-    settleAll(batch, isFaultOfData(sqlState) ? { kind: 'refused' } : unavailable);
+    settleAll(batch, kind === 'data' ? { kind: 'refused' } : unavailable);
   }
 
   /** The answer was not heard: a group whose keys all stand for events is stored, by this statement or an earlier one. */

@@ -3,6 +3,7 @@ import { CopyEncoder, copyEventsSql, type EventRow } from '../core/copy-rows.ts'
 import { uuidText } from '../core/ids.ts';
 import type { CopyOutcome } from '../db/copy.ts';
 import { CopyLink } from '../db/copy-link.ts';
+import { sqlStateKind } from '../db/sql-states.ts';
 import { CommitQueue, eventsOf, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
 
 export type PersistOutcome =
@@ -195,14 +196,15 @@ export class EventWriter {
 
   /** One bad row fails the whole COPY for everybody in it: halves are tried until the culprit's request stands alone. */
   async #settleRefused(lane: Lane, batch: Batch, error: { sqlState: string; message: string }): Promise<void> {
-    if (isFaultOfData(error.sqlState) && batch.length > 1) {
+    const isFaultOfData = sqlStateKind(error.sqlState) === 'data';
+    if (isFaultOfData && batch.length > 1) {
       const middle = Math.ceil(batch.length / 2);
       for (const half of [batch.slice(0, middle), batch.slice(middle)])
         await this.#settle(lane, half, await this.#copy(lane, half));
       return;
     }
     this.#options.observer.refused(eventsOf(batch), error.sqlState, error.message);
-    settleAll(batch, isFaultOfData(error.sqlState) ? { kind: 'refused' } : unavailable);
+    settleAll(batch, isFaultOfData ? { kind: 'refused' } : unavailable);
   }
 
   /** The end was sent and no answer heard: a row that can be seen is committed, the others' senders repeat. */
@@ -240,12 +242,4 @@ function span(rows: readonly EventRow[]): [number, number] {
     last = Math.max(last, receivedAtMs);
   }
   return [first, last];
-}
-
-/**
- * Classes 22 (data) and 23 (integrity), less the missing partition: that one is ours, and the primary is about to make it.
- * A duplicate key would be ours as well, but repeating would not help.
- */
-export function isFaultOfData(sqlState: string): boolean {
-  return /^2[23]/.test(sqlState) && sqlState !== '23514';
 }

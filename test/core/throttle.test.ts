@@ -1,0 +1,39 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Throttle } from '../../server/core/throttle.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function written(intervalMs: number) {
+  const lines: [report: number, leftOut: number][] = [];
+  return { lines, throttle: new Throttle<number>(intervalMs, (report, leftOut) => lines.push([report, leftOut])) };
+}
+
+test('the first report is written at once, of the others one an interval, with how many were left out', () => {
+  const { lines, throttle } = written(1_000);
+  for (let report = 1; report <= 10; report++) throttle.add(report);
+  expect(lines).toEqual([[1, 0]]);
+  vi.advanceTimersByTime(1_000);
+  expect(lines).toEqual([
+    [1, 0],
+    [10, 8],
+  ]);
+  throttle.add(11);
+  vi.advanceTimersByTime(1_000);
+  expect(lines.at(-1)).toEqual([11, 0]);
+});
+
+test('after an interval without reports the next one is written at once', () => {
+  const { lines, throttle } = written(1_000);
+  throttle.add(1);
+  vi.advanceTimersByTime(1_000);
+  throttle.add(2);
+  expect(lines).toEqual([
+    [1, 0],
+    [2, 0],
+  ]);
+});

@@ -1,0 +1,110 @@
+/** A Postgres that takes no writes for a while, by a setting or as a standby, and that takes them again. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addAgent, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { postgresPids } from '../helpers/processes.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { startSender } from '../helpers/sender.ts';
+import { until } from '../helpers/wait.ts';
+import { kill, PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 120_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+let weir: Weir;
+let webhook: { path: string; secret: string };
+let agent: TestAgent;
+let person: TestPerson;
+
+beforeAll(async () => {
+  weir = await startWeir({ WORKERS: 1 });
+  const url = `http://127.0.0.1:${weir.port}`;
+  const conninfo = `host='${weir.dataDir}/postgres' port=5432 user=weir dbname=weir`;
+  const app = { database: weir.database, conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
+  webhook = await weir.addWebhook();
+  agent = await addAgent(app, []);
+  person = await addPerson(app, 'operator');
+}, TEST_MS);
+afterAll(() => weir.stop(), TEST_MS);
+
+const run = (text: string) => weir.database.query({ text });
+/** In a session that is read-only, too. */
+const change = (text: string) => run(`begin read write; ${text}; commit`);
+const cutSessions = () =>
+  run(`select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('weir', 'weir-copy')`);
+
+const ingest = () =>
+  fetch(`http://127.0.0.1:${weir.port}${webhook.path}`, signedRequest({ secret: webhook.secret, body: '{}' }));
+const addToken = () => person.api('POST', '/api/v1/tokens', { name: 'a token' });
+
+/** Status and problem code of an event, a claim and a change by API. */
+async function writes(): Promise<string[]> {
+  const stored = await ingest();
+  const answers = [
+    { status: stored.status, body: (await stored.json()) as { code?: string } },
+    await agent.post('claim', {}),
+    await addToken(),
+  ];
+  return answers.map(({ status, body }) => `${status} ${body.code ?? ''}`.trim());
+}
+
+const refused = Array(3).fill('503 database_unavailable');
+const served = ['202', '200', '201'];
+const isServed = async () => JSON.stringify(await writes()) === JSON.stringify(served);
+
+test('sessions that began read-only are replaced: 503, few log lines, and well again without a restart', {
+  timeout: TEST_MS,
+}, async () => {
+  const sender = startSender({ port: weir.port, ...webhook, lanes: 20 });
+  await sender.acceptMore(100);
+  await change('alter role weir set default_transaction_read_only = on');
+  const before = { refused: weir.events('database_refused').length, atMs: performance.now() };
+  await cutSessions();
+  await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+  expect((await readiness(weir.port))?.status).toBe(503);
+  expect(await writes()).toEqual(refused);
+  await change('alter role weir reset default_transaction_read_only');
+  await until(isServed, eventually);
+  await sender.acceptMore(100);
+  await sender.stop();
+  expect(sender.refusals.every(({ status, code }) => status === 503 && code === 'database_unavailable')).toBe(true);
+  await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+  const seconds = (performance.now() - before.atMs) / 1_000;
+  expect(weir.events('database_refused').length - before.refused).toBeLessThanOrEqual(seconds + 1);
+  expect(weir.events('request_failed')).toEqual([]);
+});
+
+test('sessions that turn read-only under load are closed, and each line in the log counts the ones left out', {
+  timeout: TEST_MS,
+}, async () => {
+  const before = weir.events('database_refused').length;
+  const sender = startSender({ port: weir.port, ...webhook, lanes: 50 });
+  await sender.acceptMore(200);
+  await run('alter system set default_transaction_read_only = on');
+  await run('select pg_reload_conf()');
+  await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+  await run('alter system reset default_transaction_read_only');
+  await run('select pg_reload_conf()');
+  await until(isServed, eventually);
+  await sender.acceptMore(200);
+  await sender.stop();
+  const [line] = weir.events('database_refused').slice(before);
+  expect(line).toMatchObject({ sql_state: '25006', left_out: 0 });
+  expect(weir.events('request_failed')).toEqual([]);
+});
+
+test('a server that comes back as a standby takes no writes until it is promoted', { timeout: TEST_MS }, async () => {
+  const standby = async () =>
+    (await weir.database.query<{ is: boolean }>({ text: 'select pg_is_in_recovery() as is' }))[0]!;
+  await writeFile(join(weir.dataDir, 'postgres', 'standby.signal'), '');
+  kill((await postgresPids(weir.dataDir))!.postmaster, 'SIGINT');
+  await until(async () => (await standby().catch(() => null))?.is, eventually);
+  await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+  expect((await readiness(weir.port))?.checks.database).toBe('failing');
+  await run('select pg_promote()');
+  await until(isServed, eventually);
+  await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+  expect(weir.events('request_failed')).toEqual([]);
+});
