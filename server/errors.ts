@@ -131,7 +131,11 @@ export const problems = {
     title: 'Unprocessable Content',
     detail: 'The member errors points at each bad field.',
   },
-  body_too_large: { status: 413, title: 'Content Too Large', detail: 'The request body exceeds 1 MiB.' },
+  body_too_large: {
+    status: 413,
+    title: 'Content Too Large',
+    detail: 'The request body exceeds its limit: 1024 KiB, and 16 KiB for sign-in, set-up and agent sessions.',
+  },
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
   agent_unknown: { status: 404, title: 'Not Found', detail: 'No agent in force has this id.' },
   delivery_unknown: { status: 404, title: 'Not Found', detail: 'No delivery that you may see has this id.' },

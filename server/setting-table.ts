@@ -199,6 +199,13 @@ export const settingTable = {
   RATE_LIMIT_INGEST_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
   RATE_LIMIT_AGENT_AUTH_MAX: count(20, 1, 1_000_000_000, 'agent authentications a window and client IP'),
   RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_SIGN_IN_MAX: count(
+    60,
+    1,
+    1_000_000_000,
+    'requests to sign in or set up, by page and API, a window and client IP',
+  ),
+  RATE_LIMIT_SIGN_IN_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
   RATE_LIMIT_KEYS_MAX: count(
     100_000,
     1_000,

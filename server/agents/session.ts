@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type AgentAuth, bearer, SESSION_SECONDS } from '../auth/agent.ts';
 import type { Agent } from '../db/queries/read-agents.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { ParsedBody } from '../http/parsed-body.ts';
+import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 
 /** The credential comes as a bearer token, or in the body. */
 export const sessionSchema = z.strictObject({ credential: z.string().max(200).optional() });
@@ -11,7 +11,7 @@ export const sessionSchema = z.strictObject({ credential: z.string().max(200).op
 /** Changes a credential for a session; every call counts in the limit of agent authentication. */
 export function createSession(auth: AgentAuth): (exchange: Exchange) => Promise<void> {
   return async (exchange) => {
-    const body = new ParsedBody(exchange);
+    const body = new ParsedBody(exchange, OPEN_BODY_BYTES_MAX);
     if (!(await auth.count(exchange))) return body.release();
     const input = await body.json(sessionSchema);
     if (input === undefined) return;

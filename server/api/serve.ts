@@ -8,13 +8,15 @@ import { actorOf, type Person, visitor } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
 import { allows, type Role } from '../core/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { ParsedBody } from '../http/parsed-body.ts';
+import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 import { parseQuery } from '../http/query.ts';
 import { type Idempotency, isKey, type Rendered } from './idempotency.ts';
 import type { Operation, Reply } from './operation.ts';
 import { etagOf, ifMatch, isKnown } from './precondition.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
+/** Counts a change that anyone may ask for; false when the limit is used up, and then the exchange is answered. */
+export type AdmitsOpen = (exchange: Exchange) => Promise<boolean>;
 // biome-ignore lint/suspicious/noExplicitAny: each operation's own types meet here, checked by its schemas
 type AnyOperation<Who> = Operation<Who, any, any>;
 
@@ -23,6 +25,7 @@ interface ApiParts {
   agentAuth: AgentAuth;
   csrf: Csrf;
   idempotency: Idempotency;
+  admitsOpen: AdmitsOpen;
 }
 
 export class Api {
@@ -32,14 +35,18 @@ export class Api {
     this.#parts = parts;
   }
 
-  /** A route for anyone. A change must not come from another site's page: it could sign its visitor in as somebody else. */
+  /**
+   * A route for anyone. A change is limited by client address before its body is parsed, and must not come from another site's
+   * page: it could sign its visitor in as somebody else.
+   */
   forAnyone(operation: AnyOperation<null>): Handler {
-    return (exchange) =>
-      this.#serve(exchange, operation, async () => {
-        const safe = exchange.method === 'GET' || exchange.method === 'HEAD';
-        if (safe || this.#parts.csrf.fromOwnPage(exchange)) return { who: null, actor: visitor(exchange) };
-        return void exchange.problem('csrf_refused');
-      });
+    const recognize = async (exchange: Exchange) => {
+      const asked = { who: null, actor: visitor(exchange) };
+      if (exchange.method === 'GET' || exchange.method === 'HEAD') return asked;
+      if (!(await this.#parts.admitsOpen(exchange))) return undefined;
+      return this.#parts.csrf.fromOwnPage(exchange) ? asked : void exchange.problem('csrf_refused');
+    };
+    return (exchange) => this.#serve(exchange, operation, () => recognize(exchange), OPEN_BODY_BYTES_MAX);
   }
 
   /** A route for users in `needed` or a higher role. */
@@ -85,8 +92,9 @@ export class Api {
     exchange: Exchange,
     operation: AnyOperation<Who>,
     recognize: () => Promise<{ who: Who; actor: Actor } | undefined>,
+    bodyBytesMax?: number,
   ): Promise<void> {
-    const body = operation.input === undefined ? null : new ParsedBody(exchange);
+    const body = operation.input === undefined ? null : new ParsedBody(exchange, bodyBytesMax);
     const recognized = await recognize().catch((error) => {
       body?.release();
       throw error;

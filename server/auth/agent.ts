@@ -9,7 +9,7 @@ import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import { type Agent, findAgentByLookupId } from '../db/queries/read-agents.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { tellLimit } from '../http/tell-limit.ts';
+import { admit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 
 /** Sessions are short, so that a stolen one is soon worthless; agents fetch a new one with their credential. */
@@ -91,12 +91,8 @@ export class AgentAuth {
   }
 
   /** Counts one authentication; false when the limit is used up, and then the exchange is answered. */
-  async count(exchange: Exchange): Promise<boolean> {
-    const { limiter, policy } = this.#parts;
-    const decision = await limiter.take(exchange.client.limitKey('agent-auth'), policy);
-    tellLimit(exchange, policy, decision);
-    if (!decision.allowed) exchange.problemLater('rate_limited', decision.resetSeconds);
-    return decision.allowed;
+  count(exchange: Exchange): Promise<boolean> {
+    return admit(exchange, this.#parts.limiter, this.#parts.policy);
   }
 }
 

@@ -1,4 +1,5 @@
 /** The parts of a process that show pages. */
+import type { AdmitsOpen } from '../api/serve.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { People } from '../auth/people.ts';
@@ -30,6 +31,7 @@ interface PeopleParts {
   people: People;
   csrf: Csrf;
   operations: Operations;
+  admitsOpen: AdmitsOpen;
   /** `signIn` is null where people sign in at Weir itself. */
   oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
 }
@@ -37,7 +39,7 @@ interface PeopleParts {
 /** @param history the last minutes, for the overview. */
 export function composePages(
   { settings, database, limiter }: Base,
-  { people, csrf, operations, oidc }: PeopleParts,
+  { people, csrf, operations, admitsOpen, oidc }: PeopleParts,
   history: History,
 ) {
   const publicUrl = settings.PUBLIC_URL;
@@ -46,6 +48,7 @@ export function composePages(
     people,
     csrf,
     operations,
+    admitsOpen,
     signIn: oidc.signIn,
     renderer: new Renderer(),
     assets,

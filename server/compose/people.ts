@@ -8,6 +8,8 @@ import { Csrf } from '../auth/csrf.ts';
 import { Passwords } from '../auth/passwords.ts';
 import { cookieName, People } from '../auth/people.ts';
 import { Cors } from '../http/cors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { admit } from '../http/tell-limit.ts';
 import { derivedKeys } from '../keys.ts';
 import { accountOperations } from '../manage/account-operations.ts';
 import { agentOperations } from '../manage/agent-operations.ts';
@@ -23,6 +25,7 @@ import { tokenOperations } from '../manage/token-operations.ts';
 import { userOperations } from '../manage/user-operations.ts';
 import { webhookOperations } from '../manage/webhook-operations.ts';
 import { createTest } from '../manage/webhook-test.ts';
+import type { Policy } from '../ratelimit/limiter.ts';
 import type { Operations } from '../routes.ts';
 import type { Base } from './base.ts';
 import { composeOidc } from './oidc.ts';
@@ -34,13 +37,19 @@ export function composePeople(
   others: RejectionOperations & LiveOperations & StatusOperations,
   ownUrl: () => string,
 ) {
-  const { settings, keys, metrics, database, changes } = base;
+  const { settings, keys, metrics, database, changes, limiter } = base;
   const oidc = composeOidc(base);
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
     settings.FRONTEND_PUBLIC_API_URL,
     ...settings.CORS_ORIGINS,
   ]);
+  const openPolicy: Policy = {
+    name: 'sign-in',
+    max: settings.RATE_LIMIT_SIGN_IN_MAX,
+    windowSeconds: settings.RATE_LIMIT_SIGN_IN_WINDOW_SECONDS,
+  };
+  const admitsOpen = (exchange: Exchange) => admit(exchange, limiter, openPolicy);
   const cookie = cookieName(settings.PUBLIC_URL);
   const people = new People({ database, cookie, readJwt: oidc.readJwt });
   const hosted = settings.AUTH_MODE === 'hosted';
@@ -76,7 +85,8 @@ export function composePeople(
     csrf,
     operations,
     oidc,
-    api: new Api({ people, agentAuth, csrf, idempotency }),
+    admitsOpen,
+    api: new Api({ people, agentAuth, csrf, idempotency, admitsOpen }),
     cors: new Cors(settings.CORS_ORIGINS),
   };
 }

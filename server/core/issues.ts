@@ -1,17 +1,41 @@
 /** What a zod schema finds wrong with input: a sentence for each bad field, fit to stand beside it. */
 import { z } from 'zod';
 
+/** Issues of one input that are reported; the rest is counted. */
+export const ISSUES_MAX = 20;
+/** UTF-16 units of a name in a path that are reported; a sender chooses the names of unknown fields. */
+const NAME_UNITS_MAX = 100;
+
 export interface FieldIssue {
   path: readonly PropertyKey[];
   /** E.g. `Give at least 1.` */
   detail: string;
 }
 
+/** The first ISSUES_MAX issues of an input, and how many more there are. */
+export interface Refusal {
+  issues: FieldIssue[];
+  /** Issues beyond those; 0 when all are there. */
+  omitted: number;
+}
+
 /** Checks input by a schema. A message of the schema's own goes before the general ones below. */
-export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | { issues: FieldIssue[] } {
+export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | Refusal {
   const result = schema.safeParse(value, { error: describe });
   if (result.success) return { data: result.data };
-  return { issues: result.error.issues.flatMap((issue) => issuesOf(issue, schema)) };
+  const found = result.error.issues;
+  const issues: FieldIssue[] = [];
+  for (const issue of found) {
+    if (issues.length >= ISSUES_MAX) break;
+    issues.push(...issuesOf(issue, schema, ISSUES_MAX - issues.length));
+  }
+  const total = found.reduce((sum, issue) => sum + (issue.code === 'unrecognized_keys' ? issue.keys.length : 1), 0);
+  return { issues, omitted: total - issues.length };
+}
+
+/** Members of a problem document: what is reported of each issue, and the count of the rest where there is one. */
+export function problemMembers<T>({ issues, omitted }: Refusal, describeIssue: (issue: FieldIssue) => T) {
+  return { errors: issues.map(describeIssue), ...(omitted > 0 ? { errors_omitted: omitted } : {}) };
 }
 
 /** RFC 6901. */
@@ -19,12 +43,16 @@ export function jsonPointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** Unknown fields are one issue to zod; here each is its own, with the names that there are. */
-function issuesOf(issue: z.core.$ZodIssue, schema: z.ZodType): FieldIssue[] {
-  if (issue.code !== 'unrecognized_keys') return [{ path: issue.path, detail: issue.message }];
+/** Unknown fields are one issue to zod; here each of the first `max` is its own, with the known names. */
+function issuesOf(issue: z.core.$ZodIssue, schema: z.ZodType, max: number): FieldIssue[] {
+  if (issue.code !== 'unrecognized_keys') return [{ path: issue.path.map(shortened), detail: issue.message }];
   const known = issue.path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   const detail = `This is not known here${known.length === 0 ? '' : `; known are ${known.join(', ')}`}.`;
-  return issue.keys.map((key) => ({ path: [...issue.path, key], detail }));
+  return issue.keys.slice(0, max).map((key) => ({ path: [...issue.path, key].map(shortened), detail }));
+}
+
+function shortened(name: PropertyKey): PropertyKey {
+  return typeof name === 'string' && name.length > NAME_UNITS_MAX ? `${name.slice(0, NAME_UNITS_MAX)}…` : name;
 }
 
 /** By zod's names of types and formats. */
@@ -42,6 +70,9 @@ const wanted: Readonly<Record<string, string>> = {
 
 function describe(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
+    case 'unrecognized_keys':
+      // Else zod joins all their names into a sentence; issuesOf has one for each.
+      return 'This is not known here.';
     case 'invalid_type':
       return issue.input === undefined ? 'This is required.' : give(wanted[issue.expected]);
     case 'invalid_format':

@@ -1,9 +1,17 @@
-/** Says in an answer what is left of a limit, by draft-ietf-httpapi-ratelimit-headers-10. */
-import type { Decision, Policy } from '../ratelimit/limiter.ts';
+/** Rate limits in answers: what is left, by draft-ietf-httpapi-ratelimit-headers-10, and the refusal. */
+import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Puts RateLimit-Policy and RateLimit on the answer. */
 export function tellLimit(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
   exchange.setHeader('ratelimit-policy', `"${policy.name}";q=${policy.max};w=${policy.windowSeconds}`);
   exchange.setHeader('ratelimit', `"${policy.name}";r=${remaining};t=${resetSeconds}`);
+}
+
+/** Counts a request of the client under the policy's name; false when the limit is used up, and then the exchange is answered. */
+export async function admit(exchange: Exchange, limiter: RateLimiter, policy: Policy): Promise<boolean> {
+  const decision = await limiter.take(exchange.client.limitKey(policy.name), policy);
+  tellLimit(exchange, policy, decision);
+  if (!decision.allowed) exchange.problemLater('rate_limited', decision.resetSeconds);
+  return decision.allowed;
 }

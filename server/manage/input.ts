@@ -17,8 +17,9 @@ const EMAIL_WANTED = 'Give an email address, such as ada@example.org.';
 export function checked<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = check(schema, value);
   if ('data' in result) return result.data;
-  const { issues } = result;
+  const { issues, omitted } = result;
   const sentences = issues.map(({ path, detail }) => `${path.map(String).join('.')}: ${detail}`);
+  if (omitted > 0) sentences.push(`And ${omitted} more.`);
   throw new InputError(issues[0]!.path, sentences.join(' '));
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Operation, Reply } from '../api/operation.ts';
 import { etagOf } from '../api/precondition.ts';
 import { actorOf, type Person, visitor } from '../auth/person.ts';
-import { check, type FieldIssue } from '../core/issues.ts';
+import { check, type Refusal } from '../core/issues.ts';
 import { allows } from '../core/roles.ts';
 import { type ProblemCode, problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -25,9 +25,9 @@ export function createCall(operations: Operations, person: Person | null, exchan
     if (operation.id !== undefined && !operation.id.schema.safeParse(id).success)
       return problemOf(operation.id.problem);
     const query = check(operation.query ?? z.unknown(), withoutEmpty(given.query ?? {}));
-    if ('issues' in query) return { kind: 'invalid', errors: byField(query.issues) };
+    if ('issues' in query) return { kind: 'invalid', errors: byField(query) };
     const input = check(operation.input ?? z.unknown(), given.input ?? {});
-    if ('issues' in input) return { kind: 'invalid', errors: byField(input.issues) };
+    if ('issues' in input) return { kind: 'invalid', errors: byField(input) };
     const who = access === 'viewer or agent' ? { kind: 'user', person } : access === 'anyone' ? null : person;
     const reply = await operation.handle({
       who,
@@ -83,9 +83,10 @@ export function problemOf(
 }
 
 /** The first sentence for each field. */
-function byField(issues: readonly FieldIssue[]): Record<string, string> {
+function byField({ issues, omitted }: Refusal): Record<string, string> {
   const errors: Record<string, string> = {};
   for (const { path, detail } of issues) errors[String(path[0] ?? '')] ??= detail;
+  if (omitted > 0) errors[''] ??= `${omitted} more problems are not shown.`;
   return errors;
 }
 

@@ -1,5 +1,6 @@
 /** Serves pages: who asks and whether they may, the form, and the answer as a whole page or, for htmx, its main part. */
 import { etagOf } from '../api/precondition.ts';
+import type { AdmitsOpen } from '../api/serve.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { People } from '../auth/people.ts';
@@ -7,7 +8,7 @@ import type { Person } from '../auth/person.ts';
 import type { Settings } from '../config.ts';
 import { allows, type Role } from '../core/roles.ts';
 import type { Exchange, ProblemDocument } from '../http/exchange.ts';
-import { ParsedBody } from '../http/parsed-body.ts';
+import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 import type { Operations } from '../routes.ts';
 import type { Assets } from './assets.ts';
 import { createCall, problemOf } from './call.ts';
@@ -22,6 +23,7 @@ interface PageParts {
   people: People;
   csrf: Csrf;
   operations: Operations;
+  admitsOpen: AdmitsOpen;
   /** Null: people sign in at Weir itself. */
   signIn: HostedSignIn | null;
   renderer: Renderer;
@@ -55,7 +57,7 @@ export class Pages {
 
   /** A page for everybody; the person is null when nobody is signed in. */
   forAnyone(page: Page<Person | null>): Handler {
-    return (exchange) => this.#serve(exchange, (person, form) => page(this.#request(exchange, person, form)));
+    return (exchange) => this.#serve(exchange, (person, form) => page(this.#request(exchange, person, form)), true);
   }
 
   /** Of a path or method that no route takes: a page for somebody who looks, the problem alone for a program. */
@@ -77,18 +79,24 @@ export class Pages {
     };
   }
 
+  /** @param open anyone may send a form here: small ones, and no more than the limit of their client address. */
   async #serve(
     exchange: Exchange,
     reply: (person: Person | null, form: URLSearchParams) => Promise<PageReply | null>,
+    open = false,
   ): Promise<void> {
     let person: Person | null = null;
     exchange.showProblem = (problem) => this.#showProblem(exchange, person, problem);
-    const body = exchange.method === 'POST' ? new ParsedBody(exchange) : null;
-    person = await this.#parts.people.find(exchange).catch((error) => {
+    const body = exchange.method === 'POST' ? new ParsedBody(exchange, open ? OPEN_BODY_BYTES_MAX : undefined) : null;
+    let form: URLSearchParams | undefined;
+    try {
+      if (open && body !== null && !(await this.#parts.admitsOpen(exchange))) return;
+      person = await this.#parts.people.find(exchange);
+      // The form of somebody who is not signed in is not even parsed.
+      form = body !== null && (open || person !== null) ? await body.form() : new URLSearchParams();
+    } finally {
       body?.release();
-      throw error;
-    });
-    const form = body === null ? new URLSearchParams() : await body.form();
+    }
     if (form === undefined) return;
     if (body !== null && !this.#mayChange(exchange, person, form.get('csrf') ?? undefined))
       return this.#send(exchange, person, problemOf('csrf_refused'));
@@ -210,7 +218,7 @@ function leaveFor(exchange: Exchange, address: string): null {
 
 function goTo(exchange: Exchange, path: string): void {
   exchange.setHeader('location', path);
-  exchange.answer(303, 'text/plain', '');
+  exchange.answer(303, 'text/plain', `${path}\n`);
 }
 
 function problemView({ title, detail, code, wayOn = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {

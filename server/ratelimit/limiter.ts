@@ -2,7 +2,7 @@
 
 /** One row of the limits: how many requests a window. `max` >= 1, `windowSeconds` >= 1. */
 export interface Policy {
-  readonly name: 'ingest' | 'agent-auth' | 'oidc-callback';
+  readonly name: 'ingest' | 'agent-auth' | 'sign-in' | 'oidc-callback';
   readonly max: number;
   readonly windowSeconds: number;
 }

@@ -49,7 +49,12 @@ export interface TestApp extends Pick<FreshDatabase, 'database' | 'conninfo' | '
 const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
 
 /** Limits that no test meets by accident, and every line in the log. */
-const usual: Overrides = { RATE_LIMIT_INGEST_MAX: 1_000_000, LOG_LEVEL: 'trace', DRAIN_SECONDS: 1 };
+const usual: Overrides = {
+  RATE_LIMIT_INGEST_MAX: 1_000_000,
+  RATE_LIMIT_SIGN_IN_MAX: 1_000_000,
+  LOG_LEVEL: 'trace',
+  DRAIN_SECONDS: 1,
+};
 
 /**
  * Starts on a free port with a fresh database; stop it in the end.

@@ -32,6 +32,7 @@ export function problemsOf(
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
+    ...(method !== 'GET' && access === 'anyone' ? (['rate_limited'] as const) : []),
     ...(method === 'GET' ? [] : (['csrf_refused'] as const)),
     ...(id === undefined ? [] : [id.problem]),
     ...(query === undefined ? [] : (['invalid_request'] as const)),
@@ -88,7 +89,8 @@ export const problemSchema: Json = {
     request_id: { type: 'string', description: 'under which the log has it' },
     errors: {
       type: 'array',
-      description: 'of invalid_request: each bad field of the body by its JSON pointer, each bad parameter by its name',
+      description:
+        'of invalid_request: bad fields of the body by their JSON pointers, bad parameters by their names; the first 20',
       items: {
         type: 'object',
         required: ['detail'],
@@ -99,6 +101,10 @@ export const problemSchema: Json = {
           detail: { type: 'string' },
         },
       },
+    },
+    errors_omitted: {
+      type: 'integer',
+      description: 'of invalid_request: bad fields or parameters beyond the first 20, which errors leaves out',
     },
   },
 };

@@ -1,0 +1,105 @@
+/** Clients that do not read their answers: a request is under way until the socket has taken its answer. */
+import { connect, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { RawClient, signatureOf } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+
+/** More than the kernel keeps for a client that does not read. */
+const BODY_BYTES = 33_554_432;
+const REQUESTS_MAX = 2;
+
+let app: TestApp;
+let viewer: TestPerson;
+let path: string;
+const sockets: Socket[] = [];
+
+beforeAll(async () => {
+  app = await startTestApp({
+    CLIENT_REQUESTS_MAX: REQUESTS_MAX,
+    WEBHOOK_MAX_PAYLOAD_BYTES: BODY_BYTES,
+    CLIENT_BODY_BYTES_HELD_MAX: BODY_BYTES,
+    // A body is in two copies for a moment.
+    BODY_BYTES_HELD_MAX: 3 * BODY_BYTES,
+  });
+  viewer = await addPerson(app, 'viewer');
+  const webhook = await app.addWebhook();
+  const body = 'x'.repeat(BODY_BYTES);
+  const headers = { 'x-hub-signature-256': signatureOf(webhook.secret!, body) };
+  const stored = await fetch(webhook.url, { method: 'POST', body, headers });
+  expect(stored.status).toBe(202);
+  path = `/api/v1/events/${((await stored.json()) as { id: string }).id}/body`;
+});
+afterAll(() => app.stop());
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await until(async () => (await openRequests()) === 0);
+});
+
+const openRequests = () => app.metric('weir_open_requests');
+const ask = (of: string) => `GET ${of} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${viewer.token}\r\n\r\n`;
+
+/** Asks for the large body, and reads nothing of it. */
+async function askUnread(localAddress = '127.0.0.1'): Promise<Socket> {
+  const socket = connect({ port: app.port, host: '127.0.0.1', localAddress }).pause();
+  sockets.push(socket);
+  socket.on('error', () => {});
+  await new Promise((resolve) => socket.write(ask(path), resolve));
+  return socket;
+}
+
+async function healthz(from: string): Promise<number> {
+  const client = await RawClient.connect(app.port, from);
+  void client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  const { status } = (await client.answer())!;
+  client.destroy();
+  return status;
+}
+
+/** All that comes until the body is whole. */
+function readAll(socket: Socket): Promise<number> {
+  return new Promise((resolve) => {
+    let bytes = 0;
+    let head = '';
+    let headBytes = 0;
+    socket.on('data', (chunk) => {
+      bytes += chunk.length;
+      if (headBytes === 0) {
+        head += chunk.toString('latin1');
+        headBytes = head.indexOf('\r\n\r\n') + 4;
+      }
+      if (bytes - headBytes >= BODY_BYTES) resolve(bytes - headBytes);
+    });
+    socket.resume();
+  });
+}
+
+test('a client that does not read counts until it has read, and gets its whole answer then', async () => {
+  const unread = [await askUnread(), await askUnread()];
+  // Both are answered, and neither answer is gone.
+  await until(async () => (await app.metric('weir_connections')) >= REQUESTS_MAX && (await openRequests()) === 2);
+  await until(async () => (await healthz('127.0.0.1')) === 503);
+  expect(await healthz('127.0.0.2')).toBe(200);
+  expect(await Promise.all(unread.map(readAll))).toEqual([BODY_BYTES, BODY_BYTES]);
+  await until(async () => (await openRequests()) === 0);
+  expect(await healthz('127.0.0.1')).toBe(200);
+});
+
+test('a client that leaves with its answer unread counts no longer', async () => {
+  await askUnread();
+  await askUnread();
+  await until(async () => (await healthz('127.0.0.1')) === 503);
+  for (const socket of sockets) socket.destroy();
+  await until(async () => (await healthz('127.0.0.1')) === 200);
+});
+
+test('requests that follow an unread answer on its connection end it, so that no answers pile up', async () => {
+  const socket = await askUnread();
+  await until(async () => (await openRequests()) === 1);
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  for (let i = 0; i < 100; i++) socket.write(ask('/healthz'));
+  socket.resume();
+  await closed;
+  await until(async () => (await openRequests()) === 0);
+});
