@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
 
 let app: TestApp;
 let operator: TestPerson;
@@ -20,11 +20,15 @@ async function post(body: string | Uint8Array<ArrayBuffer>, contentType = 'appli
   return { status: response.status, body: (await response.json()) as any };
 }
 
+const members = (count: number) => `{${Array.from({ length: count }, (_, i) => `"k${i}":0`).join()}}`;
+
 test.each([
   ['ends too early', '{"name":"a"', 'it ends too early'],
   ['is a form', 'name=a', 'no JSON can go on like this at byte 2'],
   ['has a comma too many', '{"name":"a",}', 'no JSON can go on like this at byte 13'],
   ['is Latin-1', Uint8Array.from(Buffer.from('{"name":"\xe9"}', 'latin1')), 'it is not UTF-8'],
+  ['holds 10001 values', `[${'0,'.repeat(10_000)}0]`, 'it may hold no more than 10000 values'],
+  ['holds 90000 unknown members', members(90_000), 'it may hold no more than 10000 values'],
   ['is 33 deep', `${'['.repeat(33)}${']'.repeat(33)}`, 'nothing may stand in more than 32 objects and arrays'],
 ])('a body that %s is told where it is no JSON', async (_what, body, fault) => {
   const answer = await post(body);
@@ -48,4 +52,43 @@ test('a member that nobody knows is told with those that there are', async () =>
       detail: expect.stringMatching(/^This is not known here; known are name, .*, generate_secret\.$/),
     },
   ]);
+});
+
+test('of many bad members the first 20 are told, and the rest is counted', async () => {
+  // The name, which is required, is one of them.
+  const { status, body } = await post(members(10_000));
+  expect([status, body.errors.length, body.errors_omitted]).toEqual([422, 20, 9_981]);
+});
+
+test('so are query parameters', async () => {
+  const query = (count: number) => Array.from({ length: count }, (_, i) => `k${i}=`).join('&');
+  const told = async (count: number) => {
+    const { body } = await operator.api('GET', `/api/v1/webhooks?${query(count)}`);
+    return [body.code, body.errors.length, body.errors_omitted];
+  };
+  expect(await told(20)).toEqual(['invalid_request', 20, undefined]);
+  expect(await told(21)).toEqual(['invalid_request', 20, 1]);
+});
+
+describe('a form', () => {
+  async function send(fields: number, cookie: string) {
+    const csrf = cookie === '' ? '' : await csrfToken(app.url, cookie);
+    const response = await fetch(`${app.url}/webhooks/new`, {
+      method: 'POST',
+      headers: { cookie, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `csrf=${csrf}${'&a'.repeat(fields - 1)}`,
+      redirect: 'manual',
+    });
+    return [response.status, (await response.text()).includes('The form has more than 2000 fields.')];
+  }
+
+  test('may have 2000 fields, and one more is refused', async () => {
+    // The name is missing.
+    expect(await send(2_000, operator.cookie)).toEqual([422, false]);
+    expect(await send(2_001, operator.cookie)).toEqual([422, true]);
+  });
+
+  test('of somebody who is not signed in is not parsed', async () => {
+    expect(await send(500_000, '')).toEqual([303, false]);
+  });
 });
