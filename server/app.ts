@@ -77,6 +77,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
     threads: () => ingest.verifier.threads,
     draining: () => leaving,
     rateLimitStore: () => limiter.health(),
+    secretsReadable: ingest.secretsReadable,
     nowMs: () => performance.now(),
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);

@@ -274,6 +274,12 @@ export const problems = {
     title: 'Service Unavailable',
     detail: 'The signature could not be checked in time; repeat the request.',
   },
+  secret_unavailable: {
+    status: 503,
+    title: 'Service Unavailable',
+    detail:
+      'The stored secret of this webhook opens with neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS, so the signature cannot be checked; the operator of Weir has to give the right key.',
+  },
   streams_full: {
     status: 503,
     title: 'Service Unavailable',

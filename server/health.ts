@@ -13,6 +13,7 @@ const readiness = z.object({
     threads: states,
     draining: states,
     rate_limit_store: states,
+    secrets: states,
   }),
 });
 
@@ -29,6 +30,8 @@ interface ReadinessParts {
   threads: () => number;
   draining: () => boolean;
   rateLimitStore: () => 'ok' | 'degraded';
+  /** Every stored webhook secret opens. */
+  secretsReadable: () => boolean;
   nowMs: () => number;
 }
 
@@ -52,6 +55,7 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
       threads: parts.threads() > 0 ? 'ok' : 'failing',
       draining: parts.draining() ? 'failing' : 'ok',
       rate_limit_store: parts.rateLimitStore(),
+      secrets: parts.secretsReadable() ? 'ok' : 'degraded',
     };
     const ready = !Object.values(checks).includes('failing');
     if (!ready) exchange.setHeader('retry-after', '1');

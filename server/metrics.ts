@@ -42,6 +42,10 @@ export const metricTable = {
   weir_streams_cut_total: ['counter', 'live streams whose client did not read, and that were cut'],
   weir_claims_waiting: ['gauge', 'claims that wait for a delivery'],
   weir_threads: ['gauge', 'HMAC threads that are up'],
+  weir_webhooks_secret_unavailable: [
+    'gauge',
+    'webhooks with a stored secret that no key opens; their requests are answered 503 secret_unavailable',
+  ],
   weir_database_up: ['gauge', 'processes whose commit connection is up'],
   weir_rate_limit_degraded: ['gauge', 'processes whose shared rate-limit store is away'],
   weir_event_loop_lag_seconds: [

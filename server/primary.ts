@@ -11,6 +11,7 @@ import { countDeliveries } from './db/queries/count-deliveries.ts';
 import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
 import { createLog, type Log, openDestination } from './log.ts';
+import { checkKeys } from './primary/check-keys.ts';
 import { greet } from './primary/greeting.ts';
 import { extendPartitions, keepHouse } from './primary/housekeeping.ts';
 import { MetricsPage } from './primary/metrics-page.ts';
@@ -74,6 +75,7 @@ async function start(
   undo.push(detach);
   for (const name of migrated) log('migrated', { migration: name });
   await checkConnectionBudget(database, settings);
+  await checkKeys(database, settings, keys);
   const address = await firstAdministrator(database, settings, derivedKeys(keys, 'setup')[0]!);
   let horizon = await extendPartitions(database, log);
   await (await openLimiter(settings, log, { requireStore: true })).close();

@@ -8,7 +8,14 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-const ok = { database: 'ok', migrations: 'ok', threads: 'ok', draining: 'ok', rate_limit_store: 'ok' };
+const ok = {
+  database: 'ok',
+  migrations: 'ok',
+  threads: 'ok',
+  draining: 'ok',
+  rate_limit_store: 'ok',
+  secrets: 'ok',
+};
 
 async function ready(): Promise<{ status: number; retryAfter: string | null; body: unknown }> {
   const response = await fetch(`${app.url}/readyz`);

@@ -9,7 +9,7 @@ import { EventWriter } from '../ingest/persist.ts';
 import { RowMaker } from '../ingest/rows.ts';
 import { storeSingle } from '../ingest/single.ts';
 import { Verifier } from '../ingest/verify.ts';
-import { type Webhook, webhookDirectory } from '../ingest/webhook.ts';
+import { isCurrent, type Webhook, webhookDirectory } from '../ingest/webhook.ts';
 import { derivedKeys } from '../keys.ts';
 import type { Base } from './base.ts';
 
@@ -45,7 +45,7 @@ export function composeIngest(
     available: () => writer.available,
     observer: observe.dedupeWriter,
   });
-  const directory = webhookDirectory({
+  const { directory, unreadable } = webhookDirectory({
     database,
     keys: derivedKeys(keys, 'webhook-secrets'),
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
@@ -67,9 +67,9 @@ export function composeIngest(
     },
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     verifier,
-    onVerified: ({ secretIds }, place) => {
-      metrics.verified(place === 0 ? 'current' : 'previous');
-      secretUses.note(secretIds[place]!, 1);
+    onVerified: (webhook, place) => {
+      metrics.verified(isCurrent(webhook, place) ? 'current' : 'previous');
+      secretUses.note(webhook.secretIds[place]!, 1);
     },
     onRejected,
   };
@@ -84,6 +84,7 @@ export function composeIngest(
   metrics.gauge('weir_queue_events', queued);
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_threads', () => verifier.threads);
+  metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
   metrics.gauge('weir_database_up', () => Number(writer.available));
 
   return {
@@ -97,6 +98,8 @@ export function composeIngest(
     canCommit: () => writer.available,
     /** Events that wait for their commit. */
     queued,
+    /** Every stored secret of the known webhooks opens. */
+    secretsReadable: () => unreadable.size === 0,
     start: () => writer.start(),
     onCommitted: (callback: () => void) => {
       writer.onCommitted(callback);

@@ -6,7 +6,7 @@
  *     limit    counts the client, while the body streams in            429
  *     webhook  from the directory                                      404, 410
  *     body     all of it, in a slab; stopped at the cap                413   (client gone: counted, no answer)
- *     verify   a thread checks the signature, batched by turn          403
+ *     verify   a thread checks the signature, batched by turn          403, 503   (a stored secret that no key opens)
  *     lines    of a batch only: each must be JSON                      413, 422
  *     commit   many requests together, by binary COPY                  503   (queue full, store gone)
  *     respond  one write                                               202   (200: a repeat, not stored again)
@@ -40,6 +40,8 @@ export interface IngestParts {
 }
 
 const RETRY_SECONDS = 1;
+/** An operator has to give the right SECRETS_KEY first. */
+const SECRET_RETRY_SECONDS = 60;
 
 export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => Promise<void> {
   const { directory, limiter, policy, capBytes, verifier } = parts;
@@ -67,6 +69,7 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
       const verdict = await verify(exchange, webhook, received.bytes);
       exchange.lap(Stage.verify);
       if (verdict === 'unavailable') return exchange.problemLater('verification_unavailable', RETRY_SECONDS);
+      if (verdict === 'unreadable') return exchange.problemLater('secret_unavailable', SECRET_RETRY_SECONDS);
       if (verdict !== 'verified') {
         exchange.problem(`signature_${verdict}`);
         return parts.onRejected(exchange, webhook, received.bytes);
@@ -84,17 +87,20 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
     webhook: Webhook,
     body: Uint8Array<SharedArrayBuffer>,
   ): Promise<SignatureOutcome> {
-    const secrets = secretsAt(webhook, Date.now());
-    if (secrets.length === 0) return 'verified';
+    const nowMs = Date.now();
+    const secrets = secretsAt(webhook, nowMs);
+    const unreadable = nowMs < webhook.unreadableUntilMs;
+    if (secrets.length === 0) return unreadable ? 'unreadable' : 'verified';
     const presented = presentedSignature(exchange.headers, webhook.signatureHeader);
     if (presented.kind !== 'digests') return presented.kind;
     const verdict = await verifier.verify(body, presented.digests, secrets);
     if (verdict.kind === 'verified') parts.onVerified(webhook, verdict.secretPlace);
-    return verdict.kind;
+    // The secret that cannot be read may have signed this: a sender would take 403 as final.
+    return verdict.kind === 'mismatch' && unreadable ? 'unreadable' : verdict.kind;
   }
 }
 
-type SignatureOutcome = Verdict['kind'] | 'missing' | 'malformed';
+type SignatureOutcome = Verdict['kind'] | 'unreadable' | 'missing' | 'malformed';
 
 function refuseBody(exchange: Exchange, { kind }: Exclude<BodyOutcome, { kind: 'complete' }>): void {
   if (kind === 'too_large') exchange.problem('payload_too_large');

@@ -19,10 +19,12 @@ export interface Webhook {
   readonly policy: Policy | null;
   /** What its own limit counts within, besides the client. */
   readonly limitScope: string;
-  /** Current first. Empty: no signature is asked for. The same array until a secret changes or expires. */
+  /** Those that open, current first. None at all: no signature is asked for. The same array until a secret changes or expires. */
   secrets: readonly Uint8Array[];
   /** In the order of `secrets`. */
   readonly secretIds: readonly string[];
+  /** Until then a secret is valid that no key opens: for ever when it is the current one, 0 when there is none. */
+  readonly unreadableUntilMs: number;
   /** When the last of `secrets` ends; null: never. */
   readonly previousExpiresAtMs: number | null;
 }
@@ -35,32 +37,57 @@ interface WebhookSource {
   capBytes: number;
   /** The window that a webhook's own limit counts in. */
   windowSeconds: number;
-  /** A stored secret does not open with any key; the webhook is left out. */
+  /** A stored secret began to be unreadable with every key. */
   onUnreadable: (webhookId: string) => void;
 }
 
+interface WebhookDirectory {
+  directory: Directory<Webhook>;
+  /** Ids of the known webhooks that have a secret which no key opens. */
+  unreadable: ReadonlySet<string>;
+}
+
 /** The webhooks that are not deleted. */
-export function webhookDirectory(source: WebhookSource): Directory<Webhook> {
-  return new Directory(async (ids, rowsMax) => {
+export function webhookDirectory(source: WebhookSource): WebhookDirectory {
+  const unreadable = new Set<string>();
+  const directory = new Directory<Webhook>(async (ids, rowsMax) => {
     const rows = await readWebhooks(source.database, ids, rowsMax);
-    return rows.map((row) => open(row, source)).filter((webhook) => webhook !== null);
+    const before = new Set(unreadable);
+    for (const id of ids ?? before) unreadable.delete(id);
+    return rows.map((row) => {
+      const webhook = open(row, source);
+      if (webhook.unreadableUntilMs > 0) {
+        unreadable.add(row.id);
+        if (!before.has(row.id)) source.onUnreadable(row.id);
+      }
+      return webhook;
+    });
   });
+  return { directory, unreadable };
 }
 
 /** Its secrets at this time: a previous one whose overlap has ended is dropped. */
 export function secretsAt(webhook: Webhook, nowMs: number): readonly Uint8Array[] {
   const { previousExpiresAtMs, secrets } = webhook;
-  if (previousExpiresAtMs !== null && previousExpiresAtMs <= nowMs && secrets.length > 1)
-    webhook.secrets = secrets.slice(0, 1);
+  const current = isCurrent(webhook, 0) ? 1 : 0;
+  if (previousExpiresAtMs !== null && previousExpiresAtMs <= nowMs && secrets.length > current)
+    webhook.secrets = secrets.slice(0, current);
   return webhook.secrets;
 }
 
-function open(row: WebhookRow, { keys, capBytes, windowSeconds, onUnreadable }: WebhookSource): Webhook | null {
-  const secrets = row.sealed.map((sealed) => unseal(sealed, keys, row.id));
-  if (secrets.includes(null)) {
-    onUnreadable(row.id);
-    return null;
-  }
+/** @param place in `secrets` */
+export function isCurrent(webhook: Webhook, place: number): boolean {
+  return place === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
+}
+
+function open(row: WebhookRow, { keys, capBytes, windowSeconds }: WebhookSource): Webhook {
+  const opened = row.sealed.map((sealed, place) => ({
+    secret: unseal(sealed, keys, row.id),
+    id: row.secretIds[place]!,
+    untilMs: place === 0 ? Number.POSITIVE_INFINITY : row.previousExpiresAtMs!,
+  }));
+  const readable = opened.filter(({ secret }) => secret !== null);
+  const lost = opened.filter(({ secret }) => secret === null);
   return {
     id: row.id,
     idBytes: uuidBytes(row.id),
@@ -70,8 +97,9 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds, onUnreadable }: 
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,
-    secrets: secrets as Buffer[],
-    secretIds: row.secretIds,
+    secrets: readable.map(({ secret }) => secret!),
+    secretIds: readable.map(({ id }) => id),
+    unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,
   };
 }

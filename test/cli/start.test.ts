@@ -12,6 +12,7 @@ import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { isListening, processesOf } from '../helpers/processes.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
+import { made, newWebhook, webhooksOf } from '../helpers/webhooks.ts';
 import { ask, makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 120_000;
@@ -95,6 +96,16 @@ const refusals: Case[] = [
       return {};
     },
     new RegExp(`^weir: the database at .* is at schema version ${newer}, newer than this release`),
+  ],
+  [
+    'a key that opens none of the stored secrets',
+    async () => {
+      const webhooks = webhooksOf(database, [Buffer.alloc(32, 9).toString('base64')]);
+      const { id } = made(await webhooks.add(newWebhook({ secret: 'sesame' })));
+      onTestFinished(async () => void (await webhooks.remove(id)));
+      return {};
+    },
+    /^weir: SECRETS_KEY opens none of the stored webhook secrets \(1\); give the key .* as SECRETS_KEY_PREVIOUS beside a new one.* npx weir webhook rotate ID$/,
   ],
   [
     'a rate-limit store that is not there',

@@ -62,16 +62,68 @@ test('a change made while the listener was away is met once it is back', async (
   await until(async () => (await statusOf(webhook)) === 410);
 });
 
-test('a secret that no key opens is no secret to go without', async () => {
-  const webhook = await app.addWebhook();
-  const other = await app.addWebhook();
-  // A ciphertext moved from another row.
-  await app.database.query({
-    text: `update webhook_secrets set sealed = (select sealed from webhook_secrets where webhook_id = $2) where webhook_id = $1`,
-    values: [webhook.id, other.id],
+describe('a stored secret that no key opens', () => {
+  /** Status and code of the answer, and Retry-After where there is one. */
+  const sent = async (webhook: TestWebhook, secret = webhook.secret) => {
+    const answer = await fetch(webhook.url, signedRequest({ secret }));
+    const { code } = (await answer.json()) as { code?: string };
+    return [answer.status, code, answer.headers.get('retry-after')];
+  };
+  const unavailable = [503, 'secret_unavailable', '60'];
+  const checks = async () => {
+    const answer = await fetch(`${app.url}/readyz`);
+    const { checks } = (await answer.json()) as { checks: Record<string, string> };
+    return [answer.status, checks.secrets];
+  };
+  /** Puts the ciphertext of another row there. */
+  const spoil = async (webhook: TestWebhook) => {
+    const other = await app.addWebhook();
+    await app.database.query({
+      text: `update webhook_secrets set sealed = (select sealed from webhook_secrets where webhook_id = $2)
+             where webhook_id = $1 and slot = 'current'`,
+      values: [webhook.id, other.id],
+    });
+    await until(async () => (await app.metric('weir_webhooks_secret_unavailable')) === 1);
+  };
+
+  test('is answered so that the sender repeats, whatever the signature, and is seen by an operator', async () => {
+    const webhook = await app.addWebhook();
+    expect(await checks()).toEqual([200, 'ok']);
+    await spoil(webhook);
+    expect(await sent(webhook)).toEqual(unavailable);
+    expect(await sent(webhook, 'another')).toEqual(unavailable);
+    expect(await sent(webhook, null)).toEqual(unavailable);
+    expect(await checks()).toEqual([200, 'degraded']);
+    const lines = app.logLines.filter((line) => line.includes('secret_unreadable') && line.includes(webhook.id));
+    expect(lines).toHaveLength(1);
+    await app.webhooks.remove(webhook.id);
+    expect([await app.metric('weir_webhooks_secret_unavailable'), await checks()]).toEqual([0, [200, 'ok']]);
   });
-  await until(async () => (await statusOf(webhook)) === 404);
-  expect(app.logLines.some((line) => line.includes('secret_unreadable') && line.includes(webhook.id))).toBe(true);
+
+  test('beside a new one that opens: the new one verifies, and until the overlap ends nothing else is final', async () => {
+    const webhook = await app.addWebhook({ secret: 'lost' });
+    await spoil(webhook);
+    const rotate = (secret: string, overlap_seconds: number) =>
+      app.webhooks.rotate(webhook.id, { secret, overlap_seconds });
+    made(await rotate('new', 3_600));
+    const before = await app.metric('weir_signatures_verified_total');
+    expect(await sent(webhook, 'new')).toEqual([202, undefined, null]);
+    expect(await sent(webhook, 'lost')).toEqual(unavailable);
+    expect(await sent(webhook, null)).toEqual([403, 'signature_missing', null]);
+    expect(await app.metric('weir_signatures_verified_total')).toBe(before + 1);
+    made(await rotate('newest', 0));
+    expect(await sent(webhook, 'newest')).toEqual([202, undefined, null]);
+    expect(await sent(webhook, 'lost')).toEqual([403, 'signature_mismatch', null]);
+  });
+
+  test('while the one before it still does: that one verifies', async () => {
+    const webhook = await app.addWebhook({ secret: 'old' });
+    made(await app.webhooks.rotate(webhook.id, { secret: 'lost', overlap_seconds: 3_600 }));
+    await spoil(webhook);
+    expect(await sent(webhook, 'old')).toEqual([202, undefined, null]);
+    expect(await sent(webhook, 'lost')).toEqual(unavailable);
+    await app.webhooks.remove(webhook.id);
+  });
 });
 
 describe('a change of a webhook that is not there', () => {

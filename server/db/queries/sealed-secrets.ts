@@ -1,5 +1,8 @@
 import type { Database } from '../pool.ts';
 
+/** Rows in memory at a time. */
+const PAGE_ROWS = 500;
+
 /** The sealed secrets in force, of all webhooks that are not deleted. */
 export async function readSealedSecrets(database: Database): Promise<{ webhookId: string; sealed: Buffer }[]> {
   const rows = await database.query<{ webhookId: string; sealed: string }>({
@@ -9,4 +12,24 @@ export async function readSealedSecrets(database: Database): Promise<{ webhookId
            order by w.created_at, s.slot`,
   });
   return rows.map(({ webhookId, sealed }) => ({ webhookId, sealed: Buffer.from(sealed, 'hex') }));
+}
+
+/** How many sealed secrets are in force, and whether `opens` holds for any; reads on only until it does. */
+export async function findOpening(
+  database: Database,
+  opens: (webhookId: string, sealed: Buffer) => boolean,
+): Promise<{ examined: number; found: boolean }> {
+  let after = { webhookId: '00000000-0000-0000-0000-000000000000', slot: '' };
+  for (let examined = 0; ; ) {
+    const rows = await database.query<{ webhookId: string; slot: string; sealed: Buffer }>({
+      text: `select webhook_id as "webhookId", slot, sealed from webhook_secrets
+             where (webhook_id, slot) > ($1, $2) and (expires_at is null or expires_at > now())
+             order by webhook_id, slot limit ${PAGE_ROWS}`,
+      values: [after.webhookId, after.slot],
+    });
+    examined += rows.length;
+    if (rows.some(({ webhookId, sealed }) => opens(webhookId, sealed))) return { examined, found: true };
+    if (rows.length < PAGE_ROWS) return { examined, found: false };
+    after = rows.at(-1)!;
+  }
 }
