@@ -5,6 +5,7 @@ import { record } from '../audit/record.ts';
 import { deleteSessionsOfUser } from '../db/queries/sessions.ts';
 import { confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { recordFailure } from './failed-sign-ins.ts';
 import type { Person } from './person.ts';
 import type { SignInParts } from './sign-in.ts';
 import { accountKey, attempt } from './throttle.ts';
@@ -26,7 +27,11 @@ export async function changePassword(
     if (typeof counted === 'number') return { kind: 'wait', seconds: counted };
     const user = await findPasswordUser(database, { id: person.id });
     const fits = await hasher.verify(user?.passwordHash ?? null, current);
-    if (user === undefined || !fits) return { kind: 'failed' };
+    if (user === undefined || !fits) {
+      const account = { kind: 'user', id: person.id, name: person.email } as const;
+      await recordFailure(database, actor, accountKey(person.id), account);
+      return { kind: 'failed' };
+    }
     const newHash = await hasher.hash(next);
     return database.transaction<ChangeOutcome>(async (query) => {
       if (!(await confirmPassword(query, user.id, user.passwordHash, newHash))) return { kind: 'failed' };

@@ -5,6 +5,8 @@ import type { Database } from '../db/pool.ts';
 import type { UserRow } from '../db/queries/people.ts';
 import { confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
+import type { DeviceCookies } from './device-cookies.ts';
+import { recordFailure } from './failed-sign-ins.ts';
 import { type Hasher, isOutdated, type Passwords } from './passwords.ts';
 import { SESSION_SECONDS } from './people.ts';
 import { actorOf, visitor } from './person.ts';
@@ -15,6 +17,7 @@ export interface SignInParts {
   database: Database;
   passwords: Passwords;
   publicUrl: string;
+  devices: DeviceCookies;
 }
 
 export interface SignedIn {
@@ -28,23 +31,22 @@ type SignInOutcome = SignedIn | { kind: 'failed' } | { kind: 'wait'; seconds: nu
 
 /** Does the same work whether there is such an account or not. */
 export async function signIn(
-  { database, passwords, publicUrl }: SignInParts,
+  { database, passwords, publicUrl, devices }: SignInParts,
   exchange: Exchange,
   { email, password }: { email: string; password: string },
 ): Promise<SignInOutcome> {
   const outcome = await passwords.admit(async (hasher): Promise<SignInOutcome> => {
-    const counted = await attempt(database, exchange, accountKey(email));
-    if (typeof counted === 'number') return { kind: 'wait', seconds: counted };
     const user = await findPasswordUser(database, { email });
+    const device = user === undefined ? null : devices.counterKey(exchange, user.id, Date.now());
+    const counted = await attempt(database, exchange, accountKey(email), device);
+    if (typeof counted === 'number') return { kind: 'wait', seconds: counted };
     const fits = await hasher.verify(user?.passwordHash ?? null, password);
-    const target = { kind: 'user', id: user?.id ?? null, name: email };
     if (user !== undefined && fits) {
       const signedIn = await open(database, hasher, counted, user, password, exchange, publicUrl);
       if (signedIn !== null) return signedIn;
     }
-    await database.transaction((query) =>
-      record(query, visitor(exchange), { action: 'session.sign_in_failed', target }),
-    );
+    const account = { kind: 'user', id: user?.id ?? null, name: email } as const;
+    await recordFailure(database, visitor(exchange), accountKey(email), account);
     return { kind: 'failed' };
   });
   return outcome ?? { kind: 'busy' };

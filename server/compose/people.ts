@@ -5,6 +5,7 @@ import { openApiDocument } from '../api/openapi/document.ts';
 import { Api } from '../api/serve.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import { Csrf } from '../auth/csrf.ts';
+import { DeviceCookies } from '../auth/device-cookies.ts';
 import { Passwords } from '../auth/passwords.ts';
 import { cookieName, People } from '../auth/people.ts';
 import { Cors } from '../http/cors.ts';
@@ -55,7 +56,8 @@ export function composePeople(
   const hosted = settings.AUTH_MODE === 'hosted';
   const passwords = new Passwords(() => metrics.passwordHashed());
   metrics.gauge('weir_password_requests', () => passwords.admitted);
-  const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, csrf, hosted };
+  const devices = new DeviceCookies(settings.PUBLIC_URL, derivedKeys(keys, 'device-cookies')[0]!);
+  const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, devices, csrf, hosted };
   const document = () => openApiDocument({ operations, url: settings.FRONTEND_PUBLIC_API_URL, cookie });
   const secretKeys = derivedKeys(keys, 'webhook-secrets');
   const idempotency = new Idempotency(database, derivedKeys(keys, 'idempotency'));

@@ -6,7 +6,14 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /** What a derived key is for; one purpose's key tells nothing about another's. */
-export type KeyPurpose = 'webhook-secrets' | 'agent-sessions' | 'csrf' | 'setup' | 'oidc-state' | 'idempotency';
+export type KeyPurpose =
+  | 'webhook-secrets'
+  | 'agent-sessions'
+  | 'csrf'
+  | 'setup'
+  | 'oidc-state'
+  | 'idempotency'
+  | 'device-cookies';
 
 /** Derives the 32 byte key of a purpose from the base64 of SECRETS_KEY. */
 export function deriveKey(secretsKeyBase64: string, purpose: KeyPurpose): Buffer {

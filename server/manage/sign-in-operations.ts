@@ -9,6 +9,7 @@ import { type SignedIn, type SignInParts, signIn } from '../auth/sign-in.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import { roles } from '../core/roles.ts';
 import { deleteSession } from '../db/queries/sessions.ts';
+import type { Exchange } from '../http/exchange.ts';
 import { emailText, enteredPassword, optionalNameText } from './input.ts';
 
 const signInInput = z.strictObject({ email: emailText, password: enteredPassword });
@@ -39,11 +40,13 @@ const signedOutSchema = z.object({
 });
 
 export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...parts }: SignInOperationParts) {
-  const { database, publicUrl } = parts;
+  const { database, publicUrl, devices } = parts;
 
-  function signedIn(status: number, { user, session }: SignedIn): Reply {
-    const body = { user, csrf_token: csrf.token(session.id) };
-    return done(status, body, { 'set-cookie': sessionCookie(publicUrl, session) });
+  /** Two cookies: of the session, and of the browser, which is known from now on. */
+  function signedIn(exchange: Exchange, status: number, { user, session }: SignedIn): Reply {
+    exchange.setHeader('set-cookie', sessionCookie(publicUrl, session));
+    devices.keep(exchange, user.id, Date.now());
+    return done(status, { user, csrf_token: csrf.token(session.id) });
   }
 
   return {
@@ -56,7 +59,7 @@ export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...pa
         const outcome = await signIn(parts, exchange, input);
         switch (outcome.kind) {
           case 'done':
-            return signedIn(200, outcome);
+            return signedIn(exchange, 200, outcome);
           case 'failed':
             return problem('sign_in_failed');
           case 'wait':
@@ -98,7 +101,7 @@ export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...pa
         const outcome = await setUp({ ...parts, key: setupKey }, exchange, input);
         switch (outcome.kind) {
           case 'done':
-            return signedIn(201, outcome);
+            return signedIn(exchange, 201, outcome);
           case 'closed':
             return problem('setup_closed');
           case 'refused':

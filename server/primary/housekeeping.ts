@@ -1,4 +1,5 @@
 /** What the primary does once an hour: partitions for the days ahead, what RETENTION_DAYS lets go, and the audit head in the log. */
+import { recordTallies } from '../auth/failed-sign-ins.ts';
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Settings } from '../config.ts';
 import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
@@ -69,6 +70,7 @@ export function keepHouse(
       const sessions = await deleteEndedSessions(database, SESSION_IDLE_SECONDS);
       if (sessions > 0) log('sessions_expired', { sessions });
       await deleteOldFailures(database);
+      await recordTallies(database);
       await deleteExpiredAnswers(database);
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });

@@ -160,6 +160,37 @@ describe('a client address', () => {
     expect(rows).toEqual([]);
   });
 
+  test('is not charged for refused tries on a paused account', async () => {
+    const [address, { email }] = [newAddress(), await newAccount()];
+    await fail(ACCOUNT_LIMIT.free, email);
+    const tries = Array.from({ length: ADDRESS_LIMIT.max * 2 }, () => attempt(email, 'not the password', { address }));
+    expect(new Set((await Promise.all(tries)).map(({ status }) => status))).toEqual(new Set([429]));
+    const colleague = await newAccount();
+    expect((await attempt(colleague.email, PASSWORD, { address })).status).toBe(200);
+  });
+
+  test('that is locked out pauses no account', async () => {
+    const [address, { email }] = [newAddress(), await newAccount()];
+    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
+    for (let i = 0; i < ACCOUNT_LIMIT.free * 2; i++)
+      expect((await attempt(email, 'not the password', { address })).status).toBe(429);
+    await fail(ACCOUNT_LIMIT.free, email);
+  });
+
+  test('recovers while people sign in from it', async () => {
+    const [address, { email }] = [newAddress(), await newAccount()];
+    const key = `ip:${address}`;
+    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
+    await pass(key, ADDRESS_LIMIT.secondsEach);
+    // Each success comes before another failure has leaked out.
+    for (let i = 0; i < 4; i++) {
+      expect((await attempt(email, PASSWORD, { address })).status).toBe(200);
+      await pass(key, ADDRESS_LIMIT.secondsEach / 2);
+    }
+    for (let i = 0; i < 3; i++) await fail(1, newEmail(), address);
+    expect((await attempt(email, PASSWORD, { address })).status).toBe(429);
+  });
+
   test('of IPv6 is its /64', async () => {
     for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), `2001:db8:0:1::${i + 1}`);
     expect((await attempt(newEmail(), PASSWORD, { address: '2001:db8:0:1:ffff::1' })).status).toBe(429);

@@ -20,15 +20,27 @@ export interface Identity {
 export function identityOf(issuer: string, claims: Claims, roleClaim: string): Identity | null {
   const { sub, email, email_verified, name, preferred_username } = claims;
   if (typeof sub !== 'string' || !/^[ -~]{1,255}$/.test(sub)) return null;
-  const isAddress = typeof email === 'string' && EMAIL_SHAPE.test(email) && email.length <= EMAIL_CHARACTERS_MAX;
   return {
     issuer,
     subject: sub,
-    email: isAddress ? email : null,
-    emailVerified: isAddress && email_verified === true,
+    email: isAddress(email) ? email : null,
+    emailVerified: isAddress(email) && email_verified === true,
     name: shown(name) || shown(preferred_username),
     role: highestRole(lookUp(claims, roleClaim)),
   };
+}
+
+/**
+ * The ID token and what the userinfo endpoint adds to it. The address and whether it is verified come from one document: a
+ * `email_verified` of the one says nothing about the address of the other.
+ */
+export function combinedClaims(idToken: Claims, userInfo: Claims): Claims {
+  const { email, email_verified } = isAddress(idToken.email) ? idToken : userInfo;
+  return { ...userInfo, ...idToken, email, email_verified };
+}
+
+function isAddress(email: unknown): email is string {
+  return typeof email === 'string' && EMAIL_SHAPE.test(email) && email.length <= EMAIL_CHARACTERS_MAX;
 }
 
 const EMAIL_CHARACTERS_MAX = 254;

@@ -2,7 +2,7 @@
 import { errors as joseErrors, jwtVerify } from 'jose';
 import * as oidc from 'openid-client';
 import { Refused } from '../../http/refused.ts';
-import { type Claims, type Identity, identityOf } from './claims.ts';
+import { type Claims, combinedClaims, type Identity, identityOf } from './claims.ts';
 import type { Pending } from './pending.ts';
 import { CLOCK_TOLERANCE_SECONDS, type KnownProvider, providerAway, signingAlgorithms } from './provider.ts';
 
@@ -33,7 +33,7 @@ export async function identify(
     if (identity === null) throw new Refused('identity_refused', { cause: new Error('the subject is no ASCII text') });
     if (identity.role !== null && identity.email !== null) return identity;
     const more = await userInfo(known.config, tokens.access_token, identity.subject);
-    return identityOf(known.issuer, { ...more, ...claims }, roleClaim)!;
+    return identityOf(known.issuer, combinedClaims(claims, more), roleClaim)!;
   } catch (error) {
     throw refusalOf(error);
   }

@@ -1,25 +1,54 @@
 /** Failed sign-ins, counted in the database for all processes. An attempt counts before its password is looked at. */
 import type { Database } from '../pool.ts';
 
+type Query = Database['query'];
+
 /** Seconds to wait; 0: go on, and it counts as a failure until it is taken back. */
 type Wait = Promise<number>;
+
+interface AccountLimit {
+  free: number;
+  firstSeconds: number;
+  mostSeconds: number;
+}
+interface AddressLimit {
+  max: number;
+  secondsEach: number;
+}
+
+/**
+ * Counts an attempt on an account from an address; when either has to wait, neither is charged: refused tries on a paused account
+ * do not lock out other people at the same address, and an address that is locked out pauses no account.
+ */
+export function countAttempt(
+  database: Pick<Database, 'transaction'>,
+  account: AccountLimit & { key: string },
+  address: AddressLimit & { key: string },
+): Wait {
+  return database.transaction(async (query) => {
+    await query({ text: 'savepoint uncounted' });
+    const accountWait = await countAccountAttempt(query, account.key, account);
+    if (accountWait > 0) return accountWait;
+    const addressWait = await countAddressAttempt(query, address.key, address);
+    if (addressWait > 0) await query({ text: 'rollback to savepoint uncounted' });
+    return addressWait;
+  });
+}
 
 /**
  * An attempt from an address: `max` at once, and from then on one each `secondsEach`.
  * @param key `ip:<address or /64>`
  */
-export async function countAddressAttempt(
-  { query }: Pick<Database, 'query'>,
-  key: string,
-  { max, secondsEach }: { max: number; secondsEach: number },
-): Wait {
+async function countAddressAttempt(query: Query, key: string, { max, secondsEach }: AddressLimit): Wait {
   const [row] = await query<{ wait: number }>({
     name: 'count-address-attempt',
-    // What has leaked out since the last failure, in whole failures.
+    // The clock goes on by whole failures, so that an attempt which is taken back leaves the count as it was.
     text: `
       with counted as (
         insert into sign_in_failures as f (key, failures) values ($1, 1)
-        on conflict (key) do update set failures = 1 + ${LEVEL}, last_failure_at = now()
+        on conflict (key) do update set failures = 1 + ${LEVEL},
+          last_failure_at = case ${LEVEL} when 0 then now()
+            else f.last_failure_at + make_interval(secs => $3::float8 * ${LEAKED}) end
         where ${LEVEL} < $2
         returning key)
       select case when exists (select from counted) then 0 else greatest(1, coalesce((
@@ -29,18 +58,19 @@ export async function countAddressAttempt(
   return row!.wait;
 }
 
-/** Of two at once the later one may have the earlier clock. */
-const LEVEL = `greatest(0, f.failures - floor(greatest(0, extract(epoch from now() - f.last_failure_at)) / $3::float8))::int`;
+/** Whole failures that leaked out since the clock. Of two attempts at once the later one may have the earlier time. */
+const LEAKED = 'floor(greatest(0, extract(epoch from now() - f.last_failure_at)) / $3::float8)';
+const LEVEL = `greatest(0, f.failures - ${LEAKED})::int`;
 
 /**
  * An attempt on an account, whether there is such an account or not: the first `free` in a row at once, then after a wait of
  * `firstSeconds` since the last one that doubles each time, up to `mostSeconds`.
- * @param key `account:<hash>`
+ * @param key `account:<hash>`, or `device:<nonce>` of a known browser
  */
 export async function countAccountAttempt(
-  { query }: Pick<Database, 'query'>,
+  query: Query,
   key: string,
-  { free, firstSeconds, mostSeconds }: { free: number; firstSeconds: number; mostSeconds: number },
+  { free, firstSeconds, mostSeconds }: AccountLimit,
 ): Wait {
   const [row] = await query<{ wait: number }>({
     name: 'count-account-attempt',

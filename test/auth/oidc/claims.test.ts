@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { identityOf } from '../../../server/auth/oidc/claims.ts';
+import { combinedClaims, identityOf } from '../../../server/auth/oidc/claims.ts';
 
 const identity = (claims: object, roleClaim = 'weir_role') =>
   identityOf('https://id.example', { sub: 'olga', ...claims }, roleClaim);
@@ -38,4 +38,29 @@ test.each([
   [{ name: '😀'.repeat(201) }, '😀'.repeat(200)],
 ])('%j is shown as %j', (claims, name) => {
   expect(identity(claims)!.name).toBe(name);
+});
+
+const verified = { email: 'olga@example.org', email_verified: true };
+const other = { email: 'root@example.org', email_verified: false };
+test.each([
+  ['the ID token has both', verified, other, 'olga@example.org', true],
+  [
+    'only the ID token has an address, and the userinfo endpoint vouches for its own',
+    { email: 'root@example.org' },
+    verified,
+    'root@example.org',
+    false,
+  ],
+  [
+    'the ID token has no address, but says that one is verified',
+    { email_verified: true },
+    other,
+    'root@example.org',
+    false,
+  ],
+  ['the address of the ID token is none', { email: 'olga', email_verified: true }, other, 'root@example.org', false],
+  ['the ID token has neither', {}, verified, 'olga@example.org', true],
+])('when %s, address and verification are of one document', (_when, idToken, userInfo, email, emailVerified) => {
+  const claims = combinedClaims({ sub: 'olga', ...idToken }, { sub: 'olga', weir_role: 'viewer', ...userInfo });
+  expect(identityOf('https://id.example', claims, 'weir_role')).toMatchObject({ email, emailVerified, role: 'viewer' });
 });

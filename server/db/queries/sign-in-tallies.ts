@@ -1,0 +1,47 @@
+/** Failed sign-ins by account and hour, from which the audit log gets its counts. */
+import type { Database } from '../pool.ts';
+
+type Query = Database['query'];
+
+/** The account that was tried, as the audit log names it. */
+export interface TriedAccount {
+  kind: 'user';
+  /** Null: no user that may sign in with a password has this name. */
+  id: string | null;
+  name: string;
+}
+
+/** What is counted together once there are as many tallies as there may be. */
+const OTHERS: TriedAccount = { kind: 'user', id: null, name: 'other accounts' };
+
+/** Counts one failure; returns which one of its tally it is, and the account that the tally is of. */
+export async function tallyFailure(
+  query: Query,
+  key: string,
+  account: TriedAccount,
+  talliesMax: number,
+): Promise<{ failures: number; target: TriedAccount }> {
+  const [row] = await query<{ failures: number; target: TriedAccount }>({
+    text: `
+      insert into sign_in_tallies as t (key, target)
+      select case when own then $1 else 'others' end, case when own then $2::json else $3::json end
+      from (select exists (select from sign_in_tallies where key = $1)
+                or (select count(*) from sign_in_tallies) < $4 as own) as room
+      on conflict (key) do update set failures = t.failures + 1
+      returning failures, target`,
+    values: [key, JSON.stringify(account), JSON.stringify(OTHERS), talliesMax],
+  });
+  return row!;
+}
+
+/** Deletes the tallies that were begun so long ago, and returns them. */
+export function closeTallies(
+  query: Query,
+  seconds: number,
+): Promise<{ failures: number; target: TriedAccount; since: string }[]> {
+  return query({
+    text: `delete from sign_in_tallies where started_at <= now() - make_interval(secs => $1)
+           returning failures, target, to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as since`,
+    values: [seconds],
+  });
+}
