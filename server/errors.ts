@@ -66,6 +66,7 @@ export const problems = {
     detail: 'This is not the set-up address of this database; the log of the last start has it.',
   },
   user_unknown: { status: 404, title: 'Not Found', detail: 'No user has this id.' },
+  name_taken: { status: 409, title: 'Conflict', detail: 'Another active agent has this name.' },
   email_taken: { status: 409, title: 'Conflict', detail: 'Another user has this email address.' },
   last_administrator: {
     status: 409,

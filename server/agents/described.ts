@@ -1,5 +1,6 @@
 /** What the agents' routes take and answer, for the OpenAPI document. */
 import { z } from 'zod';
+import { COUNTED_MAX } from '../db/queries/count-deliveries.ts';
 import type { ProblemCode } from '../errors.ts';
 import { jsonBodyProblems } from '../http/parsed-body.ts';
 import { claimSchema } from './claim.ts';
@@ -7,6 +8,14 @@ import { sessionSchema } from './session.ts';
 import { ackSchema, extendSchema, nackSchema } from './settle.ts';
 
 const agent = z.object({ id: z.guid(), name: z.string() });
+
+const me = agent.extend({
+  pending: z.int().describe(`deliveries in state pending, counted up to ${COUNTED_MAX}`),
+  oldest_pending_seconds: z
+    .int()
+    .nullable()
+    .describe('how long the oldest claimable delivery has waited; null: none waits'),
+});
 
 const session = z.object({
   access_token: z.string(),
@@ -47,7 +56,7 @@ const json = (schema: z.ZodType) => ({ 'application/json': schema });
 
 export const agentDescriptions = {
   agentSession: { input: json(sessionSchema), answers: { 200: session }, problems: withBody },
-  agentMe: { answers: { 200: agent }, problems: access },
+  agentMe: { answers: { 200: me }, problems: access },
   claim: { input: json(claimSchema), answers: { 200: claimed }, problems: withBody },
   ack: { input: json(ackSchema), answers: { 200: settled }, problems: withBody },
   nack: { input: json(nackSchema), answers: { 200: settled }, problems: withBody },

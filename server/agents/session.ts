@@ -1,6 +1,9 @@
 /** POST /api/v1/agent/session and GET /api/v1/agent/me. */
 import { z } from 'zod';
 import { type AgentAuth, bearer, SESSION_SECONDS } from '../auth/agent.ts';
+import type { Database } from '../db/pool.ts';
+import { readAgentActivity } from '../db/queries/agent-activity.ts';
+import { countDeliveries } from '../db/queries/count-deliveries.ts';
 import type { Agent } from '../db/queries/read-agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
@@ -26,9 +29,21 @@ export function createSession(auth: AgentAuth): (exchange: Exchange) => Promise<
   };
 }
 
-/** The agent itself. */
-export function me(exchange: Exchange, agent: Agent): void {
-  exchange.json(200, described(agent));
+/** The agent itself, and how much waits for it. */
+export function createMe(database: Database) {
+  return async (exchange: Exchange, agent: Agent): Promise<void> => {
+    const [{ pending }, [activity]] = await Promise.all([
+      countDeliveries(database, { agentId: agent.id }),
+      readAgentActivity(database, [agent.id]),
+    ]);
+    const since = activity?.waiting_since ?? null;
+    const waitedMs = since === null ? null : Math.max(0, Date.now() - Date.parse(since));
+    exchange.json(200, {
+      ...described(agent),
+      pending,
+      oldest_pending_seconds: waitedMs === null ? null : Math.round(waitedMs / 1000),
+    });
+  };
 }
 
 function described({ id, name }: Agent): { id: string; name: string } {

@@ -6,18 +6,28 @@ import type { Agent } from '../db/queries/read-agents.ts';
 import { type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { Exchange } from '../http/exchange.ts';
 
+/** Postgres counts characters; the schema of deliveries has the same limit. */
+const REASON_CHARACTERS_MAX = 500;
+
+/** Cut between characters, not inside a surrogate pair. Postgres stores no NUL and no half of a pair: U+FFFD stands for them. */
+function storable(reason: string): string {
+  const wellFormed = Buffer.from(reason.slice(0, 2 * REASON_CHARACTERS_MAX))
+    .toString()
+    .replaceAll('\0', '\ufffd');
+  return Array.from(wellFormed).slice(0, REASON_CHARACTERS_MAX).join('');
+}
+
 const receipts = z.array(z.string().max(100)).min(1).max(1000);
 
 export const ackSchema = z.strictObject({ receipts });
 export const nackSchema = z.strictObject({
   receipts,
   delay_seconds: z.number().min(0).max(86_400).optional(),
-  // Postgres stores no NUL in text, and libpq would cut the reason there.
   reason: z
     .string()
-    .max(500)
-    .refine((text) => !text.includes('\0'), 'a NUL character cannot be stored')
-    .optional(),
+    .transform(storable)
+    .optional()
+    .describe(`why, kept with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
 });
 export const extendSchema = z.strictObject({ receipts, lease_seconds: z.int().min(5).max(3600) });
 

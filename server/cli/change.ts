@@ -15,6 +15,8 @@ export function made<T>(change: Change<T>, missing: string): T {
       const list = lists[String(change.path[0])];
       throw new CommandError(list === undefined ? change.detail : `${change.detail} See: ${list}`, 2);
     }
+    case 'name_taken':
+      throw new CommandError('Another active agent has this name. See: weir agent list');
     default:
       throw new CommandError(missing);
   }

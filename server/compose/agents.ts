@@ -4,7 +4,7 @@ import { claimSchema, createClaim } from '../agents/claim.ts';
 import { Floors } from '../agents/floors.ts';
 import { ArrivalNotice } from '../agents/notice.ts';
 import { forAgent, forAgentWith } from '../agents/route.ts';
-import { createSession, me } from '../agents/session.ts';
+import { createMe, createSession } from '../agents/session.ts';
 import { ackSchema, createSettle, extendSchema, nackSchema } from '../agents/settle.ts';
 import { Sightings } from '../agents/sightings.ts';
 import { AgentAuth } from '../auth/agent.ts';
@@ -38,7 +38,7 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
   return {
     handlers: {
       agentSession: createSession(auth),
-      agentMe: forAgent(auth, me),
+      agentMe: forAgent(auth, createMe(database)),
       claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, floors, attemptsMax })),
       ack: forAgentWith(auth, ackSchema, settle.ack),
       nack: forAgentWith(auth, nackSchema, settle.nack),

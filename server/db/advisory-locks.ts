@@ -8,6 +8,8 @@ export const advisoryLocks = {
   administrators: 7_236_453,
   /** Whoever sets subscriptions: two that set them from both sides, in different orders, would wait for each other. */
   subscriptions: 7_236_454,
+  /** From looking for an agent's name until it is committed: no two active agents have one name. */
+  agentNames: 7_236_456,
   /** Whoever writes to the ring of rejections, so that its limits hold to the row and nobody waits crosswise. */
   rejections: 7_236_455,
 } as const;

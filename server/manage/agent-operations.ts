@@ -48,6 +48,7 @@ export function agentOperations(parts: ChangeParts) {
     createAgent: operation({
       idempotent: true,
       input: agentInput.create,
+      problems: ['name_taken'],
       answers: { 201: withCredential },
       handle: async ({ actor, input }) =>
         replyTo(await by(actor).add(input), 'agent_unknown', (made) =>
@@ -68,6 +69,7 @@ export function agentOperations(parts: ChangeParts) {
       id,
       input: agentInput.update,
       answers: { 200: agentSchema },
+      problems: ['name_taken'],
       representation: agentSchema,
       handle: async ({ actor, id, input, matches }) =>
         replyTo(await by(actor).update(id, input, matches), 'agent_unknown', (agent) => done(200, agent)),

@@ -8,6 +8,7 @@ import {
   type AgentRecord,
   findAgent,
   insertAgent,
+  isNameTaken,
   listAgents,
   lockAgent,
   replaceCredential,
@@ -15,7 +16,7 @@ import {
   updateAgent,
 } from '../db/queries/manage-agents.ts';
 import type { AgentPatch, NewAgent } from './agent-fields.ts';
-import { asItIs, type Change, type ChangeParts, Changer, type Expects } from './change.ts';
+import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken } from './change.ts';
 import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';
 
 /** The credential is shown this once. */
@@ -49,6 +50,7 @@ export class Agents {
     const id = randomUUID();
     const { text, ...stored } = makeCredential('wa');
     const made = await this.#changer.create(id, async (query) => {
+      await refuseTakenName(query, name, id);
       await insertAgent(query, { id, name, ...stored });
       await setWebhooks(query, id, webhook_ids);
     });
@@ -92,10 +94,16 @@ export class Agents {
     work: (query: Query) => Promise<void>,
   ): Promise<Change<AgentRecord>> {
     return this.#changer.change(id, 'update', expects, async (query) => {
+      if (name !== null) await refuseTakenName(query, name, id);
       await updateAgent(query, id, name);
       await work(query);
     });
   }
+}
+
+/** Agents are told apart by their names on pages and in commands. Throws NameTaken. */
+async function refuseTakenName(query: Query, name: string, id: string): Promise<void> {
+  if (await isNameTaken(query, name, id)) throw new NameTaken();
 }
 
 function shown(change: Change<AgentRecord>, credential: string): Change<WithCredential> {

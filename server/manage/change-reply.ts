@@ -12,6 +12,8 @@ export function replyTo<T>(change: Change<T>, unknown: ProblemCode, answer: (val
       return answer(change.value);
     case 'unknown':
       return problem(unknown);
+    case 'name_taken':
+      return problem('name_taken');
     case 'stale':
       return problem('precondition_failed');
     case 'invalid':

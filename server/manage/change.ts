@@ -13,7 +13,11 @@ export type Change<T> =
   | { kind: 'done'; value: T }
   | { kind: 'unknown' }
   | { kind: 'stale' }
+  | { kind: 'name_taken' }
   | { kind: 'invalid'; path: readonly PropertyKey[]; detail: string };
+
+/** Thrown inside a change: another one has the name that was asked for. */
+export class NameTaken extends Error {}
 
 /** Whether the thing as it is now, locked, is still what the change was meant for. */
 export type Expects<Row> = (current: Row) => boolean;
@@ -81,6 +85,7 @@ export class Changer<Row extends { id: string; name: string }> {
         ({ kind }) => kind === 'done',
       );
     } catch (error) {
+      if (error instanceof NameTaken) return { kind: 'name_taken' };
       if (error instanceof InputError) return { kind: 'invalid', path: error.path, detail: error.message };
       throw error;
     }

@@ -31,7 +31,8 @@ const createAgent: Page = async (request) => {
   const created = await withIds(request.call, 'listWebhooks', 'webhook_ids', input, (found) =>
     request.call('createAgent', { input: found }),
   );
-  if (created.kind !== 'done') return formView(request, 'New agent', input, formErrors(created));
+  if (created.kind !== 'done')
+    return formView(request, 'New agent', input, formErrors(created, { name_taken: 'name' }));
   // Shown in this answer alone: a redirect could not carry the credential without leaving it somewhere.
   return agentView(request, created.body, { credential: created.body.credential, made: true });
 };
@@ -55,7 +56,7 @@ const updateAgent: Page = async (request) => {
   );
   if (updated.kind === 'done') return redirect(`/agents/${id}`, 'saved');
   const tag = await nextTag(form, updated, () => call('showAgent', { id }));
-  return formView(request, 'Edit the agent', { ...input, id, tag }, formErrors(updated));
+  return formView(request, 'Edit the agent', { ...input, id, tag }, formErrors(updated, { name_taken: 'name' }));
 };
 
 const rotateAgent: Page = async (request) => {

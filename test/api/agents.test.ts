@@ -19,7 +19,7 @@ const show = async (id: string) => (await viewer.api('GET', `${PATH}/${id}`)).bo
 
 /** The agent of a 201. */
 async function made(body: object = {}) {
-  const answer = await operator.api('POST', PATH, { name: 'test', ...body });
+  const answer = await operator.api('POST', PATH, { name: randomUUID(), ...body });
   expect(answer.status, answer.text).toBe(201);
   return answer.body;
 }
@@ -50,6 +50,30 @@ describe('a new agent', () => {
     expect(await signIn(app, credential)).toMatch(/^ws_/);
     expect(JSON.stringify(await lastAudit())).not.toContain(credential.slice(16));
     expect(await lastAudit()).toMatchObject({ action: 'agent.create', actor: { id: operator.id }, after: agent });
+  });
+});
+
+describe('two active agents of one name', () => {
+  const taken = { status: 409, body: { code: 'name_taken', detail: 'Another active agent has this name.' } };
+
+  test('are refused, when one is made and when one is renamed', async () => {
+    const [first, second] = [await made(), await made()];
+    expect(await operator.api('POST', PATH, { name: first.name })).toMatchObject(taken);
+    expect(await operator.api('PATCH', `${PATH}/${second.id}`, { name: first.name })).toMatchObject(taken);
+    expect((await show(second.id)).name).toBe(second.name);
+    expect((await operator.api('PATCH', `${PATH}/${first.id}`, { name: first.name })).status).toBe(200);
+  });
+
+  test('are refused when many ask at once', async () => {
+    const name = randomUUID();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => operator.api('POST', PATH, { name })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array(7).fill(409)]);
+  });
+
+  test('do not come from a revoked one', async () => {
+    const { id, name } = await made();
+    expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
+    expect((await operator.api('POST', PATH, { name })).status).toBe(201);
   });
 });
 

@@ -16,7 +16,7 @@ const kinds: [kind: string, method: string, rest: string, body: object | undefin
   ['webhooks', 'PATCH', '', { name: 'changed' }],
   ['webhooks', 'POST', '/rotate-secret', { overlap_seconds: 60 }],
   ['webhooks', 'DELETE', '', undefined],
-  ['agents', 'PATCH', '', { name: 'changed' }],
+  ['agents', 'PATCH', '', { webhook_ids: [] }],
   ['agents', 'POST', '/rotate', undefined],
   ['agents', 'DELETE', '', undefined],
   ['users', 'PATCH', '', { name: 'changed' }],
@@ -26,7 +26,7 @@ const kinds: [kind: string, method: string, rest: string, body: object | undefin
 /** With which one of a kind is made. */
 const given: Record<string, () => object> = {
   webhooks: () => ({ name: 'test' }),
-  agents: () => ({ name: 'test' }),
+  agents: () => ({ name: randomUUID() }),
   users: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }),
 };
 
@@ -64,9 +64,10 @@ describe.each(kinds)('a change of %s: %s ...%s', (...kind) => {
 
   test('is not made when somebody else made one in between', async () => {
     const { path, tag } = await made(kind[0]);
-    await administrator.api('PATCH', path, { name: 'by somebody else' });
+    const name = randomUUID();
+    await administrator.api('PATCH', path, { name });
     expect((await change(path, kind, tag)).status).toBe(412);
-    expect((await administrator.api('GET', path)).body.name).toBe('by somebody else');
+    expect((await administrator.api('GET', path)).body.name).toBe(name);
   });
 
   test('is made once by many who start from the same state at once', async () => {

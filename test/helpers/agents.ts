@@ -1,5 +1,5 @@
 /** Agents for tests: made as the command makes them, signed in, and a second process on the same database. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type App, startApp } from '../../server/app.ts';
 import { systemActor } from '../../server/audit/actor.ts';
@@ -136,7 +136,7 @@ export function agentsOf({ database, conninfo }: Pick<TestApp, 'database' | 'con
 /** Makes an agent with these subscriptions and signs it in. */
 export async function addAgent(app: TestApp, webhooks: readonly TestWebhook[] = []): Promise<TestAgent> {
   const webhookIds = webhooks.map(({ id }) => id);
-  const agent = made(await agentsOf(app).add({ name: 'test', webhook_ids: webhookIds }));
+  const agent = made(await agentsOf(app).add({ name: `test ${randomUUID()}`, webhook_ids: webhookIds }));
   return new TestAgent(app.url, agent, await signIn(app, agent.credential));
 }
 

@@ -1,3 +1,4 @@
+import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
 
@@ -57,6 +58,16 @@ export async function lockAgent(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: 'select 1 from agents where id = $1 and revoked_at is null for no key update',
     values: [id],
+  });
+  return rows.length > 0;
+}
+
+/** Whether an active agent other than `id` has this name; nobody else gives one until the transaction ends. */
+export async function isNameTaken(query: Query, name: string, id: string): Promise<boolean> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.agentNames] });
+  const rows = await query({
+    text: 'select 1 from agents where name = $1 and id <> $2 and revoked_at is null limit 1',
+    values: [name, id],
   });
   return rows.length > 0;
 }
