@@ -74,6 +74,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const ready = createReady({
     database,
     canCommit: ingest.canCommit,
+    commits: ingest.commits,
     threads: () => ingest.verifier.threads,
     draining: () => leaving,
     rateLimitStore: () => limiter.health(),

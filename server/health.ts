@@ -1,5 +1,6 @@
 /** GET /healthz and /readyz. */
 import { z } from 'zod';
+import { SharedCheck } from './core/shared-check.ts';
 import { pendingMigrations } from './db/migrate.ts';
 import type { Database } from './db/pool.ts';
 import type { Exchange } from './http/exchange.ts';
@@ -25,8 +26,10 @@ export const healthDescriptions = {
 
 interface ReadinessParts {
   database: Database;
-  /** The commit connection is up. */
+  /** A commit connection is up. */
   canCommit: () => boolean;
+  /** False: an event that came now would not be stored. Resolves within a second. */
+  commits: () => Promise<boolean>;
   threads: () => number;
   draining: () => boolean;
   rateLimitStore: () => 'ok' | 'degraded';
@@ -35,22 +38,28 @@ interface ReadinessParts {
   nowMs: () => number;
 }
 
-/** A database check answers for this long, so that probes cost nothing. */
-const CHECK_VALID_MS = 1_000;
-const CHECK_TIMEOUT_MS = 2_000;
+/** The state of the schema is kept for this long, and waited for no longer than that. */
+const SCHEMA_VALID_MS = 1_000;
+const SCHEMA_PATIENCE_MS = 800;
 
 /** Alive as soon as the event loop turns. */
 export function alive(exchange: Exchange): void {
   exchange.json(200, { status: 'ok' });
 }
 
-/** 200 when a webhook sent now would be stored, else 503 with the failing check named. */
+/** 200 when a webhook sent now would be stored, else 503 with the failing check named; within a second. */
 export function createReady(parts: ReadinessParts): (exchange: Exchange) => Promise<void> {
-  const migrations = cached(parts.nowMs, () => checkMigrations(parts.database));
+  const migrations = new SharedCheck<SchemaState>({
+    ask: async () => ((await pendingMigrations(parts.database)).length === 0 ? 'ok' : 'pending'),
+    validMs: () => SCHEMA_VALID_MS,
+    patienceMs: SCHEMA_PATIENCE_MS,
+    late: 'unreachable',
+    nowMs: parts.nowMs,
+  });
   return async (exchange) => {
-    const schema = await migrations();
+    const [schema, commits] = await Promise.all([migrations.answer(), parts.canCommit() && parts.commits()]);
     const checks = {
-      database: schema === 'unreachable' || !parts.canCommit() ? 'failing' : 'ok',
+      database: schema !== 'unreachable' && commits ? 'ok' : 'failing',
       migrations: schema === 'pending' ? 'failing' : schema === 'unreachable' ? 'unknown' : 'ok',
       threads: parts.threads() > 0 ? 'ok' : 'failing',
       draining: parts.draining() ? 'failing' : 'ok',
@@ -64,25 +73,3 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
 }
 
 type SchemaState = 'ok' | 'pending' | 'unreachable';
-
-async function checkMigrations(database: Database): Promise<SchemaState> {
-  const timeout = new Promise<SchemaState>((resolve) => setTimeout(resolve, CHECK_TIMEOUT_MS, 'unreachable').unref());
-  const check = pendingMigrations(database).then(
-    (pending): SchemaState => (pending.length === 0 ? 'ok' : 'pending'),
-    (): SchemaState => 'unreachable',
-  );
-  return Promise.race([check, timeout]);
-}
-
-/** One check at a time, whose answer holds for CHECK_VALID_MS. */
-function cached<T>(nowMs: () => number, check: () => Promise<T>): () => Promise<T> {
-  let startedMs = Number.NEGATIVE_INFINITY;
-  let answer: Promise<T>;
-  return () => {
-    if (nowMs() - startedMs >= CHECK_VALID_MS) {
-      startedMs = nowMs();
-      answer = check();
-    }
-    return answer;
-  };
-}

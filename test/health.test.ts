@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { partitionedTables, partitionName } from '../server/db/partitions.ts';
 import { startTestApp, type TestApp } from './helpers/app.ts';
 import { until } from './helpers/wait.ts';
 
@@ -51,6 +52,50 @@ describe('readiness', () => {
     expect((await fetch(`${app.url}/healthz`)).status).toBe(200);
     await app.restore();
     await until(async () => (await ready()).status === 200);
+  });
+
+  test.each(partitionedTables)('goes when %s has no partition for today, and comes back with it', async (table) => {
+    const name = partitionName(table, Date.now());
+    // A table that cannot be attached keeps the partition from being made.
+    await app.database.query({ text: `drop table ${name}; create table ${name} ()` });
+    const gone = await until(async () => {
+      const answer = await ready();
+      return answer.status === 503 && answer;
+    });
+    expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
+    await app.database.query({ text: `drop table ${name}` });
+    await until(async () => (await ready()).status === 200);
+  });
+
+  test('goes when the disk is full, at the first probe, and comes back when there is room', async () => {
+    // What Postgres says when it cannot make a table longer, for whatever needs a page more.
+    await app.database.query({
+      text: `create function refuse() returns trigger language plpgsql as
+               $$ begin raise exception 'could not extend file' using errcode = '53100'; end $$;
+             create trigger full_disk before insert on events for each row when (new.bytes >= 8192) execute function refuse()`,
+    });
+    const gone = await until(async () => {
+      const answer = await ready();
+      return answer.status === 503 && answer;
+    });
+    expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
+    await app.database.query({ text: 'drop trigger full_disk on events; drop function refuse' });
+    await until(async () => (await ready()).status === 200);
+  });
+
+  test('asks once for all who ask at the same time, and leaves nothing behind', async () => {
+    const probes = async () => {
+      const [row] = await app.database.query<{ probes: number }>({
+        text: `select coalesce(sum(n_tup_ins), 0)::int as probes from pg_stat_all_tables where relname like 'deliveries%'`,
+      });
+      return row!.probes;
+    };
+    await until(async () => (await probes()) > 0);
+    const before = await probes();
+    await Promise.all(Array.from({ length: 50 }, ready));
+    expect(await probes()).toBeLessThanOrEqual(before + 1);
+    expect(await app.database.query({ text: 'select from events' })).toEqual([]);
+    expect(await app.database.query({ text: 'select from deliveries' })).toEqual([]);
   });
 
   test('goes when the schema is older than the release', async () => {

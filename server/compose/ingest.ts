@@ -1,7 +1,10 @@
 /** The parts of a process that take webhooks in. */
+import { probeCommit } from '../db/commit-probe.ts';
+import { PartitionRepair } from '../db/partition-repair.ts';
 import { addSecretUses } from '../db/queries/secret-uses.ts';
 import { writeLastEvents } from '../db/queries/webhook-activity.ts';
 import { storeBatch } from '../ingest/batch.ts';
+import { CommitHealth } from '../ingest/commit-health.ts';
 import { DedupeWriter } from '../ingest/dedupe.ts';
 import { Gathered } from '../ingest/gathered.ts';
 import { createIngest, type IngestParts } from '../ingest/ingest.ts';
@@ -19,7 +22,7 @@ import type { Base } from './base.ts';
  * @param onRejected a signature was refused.
  */
 export function composeIngest(
-  { settings, conninfo, keys, metrics, observe, database, limiter }: Base,
+  { settings, conninfo, keys, log, metrics, observe, database, limiter }: Base,
   workerFile: string,
   clampMs: (ms: number) => number,
   onRejected: IngestParts['onRejected'],
@@ -30,12 +33,22 @@ export function composeIngest(
     timeoutMs: settings.HMAC_TIMEOUT_MS,
     observer: observe.verifier,
   });
+  const repair = new PartitionRepair(database, {
+    made: (partitions) => log('partitions_made', { partitions, newest: partitions.at(-1) }),
+    failed: (error) => log('partitions_failed', { reason: error.message }),
+  });
+  const health = new CommitHealth({
+    probe: () => probeCommit(database, clampMs(Date.now())),
+    onPartitionMissing: () => repair.begin(),
+    observer: observe.writer,
+    nowMs: () => performance.now(),
+  });
   const writer = new EventWriter({
     conninfo,
     queueEventsMax: settings.QUEUE_EVENTS_MAX,
     commitEventsMax: settings.COMMIT_EVENTS_MAX,
     commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
-    observer: observe.writer,
+    observer: health.listening(observe.writer),
   });
   const dedupeWriter = new DedupeWriter({
     database,
@@ -43,7 +56,7 @@ export function composeIngest(
     queueEventsMax: settings.QUEUE_EVENTS_MAX,
     commitEventsMax: settings.COMMIT_EVENTS_MAX,
     available: () => writer.available,
-    observer: observe.dedupeWriter,
+    observer: health.listening(observe.dedupeWriter),
   });
   const { directory, unreadable } = webhookDirectory({
     database,
@@ -94,8 +107,10 @@ export function composeIngest(
     },
     directory,
     verifier,
-    /** False: nothing could be stored now. */
+    /** False: no connection is up to store anything. */
     canCommit: () => writer.available,
+    /** False: an event that came now would not be stored. Resolves within a second. */
+    commits: () => health.commits(),
     /** Events that wait for their commit. */
     queued,
     /** Every stored secret of the known webhooks opens. */
@@ -108,7 +123,7 @@ export function composeIngest(
     close: async () => {
       writer.close();
       dedupeWriter.close();
-      await Promise.all([verifier.close(), secretUses.close(), lastEvents.close()]);
+      await Promise.all([verifier.close(), secretUses.close(), lastEvents.close(), repair.close()]);
     },
   };
 }

@@ -11,7 +11,7 @@ type PartitionedTable = (typeof partitionedTables)[number];
 /** Clocks of several machines differ: yesterday is kept open too. */
 const DAYS_BEHIND = 1;
 const DAYS_AHEAD = 7;
-/** ATTACH waits for nobody longer than this; the next hour tries again. */
+/** ATTACH waits for nobody longer than this; the next minute tries again. */
 const LOCK_TIMEOUT = '2s';
 
 /** The time span that has partitions, in Unix milliseconds; `toMs` is the first one that has none. */
@@ -27,16 +27,36 @@ export interface Horizon {
  * behind pg_dump, and every COPY then waits behind it.
  */
 export async function makePartitions(database: Database, nowMs: number): Promise<string[]> {
-  const today = Math.floor(nowMs / DAY_MS);
-  const wanted = Array.from({ length: DAYS_BEHIND + DAYS_AHEAD + 1 }, (_, i) => today - DAYS_BEHIND + i);
   const made: string[] = [];
-  for (const day of wanted)
-    for (const table of partitionedTables)
-      if (await makePartition(database, table, day * DAY_MS)) made.push(partitionName(table, day * DAY_MS));
+  for (const { table, fromMs, name } of await missingPartitions(database, nowMs))
+    if (await makePartition(database, table, fromMs)) made.push(name);
   return made;
 }
 
-/** The span in which every table has its partitions; null when there is none. Assumes no gaps, as `makePartitions` leaves none. */
+interface MissingPartition {
+  table: PartitionedTable;
+  name: string;
+  /** First millisecond of its day. */
+  fromMs: number;
+}
+
+/** Partitions from yesterday to DAYS_AHEAD days after `nowMs` that are not there, or not attached; oldest first. */
+export async function missingPartitions(database: Database, nowMs: number): Promise<MissingPartition[]> {
+  const rows = await database.query<{ name: string }>({
+    name: 'attached-partitions',
+    text: `select relname as name from pg_inherits join pg_class on pg_class.oid = inhrelid
+           where inhparent = any ($1::regclass[]) and not inhdetachpending`,
+    values: [`{${partitionedTables.join(',')}}`],
+  });
+  const attached = new Set(rows.map(({ name }) => name));
+  const firstMs = (Math.floor(nowMs / DAY_MS) - DAYS_BEHIND) * DAY_MS;
+  const days = Array.from({ length: DAYS_BEHIND + DAYS_AHEAD + 1 }, (_, i) => firstMs + i * DAY_MS);
+  return days
+    .flatMap((fromMs) => partitionedTables.map((table) => ({ table, fromMs, name: partitionName(table, fromMs) })))
+    .filter(({ name }) => !attached.has(name));
+}
+
+/** The span in which every table has its partitions, from the first day to the last; null when there is none. It may have holes. */
 export async function readHorizon(database: Database): Promise<Horizon | null> {
   const rows = await database.query<{ first: string; last: string }>({
     name: 'partition-horizon',
@@ -73,13 +93,15 @@ function makePartition(database: Database, table: PartitionedTable, fromMs: numb
   const bound = (ms: number) => `'${new Date(ms).toISOString()}'`;
   return database.transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema] });
-    const [row] = await query<{ exists: boolean }>({
-      text: 'select to_regclass($1) is not null as exists',
+    const [row] = await query<{ exists: boolean; attached: boolean }>({
+      text: `select to_regclass($1) is not null as exists,
+               exists (select from pg_inherits where inhrelid = to_regclass($1)) as attached`,
       values: [name],
     });
-    if (row?.exists) return false;
+    if (row!.attached) return false;
     await query({ text: `set local lock_timeout = '${LOCK_TIMEOUT}'` });
-    await query({ text: `create table ${name} (like ${table} including all)` });
+    // One that was detached by hand has events: it is attached again.
+    if (!row!.exists) await query({ text: `create table ${name} (like ${table} including all)` });
     await query({
       text: `alter table ${table} attach partition ${name} for values from (${bound(fromMs)}) to (${bound(fromMs + DAY_MS)})`,
     });

@@ -2,7 +2,7 @@
 import type { Settings } from '../config.ts';
 import { unseal } from '../core/seal.ts';
 import { migrationFiles, pendingMigrations } from '../db/migrate.ts';
-import { DAY_MS, partitionName, readHorizon } from '../db/partitions.ts';
+import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { readSealedSecrets } from '../db/queries/sealed-secrets.ts';
 import { derivedKeys, type SecretsKeys } from '../keys.ts';
@@ -44,12 +44,22 @@ export async function checkSchema(
 
 async function checkPartitions(database: Database, running: boolean, nowMs: number): Promise<Check> {
   const horizon = await readHorizon(database);
-  const daysAhead = horizon === null ? -1 : Math.floor((horizon.toMs - nowMs) / DAY_MS);
-  if (horizon !== null && daysAhead >= 1)
-    return ok('partitions', `made up to ${partitionName('events', horizon.toMs - DAY_MS)}, ${daysAhead} days ahead`);
-  const finding = daysAhead < 0 ? 'there is no partition for today' : 'there is no partition for tomorrow';
+  const toMs = Math.max(horizon?.toMs ?? 0, nowMs + DAY_MS);
+  // Those of the last days of the week may still be made; up to the newest one, and for tomorrow, all must be there.
+  const holes = (await missingPartitions(database, nowMs)).filter(
+    ({ fromMs }) => fromMs + DAY_MS > nowMs && fromMs < toMs,
+  );
+  if (horizon !== null && holes.length === 0) {
+    const daysAhead = Math.floor((horizon.toMs - nowMs) / DAY_MS);
+    return ok(
+      'partitions',
+      `made up to ${partitionName('events', horizon.toMs - DAY_MS)}, ${daysAhead} days ahead, none missing`,
+    );
+  }
+  const names = holes.map(({ name }) => name);
+  const finding = `missing: ${names.slice(0, NAMED_MAX).join(', ')}${names.length > NAMED_MAX ? ` and ${names.length - NAMED_MAX} more` : ''}; events of these days cannot be stored`;
   if (!running) return advice('partitions', finding, 'start Weir, which makes them');
-  return problem('partitions', finding, 'look for housekeeping_failed in the log: it says why they could not be made');
+  return problem('partitions', finding, 'look for partitions_failed in the log: it says why they could not be made');
 }
 
 /** Every stored secret is opened and forgotten at once. */

@@ -1,4 +1,4 @@
-/** What the primary does once an hour: partitions for the days ahead, what RETENTION_DAYS lets go, and the audit head in the log. */
+/** What the primary does once a minute (partitions for the days ahead) and once an hour (what retention removes, the audit head in the log). */
 import { recordTallies } from '../auth/failed-sign-ins.ts';
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Settings } from '../config.ts';
@@ -12,8 +12,8 @@ import { deleteOldFailures } from '../db/queries/sign-in-failures.ts';
 import { deleteExpiredKeys, dropOldPartitions, removeExpiredEvents } from '../db/retention.ts';
 import type { Log } from '../log.ts';
 
-const EVERY_MS = 3_600_000;
-const FIRST_MS = 60_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 
 /** Makes the partitions that are missing; the span that has them afterwards. */
 export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
@@ -35,7 +35,7 @@ export async function anchorAudit(database: Database, log: Log, said: string | n
 
 /**
  * Keeps house until the returned function is called; that one waits for what is under way.
- * @param onHorizon called with the span that has partitions, after every round.
+ * @param onHorizon called with the span that has partitions, every minute.
  * @param onUnhandled called with the number of deliveries that were removed before an agent settled them.
  */
 export function keepHouse(
@@ -45,6 +45,7 @@ export function keepHouse(
   onHorizon: (horizon: Horizon) => void,
   onUnhandled: (deliveries: number) => void,
 ): () => Promise<void> {
+  let watch: Promise<void> = Promise.resolve();
   let round: Promise<void> = Promise.resolve();
   let anchor: string | null = null;
   let stopping = false;
@@ -53,9 +54,15 @@ export function keepHouse(
     log('deliveries_unhandled', { deliveries });
     onUnhandled(deliveries);
   };
-  const work = async () => {
+  const look = async () => {
     try {
       onHorizon(await extendPartitions(database, log));
+    } catch (error) {
+      log('partitions_failed', { reason: (error as Error).message });
+    }
+  };
+  const work = async () => {
+    try {
       const dropped = await dropOldPartitions(database, settings.RETENTION_DAYS, Date.now());
       if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
       unhandled(dropped.unhandled);
@@ -80,12 +87,17 @@ export function keepHouse(
     round = work();
   };
   // Soon after the start too: a machine that is switched off every night would never get to it.
-  const first = setTimeout(start, FIRST_MS);
-  const hourly = setInterval(start, EVERY_MS);
+  const first = setTimeout(start, MINUTE_MS);
+  const hourly = setInterval(start, HOUR_MS);
+  // Apart from the hourly round, which may take long.
+  const everyMinute = setInterval(() => {
+    watch = look();
+  }, MINUTE_MS);
   return async () => {
+    clearInterval(everyMinute);
     clearTimeout(first);
     clearInterval(hourly);
     stopping = true;
-    await round;
+    await Promise.all([watch, round]);
   };
 }

@@ -1,5 +1,12 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS, makePartitions, partitionedTables, partitionName, readHorizon } from '../../server/db/partitions.ts';
+import {
+  DAY_MS,
+  makePartitions,
+  missingPartitions,
+  partitionedTables,
+  partitionName,
+  readHorizon,
+} from '../../server/db/partitions.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;
@@ -34,6 +41,20 @@ test('the next day makes what is missing, for both, and a second time nothing', 
   expect(await makePartitions(fresh.database, tomorrowMs)).toEqual(made);
   expect(await makePartitions(fresh.database, tomorrowMs)).toEqual([]);
   expect((await readHorizon(fresh.database))!.toMs).toBe(today() + 9 * DAY_MS);
+});
+
+test('a hole is filled, and a partition that was detached by hand is attached again with its rows', async () => {
+  await makePartitions(fresh.database, Date.now());
+  const [dropped, detached] = [partitionName('deliveries', today()), partitionName('events', today())];
+  await fresh.database.query({
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+           values (gen_random_uuid(), gen_random_uuid(), now(), '127.0.0.1', '', '', 0)`,
+  });
+  await fresh.database.query({ text: `drop table ${dropped}; alter table events detach partition ${detached}` });
+  expect((await missingPartitions(fresh.database, Date.now())).map(({ name }) => name)).toEqual([detached, dropped]);
+  expect(await makePartitions(fresh.database, Date.now())).toEqual([detached, dropped]);
+  expect(await missingPartitions(fresh.database, Date.now())).toEqual([]);
+  expect(await fresh.database.query({ text: 'select count(*)::int as count from events' })).toEqual([{ count: 1 }]);
 });
 
 test('several that make them at the same time make each once', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readSettings } from '../../server/config.ts';
 import { type Attached, attachDatabase } from '../../server/db/attach.ts';
-import { makePartitions } from '../../server/db/partitions.ts';
+import { DAY_MS, makePartitions, partitionedTables, partitionName } from '../../server/db/partitions.ts';
 import { checkDatabase, checkWritable } from '../../server/doctor/database.ts';
 import { freePort } from '../helpers/ports.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
@@ -51,6 +51,14 @@ describe('the doctor looks at the database', () => {
   test('whose partitions are made', async () => {
     await makePartitions(attached.database, Date.now());
     expect(states(await examine({ running: true }))).toContain('partitions ok');
+  });
+
+  test.each(partitionedTables)('that lacks a partition of %s among those that are made', async (table) => {
+    const name = partitionName(table, Date.now() + 3 * DAY_MS);
+    await run(`drop table ${name}`);
+    const check = (await examine({ running: true })).find((each) => each.name === 'partitions');
+    await makePartitions(attached.database, Date.now());
+    expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining(`missing: ${name};`) });
   });
 
   test.each([

@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS, partitionName } from '../../server/db/partitions.ts';
+import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+
+let app: TestApp;
+let webhook: TestWebhook;
+let agent: TestAgent;
+beforeAll(async () => {
+  app = await startAgentApp();
+  webhook = await app.addWebhook({ dedupe_header: 'x-id' });
+  agent = await addAgent(app, [webhook]);
+});
+afterAll(() => app.stop());
+
+test.each([
+  ['events', {}],
+  ['deliveries', {}],
+  ['events', { 'x-id': 'one' }],
+] as const)(
+  'a commit that finds no partition of %s makes it, and the repeat is stored (%o)',
+  async (table, headers) => {
+    const send = () => {
+      const request = signedRequest({ secret: webhook.secret, body: '{}' });
+      return fetch(webhook.url, { ...request, headers: { ...(request.headers as object), ...headers } });
+    };
+    await app.database.query({ text: `drop table ${partitionName(table, Date.now())}` });
+    const first = await send();
+    expect([first.status, first.headers.get('retry-after')]).toEqual([503, '1']);
+    await until(async () => (await send()).status === 202);
+    expect((await agent.claim()).length).toBeGreaterThan(0);
+    const lines = app.logLines.map((line) => JSON.parse(line) as { event: string; partitions?: string[] });
+    const made = lines.flatMap(({ event, partitions }) => (event === 'partitions_made' ? partitions! : []));
+    expect(made).toContain(partitionName(table, Date.now()));
+    expect(made).not.toContain(partitionName(table, Date.now() + DAY_MS));
+  },
+);
