@@ -130,7 +130,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       const [kind, id] = payload.split(':');
       if (id === undefined) return;
       if (kind === 'user') await live.streams.personChanged(id);
-      else if (kind! in caches) await caches[kind as keyof typeof caches].invalidate(id);
+      else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
     },
     setHorizon: (next) => {
       horizon = next;

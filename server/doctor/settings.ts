@@ -38,12 +38,12 @@ export function checkEnvFile(directory: string): Check[] {
   }
   const checks: Check[] = [];
   const table: Readonly<Record<string, { secret?: true; allowed: string }>> = settingTable;
-  const secrets = Object.keys(given).filter((name) => given[name] && table[name]?.secret);
+  const secrets = Object.keys(given).filter((name) => given[name] && Object.hasOwn(table, name) && table[name]!.secret);
   if (secrets.length > 0 && (statSync(path).mode & 0o004) !== 0)
     checks.push(
       problem('env_file', `${path} holds ${secrets.join(', ')} and everybody can read it`, `chmod 600 ${path}`),
     );
-  const strangers = Object.keys(given).filter((name) => !(name in table) && !ofOthers.test(name));
+  const strangers = Object.keys(given).filter((name) => !Object.hasOwn(table, name) && !ofOthers.test(name));
   if (strangers.length > 0)
     checks.push(
       advice(

@@ -4,6 +4,7 @@ import type { Operation, Reply } from '../api/operation.ts';
 import { etagOf } from '../api/precondition.ts';
 import { actorOf, type Person, visitor } from '../auth/person.ts';
 import { check, type Refusal } from '../core/issues.ts';
+import { recordOf } from '../core/record.ts';
 import { allows } from '../core/roles.ts';
 import { type ProblemCode, problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -68,7 +69,7 @@ function refused({ code, detail, members, retryAfterSeconds }: Extract<Reply, { 
   const pointed = code === 'invalid_request' ? (members?.errors as { pointer: string; detail: string }[]) : undefined;
   if (pointed === undefined)
     return { ...problemOf(code, detail, members), retryAfterSeconds: retryAfterSeconds ?? null };
-  const errors: Record<string, string> = {};
+  const errors = recordOf<string>();
   for (const { pointer, detail } of pointed) errors[pointer.split('/')[1] ?? ''] ??= detail;
   return { kind: 'invalid', errors };
 }
@@ -84,7 +85,7 @@ export function problemOf(
 
 /** The first sentence for each field. */
 function byField({ issues, omitted }: Refusal): Record<string, string> {
-  const errors: Record<string, string> = {};
+  const errors = recordOf<string>();
   for (const { path, detail } of issues) errors[String(path[0] ?? '')] ??= detail;
   if (omitted > 0) errors[''] ??= `${omitted} more problems are not shown.`;
   return errors;

@@ -1,4 +1,5 @@
 /** Names to show beside ids, to choose from, and to type in place of an id. */
+import { recordOf } from '../core/record.ts';
 import { recordId } from '../manage/input.ts';
 import type { Call, Called } from './page.ts';
 import { plural } from './show.ts';
@@ -16,7 +17,7 @@ type Named = { id: string; name: string };
 
 /** Webhooks or agents to choose from. */
 export interface Choices {
-  /** By id, in the order of the names. */
+  /** By id, in the order of the names; looked up by what was typed, too. */
   names: Record<string, string>;
   /** False: there are more than these, which are chosen by typing a name or an id. */
   complete: boolean;
@@ -33,7 +34,7 @@ export async function choicesOf(
   only: Record<string, string> = {},
 ): Promise<Choices> {
   const listed = await call(list, { query: { ...only, limit: String(LISTED_MAX) } });
-  if (listed.kind !== 'done') return { names: {}, complete: true };
+  if (listed.kind !== 'done') return { names: recordOf(), complete: true };
   const named: Named[] = [...listed.body.items];
   const known = new Set(named.map(({ id }) => id));
   const others = [...new Set(ids)].filter((id) => id !== undefined && !known.has(id) && isId(id)) as string[];
@@ -41,7 +42,7 @@ export async function choicesOf(
   for (const one of found) if (one.kind === 'done') named.push(one.body);
   named.sort((one, other) => one.name.localeCompare(other.name));
   return {
-    names: Object.fromEntries(named.map(({ id, name }) => [id, name])),
+    names: recordOf(named.map(({ id, name }) => [id, name])),
     complete: listed.body.next_cursor === null,
   };
 }

@@ -1,7 +1,8 @@
+import { recordOf } from '../core/record.ts';
 import { plural } from './show.ts';
 
 /** What is said once after a change, by its name in the address: `?notice=…`. */
-const notices: Readonly<Record<string, string | ((count: number) => string)>> = {
+const sentences: Readonly<Record<string, string | ((count: number) => string)>> = {
   'signed-out': 'You are signed out.',
   replayed: 'It is on its way again.',
   'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
@@ -25,6 +26,8 @@ const notices: Readonly<Record<string, string | ((count: number) => string)>> = 
   'user-enabled': 'The user is enabled.',
   'token-revoked': 'The token is revoked: it is refused everywhere from now on.',
 };
+
+const notices = recordOf(Object.entries(sentences));
 
 /** The notice that the address asks for, a sentence of our own whatever it says; null: none. */
 export function noticeOf(query: URLSearchParams): string | null {

@@ -45,6 +45,7 @@ describe('the doctor looks at .env', () => {
     ['a secret for its owner alone', 'ADMIN_PASSWORD=correct-horse-battery', 0o600, 'ok', null],
     ['no secret at all, open to everybody', 'PORT=8081', 0o644, 'ok', null],
     ['a misspelt name', 'WORKRES=2', 0o600, 'advice', '.env.example'],
+    ['a name that every object inherits', 'constructor=2', 0o600, 'advice', '.env.example'],
     ['names of docker compose', 'COMPOSE_PROJECT_NAME=weir', 0o600, 'ok', null],
   ])('with %s', (_, text, mode, state, mend) => {
     const directory = temporaryDirectory();

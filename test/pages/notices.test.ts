@@ -8,6 +8,10 @@ test.each([
   ['notice=dead-replayed', null],
   ['notice=dead-replayed&count=many', null],
   ['notice=of+my+own', null],
+  ['notice=valueOf', null],
+  ['notice=toString', null],
+  ['notice=constructor&count=1', null],
+  ['notice=__proto__', null],
   ['', null],
 ])('the address ?%s says %s', (query, notice) => {
   expect(noticeOf(new URLSearchParams(query))).toBe(notice);
