@@ -67,10 +67,10 @@ function curlOf(
   webhook: { url: string; has_secret: boolean; signature_header: string | null },
   event: { content_type: string | null },
   body: Buffer,
-): string {
+): string | null {
   return signedCurl({
     url: webhook.url,
-    body: body.toString('utf8'),
+    body,
     contentType: event.content_type ?? 'application/octet-stream',
     signatureHeader: webhook.has_secret ? (webhook.signature_header ?? 'X-Hub-Signature-256') : null,
   });

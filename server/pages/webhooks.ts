@@ -8,7 +8,7 @@ import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const EVENTS_SHOWN = 10;
-const EXAMPLE_BODY = '{"hello":"world"}';
+const EXAMPLE_BODY = Buffer.from('{"hello":"world"}');
 
 const webhookList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'enabled', 'cursor']);
