@@ -18,6 +18,13 @@ export type Reply =
       retryAfterSeconds?: number;
     };
 
+/** What an operation that sends bytes of its own says of them. */
+export interface AnswerBytes {
+  contentType: string;
+  /** Header fields and what they say. */
+  headers?: Readonly<Record<string, string>>;
+}
+
 interface ApiRequest<Who, Query, Input> {
   /** Recognized, and in a role that may do this; null where anyone may. */
   who: Who;
@@ -40,6 +47,8 @@ export interface Operation<Who = Person, Query = unknown, Input = unknown> {
   input?: z.ZodType<Input>;
   /** The body of each status that means success; null: none. Members that the schema does not name are not sent. */
   answers: Readonly<Record<number, z.ZodType | null>>;
+  /** Of an answer 200 without a schema. */
+  bytes?: AnswerBytes;
   /** What GET answers for the resource that this one changes: If-Match is about it, and an answer of this schema carries its ETag. */
   representation?: z.ZodType;
   /** Refuses API tokens and JWTs with 403 `session_required`: it concerns the requester's own account. */

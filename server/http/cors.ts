@@ -7,7 +7,7 @@ const ALLOWED_HEADERS =
   'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, x-csrf-token, x-request-id';
 /** What scripts of other origins may read of an answer, beside what the standard allows always. */
 const EXPOSED_HEADERS =
-  'allow, content-disposition, etag, idempotent-replayed, location, ratelimit, ratelimit-policy, retry-after, www-authenticate, x-request-id';
+  'allow, content-disposition, etag, idempotent-replayed, location, ratelimit, ratelimit-policy, retry-after, www-authenticate, x-request-id, x-weir-content-type';
 /** Seconds for which a browser need not ask again; Chromium keeps it no longer. */
 const PREFLIGHT_SECONDS = 7200;
 

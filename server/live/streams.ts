@@ -18,7 +18,7 @@ const EVERY_MS = 1_000;
 const RECHECK_MS = 15_000;
 /** A JWT says nothing after its request: its streams come again with a newer one. */
 const JWT_STREAM_MS = 300_000;
-const CONTENT_TYPE = 'text/event-stream';
+export const CONTENT_TYPE = 'text/event-stream';
 
 interface StreamsParts {
   database: Database;

@@ -77,6 +77,7 @@ const verdictSchema = z.object({
 
 /** Entries of one export, about a kilobyte each. */
 const EXPORTED_MAX = 10_000;
+const EXPORT_TYPE = 'application/x-ndjson';
 
 export function auditOperations(database: Database) {
   return {
@@ -93,11 +94,12 @@ export function auditOperations(database: Database) {
     exportAudit: operation({
       query: listQuery.omit({ limit: true }),
       answers: { 200: null },
+      bytes: { contentType: EXPORT_TYPE },
       handle: async ({ query, exchange }) => {
         const rows = await listAudit(database, filterOf(query), query.cursor ?? null, EXPORTED_MAX);
         const lines = rows.map((row) => `${JSON.stringify(auditEntrySchema.parse(describeEntry(row)))}\n`);
         exchange.setHeader('content-disposition', 'attachment; filename="audit.jsonl"');
-        exchange.answer(200, 'application/x-ndjson', lines.join(''));
+        exchange.answer(200, EXPORT_TYPE, lines.join(''));
         return done(200);
       },
     }),

@@ -9,6 +9,7 @@ import { eventListQuery, filterOf } from './event-filter.ts';
 import { replayEvent } from './event-replay.ts';
 import { EventSearch } from './event-search.ts';
 import { eventId, pageOf } from './paging.ts';
+import { answerStoredBytes, storedBytes } from './stored-bytes.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;
 
@@ -59,17 +60,14 @@ export function eventOperations(database: Database) {
       },
     }),
 
-    /** The stored bytes, unchanged; as an attachment, so that no browser shows what a stranger sent. */
     showEventBody: readerOperation({
       id,
       answers: { 200: null },
+      bytes: storedBytes,
       handle: async ({ who, id, exchange }) => {
         const event = await findEvent(database, agentIdOf(who), id);
         if (event === undefined) return problem('event_unknown');
-        exchange.setHeader('content-disposition', `attachment; filename="${event.id}"`);
-        exchange.setHeader('content-security-policy', 'sandbox');
-        exchange.answer(200, event.content_type ?? 'application/octet-stream', event.body);
-        return done(200);
+        return answerStoredBytes(exchange, event.id, event.content_type, event.body);
       },
     }),
 

@@ -4,7 +4,7 @@ import { done, operation } from '../api/operation.ts';
 import { isTimedId } from '../core/ids.ts';
 import { liveSchema, secondSchema } from '../live/counters.ts';
 import type { History } from '../live/history.ts';
-import type { Streams } from '../live/streams.ts';
+import { CONTENT_TYPE, type Streams } from '../live/streams.ts';
 import { eventId } from './paging.ts';
 
 const countersSchema = z.object({
@@ -33,6 +33,7 @@ export function liveOperations({ history, streams }: { history: History; streams
     stream: operation({
       query: streamQuery,
       answers: { 200: null },
+      bytes: { contentType: CONTENT_TYPE },
       problems: ['streams_full', 'user_streams_full'],
       handle: async ({ who, query, exchange }) => {
         const lastEventId = exchange.header('last-event-id');

@@ -13,6 +13,7 @@ import {
   rejectionSchema,
 } from './rejection-fields.ts';
 import { type RejectionParts, Rejections } from './rejections.ts';
+import { answerStoredBytes, storedBytes } from './stored-bytes.ts';
 
 const RETRY_SECONDS = 1;
 const id = { schema: eventId, problem: 'rejection_unknown' } as const;
@@ -56,19 +57,17 @@ export function rejectionOperations(parts: RejectionParts) {
       },
     }),
 
-    /** As an attachment, so that no browser shows what a stranger sent. */
     showRejectionBody: operation({
       id,
       answers: { 200: null },
+      bytes: storedBytes,
       problems: ['rejection_without_body'],
       handle: async ({ id, exchange }) => {
         const found = await findRejection(database.query, id);
         if (found === undefined) return problem('rejection_unknown');
         if (found.body === null) return problem('rejection_without_body');
-        exchange.setHeader('content-disposition', `attachment; filename="${found.id}"`);
-        exchange.setHeader('content-security-policy', "default-src 'none'; sandbox");
-        exchange.answer(200, 'application/octet-stream', found.body);
-        return done(200);
+        const contentType = readStoredHeaders(found.headers)['content-type'] ?? null;
+        return answerStoredBytes(exchange, found.id, contentType, found.body);
       },
     }),
 

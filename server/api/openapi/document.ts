@@ -41,7 +41,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
   }
   for (const [method, path, name, access, meaning] of operationRoutes) {
     const operation: AnyOperation = operations[name];
-    const { id, query, input, answers, representation, sessionOnly = false, idempotent } = operation;
+    const { id, query, input, answers, bytes, representation, sessionOnly = false, idempotent } = operation;
     add(method, path, {
       ...heading(name, path, meaning),
       ...parametersOf([
@@ -51,7 +51,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
         ...(idempotent ? [idempotencyKey] : []),
       ]),
       ...(input === undefined ? {} : { requestBody: requestBody(input, schemas) }),
-      responses: responsesOf(schemas, method, answers, problemsOf(method, access, operation)),
+      responses: responsesOf(schemas, method, answers, problemsOf(method, access, operation), bytes),
       security: securityOf(method, access, sessionOnly),
     });
   }

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { ProblemCode } from '../../errors.ts';
 import type { Method } from '../../http/route.ts';
+import type { AnswerBytes } from '../operation.ts';
 import { problemResponses } from './problems.ts';
 import type { Json, Schemas } from './schemas.ts';
 
@@ -16,20 +17,35 @@ export function responsesOf(
   method: Method,
   answers: Answers,
   problems: readonly ProblemCode[],
+  bytes?: AnswerBytes,
 ): Responses {
   const refusals: Responses = problemResponses(problems);
   const successes = Object.entries(answers).map(([status, schema]): [string, Json] => {
     const { content: refusal = {} } = refusals[status] ?? {};
-    return [status, success(schemas, method, status, schema, refusal as Json)];
+    return [
+      status,
+      schema === null ? withoutSchema(status, bytes) : success(schemas, method, status, schema, refusal as Json),
+    ];
   });
   const cached = method === 'GET' && answers[200] ? { 304: { description: meanings[304], headers: requestId } } : {};
   return { ...refusals, ...Object.fromEntries(successes), ...cached };
 }
 
-/** 200 without a schema is bytes of whatever type; GET of JSON has an entity tag. */
-function success(schemas: Schemas, method: Method, status: string, schema: z.ZodType | null, more: Json): Json {
-  const bytes = status === '200' ? { content: { '*/*': {} } } : {};
-  if (schema === null) return { description: meanings[status], headers: requestId, ...bytes };
+/** 200 is bytes, of the operation's own type. */
+function withoutSchema(status: string, { contentType, headers = {} }: AnswerBytes = { contentType: '*/*' }): Json {
+  const fields = Object.entries(headers).map(([name, description]) => [
+    name,
+    { description, schema: { type: 'string' } },
+  ]);
+  return {
+    description: meanings[status],
+    headers: { ...requestId, ...Object.fromEntries(fields) },
+    ...(status === '200' ? { content: { [contentType]: {} } } : {}),
+  };
+}
+
+/** GET of JSON has an entity tag. */
+function success(schemas: Schemas, method: Method, status: string, schema: z.ZodType, more: Json): Json {
   const tag = method === 'GET' && status === '200' ? { ETag: { $ref: '#/components/headers/ETag' } } : {};
   return {
     description: meanings[status],
