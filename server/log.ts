@@ -2,6 +2,7 @@
 import pino from 'pino';
 import pretty from 'pino-pretty';
 import sonicBoom from 'sonic-boom';
+import { visible, visibleJson } from './core/visible.ts';
 
 /** Levels and meanings; the event's name is the field `event` of its line. */
 export const logEvents = {
@@ -93,7 +94,7 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
     }
   };
   if (!terminal) setInterval(() => sink.flush(), FLUSH_MS).unref();
-  if (!terminal) return { write: (line) => void sink.write(line), flush };
+  if (!terminal) return { write: (line) => void sink.write(visibleJson(line)), flush };
   const readable = pretty.prettyFactory({
     colorize: true,
     ignore: 'pid,hostname,event,place,line',
@@ -102,7 +103,17 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
     translateTime: 'SYS:HH:MM:ss',
     singleLine: true,
   });
-  return { write: (line) => void sink.write(readable(line)), flush };
+  return { write: (line) => void sink.write(readable(withVisibleText(line))), flush };
+}
+
+/** A line's fields with their control characters as escapes: the readable form would send them to the terminal as they are. */
+function withVisibleText(line: string): object | string {
+  try {
+    return JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? visible(value) : value));
+  } catch {
+    // A process wrote something else that begins with a brace.
+    return visible(line);
+  }
 }
 
 /** @param base fields of every line, e.g. the place of the process. */

@@ -7,7 +7,7 @@ import type { Change } from '../manage/change.ts';
 import { checked } from '../manage/input.ts';
 import { uuid, uuids } from './arguments.ts';
 import { made, withInput } from './change.ts';
-import { type CommandIo, printJson } from './io.ts';
+import { type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -30,8 +30,9 @@ export function agentCommand(io: CommandIo): Command {
         const input = checked(agentInput.create, { name, webhook_ids: webhook });
         const { credential, ...agent } = known('', await agents.add(input));
         if (json) return printJson(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
-        io.stdout.write(`Made ${agent.name}.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`);
-        io.stdout.write(
+        printText(io, `Made ${agent.name}.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`);
+        printText(
+          io,
           '\nKeep the credential in a file of its own, then:  npx weir consume URL --credential-file FILE\n',
         );
       }),
@@ -57,7 +58,7 @@ export function agentCommand(io: CommandIo): Command {
         withAgents(io, async (agents) => {
           known(id, await change(agents, id, webhook));
           if (json) return printJson(io, { id, done: name, webhook_ids: webhook });
-          io.stdout.write(`${id}: ${name}d.\n`);
+          printText(io, `${id}: ${name}d.\n`);
         }),
       );
 
@@ -70,7 +71,8 @@ export function agentCommand(io: CommandIo): Command {
       withAgents(io, async (agents) => {
         const { credential } = known(id, await agents.rotate(id));
         if (json) return printJson(io, { id, credential });
-        io.stdout.write(
+        printText(
+          io,
           `${id}: the old credential and all sessions have ended.\n  Credential  ${credential}   (shown once)\n`,
         );
       }),
@@ -85,7 +87,7 @@ export function agentCommand(io: CommandIo): Command {
       withAgents(io, async (agents) => {
         known(id, await agents.revoke(id));
         if (json) return printJson(io, { id, done: 'revoke' });
-        io.stdout.write(`${id}: revoked.\n`);
+        printText(io, `${id}: revoked.\n`);
       }),
     );
   return command;
@@ -94,9 +96,10 @@ export function agentCommand(io: CommandIo): Command {
 async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void> {
   const rows = await agents.list();
   if (json) printJson(io, { items: rows });
-  else if (rows.length === 0) io.stdout.write('No agents yet. Make one: npx weir agent add --name ci --webhook ID\n');
+  else if (rows.length === 0) printText(io, 'No agents yet. Make one: npx weir agent add --name ci --webhook ID\n');
   else
-    io.stdout.write(
+    printText(
+      io,
       table(
         ['ID', 'NAME', 'STATE', 'ENDPOINTS', 'CREATED'],
         rows.map((row) => [

@@ -4,7 +4,7 @@ import { verifyAudit } from '../audit/verify.ts';
 import { listAudit } from '../db/queries/read-audit.ts';
 import { auditEntrySchema, auditFilters, auditHash, describeEntry, filterOf } from '../manage/audit-operations.ts';
 import { positive } from './arguments.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -39,8 +39,8 @@ export function auditCommand(io: CommandIo): Command {
           auditEntrySchema.parse(describeEntry(row)),
         );
         if (json) printJson(io, { items });
-        else if (items.length === 0) io.stdout.write('No such entries.\n');
-        else io.stdout.write(describe(items));
+        else if (items.length === 0) printText(io, 'No such entries.\n');
+        else printText(io, describe(items));
       }),
     );
 
@@ -58,7 +58,8 @@ export function auditCommand(io: CommandIo): Command {
         const verdict = await verifyAudit(database, head ?? null);
         if (json) printJson(io, verdict);
         else if (verdict.intact)
-          io.stdout.write(
+          printText(
+            io,
             `${verdict.entries === 1 ? 'The one entry holds' : `All ${verdict.entries} entries hold`}.${verdict.head === null ? '' : `\n  Head  ${verdict.head.hash}`}\n`,
           );
         if (verdict.intact) return;

@@ -9,7 +9,7 @@ import { showProgress } from './bench/progress.ts';
 import { describeReport, reportOf } from './bench/report.ts';
 import type { Run } from './bench/run.ts';
 import { WARM_UP_SECONDS } from './bench/window.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 
 interface BenchOptions {
   workers: number[];
@@ -76,7 +76,7 @@ async function bench({ size, json, ...given }: BenchOptions, cores: number, io: 
 
   const report = reportOf(order, runs, machine);
   if (json) printJson(io, report);
-  else if (runs.length > 0) io.stdout.write(describeReport(report));
+  else if (runs.length > 0) printText(io, describeReport(report));
   if (stop.signal.aborted)
     throw new CommandError(
       `Stopped after ${runs.length} of ${order.workers.length} measurements; nothing is left of them.`,

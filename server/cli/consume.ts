@@ -12,7 +12,7 @@ import { Session } from './consume/session.ts';
 import { watchEnd } from './consume/signals.ts';
 import { type ConsumeSummary, describeConsumed, Tally } from './consume/tally.ts';
 import type { Worker } from './consume/work.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, tellText } from './io.ts';
 
 interface ConsumeOptions {
   credentialFile: string;
@@ -155,5 +155,5 @@ function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Progres
 /** Standard output is for the deliveries' lines or the commands' output; only the document of --json may join it. */
 function report(summary: ConsumeSummary, { exec, json }: ConsumeOptions, io: CommandIo): void {
   if (json === true && exec !== undefined) printJson(io, summary);
-  else io.stderr.write(describeConsumed(summary));
+  else tellText(io, describeConsumed(summary));
 }

@@ -5,7 +5,7 @@ import type { Database } from '../db/pool.ts';
 import { type DeliveryState, deliveryStates, listDeliveries } from '../db/queries/read-deliveries.ts';
 import { type ManyOrder, replayMany, replayOne } from '../manage/delivery-replay.ts';
 import { positive, uuid } from './arguments.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -45,9 +45,10 @@ export function deliveryCommand(io: CommandIo): Command {
         };
         const rows = await listDeliveries(database, filter, null, options.limit);
         if (options.json) printJson(io, { items: rows });
-        else if (rows.length === 0) io.stdout.write('No such deliveries.\n');
+        else if (rows.length === 0) printText(io, 'No such deliveries.\n');
         else
-          io.stdout.write(
+          printText(
+            io,
             table(
               ['ID', 'EVENT', 'AGENT', 'STATE', 'ATTEMPTS', 'REASON'],
               rows.map((row) => [
@@ -87,7 +88,7 @@ export function deliveryCommand(io: CommandIo): Command {
             : Number(isTimedId(id) && (await replayOne(database, commandActor(), id)).kind === 'done');
         if (id !== undefined && replayed === 0) throw new CommandError(`no dead or done delivery has the id ${id}`);
         if (options.json) printJson(io, { replayed });
-        else io.stdout.write(`${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} pending again.\n`);
+        else printText(io, `${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} pending again.\n`);
       });
     });
   return command;

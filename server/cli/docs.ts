@@ -1,11 +1,11 @@
 import { Command } from 'commander';
 import { writeDocs } from '../docs/generate.ts';
-import type { CommandIo } from './io.ts';
+import { type CommandIo, printText } from './io.ts';
 
 /** `weir docs`, for developers: writes the tables of the code into README.md and .env.example. */
 export function docsCommand(io: CommandIo): Command {
   return new Command('docs').description('write the tables into README.md and .env.example').action(() => {
     const written = writeDocs(io.directory);
-    io.stdout.write(written.length === 0 ? 'The documents are up to date.\n' : `Wrote ${written.join(' and ')}.\n`);
+    printText(io, written.length === 0 ? 'The documents are up to date.\n' : `Wrote ${written.join(' and ')}.\n`);
   });
 }

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import type { Check } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText, tellText } from './io.ts';
 
 const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
 
@@ -11,9 +11,9 @@ export function doctorCommand(io: CommandIo): Command {
     .description('say what is wrong with settings, database, store, keys, origins and kernel, and how to mend it')
     .option('--json', 'print one JSON document')
     .action(async ({ json }: { json?: boolean }) => {
-      const checks = await examine(io.environment, io.directory, (line) => io.stderr.write(`weir: ${line}\n`));
+      const checks = await examine(io.environment, io.directory, (line) => tellText(io, `weir: ${line}\n`));
       if (json) printJson(io, { checks });
-      else io.stdout.write(describe(checks));
+      else printText(io, describe(checks));
       if (checks.some((check) => check.state === 'problem')) throw new CommandError('');
     });
 }

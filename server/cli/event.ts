@@ -7,7 +7,7 @@ import { filterOf } from '../manage/event-filter.ts';
 import { type EventReplayed, replayEvent } from '../manage/event-replay.ts';
 import { EventSearch } from '../manage/event-search.ts';
 import { positive, time, uuid, uuids } from './arguments.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -48,9 +48,10 @@ export function eventCommand(io: CommandIo): Command {
         // Never busy: it is the only search of this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) printJson(io, { items: rows.map(describeEvent) });
-        else if (rows.length === 0) io.stdout.write('No events yet.\n');
+        else if (rows.length === 0) printText(io, 'No events yet.\n');
         else
-          io.stdout.write(
+          printText(
+            io,
             table(
               ['ID', 'ENDPOINT', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE'],
               rows.map((row) => [
@@ -68,19 +69,17 @@ export function eventCommand(io: CommandIo): Command {
 
   command
     .command('show')
-    .description('show one event; its body goes to standard output byte for byte with --body')
+    .description('show one event as text, its control characters as escapes')
     .argument('<id>', 'id of the event', uuid)
-    .option('--body', 'write the body alone')
+    .option('--body', 'write the body alone, byte for byte')
     .option('--json', 'print one JSON document')
     .action((id: string, { body, json }: Output & { body?: boolean }) =>
       withDatabase(io, async ({ database }) => {
         const event = isTimedId(id) ? await findEvent(database, null, id) : undefined;
         if (event === undefined) throw new CommandError(`no event has the id ${id}; see: weir event list`);
-        if (body) return void io.stdout.write(event.body);
+        if (body) return printBytes(io, event.body);
         if (json) return printJson(io, { ...describeEvent(event), body_base64: event.body.toString('base64') });
-        io.stdout.write(`${event.headers.toString('utf8')}\n\n`);
-        io.stdout.write(event.body);
-        io.stdout.write('\n');
+        printText(io, `${event.headers.toString('utf8')}\n\n${event.body.toString('utf8')}\n`);
       }),
     );
 
@@ -99,9 +98,7 @@ export function eventCommand(io: CommandIo): Command {
         const { deliveryIds } = replayed;
         if (json) printJson(io, { id, delivery_ids: deliveryIds });
         else
-          io.stdout.write(
-            `${id}: ${deliveryIds.length} new ${deliveryIds.length === 1 ? 'delivery' : 'deliveries'}.\n`,
-          );
+          printText(io, `${id}: ${deliveryIds.length} new ${deliveryIds.length === 1 ? 'delivery' : 'deliveries'}.\n`);
       }),
     );
   return command;

@@ -1,4 +1,7 @@
-/** What a command may touch of the world outside; tests hand in their own. */
+/** What a command may touch of the world outside, and the only place from which commands write to it. */
+import { visible, visibleJson } from '../core/visible.ts';
+
+/** Tests hand in their own. */
 export interface CommandIo {
   environment: NodeJS.ProcessEnv;
   directory: string;
@@ -7,9 +10,29 @@ export interface CommandIo {
   stderr: NodeJS.WritableStream & { isTTY?: boolean };
 }
 
+/** Lines for people. They may hold what a stranger sent, so that control characters are shown instead of sent to the terminal. */
+export function printText({ stdout }: Pick<CommandIo, 'stdout'>, text: string): void {
+  stdout.write(visible(text));
+}
+
+/** The same on standard error: progress, advice and failures. */
+export function tellText({ stderr }: Pick<CommandIo, 'stderr'>, text: string): void {
+  stderr.write(visible(text));
+}
+
+/** Bytes as they are: what a person asked for by name, such as a body. */
+export function printBytes({ stdout }: Pick<CommandIo, 'stdout'>, bytes: Uint8Array): void {
+  stdout.write(bytes);
+}
+
 /** What `--json` asks for: one document, in one line. */
 export function printJson({ stdout }: CommandIo, value: unknown): void {
-  stdout.write(`${JSON.stringify(value)}\n`);
+  stdout.write(jsonLine(value));
+}
+
+/** A document as one line of JSON, its control characters as escapes. */
+export function jsonLine(value: unknown): string {
+  return `${visibleJson(JSON.stringify(value))}\n`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import type { CommandIo } from './io.ts';
+import { type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 
 /** `weir migrate`: brings the schema to this release; `weir start` does it too. */
@@ -9,9 +9,8 @@ export function migrateCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ json }: { json?: boolean }) =>
       withDatabase(io, async ({ migrated }) => {
-        if (json) io.stdout.write(`${JSON.stringify({ applied: migrated })}\n`);
-        else
-          io.stdout.write(migrated.length === 0 ? 'The schema is up to date.\n' : `Applied ${migrated.join(', ')}.\n`);
+        if (json) printJson(io, { applied: migrated });
+        else printText(io, migrated.length === 0 ? 'The schema is up to date.\n' : `Applied ${migrated.join(', ')}.\n`);
       }),
     );
 }

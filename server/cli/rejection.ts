@@ -8,7 +8,7 @@ import type { Accepted } from '../manage/rejection-accept.ts';
 import { describeRejection } from '../manage/rejection-fields.ts';
 import { type Recheck, Rejections } from '../manage/rejections.ts';
 import { positive, uuid } from './arguments.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
 import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -30,9 +30,10 @@ export function rejectionCommand(io: CommandIo): Command {
       withDatabase(io, async ({ database }) => {
         const rows = await listRejections(database, { webhookId: webhook ?? null, reason: null }, null, limit);
         if (json) printJson(io, { items: rows.map(describeRejection) });
-        else if (rows.length === 0) io.stdout.write('No rejections.\n');
+        else if (rows.length === 0) printText(io, 'No rejections.\n');
         else
-          io.stdout.write(
+          printText(
+            io,
             table(
               ['ID', 'ENDPOINT', 'RECEIVED', 'FROM', 'BYTES', 'REASON'],
               rows.map((row) => [
@@ -50,23 +51,22 @@ export function rejectionCommand(io: CommandIo): Command {
 
   command
     .command('show')
-    .description('show one, and how to mend it; its body goes to standard output byte for byte with --body')
+    .description('show one, its control characters as escapes, and how to mend it')
     .argument('<id>', 'id of the rejection', uuid)
-    .option('--body', 'write the body alone')
+    .option('--body', 'write the body alone, byte for byte')
     .option('--json', 'print one JSON document')
     .action((id: string, { body, json }: Output & { body?: boolean }) =>
       withDatabase(io, async ({ database }) => {
         const found = await findRejection(database.query, timed(id));
         if (found === undefined) throw unknown(id);
         if (body && found.body === null) throw withoutBody(id);
-        if (body) return void io.stdout.write(found.body!);
+        if (body) return printBytes(io, found.body!);
         const { headers, body: bytes } = found;
         const described = describeRejection(found);
         if (json) return printJson(io, { ...described, body_base64: bytes?.toString('base64') ?? null });
         const signatures = found.signatures.map(({ name, shape }) => `${name}: (${shape})\n`).join('');
-        io.stdout.write(`${found.reason}: ${described.hint}\n\n${headers}\n${signatures}\n`);
-        io.stdout.write(bytes ?? '(the body was not kept)');
-        io.stdout.write('\n');
+        const text = bytes?.toString('utf8') ?? '(the body was not kept)';
+        printText(io, `${found.reason}: ${described.hint}\n\n${headers}\n${signatures}\n${text}\n`);
       }),
     );
 
@@ -83,7 +83,7 @@ export function rejectionCommand(io: CommandIo): Command {
         if (outcome.kind !== 'done') throw refusal(id, outcome.kind);
         const { verified, reason, hint } = describeRejection(outcome.rejection).last_check!;
         if (json) printJson(io, { id, verified, reason, hint });
-        else io.stdout.write(`${id}: ${reason}. ${hint}\n`);
+        else printText(io, `${id}: ${reason}. ${hint}\n`);
         // What it found has been said already.
         if (!verified) throw new CommandError('');
       }),
@@ -99,7 +99,7 @@ export function rejectionCommand(io: CommandIo): Command {
         const outcome = await rejectionsOf(session).accept(timed(id), commandActor());
         if (!('eventId' in outcome)) throw refusal(id, outcome.kind);
         if (json) printJson(io, { id, event_id: outcome.eventId });
-        else io.stdout.write(`${id}: ${outcome.kind === 'stored' ? '' : 'was '}stored as event ${outcome.eventId}\n`);
+        else printText(io, `${id}: ${outcome.kind === 'stored' ? '' : 'was '}stored as event ${outcome.eventId}\n`);
       }),
     );
   return command;

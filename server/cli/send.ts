@@ -1,7 +1,7 @@
 /** `weir send`: sends signed webhook requests, and says what became of them. */
 import { Command } from 'commander';
 import { parseAddress, wholeNumber } from './arguments.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { openClient } from './send/client.ts';
 import { readPayloads, sign } from './send/payloads.ts';
 import { showProgress } from './send/progress.ts';
@@ -90,7 +90,7 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   const interrupted = tally.sent < job.count;
   const summary = tally.summary(performance.now() - startMs, interrupted);
   if (options.json === true) printJson(io, summary);
-  else io.stdout.write(describeSummary(summary, job.count));
+  else printText(io, describeSummary(summary, job.count));
   if (tally.notAccepted > 0)
     throw new CommandError(`${tally.notAccepted} of ${tally.sent} requests were not answered with a 2xx status.`);
   if (interrupted) throw new CommandError(`Stopped after ${tally.sent} of ${job.count} requests.`);

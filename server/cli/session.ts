@@ -2,7 +2,7 @@
 import { readSettings, type Settings } from '../config.ts';
 import { type Attached, attachDatabase } from '../db/attach.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
-import type { CommandIo } from './io.ts';
+import { type CommandIo, tellText } from './io.ts';
 
 export interface Session extends Attached {
   settings: Settings;
@@ -13,7 +13,7 @@ export interface Session extends Attached {
 export async function withDatabase<T>(io: CommandIo, work: (session: Session) => Promise<T>): Promise<T> {
   const settings = readSettings(io.environment, io.directory);
   const keys = loadSecretsKeys(settings);
-  const attached = await attachDatabase(settings, (line) => io.stderr.write(`weir: ${line}\n`), {
+  const attached = await attachDatabase(settings, (line) => tellText(io, `weir: ${line}\n`), {
     joinSmaller: true,
   });
   try {

@@ -1,6 +1,8 @@
-/** Rows in columns, for people; two spaces between, the header first. Control characters, which could steer a terminal, are shown as �. */
+import { visibleLine } from '../core/visible.ts';
+
+/** Rows in columns, for people; two spaces between, the header first. Control characters are shown, line feeds too. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [header, ...rows].map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '\ufffd')));
+  const all = [header, ...rows].map((row) => row.map((cell) => visibleLine(cell)));
   const widths = header.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
   return all
     .map(

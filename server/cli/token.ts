@@ -7,7 +7,7 @@ import { checked, nameText } from '../manage/input.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from '../manage/tokens.ts';
 import { uuid } from './arguments.ts';
 import { withInput } from './change.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -51,7 +51,8 @@ export function tokenCommand(io: CommandIo): Command {
         const { token, text } = made;
         if (options.json)
           return printJson(io, { id: token.id, token: text, role: token.role, expires_at: token.expires_at });
-        io.stdout.write(
+        printText(
+          io,
           `Made ${token.name} for ${token.user_email}.\n  ID       ${token.id}\n  Role     ${token.role}\n` +
             `  Expires  ${token.expires_at ?? 'never'}\n  Token    ${text}   (shown once)\n`,
         );
@@ -69,9 +70,10 @@ export function tokenCommand(io: CommandIo): Command {
         if (owner === undefined) throw noUser(email!);
         const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, LIST_MAX);
         if (json) return printJson(io, { items: rows });
-        if (rows.length === 0) io.stdout.write('No tokens yet. Make one: npx weir token add --email E --name ci\n');
+        if (rows.length === 0) printText(io, 'No tokens yet. Make one: npx weir token add --email E --name ci\n');
         else
-          io.stdout.write(
+          printText(
+            io,
             table(
               ['ID', 'USER', 'NAME', 'ROLE', 'STATE', 'EXPIRES', 'LAST USED'],
               rows.map((row) => [
@@ -98,7 +100,7 @@ export function tokenCommand(io: CommandIo): Command {
         if ((await new Tokens(database, commandActor()).revoke(id, null)) !== 'revoked')
           throw new CommandError(`no token that was not revoked has the id ${id}; see: weir token list`);
         if (json) return printJson(io, { id, done: 'revoke' });
-        io.stdout.write(`${id}: revoked.\n`);
+        printText(io, `${id}: revoked.\n`);
       }),
     );
   return command;

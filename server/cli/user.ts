@@ -8,7 +8,7 @@ import { type Role, roles } from '../core/roles.ts';
 import type { UserRecord } from '../db/queries/users.ts';
 import { checked, emailText, InputError, optionalNameText } from '../manage/input.ts';
 import { type UserOutcome, Users } from '../manage/users.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -62,7 +62,7 @@ export function userCommand(io: CommandIo): Command {
         done(await users.update(id, { role }));
         const until = hosted ? ' until its next sign-in, when the identity provider says its role anew' : '';
         if (json) printJson(io, { id, email, role });
-        else io.stdout.write(`${email}: ${role}${until}.\n`);
+        else printText(io, `${email}: ${role}${until}.\n`);
       }),
     );
 
@@ -86,7 +86,7 @@ export function userCommand(io: CommandIo): Command {
           const { id, email } = await known(users, key);
           done(await change(users, id));
           if (json) printJson(io, { id, done: name });
-          else io.stdout.write(`${email}: ${told}.\n`);
+          else printText(io, `${email}: ${told}.\n`);
         }),
       );
   return command;
@@ -99,8 +99,8 @@ async function add(io: CommandIo, users: Users, hosted: boolean, options: AddOpt
   const password = given ?? (hosted ? null : 'generate');
   const { user, generated } = done(await users.create({ email, name, role: options.role, password }));
   if (options.json) return printJson(io, { ...user, ...(generated === null ? {} : { password: generated }) });
-  io.stdout.write(`Made ${user.email}, ${user.role}.\n  ID        ${user.id}\n`);
-  if (generated !== null) io.stdout.write(`  Password  ${generated}   (shown once)\n`);
+  printText(io, `Made ${user.email}, ${user.role}.\n  ID        ${user.id}\n`);
+  if (generated !== null) printText(io, `  Password  ${generated}   (shown once)\n`);
 }
 
 async function setPassword(
@@ -117,8 +117,8 @@ async function setPassword(
   done(await users.update(id, { password }));
   const shown = given === null ? { password } : {};
   if (json) return printJson(io, { id, email, ...shown });
-  io.stdout.write(`${email}: the new password is in force, and all sessions have ended.\n`);
-  if (given === null) io.stdout.write(`  Password  ${password}   (shown once)\n`);
+  printText(io, `${email}: the new password is in force, and all sessions have ended.\n`);
+  if (given === null) printText(io, `  Password  ${password}   (shown once)\n`);
 }
 
 async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> {
@@ -130,10 +130,12 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
   }
   if (json) return printJson(io, { items: rows });
   if (rows.length === 0)
-    return void io.stdout.write(
+    return void printText(
+      io,
       'No users yet. Make one: npx weir user add --email ada@example.org --role administrator\n',
     );
-  io.stdout.write(
+  printText(
+    io,
     table(
       ['ID', 'EMAIL', 'ROLE', 'STATE', 'LAST SIGN-IN'],
       rows.map((row) => [

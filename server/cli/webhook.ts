@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { commandActor } from '../audit/actor.ts';
+import { visibleLine } from '../core/visible.ts';
 import { Changes } from '../db/announce.ts';
 import { derivedKeys } from '../keys.ts';
 import type { Change } from '../manage/change.ts';
@@ -9,7 +10,7 @@ import { describeWebhook } from '../manage/webhook-operations.ts';
 import { Webhooks } from '../manage/webhooks.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
 import { made, withInput } from './change.ts';
-import { CommandError, type CommandIo, printJson } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
@@ -97,7 +98,7 @@ export function webhookCommand(io: CommandIo): Command {
         withWebhooks(io, async (webhooks) => {
           known(id, await change(webhooks, id));
           if (json) printJson(io, { id, done: name });
-          else io.stdout.write(`${id}: ${name}d.\n`);
+          else printText(io, `${id}: ${name}d.\n`);
         }),
       );
   return command;
@@ -122,9 +123,10 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(known('', await webhooks.add(input)));
   const { id, name, url, secret, ...rest } = webhook;
   if (options.json) return printJson(io, { id, name, url, secret, ...rest });
-  io.stdout.write(`Made ${name}.\n  URL     ${url}\n`);
-  if (secret !== undefined) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
-  io.stdout.write(
+  printText(io, `Made ${name}.\n  URL     ${url}\n`);
+  if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
+  printText(
+    io,
     `\nTry it:  npx weir send ${url}${webhook.has_secret ? ` --secret ${secret ?? 'SECRET'}` : ''} --github-examples\n`,
   );
 }
@@ -133,9 +135,10 @@ async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, js
   const rows = await webhooks.list();
   if (json) printJson(io, { items: rows.map(describeWebhook(settings.FRONTEND_PUBLIC_API_URL)) });
   else if (rows.length === 0)
-    io.stdout.write('No endpoints yet. Make one: npx weir webhook add --name github --generate-secret\n');
+    printText(io, 'No endpoints yet. Make one: npx weir webhook add --name github --generate-secret\n');
   else
-    io.stdout.write(
+    printText(
+      io,
       table(
         ['ID', 'NAME', 'STATE', 'SIGNED', 'RATE LIMIT', 'CREATED'],
         rows.map((row) => [
@@ -162,8 +165,11 @@ async function show(
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(found);
   if (json) return printJson(io, webhook);
   for (const [name, value] of Object.entries(webhook))
-    io.stdout.write(
-      `${name.padEnd(28)}${Array.isArray(value) ? value.join(' ') : (value ?? '')}`.trimEnd().concat('\n'),
+    printText(
+      io,
+      `${name.padEnd(28)}${visibleLine(Array.isArray(value) ? value.join(' ') : String(value ?? ''))}`
+        .trimEnd()
+        .concat('\n'),
     );
 }
 
@@ -172,9 +178,9 @@ async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: Ro
   const input = checked(rotateInput, { secret: given, overlap_seconds: options.overlapSeconds });
   const { secret } = known(id, await webhooks.rotate(id, input));
   if (options.json) return printJson(io, { id, secret, overlap_seconds: options.overlapSeconds });
-  io.stdout.write(`${id}: the new secret is in force`);
-  io.stdout.write(options.overlapSeconds > 0 ? `, the one before for ${options.overlapSeconds} s more.\n` : '.\n');
-  if (secret !== undefined) io.stdout.write(`  Secret  ${secret}   (shown once)\n`);
+  printText(io, `${id}: the new secret is in force`);
+  printText(io, options.overlapSeconds > 0 ? `, the one before for ${options.overlapSeconds} s more.\n` : '.\n');
+  if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
 }
 
 function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: Session) => Promise<T>): Promise<T> {

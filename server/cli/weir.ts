@@ -12,7 +12,7 @@ import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
 import { describeFailure } from './failure.ts';
-import { CommandError, type CommandIo, outliveReaders } from './io.ts';
+import { CommandError, type CommandIo, outliveReaders, printText, tellText } from './io.ts';
 import { migrateCommand } from './migrate.ts';
 import { rejectionCommand } from './rejection.ts';
 import { sendCommand } from './send.ts';
@@ -47,8 +47,8 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])
     command.exitOverride().configureOutput({
-      writeOut: (text) => io.stdout.write(text),
-      writeErr: (text) => io.stderr.write(text),
+      writeOut: (text) => printText(io, text),
+      writeErr: (text) => tellText(io, text),
     });
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -56,10 +56,10 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (error instanceof CommandError) {
-      if (error.message !== '') io.stderr.write(`weir: ${error.message}\n`);
+      if (error.message !== '') tellText(io, `weir: ${error.message}\n`);
       return error.exitCode;
     }
-    io.stderr.write(`${describeFailure(error)}\n`);
+    tellText(io, `${describeFailure(error)}\n`);
     return 1;
   }
 }

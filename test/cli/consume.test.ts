@@ -53,6 +53,14 @@ describe('printing', () => {
     expect(err).toMatch(/^2 deliveries in [\d.]+ s: 2 done\n$/);
   });
 
+  test('prints what a terminal would obey as escapes of the same document', async () => {
+    const body = '\x1b[2J\x7f\u009b31m\u202egpj';
+    weir.add(body);
+    const { out } = await consume(['--once']).ended;
+    expect(JSON.parse(out).event.body).toBe(body);
+    expect(out).not.toMatch(/[^\P{Cc}\n]|\p{Bidi_Control}/u);
+  });
+
   test('acknowledges many deliveries in few requests', async () => {
     for (let i = 0; i < 1500; i++) weir.add();
     expect((await consume(['--concurrency', '1000', '--max', '1500']).ended).exitCode).toBe(0);
@@ -424,6 +432,14 @@ describe('what is seen', () => {
     expect(err).toContain('claimed 0, running 0, done 0, failed 0');
     expect(err).toContain('claimed 1, running 1, done 0, failed 0');
     expect(err).toContain('last error: exit 1: oh');
+  });
+
+  test('what a server or a command said cannot steer the terminal', async () => {
+    weir.add().id = 'id\x1b[2J\u202e';
+    const command = "printf 'why\\342\\200\\256' >&2; sleep 0.5; exit 1";
+    const { err } = await consume(['--once', '--exec', command], { terminal: true }).ended;
+    expect(err).toContain('Delivery id\\x1b[2J\\u202e, attempt 1: exit 1: why\\u202e\n');
+    expect(err).toContain('last error: exit 1: why\\u202e');
   });
 
   test('in a pipe there is only the summary', async () => {

@@ -1,5 +1,6 @@
 /** Works on deliveries by printing them: one line of JSON each. */
 import { setImmediate as turn } from 'node:timers/promises';
+import { jsonLine } from '../io.ts';
 import type { Delivery } from './delivery.ts';
 import type { Verdict, Worker } from './work.ts';
 
@@ -21,7 +22,7 @@ export function printer(write: Write): Worker {
       await turn();
       turnEndMs = performance.now() + TURN_MS;
     }
-    return verdictOf(await write(`${JSON.stringify(delivery)}\n`));
+    return verdictOf(await write(jsonLine(delivery)));
   };
   return (delivery) => {
     let end: (verdict: Verdict) => void = () => {};

@@ -1,5 +1,6 @@
 /** Shows on standard error how `weir consume` goes: a line kept up to date on a terminal, and lines of note everywhere. */
 
+import { visible, visibleLine } from '../../core/visible.ts';
 import type { CommandIo } from '../io.ts';
 import type { Trouble } from './repeat.ts';
 import { progressLine, type Tally } from './tally.ts';
@@ -25,7 +26,7 @@ export function showProgress(tally: Tally, stderr: Stream & { columns?: number }
   let lineOpen = false;
   const draw = () => {
     // One column stays free: a full line would wrap. Some terminals say that they have none.
-    const text = progressLine(tally).slice(0, (stderr.columns || COLUMNS_DEFAULT) - 1);
+    const text = visibleLine(progressLine(tally)).slice(0, (stderr.columns || COLUMNS_DEFAULT) - 1);
     if (text === shown || lineOpen) return;
     stderr.write(`${CLEAR_LINE}${text}`);
     shown = text;
@@ -39,7 +40,7 @@ export function showProgress(tally: Tally, stderr: Stream & { columns?: number }
 
   const tell = (line: string) => {
     clear();
-    stderr.write(`${lineOpen ? '\n' : ''}${line}\n`);
+    stderr.write(`${lineOpen ? '\n' : ''}${visible(line)}\n`);
     lineOpen = false;
     if (terminal) draw();
   };

@@ -1,5 +1,6 @@
 /** Repeats a request until the server has said what it has to say. */
 import { type Backoff, backoffMs } from '../../core/backoff.ts';
+import { visibleLine } from '../../core/visible.ts';
 import { CommandError } from '../io.ts';
 import { pause } from '../pause.ts';
 import type { Answer } from './client.ts';
@@ -59,10 +60,6 @@ export function unexpected(base: string, path: string, status: number, document:
   if (status === 404)
     return new CommandError(`${base} has no ${path}; give the address at which Weir's API is reached.`);
   const detail = (document as { detail?: unknown } | null)?.detail;
-  const told = typeof detail === 'string' ? `: ${printable(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
+  const told = typeof detail === 'string' ? `: ${visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
   return new CommandError(`${base} answered ${path} with ${status}${told}`);
-}
-
-function printable(text: string): string {
-  return text.replace(/\p{Cc}+/gu, ' ');
 }

@@ -1,6 +1,6 @@
 /** Shows on standard error how `weir send` goes: a bar on a terminal, at most one line in a pipe. */
 import { openBar } from '../bar.ts';
-import type { CommandIo } from '../io.ts';
+import { type CommandIo, tellText } from '../io.ts';
 import type { SendWatcher } from './run.ts';
 
 export interface Progress extends SendWatcher {
@@ -33,7 +33,8 @@ function line(stderr: CommandIo['stderr']): Progress {
     waiting: (cause, afterMs) => {
       if (told || afterMs < WAIT_TOLD_MS) return;
       told = true;
-      stderr.write(
+      tellText(
+        { stderr },
         `${cause}: waiting ${seconds(afterMs)} s before it is repeated; --no-wait counts instead of waiting.\n`,
       );
     },

@@ -1,0 +1,75 @@
+/** What a stranger sent reaches the terminal of the person who looks at it as text alone. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { weir, weirJson } from '../helpers/command.ts';
+import { BODY, CONTROLS, type HostileTexts, OBEYED, sendHostileTexts } from '../helpers/hostile.ts';
+import { addPerson } from '../helpers/people.ts';
+import { someKey } from '../helpers/settings.ts';
+
+let app: TestApp;
+let agent: TestAgent;
+let sent: HostileTexts;
+beforeAll(async () => {
+  app = await startAgentApp({ SECRETS_KEY: someKey });
+  const administrator = await addPerson(app, 'administrator');
+  sent = await sendHostileTexts(app, administrator);
+  agent = await addAgent(app, [sent.webhook]);
+  await administrator.api('POST', `/api/v1/events/${sent.eventId}/replay`, {});
+  await agent.nack([(await agent.claimOne()).receipt], { reason: `it said ${CONTROLS}` });
+  await administrator.api('PATCH', `/api/v1/webhooks/${sent.webhook.id}`, { description: 'a\n\u202eb' });
+});
+afterAll(() => app.stop());
+
+describe('for people', () => {
+  test.each<[string, () => string[], RegExp]>([
+    [
+      'an event',
+      () => ['event', 'show', sent.eventId],
+      /\\x1b\[2J\\x1b\]0;owned\\x07\\x0d\\x08\\x7f\\x9b31m\\u202egpj/,
+    ],
+    ['a refused request', () => ['rejection', 'show', sent.rejectionId], /\\x1b\[2J\\x1b\]0;owned\\x07/],
+    ['events', () => ['event', 'list'], /text\/javascript; a="\\u202e/],
+    ['refused requests', () => ['rejection', 'list'], /digest_differs/],
+    ['deliveries', () => ['delivery', 'list'], /it said|pending/],
+    ['webhooks', () => ['webhook', 'list'], /\\u202egpj/],
+    ['a webhook', () => ['webhook', 'show', sent.webhook.id], /description +a\\x0a\\u202eb\n/],
+    ['the audit log', () => ['audit', 'list'], /\\u202egpj/],
+    ['agents', () => ['agent', 'list'], /in force/],
+  ])('%s has its control characters shown', async (_, args, wanted) => {
+    const { code, out, err } = await weir(app, ...args());
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toMatch(wanted);
+    expect(out).not.toMatch(OBEYED);
+  });
+
+  test('so has a failure that repeats what was typed', async () => {
+    const { code, err } = await weir(app, 'event', 'show', `x${CONTROLS}`);
+    expect(code).toBe(2);
+    expect(err).toContain('\\x1b[2J');
+    expect(err).not.toMatch(OBEYED);
+  });
+});
+
+describe('for programs', () => {
+  test.each<[string, () => string[]]>([
+    ['event', () => ['event', 'show', sent.eventId]],
+    ['rejection', () => ['rejection', 'show', sent.rejectionId]],
+  ])('--body of %s is the bytes, and --json the document', async (_, args) => {
+    // The helper reads bytes as text, which keeps no byte of a Latin-1 file.
+    expect((await weir(app, ...args(), '--body')).out).toBe(BODY.toString());
+    expect(Buffer.from((await weirJson(app, ...args())).body_base64, 'base64')).toEqual(BODY);
+    expect((await weir(app, ...args(), '--json')).out).not.toMatch(OBEYED);
+  });
+});
+
+test('commands write through io.ts alone', () => {
+  // A terminal's progress line has control characters of its own, and the output of commands that consume runs is theirs.
+  const exempt = ['io.ts', 'consume/progress.ts'];
+  const files = readdirSync('server/cli', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  const wrong = files
+    .filter((file) => !exempt.includes(file))
+    .filter((file) => /\b(stdout|stderr)\.write\(|\bconsole\./.test(readFileSync(`server/cli/${file}`, 'utf8')));
+  expect(wrong, 'use printText, tellText, printJson or printBytes').toEqual([]);
+});
