@@ -12,8 +12,9 @@ import { composeRejections } from './compose/rejections.ts';
 import { composeStatus } from './compose/status.ts';
 import { parseNetwork } from './core/address.ts';
 import { Changes } from './db/announce.ts';
+import { pendingMigrations } from './db/migrate.ts';
 import { type Horizon, nearestWithin } from './db/partitions.ts';
-import { DatabaseUnavailable, openDatabase } from './db/pool.ts';
+import { type Database, DatabaseUnavailable, openDatabase } from './db/pool.ts';
 import { alive, createReady } from './health.ts';
 import { createApiFields } from './http/api-fields.ts';
 import { Clients } from './http/clients.ts';
@@ -113,7 +114,8 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
 
   // A database that is away at this moment does not keep the process from answering 503 for itself.
   const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
-  await Promise.race([Promise.all([ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
+  const schema = refuseOldSchema(database);
+  await Promise.race([Promise.all([schema, ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
   port = await server.listen(settings.HOST, settings.PORT);
 
   return {
@@ -166,6 +168,16 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       await database.close();
     },
   };
+}
+
+/** Rejects when this build brings migrations that the database lacks; a database that cannot be asked lacks none. */
+async function refuseOldSchema(database: Database): Promise<void> {
+  const [first, ...rest] = await pendingMigrations(database).catch(() => []);
+  if (first === undefined) return;
+  const more = rest.length === 0 ? '' : ` and ${rest.length} more`;
+  throw new Error(
+    `the database lacks migration ${first}${more} of this build; run: npx weir migrate, then send HUP again`,
+  );
 }
 
 async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {

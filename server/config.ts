@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
-import { parseEnv } from 'node:util';
+import { isDeepStrictEqual, parseEnv } from 'node:util';
 import type { z } from 'zod';
 import { passwordProblem } from './core/password-rules.ts';
 import { type Setting, settingTable } from './setting-table.ts';
@@ -39,12 +39,39 @@ export class SettingsError extends Error {
   }
 }
 
+/** What was written, before it is judged: values by name, without the empty ones, and the directory that relative paths start from. */
+export interface Given {
+  values: Record<string, string | undefined>;
+  directory: string;
+}
+
+/** The settings beside what was written: a process of another build reads the latter for itself. */
+export interface Configuration {
+  given: Given;
+  settings: Settings;
+}
+
+/** The environment and, where that is silent, `.env` in `directory`. Throws SettingsError when that file cannot be read. */
+function gather(environment: NodeJS.ProcessEnv, directory: string): Given {
+  return { values: { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(environment) }, directory };
+}
+
 /**
  * Reads the settings from the environment and, where that is silent, from `.env` in `directory`.
  * An empty value counts as unset. Throws SettingsError that names every bad setting at once.
  */
 export function readSettings(environment: NodeJS.ProcessEnv, directory: string): Settings {
-  const given = { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(environment) };
+  return readConfiguration(environment, directory).settings;
+}
+
+/** As `readSettings`, with what was written. */
+export function readConfiguration(environment: NodeJS.ProcessEnv, directory: string): Configuration {
+  const given = gather(environment, directory);
+  return { given, settings: parseSettings(given) };
+}
+
+/** Throws SettingsError that names every bad setting at once. */
+export function parseSettings({ values: given, directory }: Given): Settings {
   const problems: string[] = [];
   const parsed: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries(settingTable) as [Name, Setting][]) {
@@ -60,6 +87,11 @@ export function readSettings(environment: NodeJS.ProcessEnv, directory: string):
   const refusals = refuse(settings, given);
   if (refusals.length > 0) throw new SettingsError(refusals);
   return settings;
+}
+
+/** Names of the settings that are not the same in both. */
+export function changedSettings(one: Settings, other: Settings): string[] {
+  return (Object.keys(settingTable) as Name[]).filter((name) => !isDeepStrictEqual(one[name], other[name]));
 }
 
 function complete(parsed: Parsed, directory: string): Settings {

@@ -24,11 +24,13 @@ export const logEvents = {
   setup_address: ['warn', 'there is no administrator yet: whoever opens this address becomes the first one'],
   sessions_expired: ['info', 'sessions that had ended were deleted'],
   process_up: ['info', 'a process serves'],
-  process_died: ['error', 'a process ended by itself and is replaced'],
+  process_died: ['error', 'a process ended by itself, or was not ready in time; another one takes its place'],
   process_output: ['warn', 'a process wrote something that is no log line'],
-  processes_changed: ['info', 'the number of processes was changed by a signal'],
+  processes_changed: ['info', 'the wanted number of processes was changed, by a signal or by WORKERS'],
   restarting: ['info', 'a rolling restart begins'],
-  restarted: ['info', 'a rolling restart has ended'],
+  settings_changed: ['info', 'a rolling restart found changed settings; new processes have them'],
+  restarted: ['info', 'a rolling restart has ended: every process is new'],
+  restart_failed: ['error', 'a rolling restart was refused or given up; the processes that are left serve on'],
   crash_loop: ['fatal', 'processes die as soon as they start; Weir gives up'],
   draining: ['info', 'Weir stops: what was accepted is answered first'],
   drain_timeout: ['warn', 'requests were still open at the end of DRAIN_SECONDS'],
@@ -66,6 +68,8 @@ export interface Log {
   (event: LogEvent, fields?: Record<string, unknown>): void;
   /** False when a line of this event would be dropped: do not even gather its fields. */
   enabled(event: LogEvent): boolean;
+  /** Writes lines of this level and above from now on. */
+  setLevel(level: string): void;
 }
 
 /** Where lines go, and how to get the last of them out before the process ends. */
@@ -126,5 +130,10 @@ export function createLog(destination: LogDestination, level: string, base: Reco
     const [level, meaning] = logEvents[event];
     logger[level]({ event, ...fields }, meaning);
   };
-  return Object.assign(log, { enabled: (event: LogEvent) => logger.isLevelEnabled(logEvents[event][0]) });
+  return Object.assign(log, {
+    enabled: (event: LogEvent) => logger.isLevelEnabled(logEvents[event][0]),
+    setLevel: (name: string) => {
+      logger.level = name;
+    },
+  });
 }

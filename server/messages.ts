@@ -1,8 +1,14 @@
 /** What the primary and its processes say to each other. */
-import type { Settings } from './config.ts';
+import type { Given, Settings } from './config.ts';
 import type { Horizon } from './db/partitions.ts';
 import type { SecretsKeys } from './keys.ts';
 import type { Live, Sample, Second } from './live/counters.ts';
+
+/**
+ * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Raise it
+ * with every change that the other side would misread: such a restart is then refused with that reason, and the old processes serve on.
+ */
+export const PROTOCOL = 1;
 
 /** All that a process needs to serve. */
 export interface StartOrder {
@@ -14,8 +20,11 @@ export interface StartOrder {
   history: Second[];
 }
 
+/** The same between the two: settings as they were written, so that another build reads its own settings, with its own defaults. */
+export type SentOrder = Omit<StartOrder, 'settings'> & { given: Given };
+
 export type ToProcess =
-  | { kind: 'start'; order: StartOrder }
+  | { kind: 'start'; order: SentOrder }
   /** The primary listens to the database: caches may be believed. */
   | { kind: 'heard' }
   /** Notifications may have been missed. */
@@ -38,7 +47,7 @@ export type ToProcess =
 export type MetricsSnapshot = object[];
 
 export type FromProcess =
-  | { kind: 'awaiting_order' }
+  | { kind: 'awaiting_order'; protocol: number }
   | { kind: 'listening' }
   /** It cannot serve, and trying again would not help. */
   | { kind: 'refused'; message: string }

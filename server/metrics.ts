@@ -58,10 +58,11 @@ export const metricTable = {
     'counter',
     'deliveries removed by retention before an agent settled them (counted by the primary that removed them)',
   ],
-  weir_process_restarts_total: ['counter', 'processes that ended by themselves and were replaced'],
+  weir_process_restarts_total: ['counter', 'processes that ended by themselves, or were not ready in time'],
+  weir_rolling_restarts_total: ['counter', 'rolling restarts (HUP), by outcome (restarted, failed)'],
 } as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
 
-type MetricName = keyof typeof metricTable;
+export type MetricName = keyof typeof metricTable;
 
 /** One route's answers by status, and their times. */
 interface RouteCounts {

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { ensureAdministrator, setupAddress } from './auth/setup.ts';
-import type { Settings } from './config.ts';
+import type { Configuration, Given, Settings } from './config.ts';
 import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
 import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
@@ -10,24 +10,38 @@ import type { Database } from './db/pool.ts';
 import { countDeliveries } from './db/queries/count-deliveries.ts';
 import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
-import { createLog, type Log, openDestination } from './log.ts';
+import { createLog, type Log, type LogDestination, openDestination } from './log.ts';
 import { checkKeys } from './primary/check-keys.ts';
+import { findEntryFile } from './primary/entry.ts';
 import { greet } from './primary/greeting.ts';
 import { extendPartitions, keepHouse } from './primary/housekeeping.ts';
+import type { Plan } from './primary/member.ts';
+import { Members } from './primary/members.ts';
 import { MetricsPage } from './primary/metrics-page.ts';
 import { portError, probePort } from './primary/port.ts';
-import { waitForEnd } from './primary/signals.ts';
+import { createRestart } from './primary/restart.ts';
+import { type Ending, waitForEnd } from './primary/signals.ts';
 import { Supervisor } from './primary/supervisor.ts';
 import { UndoStack } from './primary/undo.ts';
 import { openLimiter } from './ratelimit/open.ts';
 
+interface Running {
+  supervisor: Supervisor;
+  restart: () => Promise<void>;
+  /** Those of now. */
+  settings: () => Settings;
+  address: string | null;
+}
+
 /**
  * Runs Weir until a signal or a hopeless failure ends it; resolves with the exit code. Rejects when it cannot start, with
  * a message fit for people, after everything that was begun has been undone.
+ * @param configure reads the settings, once more at each HUP. Throws SettingsError.
  */
-export async function runPrimary(settings: Settings, terminal: boolean): Promise<number> {
+export async function runPrimary(configure: () => Configuration, terminal: boolean): Promise<number> {
+  const first = configure();
   const destination = openDestination(1, terminal);
-  const log = createLog(destination, settings.LOG_LEVEL, { place: 'primary' });
+  const log = createLog(destination, first.settings.LOG_LEVEL, { place: 'primary' });
   const undo = new UndoStack();
   process.on('uncaughtException', (error) => {
     log('crash', { err: error });
@@ -37,14 +51,14 @@ export async function runPrimary(settings: Settings, terminal: boolean): Promise
 
   const ending = waitForEnd(terminal);
   try {
-    const { supervisor, address } = await start(settings, log, destination, undo, ending.end);
+    const { supervisor, restart, settings, address } = await start(configure, first, log, destination, undo, ending);
     ending.onScale((change) => supervisor.scale(change));
-    ending.onRestart(() => void supervisor.restart());
-    if (terminal) greet(settings, address, process.stdout);
+    ending.onRestart(() => void restart());
+    if (terminal) greet(first.settings, address, process.stdout);
     const { code, reason } = await ending.ended;
     log('draining', { reason });
-    supervisor.broadcast({ kind: 'leaving' });
-    if (code === 0) await delay(settings.DRAIN_DELAY_SECONDS * 1000);
+    supervisor.leave();
+    if (code === 0) await delay(settings().DRAIN_DELAY_SECONDS * 1000);
     return code;
   } finally {
     await undo.run();
@@ -55,12 +69,14 @@ export async function runPrimary(settings: Settings, terminal: boolean): Promise
 }
 
 async function start(
-  settings: Settings,
+  configure: () => Configuration,
+  first: Configuration,
   log: Log,
-  destination: ReturnType<typeof openDestination>,
+  destination: LogDestination,
   undo: UndoStack,
-  end: (code: number, reason: string) => void,
-): Promise<{ supervisor: Supervisor; address: string | null }> {
+  ending: Ending,
+): Promise<Running> {
+  const { settings } = first;
   await probePort('PORT', settings.HOST, settings.PORT);
   const keys = loadSecretsKeys(settings);
   const lock = await lockDataDir(settings.DATA_DIR);
@@ -81,28 +97,50 @@ async function start(
   await (await openLimiter(settings, log, { requireStore: true })).close();
 
   const page: MetricsPage = new MetricsPage(
-    () => supervisor.collectMetrics(),
+    () => members.collectMetrics(),
     (error) => log('metrics_failed', { reason: error.message }),
   );
-  const supervisor: Supervisor = new Supervisor({
-    entryFile: fileURLToPath(new URL('./main.js', import.meta.url)),
+  const plan = ({ given, settings }: Configuration): Plan => ({
     processes: settings.WORKERS,
+    readyMs: settings.PROCESS_READY_SECONDS * 1000,
     drainMs: settings.DRAIN_SECONDS * 1000,
-    order: () => ({ settings, conninfo, keys, horizon, history: live.history }),
+    order: () => ({ given: pinned(given, settings), conninfo, keys, horizon, history: live.history }),
+  });
+  const members = new Members();
+  const supervisor: Supervisor = new Supervisor({
+    entryFile: findEntryFile(fileURLToPath(new URL('./main.js', import.meta.url)), process.argv[1]),
+    members,
+    plan: plan(first),
     log,
     destination,
     onSample: (pid, sample) => live.take(pid, sample),
     onEnded: (pid, lastSnapshot, byItself) => {
       live.ended(pid);
       page.keep(lastSnapshot);
-      if (byItself) page.restarted();
+      if (byItself) page.died();
     },
-    onHopeless: (reason) => end(1, reason),
+    onHopeless: (reason) => ending.end(1, reason),
   });
   const live: LiveHub = new LiveHub({
-    collect: () => supervisor.takeSamples(),
-    tell: (second) => supervisor.broadcast({ kind: 'live', live: second }),
+    collect: () => members.takeSamples(),
+    tell: (second) => members.broadcast({ kind: 'live', live: second }),
     countDeliveries: async () => ({ ...(await countDeliveries(database)), at: new Date().toISOString() }),
+  });
+  let current = settings;
+  const restart = createRestart({
+    current: () => current,
+    read: configure,
+    replace: async (next) => {
+      const outcome = await supervisor.restart(plan(next));
+      if (outcome.replaced > 0) {
+        current = next.settings;
+        log.setLevel(current.LOG_LEVEL);
+      }
+      return outcome;
+    },
+    database,
+    log,
+    onDone: (outcome) => page.restarted(outcome),
   });
   await page.listen(settings.METRICS_HOST, settings.METRICS_PORT).catch((error) => {
     throw portError('METRICS_PORT', settings.METRICS_HOST, settings.METRICS_PORT, error);
@@ -110,13 +148,13 @@ async function start(
   undo.push(() => page.close());
 
   const listener = new ChangeListener(conninfo, {
-    change: (payload) => supervisor.applyEverywhere(payload),
-    arrived: () => supervisor.broadcast({ kind: 'arrived' }),
-    alive: () => supervisor.broadcast({ kind: 'heard' }),
+    change: (payload) => members.applyEverywhere(payload),
+    arrived: () => members.broadcast({ kind: 'arrived' }),
+    alive: () => members.broadcast({ kind: 'heard' }),
     lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
     up: () => {
       log('listener_up');
-      supervisor.broadcast({ kind: 'changes_lost' });
+      members.broadcast({ kind: 'changes_lost' });
     },
     down: (reason) => log('listener_down', { reason }),
   });
@@ -126,11 +164,11 @@ async function start(
   undo.push(
     keepHouse(
       database,
-      settings,
+      () => current,
       log,
       (next) => {
         horizon = next;
-        supervisor.broadcast({ kind: 'horizon', horizon });
+        members.broadcast({ kind: 'horizon', horizon });
       },
       (deliveries) => page.deliveriesUnhandled(deliveries),
     ),
@@ -140,10 +178,16 @@ async function start(
   undo.push(() => live.stop());
 
   undo.push(() => supervisor.stop());
-  if (await supervisor.start()) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.size });
+  const isUp = await Promise.race([supervisor.start(), ending.ended.then(() => false)]);
+  if (isUp) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.wanted });
   // Last, where it is seen; to the log, since without a terminal nobody else could tell it.
   if (address !== null) log('setup_address', { url: address });
-  return { supervisor, address };
+  return { supervisor, restart, settings: () => current, address };
+}
+
+/** With the DATA_DIR that was found: a default may depend on who asks. */
+function pinned({ values, directory }: Given, { DATA_DIR }: Settings): Given {
+  return { values: { ...values, DATA_DIR }, directory };
 }
 
 /** The set-up address, where people sign in with passwords and there is no administrator that could. */

@@ -1,13 +1,16 @@
 /** A serving process as the primary sees it: takes its orders over IPC and does them with an App. */
 import { type App, startApp } from './app.ts';
+import { parseSettings } from './config.ts';
 import { createLog, openDestination } from './log.ts';
-import type { FromProcess, StartOrder, ToProcess } from './messages.ts';
+import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from './messages.ts';
 
 /** Never returns; the process ends when it was told to drain, when the primary is gone, or by a bug. */
 export function runProcess(): void {
   const destination = openDestination(1, false);
   let app: App | null = null;
   let log = createLog(destination, 'info', { place: 'process' });
+  /** The last message of a kind that came too early. */
+  const missed = new Map<ToProcess['kind'], ToProcess>();
 
   const tell = (message: FromProcess) => {
     if (process.connected) process.send?.(message);
@@ -25,10 +28,12 @@ export function runProcess(): void {
     end(1);
   });
 
-  async function start(order: StartOrder): Promise<void> {
-    log = createLog(destination, order.settings.LOG_LEVEL, { place: 'process' });
+  async function start({ given, ...order }: SentOrder): Promise<void> {
     try {
-      app = await startApp(order, log);
+      const settings = parseSettings(given);
+      log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
+      app = await startApp({ ...order, settings }, log);
+      for (const message of missed.values()) await onMessage(message);
       tell({ kind: 'listening' });
     } catch (error) {
       tell({ kind: 'refused', message: (error as Error).message });
@@ -36,9 +41,17 @@ export function runProcess(): void {
     }
   }
 
+  /** What cannot be done before there is an App, and still matters then. */
+  function miss(message: ToProcess): void {
+    if (message.kind === 'drain') end(0);
+    // What was read at the start may be older than the change.
+    if (message.kind === 'change') missed.set('changes_lost', { kind: 'changes_lost' });
+    if (message.kind === 'changes_lost' || message.kind === 'horizon') missed.set(message.kind, message);
+  }
+
   async function onMessage(message: ToProcess): Promise<void> {
     if (message.kind === 'start') return start(message.order);
-    if (app === null) return;
+    if (app === null) return miss(message);
     switch (message.kind) {
       case 'heard':
         return app.heard();
@@ -67,5 +80,5 @@ export function runProcess(): void {
   }
 
   process.on('message', (message: ToProcess) => void onMessage(message));
-  tell({ kind: 'awaiting_order' });
+  tell({ kind: 'awaiting_order', protocol: PROTOCOL });
 }

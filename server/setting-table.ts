@@ -32,6 +32,8 @@ export interface Setting {
   allowed: string;
   meaning: string;
   secret?: true;
+  /** Read once, by the primary: HUP refuses a change of it, which needs a restart of the service. Others hold for new processes. */
+  fixed?: true;
 }
 
 const count = (fallback: number, min: number, max: number, meaning: string) => ({
@@ -49,8 +51,9 @@ export const settingTable = {
     fallback: '127.0.0.1',
     allowed: 'an IP address or a host name',
     meaning: 'listen address of the serving processes; put a proxy in front before opening it to the world',
+    fixed: true,
   },
-  PORT: count(8080, 1, 65535, 'listen port; a port that anything else holds refuses to start'),
+  PORT: { ...count(8080, 1, 65535, 'listen port; a port that anything else holds refuses to start'), fixed: true },
   PUBLIC_URL: {
     schema: origin,
     fallback: null,
@@ -63,6 +66,12 @@ export const settingTable = {
     fallback: null,
     fallbackShown: 'available cores',
   },
+  PROCESS_READY_SECONDS: count(
+    30,
+    1,
+    600,
+    'a new process that does not listen within this time is ended; in a rolling restart the old one goes on serving',
+  ),
   THREADS: count(1, 1, 64, 'HMAC threads in each process'),
   DATA_DIR: {
     schema: text,
@@ -70,6 +79,7 @@ export const settingTable = {
     fallbackShown: './data; /var/lib/weir for root',
     allowed: 'a directory',
     meaning: 'embedded database and generated keys',
+    fixed: true,
   },
   DATABASE_URL: {
     ...optionalText(
@@ -77,6 +87,7 @@ export const settingTable = {
       'the Postgres to use; else POSTGRES_HOST and the four below; with none of them, an embedded real Postgres in DATA_DIR',
     ),
     secret: true,
+    fixed: true,
   },
   POSTGRES_HOST: {
     ...optionalText(
@@ -84,12 +95,14 @@ export const settingTable = {
       'host of Postgres when any POSTGRES_* setting is given',
     ),
     fallbackShown: 'localhost',
+    fixed: true,
   },
-  POSTGRES_DB: optionalText('a database name', 'database name'),
-  POSTGRES_USER: optionalText('a role name', 'database user'),
+  POSTGRES_DB: { ...optionalText('a database name', 'database name'), fixed: true },
+  POSTGRES_USER: { ...optionalText('a role name', 'database user'), fixed: true },
   POSTGRES_PORT: {
     ...count(0, 1, 65535, 'database port'),
     fallback: null,
+    fixed: true,
   },
   POSTGRES_PASSWORD: {
     ...optionalText(
@@ -97,6 +110,7 @@ export const settingTable = {
       'database password; a weak one refuses to start',
     ),
     secret: true,
+    fixed: true,
   },
   DB_POOL_MAX: count(
     4,
@@ -109,6 +123,7 @@ export const settingTable = {
     fallback: 'local',
     allowed: 'local or hosted',
     meaning: 'who checks people: Weir itself, or an OpenID Connect provider',
+    fixed: true,
   },
   OIDC_ISSUER: {
     schema: text.refine(isIssuer),
@@ -283,8 +298,12 @@ export const settingTable = {
     fallback: '127.0.0.1',
     allowed: 'an IP address or a host name',
     meaning: 'listen address of /metrics',
+    fixed: true,
   },
-  METRICS_PORT: count(9464, 1, 65_535, 'port of /metrics: Prometheus text, summed over processes'),
+  METRICS_PORT: {
+    ...count(9464, 1, 65_535, 'port of /metrics: Prometheus text, summed over processes'),
+    fixed: true,
+  },
   SECRETS_KEY: {
     schema: z.string().refine(isKey),
     fallback: null,
@@ -293,6 +312,7 @@ export const settingTable = {
     meaning:
       'encrypts webhook secrets and signs agent sessions (separate derived keys); required when the database is not the embedded one',
     secret: true,
+    fixed: true,
   },
   SECRETS_KEY_PREVIOUS: {
     schema: z.string().refine(isKey),
@@ -300,6 +320,7 @@ export const settingTable = {
     allowed: '32 bytes in base64',
     meaning: 'the key before, still read',
     secret: true,
+    fixed: true,
   },
   ADMIN_EMAIL: {
     schema: text.pipe(z.email()),

@@ -1,11 +1,11 @@
 import { Command } from 'commander';
-import { readSettings } from '../config.ts';
+import { readConfiguration } from '../config.ts';
 import { runPrimary } from '../primary.ts';
 import type { CommandIo } from './io.ts';
 
 /** `weir start`: serves until a signal ends it. */
 export function startCommand(io: CommandIo, onExit: (code: number) => void): Command {
   return new Command('start').description('run the service').action(async () => {
-    onExit(await runPrimary(readSettings(io.environment, io.directory), io.stdout.isTTY === true));
+    onExit(await runPrimary(() => readConfiguration(io.environment, io.directory), io.stdout.isTTY === true));
   });
 }

@@ -1,5 +1,5 @@
 /** `.env.example`: every setting with its meaning, commented out at its default. */
-import { type SettingRow, settingRows, shownDefault } from './tables.ts';
+import { type SettingRow, settingRows, shownDefault, shownMeaning } from './tables.ts';
 
 const head = `# Every setting of Weir at its default: copy this file to .env and uncomment what you change.
 # The environment wins over .env, and an empty value counts as unset. A .env with secrets in it: chmod 600 .env
@@ -12,7 +12,7 @@ export function envExample(): string {
 
 function entry(row: SettingRow): string {
   const computed = row.fallback === null && row.fallbackShown !== undefined ? `\n# Default: ${shownDefault(row)}.` : '';
-  return `\n# ${sentence(row.meaning)}\n# Allowed: ${row.allowed}.${computed}\n#${row.name}=${row.fallback ?? ''}\n`;
+  return `\n# ${sentence(shownMeaning(row))}\n# Allowed: ${row.allowed}.${computed}\n#${row.name}=${row.fallback ?? ''}\n`;
 }
 
 function sentence(text: string): string {

@@ -16,6 +16,7 @@ export interface SettingRow {
   allowed: string;
   meaning: string;
   secret?: true;
+  fixed?: true;
 }
 
 export function settingRows(): SettingRow[] {
@@ -27,10 +28,15 @@ export function shownDefault({ fallback, fallbackShown }: SettingRow): string {
   return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
 }
 
+/** With a word on settings that HUP does not change. */
+export function shownMeaning({ meaning, fixed }: SettingRow): string {
+  return fixed ? `${meaning}; a change needs a restart` : meaning;
+}
+
 function settingsTable(): string {
   return markdownTable(
     ['setting', 'default', 'allowed', 'meaning'],
-    settingRows().map((row) => [`\`${row.name}\``, shownDefault(row), row.allowed, row.meaning]),
+    settingRows().map((row) => [`\`${row.name}\``, shownDefault(row), row.allowed, shownMeaning(row)]),
   );
 }
 

@@ -35,12 +35,13 @@ export async function anchorAudit(database: Database, log: Log, said: string | n
 
 /**
  * Keeps house until the returned function is called; that one waits for what is under way.
+ * @param settings those of now.
  * @param onHorizon called with the span that has partitions, every minute.
  * @param onUnhandled called with the number of deliveries that were removed before an agent settled them.
  */
 export function keepHouse(
   database: Database,
-  settings: Settings,
+  settings: () => Settings,
   log: Log,
   onHorizon: (horizon: Horizon) => void,
   onUnhandled: (deliveries: number) => void,
@@ -63,15 +64,15 @@ export function keepHouse(
   };
   const work = async () => {
     try {
-      const dropped = await dropOldPartitions(database, settings.RETENTION_DAYS, Date.now());
+      const dropped = await dropOldPartitions(database, settings().RETENTION_DAYS, Date.now());
       if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
       unhandled(dropped.unhandled);
-      const expired = await removeExpiredEvents(database, settings.RETENTION_DAYS, Date.now(), () => stopping);
+      const expired = await removeExpiredEvents(database, settings().RETENTION_DAYS, Date.now(), () => stopping);
       if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
       unhandled(expired.unhandled);
       const keys = await deleteExpiredKeys(database);
       if (keys > 0) log('dedupe_keys_expired', { keys });
-      const rejections = await deleteOldRejections(database, settings.RETENTION_DAYS);
+      const rejections = await deleteOldRejections(database, settings().RETENTION_DAYS);
       if (rejections > 0) log('rejections_expired', { rejections });
       anchor = await anchorAudit(database, log, anchor);
       const sessions = await deleteEndedSessions(database, SESSION_IDLE_SECONDS);

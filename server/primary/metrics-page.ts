@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import type { MetricsSnapshot } from '../messages.ts';
-import { metricTable } from '../metrics.ts';
+import { type MetricName, metricTable } from '../metrics.ts';
 
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
 
@@ -10,7 +10,8 @@ export class MetricsPage {
   readonly #collect: () => Promise<MetricsSnapshot[]>;
   readonly #onFailure: (error: Error) => void;
   readonly #own = new Registry();
-  readonly #restarts = this.#counter('weir_process_restarts_total');
+  readonly #deaths = this.#counter('weir_process_restarts_total');
+  readonly #rollingRestarts = this.#counter('weir_rolling_restarts_total', ['outcome']);
   readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
   /** Counters and histograms of processes that ended, summed. */
   #ended: MetricsSnapshot = [];
@@ -21,6 +22,7 @@ export class MetricsPage {
   constructor(collect: () => Promise<MetricsSnapshot[]>, onFailure: (error: Error) => void) {
     this.#collect = collect;
     this.#onFailure = onFailure;
+    for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
   }
 
   /** Keeps what a process counted, so that no total ever falls. */
@@ -32,8 +34,12 @@ export class MetricsPage {
     });
   }
 
-  restarted(): void {
-    this.#restarts.inc();
+  died(): void {
+    this.#deaths.inc();
+  }
+
+  restarted(outcome: 'restarted' | 'failed'): void {
+    this.#rollingRestarts.inc({ outcome });
   }
 
   /** Retention removed so many deliveries that no agent had settled. */
@@ -42,8 +48,8 @@ export class MetricsPage {
   }
 
   /** A counter of the primary itself. */
-  #counter(name: 'weir_process_restarts_total' | 'weir_deliveries_unhandled_total'): Counter {
-    return new Counter({ name, help: metricTable[name][1], registers: [this.#own] });
+  #counter(name: MetricName, labelNames: string[] = []): Counter {
+    return new Counter({ name, help: metricTable[name][1], labelNames, registers: [this.#own] });
   }
 
   /** Prometheus text exposition format 0.0.4. */

@@ -1,6 +1,6 @@
 /** The signals of the primary. */
 
-interface Ending {
+export interface Ending {
   /** Resolves once, with the exit code, when a signal or `end` says so. */
   ended: Promise<{ code: number; reason: string }>;
   end(code: number, reason: string): void;

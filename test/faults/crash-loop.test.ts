@@ -1,31 +1,22 @@
 /** Processes that die as soon as they start: Weir gives up by itself and says so, in JSON lines to the last. */
-import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Installation, installWeir } from '../helpers/installation.ts';
 import { freePort } from '../helpers/ports.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { processesOf } from '../helpers/processes.ts';
 import { someKey } from '../helpers/settings.ts';
 import { makeDataDir, spawnWeir } from '../helpers/weir.ts';
 
-const root = resolve(import.meta.dirname, '../..');
-let installation: string;
+let installation: Installation;
 
-/** A copy of the build, so that a file of it can be broken. */
 beforeAll(async () => {
-  installation = await mkdtemp(join(tmpdir(), 'weir-i-'));
-  await cp(join(root, 'dist'), join(installation, 'dist'), { recursive: true });
-  await cp(join(root, 'package.json'), join(installation, 'package.json'));
-  await symlink(join(root, 'node_modules'), join(installation, 'node_modules'));
+  installation = await installWeir();
 });
-afterAll(() => rm(installation, { recursive: true }));
+afterAll(() => installation.remove());
 
 test('a process that cannot start ends the service with exit code 1', { timeout: 180_000 }, async () => {
-  await writeFile(
-    join(installation, 'dist/server/app.js'),
-    'throw new Error("this file is broken"); export let startApp;',
-  );
+  await installation.replace('server/app.js', () => 'throw new Error("this file is broken"); export let startApp;');
   const dataDir = await makeDataDir();
   const { conninfo, drop } = await freshDatabase();
   const weir = spawnWeir(
@@ -38,7 +29,7 @@ test('a process that cannot start ends the service with exit code 1', { timeout:
       // Ten deaths in a row, and the pauses between them grow: as many as can die in the first row.
       WORKERS: 10,
     },
-    { entry: join(installation, 'dist/server/cli/weir.js') },
+    { entry: installation.entry },
   );
   try {
     expect(await weir.ended).toBe(1);

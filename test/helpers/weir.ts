@@ -34,14 +34,21 @@ interface WeirChild {
   events(name: string): Record<string, unknown>[];
 }
 
-/** Spawns `weir COMMAND` with nothing in its environment but these settings, or TMPDIR. `entry`: another installation's weir.js. */
+/**
+ * Spawns `weir COMMAND` with nothing in its environment but these settings, or TMPDIR. `entry`: another installation's weir.js;
+ * `directory`: where it looks for `.env`.
+ */
 export function spawnWeir(
   settings: Overrides & { TMPDIR?: string },
-  { command = ['start'], entry = entryFile } = {},
+  { command = ['start'], entry = entryFile, directory = tmpdir() } = {},
 ): WeirChild {
   const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
   const env = { PATH: process.env.PATH, ...Object.fromEntries(given) };
-  const child = spawn(process.execPath, [entry, ...command], { cwd: tmpdir(), env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [entry, ...command], {
+    cwd: directory,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const lines: string[] = [];
   let rest = '';
   let stderr = '';
@@ -91,12 +98,15 @@ export async function makeDataDir(): Promise<string> {
 }
 
 /** Starts and waits until it listens; rejects with what it said when it refuses. `DATA_DIR` joins an earlier one's. */
-export async function startWeir(overrides: Overrides = {}): Promise<Weir> {
+export async function startWeir(
+  overrides: Overrides = {},
+  from: { entry?: string; directory?: string } = {},
+): Promise<Weir> {
   const dataDir = String(overrides.DATA_DIR ?? (await makeDataDir()));
   const port = await freePort();
   const metricsPort = await freePort();
   const settings = { ...usual, ...overrides, DATA_DIR: dataDir, PORT: port, METRICS_PORT: metricsPort };
-  const started = spawnWeir(settings);
+  const started = spawnWeir(settings, from);
   const isUp = until(() => started.events('listening').length > 0, { timeoutMs: PATIENCE_MS });
   isUp.catch(() => {});
   const isUpOrEnded = Promise.race([isUp.then(() => null), started.ended]);

@@ -1,0 +1,184 @@
+/** One serving process as its primary sees it: forked, told, asked, ended. */
+import cluster, { type Worker } from 'node:cluster';
+import type { Sample } from '../live/counters.ts';
+import type { Log, LogDestination } from '../log.ts';
+import { type FromProcess, type MetricsSnapshot, PROTOCOL, type SentOrder, type ToProcess } from '../messages.ts';
+
+/** How processes are started. Another object is another generation of processes, even when it says the same. */
+export interface Plan {
+  processes: number;
+  /** A process that does not listen within this time is given up. */
+  readyMs: number;
+  drainMs: number;
+  /** The order of this moment: the horizon moves. */
+  order: () => SentOrder;
+}
+
+interface MemberParts {
+  log: Log;
+  /** Takes the process's own log lines. */
+  destination: LogDestination;
+  onReady: (member: Member) => void;
+  /** What it counted up to now. */
+  onSample: (pid: number, sample: Sample) => void;
+  onEnded: (member: Member) => void;
+}
+
+/** How long a process may take to end after its drain, before it is killed. */
+const EXIT_GRACE_MS = 2_000;
+const LAST_WORDS_TIMEOUT_MS = 1_000;
+
+export class Member {
+  readonly plan: Plan;
+  /** From `starting` to `serving` to `leaving` to `ended`; each but the last may be left out. */
+  state: 'starting' | 'serving' | 'leaving' | 'ended' = 'starting';
+  lastSnapshot: MetricsSnapshot | null = null;
+  /** It said itself that it cannot serve, and that another try would not help. */
+  refused = false;
+  /** Why it ended: exit code, signal, or a sentence. */
+  reason: string | number = '';
+  readonly #startedMs = performance.now();
+  readonly #worker: Worker;
+  readonly #parts: MemberParts;
+  readonly #ended: Promise<void>;
+  readonly #readyTimer: NodeJS.Timeout;
+  /** Questions without an answer, by their number. */
+  readonly #questions = new Map<number, () => void>();
+  #asked = 0;
+
+  /** Forks. */
+  constructor(plan: Plan, parts: MemberParts) {
+    this.plan = plan;
+    this.#parts = parts;
+    this.#worker = cluster.fork();
+    forwardOutput(this.#worker, parts);
+    this.#readyTimer = setTimeout(
+      () => this.#fail(`it was not ready within ${plan.readyMs / 1000} s (PROCESS_READY_SECONDS)`),
+      plan.readyMs,
+    );
+    this.#worker.on('message', (message: FromProcess) => this.#onMessage(message));
+    this.#ended = new Promise((resolve) => {
+      const end = (reason: string | number) => {
+        if (this.state === 'ended') return;
+        this.#onEnd(reason);
+        resolve();
+      };
+      this.#worker.once('exit', (code, signal) => end(signal ?? code));
+      // A process that could not be forked at all never exits.
+      this.#worker.on('error', (error) => this.pid === undefined && end(error.message));
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#worker.process.pid;
+  }
+
+  get livedMs(): number {
+    return performance.now() - this.#startedMs;
+  }
+
+  send(message: ToProcess): void {
+    if (this.#worker.isConnected()) this.#worker.send(message, () => {});
+  }
+
+  /** Resolves when it is answered, when the process ends, or after `timeoutMs`; at once when the process does not serve yet. */
+  ask(question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
+    const number = this.#asked++;
+    this.send(question(number));
+    if (this.state === 'starting' || this.state === 'ended') return Promise.resolve();
+    return new Promise((resolve) => {
+      const settle = () => {
+        clearTimeout(timer);
+        this.#questions.delete(number);
+        resolve();
+      };
+      const timer = setTimeout(settle, timeoutMs);
+      this.#questions.set(number, settle);
+    });
+  }
+
+  /** Has it answer what it accepted, and end; kills it when that takes too long. Resolves when it has ended. */
+  async leave(): Promise<void> {
+    if (this.state === 'leaving' || this.state === 'ended') return this.#ended;
+    const drainMs = this.state === 'serving' ? this.plan.drainMs : 0;
+    const lastWords = [
+      this.ask((number) => ({ kind: 'collect_metrics', number }), LAST_WORDS_TIMEOUT_MS),
+      this.ask((number) => ({ kind: 'take_sample', number }), LAST_WORDS_TIMEOUT_MS),
+    ];
+    this.state = 'leaving';
+    clearTimeout(this.#readyTimer);
+    await Promise.all(lastWords);
+    this.send({ kind: 'drain' });
+    const killer = setTimeout(() => this.#kill(), drainMs + EXIT_GRACE_MS);
+    await this.#ended;
+    clearTimeout(killer);
+  }
+
+  #onMessage(message: FromProcess): void {
+    if (message.kind === 'awaiting_order') this.#onAwaitingOrder(message.protocol);
+    else if (message.kind === 'listening') this.#onListening();
+    else if (message.kind === 'refused') {
+      this.refused = true;
+      this.reason = message.message;
+    } else if (message.kind === 'metrics') this.lastSnapshot = message.snapshot;
+    else if (message.kind === 'sample') this.#parts.onSample(this.pid!, message.sample);
+    if ('number' in message) this.#questions.get(message.number)?.();
+  }
+
+  /** @param protocol undefined from builds that did not number it. */
+  #onAwaitingOrder(protocol: number | undefined): void {
+    if (protocol === PROTOCOL) this.send({ kind: 'start', order: this.plan.order() });
+    else
+      this.#fail(
+        `the build on disk cannot run under this primary (protocol ${protocol ?? 0}, here ${PROTOCOL}); restart Weir to change builds`,
+      );
+  }
+
+  #onListening(): void {
+    if (this.state !== 'starting' || this.reason !== '') return;
+    this.state = 'serving';
+    clearTimeout(this.#readyTimer);
+    this.#parts.log('process_up', { process: this.pid, ready_ms: Math.round(this.livedMs) });
+    this.#parts.onReady(this);
+  }
+
+  #fail(reason: string): void {
+    this.reason = reason;
+    this.#kill();
+  }
+
+  #kill(): void {
+    this.#worker.process.kill('SIGKILL');
+  }
+
+  #onEnd(reason: string | number): void {
+    clearTimeout(this.#readyTimer);
+    if (this.reason === '') this.reason = reason;
+    for (const settle of this.#questions.values()) settle();
+    this.#parts.onEnded(this);
+    this.state = 'ended';
+  }
+}
+
+/** Log lines pass as they are; anything else that a process writes becomes a log line, so that the stream stays JSON. */
+function forwardOutput(worker: Worker, { destination, log }: MemberParts): void {
+  const { stdout, stderr } = worker.process;
+  eachLine(stdout!, (line) => {
+    if (line.startsWith('{')) destination.write(`${line}\n`);
+    else if (line !== '') log('process_output', { process: worker.process.pid, line });
+  });
+  eachLine(stderr!, (line) => {
+    if (line !== '') log('process_output', { process: worker.process.pid, line });
+  });
+}
+
+function eachLine(stream: NodeJS.ReadableStream, take: (line: string) => void): void {
+  let rest = '';
+  stream.setEncoding('utf8');
+  stream.on('data', (text: string) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop()!;
+    for (const line of lines) take(line);
+  });
+  stream.on('end', () => take(rest));
+}

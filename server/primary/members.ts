@@ -1,0 +1,58 @@
+/** All serving processes of the primary: what they are told together, and asked together. */
+import type { MetricsSnapshot, ToProcess } from '../messages.ts';
+import type { Member } from './member.ts';
+
+const METRICS_TIMEOUT_MS = 1_000;
+const APPLIED_TIMEOUT_MS = 900;
+/** Of each second; a process that is later counts in the next one. */
+const SAMPLE_TIMEOUT_MS = 250;
+
+export class Members {
+  readonly #members = new Set<Member>();
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  add(member: Member): void {
+    this.#members.add(member);
+  }
+
+  delete(member: Member): void {
+    this.#members.delete(member);
+  }
+
+  /** Oldest first. */
+  all(): Member[] {
+    return [...this.#members];
+  }
+
+  /** Those in one of these states, oldest first. */
+  in(...states: Member['state'][]): Member[] {
+    return this.all().filter(({ state }) => states.includes(state));
+  }
+
+  broadcast(message: ToProcess): void {
+    for (const member of this.#members) member.send(message);
+  }
+
+  /** Resolves when every process that listens has applied the change, or soon after if one does not answer. */
+  async applyEverywhere(payload: string): Promise<void> {
+    await this.#askAll((number) => ({ kind: 'change', number, payload }), APPLIED_TIMEOUT_MS);
+  }
+
+  /** Fresh metrics of all processes; of one that does not answer in time, its last known ones. */
+  async collectMetrics(): Promise<MetricsSnapshot[]> {
+    await this.#askAll((number) => ({ kind: 'collect_metrics', number }), METRICS_TIMEOUT_MS);
+    return this.all().flatMap(({ lastSnapshot }) => (lastSnapshot === null ? [] : [lastSnapshot]));
+  }
+
+  /** Has each process tell what it counted; one that does not answer in time does so later. */
+  async takeSamples(): Promise<void> {
+    await this.#askAll((number) => ({ kind: 'take_sample', number }), SAMPLE_TIMEOUT_MS);
+  }
+
+  async #askAll(question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
+    await Promise.all(this.all().map((member) => member.ask(question, timeoutMs)));
+  }
+}

@@ -1,0 +1,66 @@
+/** HUP: the settings are read again, and every process is replaced by one that has them, and runs the code that is on disk now. */
+import { ensureAdministrator } from '../auth/setup.ts';
+import { type Configuration, changedSettings, type Settings, SettingsError } from '../config.ts';
+import { checkConnectionBudget } from '../db/attach.ts';
+import type { Database } from '../db/pool.ts';
+import { coalesced } from '../live/coalesced.ts';
+import type { Log } from '../log.ts';
+import { openLimiter } from '../ratelimit/open.ts';
+import { type Setting, settingTable } from '../setting-table.ts';
+import type { RestartOutcome } from './supervisor.ts';
+
+interface RestartParts {
+  /** The settings that Weir runs with. */
+  current: () => Settings;
+  /** Reads them again. Throws SettingsError. */
+  read: () => Configuration;
+  /** Replaces the processes by others with these settings. */
+  replace: (next: Configuration) => Promise<RestartOutcome>;
+  database: Database;
+  log: Log;
+  onDone: (outcome: 'restarted' | 'failed') => void;
+}
+
+/** One restart at a time: requests that come while one runs become one more. Never rejects. */
+export function createRestart(parts: RestartParts): () => Promise<void> {
+  const { log, onDone } = parts;
+  return coalesced(async () => {
+    const startedMs = performance.now();
+    log('restarting');
+    const { ok, ...outcome } = await tryRestart(parts);
+    const fields = { ...outcome, took_ms: Math.round(performance.now() - startedMs) };
+    log(ok ? 'restarted' : 'restart_failed', fields);
+    onDone(ok ? 'restarted' : 'failed');
+  });
+}
+
+async function tryRestart(parts: RestartParts): Promise<{ ok: boolean }> {
+  try {
+    const next = parts.read();
+    const changed = changedSettings(parts.current(), next.settings);
+    refuseFixed(changed);
+    await check(changed, next.settings, parts);
+    if (changed.length > 0) parts.log('settings_changed', { settings: changed });
+    return await parts.replace(next);
+  } catch (error) {
+    return { ok: false, ...{ reason: (error as Error).message.replaceAll('\n', '; '), replaced: 0 } };
+  }
+}
+
+function refuseFixed(changed: string[]): void {
+  const table: Record<string, Setting> = settingTable;
+  const fixed = changed.filter((name) => table[name]!.fixed);
+  if (fixed.length === 0) return;
+  const verb = fixed.length === 1 ? 'has' : 'have';
+  throw new SettingsError([
+    `${fixed.join(', ')} ${verb} changed, which needs a restart of Weir: stop and start it, or set the earlier value and send HUP again`,
+  ]);
+}
+
+/** What the start checks as well, where it is about something that has changed. Rejects when the settings cannot be had. */
+async function check(changed: string[], next: Settings, { database, log }: RestartParts): Promise<void> {
+  const has = (pattern: RegExp) => changed.some((name) => pattern.test(name));
+  if (has(/^(WORKERS|DB_POOL_MAX)$/)) await checkConnectionBudget(database, next);
+  if (has(/^ADMIN_/) && next.AUTH_MODE === 'local') await ensureAdministrator(database, next);
+  if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/)) await (await openLimiter(next, log, { requireStore: true })).close();
+}

@@ -1,0 +1,212 @@
+/** HUP onto other settings and onto another build: new processes have them, and what does not fit leaves the old processes serving. */
+import { mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Installation, installWeir } from '../helpers/installation.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { missing, startSender } from '../helpers/sender.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+import { made, webhooksOf } from '../helpers/webhooks.ts';
+import { ask, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 180_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+
+/** `releases/one` and `releases/two`, and the link `current` to one of them; `.env` lies beside it. */
+let directory: string;
+let one: Installation;
+let two: Installation;
+let database: FreshDatabase;
+let weir: Weir;
+let webhook: { path: string; secret: string };
+
+const configure = (...lines: string[]) => writeFile(join(directory, '.env'), `${['WORKERS=2', ...lines].join('\n')}\n`);
+
+async function release(name: 'one' | 'two'): Promise<void> {
+  await symlink(join('releases', name), join(directory, 'next'));
+  await rename(join(directory, 'next'), join(directory, 'current'));
+}
+
+/** What a user sees of a build. */
+const says = (word: string) => (built: string) => built.replace("status: 'ok' }", `status: '${word}' }`);
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-u-'));
+  one = await installWeir(join(directory, 'releases/one'));
+  two = await installWeir(join(directory, 'releases/two'));
+  await two.replace('server/health.js', says('new'));
+  await release('one');
+  await configure();
+  database = await freshDatabase();
+  weir = await startWeir(
+    { DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, WORKERS: '' },
+    { entry: join(directory, 'current/dist/server/cli/weir.js'), directory },
+  );
+  webhook = await weir.addWebhook();
+}, TEST_MS);
+afterAll(async () => {
+  await weir.stop();
+  await database.drop();
+  await rm(directory, { recursive: true });
+}, TEST_MS);
+beforeEach(() => configure());
+
+/** HUP, and what the log says at its end. */
+async function restart(): Promise<Record<string, unknown>> {
+  const ends = () => [...weir.events('restarted'), ...weir.events('restart_failed')];
+  const known = ends();
+  weir.signal('SIGHUP');
+  return until(() => ends().find(({ time }) => known.every((end) => end.time !== time)), eventually);
+}
+
+/** What processes say of themselves; each request goes to any of them. */
+async function wordsHeard(): Promise<string[]> {
+  const answers = await Promise.all(Array.from({ length: 20 }, () => ask(weir.port, '/healthz')));
+  return [...new Set(answers.map(({ body }) => (JSON.parse(body) as { status: string }).status))];
+}
+
+const post = (body: string) =>
+  fetch(`http://127.0.0.1:${weir.port}${webhook.path}`, signedRequest({ secret: webhook.secret, body }));
+
+/** Resolves after the primary has heard the database once more, and said so to its processes. */
+async function heartbeat(): Promise<void> {
+  const text = `select query_start::text as at from pg_stat_activity
+    where application_name = 'weir-listener' and datname = current_database()`;
+  const read = async () => (await database.database.query<{ at: string }>({ text }))[0]?.at;
+  for (let i = 0; i < 2; i++) {
+    const before = await read();
+    await until(async () => (await read()) !== before, eventually);
+  }
+}
+
+describe('settings', () => {
+  test('that changed in .env hold for the new processes', { timeout: TEST_MS }, async () => {
+    expect((await post('x'.repeat(11))).status).toBe(202);
+    await configure('WEBHOOK_MAX_PAYLOAD_BYTES=10', 'LOG_LEVEL=debug');
+    expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+    expect(weir.events('settings_changed').at(-1)!.settings).toEqual(['WEBHOOK_MAX_PAYLOAD_BYTES', 'LOG_LEVEL']);
+    const statuses = await Promise.all(Array.from({ length: 10 }, async () => (await post('x'.repeat(11))).status));
+    expect(new Set(statuses)).toEqual(new Set([413]));
+  });
+
+  test('WORKERS sets the number; TTIN holds as long as it does not change', { timeout: TEST_MS }, async () => {
+    weir.signal('SIGTTIN');
+    await until(async () => (await weir.metric('weir_processes')) === 3, eventually);
+    expect(await restart()).toMatchObject({ event: 'restarted', replaced: 3 });
+    await configure('WORKERS=1');
+    expect(await restart()).toMatchObject({ event: 'restarted', replaced: 1 });
+    expect(await weir.servingPids()).toHaveLength(1);
+    await configure('WORKERS=2');
+    expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+    expect(await weir.servingPids()).toHaveLength(2);
+  });
+
+  test.each([
+    ['a bad value', ['THREADS=many'], 'THREADS is "many"; allowed: a whole number from 1 to 64'],
+    [
+      'settings of the primary',
+      ['HOST=0.0.0.0', 'METRICS_HOST=0.0.0.0', 'THREADS=2'],
+      'HOST, METRICS_HOST have changed, which needs a restart of Weir: stop and start it, or set the earlier value and send HUP again',
+    ],
+    [
+      'more connections than the database allows',
+      ['DB_POOL_MAX=1000'],
+      expect.stringMatching(/^the database allows \d+ connections, but WORKERS=2 and DB_POOL_MAX=1000 may open \d+;/),
+    ],
+  ])('%s: refused by name, and the old processes serve on', { timeout: TEST_MS }, async (_, lines, reason) => {
+    const before = await weir.servingPids();
+    await configure(...lines);
+    expect(await restart()).toMatchObject({ event: 'restart_failed', reason, replaced: 0 });
+    expect(await weir.servingPids()).toEqual(before);
+  });
+});
+
+test('a change of a webhook that comes while a process starts holds there too', { timeout: TEST_MS }, async () => {
+  await configure('WORKERS=1');
+  const { path, secret } = await weir.addWebhook();
+  // Its caches are filled, it listens, and it has not yet said so.
+  await one.replace('server/app.js', (built) =>
+    built.replace(/^ {4}return \{$/m, "    console.log('filled');\n    await delay(1_000);\n    return {"),
+  );
+  const restarted = restart();
+  await until(() => weir.events('process_output').some(({ line }) => line === 'filled'), eventually);
+  const id = path.split('/').at(-1)!;
+  made(await webhooksOf({ ...weir, conninfo: database.conninfo }, [someKey]).update(id, { enabled: false }));
+  expect(await restarted).toMatchObject({ event: 'restarted', replaced: 1 });
+  await one.repair('server/app.js');
+  // From the next sign of life of the database on, the process believes what it knows.
+  await heartbeat();
+  const answer = await fetch(`http://127.0.0.1:${weir.port}${path}`, signedRequest({ secret }));
+  expect(answer.status).toBe(410);
+});
+
+describe('another build', () => {
+  test('is served after HUP without a failed request', { timeout: TEST_MS }, async () => {
+    expect(await wordsHeard()).toEqual(['ok']);
+    const before = await weir.servingPids();
+    const sender = startSender({ port: weir.port, ...webhook });
+    await sender.acceptMore(300);
+    await release('two');
+    expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+    await sender.acceptMore(300);
+    await sender.stop();
+    expect(await wordsHeard()).toEqual(['new']);
+    expect((await weir.servingPids()).filter((pid) => before.includes(pid))).toEqual([]);
+    expect(sender.refusals).toEqual([]);
+    expect(sender.losses.filter(({ reused }) => reused)).toEqual([]);
+    expect(await missing(weir.database, sender.accepted)).toEqual([]);
+  });
+
+  test('may know settings that the running primary does not', { timeout: TEST_MS }, async () => {
+    const table = (built: string) =>
+      built.replace(
+        'export const settingTable = {',
+        "export const settingTable = {\n    NEW_LIMIT: count(5, 1, 9, ''),",
+      );
+    await two.replace('server/setting-table.js', table);
+    await two.replace('server/app.js', (built) =>
+      built.replace(
+        'const { settings } = order;',
+        '$&\n    if (settings.NEW_LIMIT !== 7) throw new Error(settings.NEW_LIMIT);',
+      ),
+    );
+    expect(await restart()).toMatchObject({ event: 'restart_failed', reason: '5' });
+    await configure('NEW_LIMIT=70');
+    expect(await restart()).toMatchObject({
+      event: 'restart_failed',
+      reason: 'NEW_LIMIT is "70"; allowed: a whole number from 1 to 9',
+    });
+    await configure('NEW_LIMIT=7');
+    expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+    await two.repair('server/setting-table.js');
+    await two.repair('server/app.js');
+  });
+
+  test('that brings a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
+    await two.replace('server/db/migrate.js', (built) =>
+      built.replace('return readdirSync(directory)', "return [...readdirSync(directory), '9999_later.sql']"),
+    );
+    expect(await restart()).toMatchObject({
+      event: 'restart_failed',
+      reason: 'the database lacks migration 9999_later.sql of this build; run: npx weir migrate, then send HUP again',
+      kept: 2,
+    });
+    await database.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'later')` });
+    expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+    await database.database.query({ text: 'delete from schema_migrations where version = 9999' });
+    await two.repair('server/db/migrate.js');
+  });
+
+  test('whose messages differ is refused', { timeout: TEST_MS }, async () => {
+    await two.replace('server/messages.js', (built) => built.replace(/PROTOCOL = \d+/, 'PROTOCOL = 99'));
+    expect(await restart()).toMatchObject({
+      event: 'restart_failed',
+      reason: expect.stringMatching(/^the build on disk cannot run under this primary \(protocol 99, here \d+\);/),
+      kept: 2,
+    });
+    await two.repair('server/messages.js');
+  });
+});
