@@ -1,7 +1,7 @@
 /** GET /healthz and /readyz. */
 import { z } from 'zod';
 import { SharedCheck } from './core/shared-check.ts';
-import { pendingMigrations } from './db/migrate.ts';
+import { migrationFiles, pendingMigrations } from './db/migrate.ts';
 import type { Database } from './db/pool.ts';
 import type { Exchange } from './http/exchange.ts';
 
@@ -49,8 +49,9 @@ export function alive(exchange: Exchange): void {
 
 /** 200 when a webhook sent now would be stored, else 503 with the failing check named; within a second. */
 export function createReady(parts: ReadinessParts): (exchange: Exchange) => Promise<void> {
+  const files = migrationFiles();
   const migrations = new SharedCheck<SchemaState>({
-    ask: async () => ((await pendingMigrations(parts.database)).length === 0 ? 'ok' : 'pending'),
+    ask: async () => ((await pendingMigrations(parts.database, files)).length === 0 ? 'ok' : 'pending'),
     validMs: () => SCHEMA_VALID_MS,
     patienceMs: SCHEMA_PATIENCE_MS,
     late: 'unreachable',

@@ -68,6 +68,9 @@ export interface Log {
   (event: LogEvent, fields?: Record<string, unknown>): void;
   /** False when a line of this event would be dropped: do not even gather its fields. */
   enabled(event: LogEvent): boolean;
+}
+
+export interface AdjustableLog extends Log {
   /** Writes lines of this level and above from now on. */
   setLevel(level: string): void;
 }
@@ -121,7 +124,7 @@ function withVisibleText(line: string): object | string {
 }
 
 /** @param base fields of every line, e.g. the place of the process. */
-export function createLog(destination: LogDestination, level: string, base: Record<string, unknown>): Log {
+export function createLog(destination: LogDestination, level: string, base: Record<string, unknown>): AdjustableLog {
   const logger = pino(
     { level, base: { pid: process.pid, ...base }, timestamp: pino.stdTimeFunctions.isoTime },
     destination,

@@ -10,7 +10,7 @@ import type { Database } from './db/pool.ts';
 import { countDeliveries } from './db/queries/count-deliveries.ts';
 import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
-import { createLog, type Log, type LogDestination, openDestination } from './log.ts';
+import { type AdjustableLog, createLog, type LogDestination, openDestination } from './log.ts';
 import { checkKeys } from './primary/check-keys.ts';
 import { findEntryFile } from './primary/entry.ts';
 import { greet } from './primary/greeting.ts';
@@ -71,7 +71,7 @@ export async function runPrimary(configure: () => Configuration, terminal: boole
 async function start(
   configure: () => Configuration,
   first: Configuration,
-  log: Log,
+  log: AdjustableLog,
   destination: LogDestination,
   undo: UndoStack,
   ending: Ending,

@@ -45,15 +45,16 @@ export function migrate(database: Database): Promise<string[]> {
   });
 }
 
-/** Names of migrations that the database lacks; all of them when it was never migrated. */
-export async function pendingMigrations(database: Database): Promise<string[]> {
+/**
+ * Names of migrations that the database lacks; all of them when it was never migrated.
+ * @param files those of a process's own build: while it runs, an upgrade may put others in their place.
+ */
+export async function pendingMigrations(database: Database, files = migrationFiles()): Promise<string[]> {
   const [row] = await database.query<{ exists: boolean }>({
     text: `select to_regclass('schema_migrations') is not null as exists`,
   });
-  if (!row?.exists) return migrationFiles().map((file) => file.name);
+  if (!row?.exists) return files.map((file) => file.name);
   const rows = await database.query<{ version: number }>({ text: 'select version from schema_migrations' });
   const applied = new Set(rows.map((applied) => applied.version));
-  return migrationFiles()
-    .filter((file) => !applied.has(file.version))
-    .map((file) => file.name);
+  return files.filter((file) => !applied.has(file.version)).map((file) => file.name);
 }

@@ -10,7 +10,7 @@ import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 import { made, webhooksOf } from '../helpers/webhooks.ts';
-import { ask, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+import { ask, PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 180_000;
 const eventually = { timeoutMs: PATIENCE_MS };
@@ -71,7 +71,7 @@ async function wordsHeard(): Promise<string[]> {
 const post = (body: string) =>
   fetch(`http://127.0.0.1:${weir.port}${webhook.path}`, signedRequest({ secret: webhook.secret, body }));
 
-/** Resolves after the primary has heard the database once more, and said so to its processes. */
+/** Resolves after the primary has heard the database (every 300 ms), and said so to its processes. */
 async function heartbeat(): Promise<void> {
   const text = `select query_start::text as at from pg_stat_activity
     where application_name = 'weir-listener' and datname = current_database()`;
@@ -144,6 +144,13 @@ test('a change of a webhook that comes while a process starts holds there too', 
 });
 
 describe('another build', () => {
+  test('on disk leaves running processes ready before weir migrate', { timeout: TEST_MS }, async () => {
+    const file = join(one.directory, 'dist/server/db/migrations/9999_later.sql');
+    await writeFile(file, 'select 1;');
+    expect(await readiness(weir.port)).toMatchObject({ status: 200, checks: { migrations: 'ok' } });
+    await rm(file);
+  });
+
   test('is served after HUP without a failed request', { timeout: TEST_MS }, async () => {
     expect(await wordsHeard()).toEqual(['ok']);
     const before = await weir.servingPids();

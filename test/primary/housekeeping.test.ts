@@ -19,7 +19,7 @@ test('a minute after a partition was dropped it is there again', async () => {
   const log = Object.assign(() => {}, { enabled: () => true });
   const stop = keepHouse(
     fresh.database,
-    settingsOf({}),
+    () => settingsOf({}),
     log,
     () => {},
     () => {},
