@@ -10,6 +10,7 @@ import { releaseDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { Floors } from './floors.ts';
+import type { Turns } from './turns.ts';
 
 export const claimSchema = z.strictObject({
   max: z.int().min(1).max(1000).default(1),
@@ -26,11 +27,12 @@ interface ClaimParts {
   database: Database;
   arrivals: Arrivals;
   floors: Floors;
+  turns: Turns;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
-export function createClaim({ database, arrivals, floors, attemptsMax }: ClaimParts) {
+export function createClaim({ database, arrivals, floors, turns, attemptsMax }: ClaimParts) {
   return async function claim(exchange: Exchange, agent: Agent, input: ClaimInput): Promise<void> {
     const untilMs = performance.now() + input.wait_seconds * 1000;
     const order = {
@@ -46,14 +48,12 @@ export function createClaim({ database, arrivals, floors, attemptsMax }: ClaimPa
     const look = async () => {
       heardBefore = arrivals.heardSoFar;
       const claimableFrom = floors.forClaim(agent.id, performance.now());
-      const found = await claimDeliveries(database, { ...order, claimableFrom });
+      const afterWebhookId = turns.last(agent.id);
+      const found = await claimDeliveries(database, { ...order, claimableFrom, afterWebhookId });
+      if (found.length === 0) return found;
+      turns.note(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
       // Where only some webhooks were looked at, others may have older ones.
-      if (order.webhookIds === null)
-        floors.learn(
-          agent.id,
-          found.map(({ claimableSinceMs }) => claimableSinceMs),
-          performance.now(),
-        );
+      if (order.webhookIds === null) floors.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
       return found;
     };
     let claimed = await look();

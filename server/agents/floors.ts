@@ -14,8 +14,8 @@
  * So vacuum settings cannot help while the snapshot lasts; nor did fillfactor 50 (9.8 beside 8.6, one run). Partitions keep
  * Postgres's own settings: without a snapshot nothing was measured that asks for others.
  *
- * A claim takes the oldest first: what is older than the oldest that it got was not claimable. What becomes claimable later has
- * a later time, but for commits that took long, claims that were rolled back, and webhooks that are subscribed to again: for
+ * A claim meets the oldest of each webhook: what is older than the oldest that it met was not claimable. What becomes claimable later
+ * has a later time, but for commits that took long, claims that were rolled back, and webhooks that are subscribed to again: for
  * them there is a margin, and a look at everything now and then.
  */
 
@@ -52,10 +52,9 @@ export class Floors {
     return this.#floors.get(agentId)?.from ?? EVERYWHERE;
   }
 
-  /** A claim of all the agent's webhooks got these, which had been claimable since then (Unix milliseconds). */
-  learn(agentId: string, claimableSinceMs: readonly number[], nowMs: number): void {
-    if (claimableSinceMs.length === 0) return;
-    const from = new Date(claimableSinceMs.reduce((a, b) => Math.min(a, b)) - MARGIN_MS).toISOString();
+  /** The oldest delivery that a claim of all the agent's webhooks met had been claimable since then (Unix milliseconds). */
+  learn(agentId: string, oldestSinceMs: number, nowMs: number): void {
+    const from = new Date(oldestSinceMs - MARGIN_MS).toISOString();
     const floor = this.#floors.get(agentId);
     if (floor !== undefined) {
       floor.from = from;

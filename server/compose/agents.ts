@@ -7,6 +7,7 @@ import { forAgent, forAgentWith } from '../agents/route.ts';
 import { createMe, createSession } from '../agents/session.ts';
 import { ackSchema, createSettle, extendSchema, nackSchema } from '../agents/settle.ts';
 import { Sightings } from '../agents/sightings.ts';
+import { Turns } from '../agents/turns.ts';
 import { AgentAuth } from '../auth/agent.ts';
 import { Directory } from '../db/directory.ts';
 import { type Agent, readAgents } from '../db/queries/read-agents.ts';
@@ -29,6 +30,7 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
     keys: derivedKeys(keys, 'agent-sessions'),
   });
   const floors = new Floors();
+  const turns = new Turns();
   const arrivals = new Arrivals(database, floors);
   const notice = new ArrivalNotice(database, arrivals, () => directory.size > 0);
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
@@ -39,7 +41,7 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
     handlers: {
       agentSession: createSession(auth),
       agentMe: forAgent(auth, createMe(database)),
-      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, floors, attemptsMax })),
+      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, floors, turns, attemptsMax })),
       ack: forAgentWith(auth, ackSchema, settle.ack),
       nack: forAgentWith(auth, nackSchema, settle.nack),
       extend: forAgentWith(auth, extendSchema, settle.extend),

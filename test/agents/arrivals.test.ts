@@ -66,7 +66,7 @@ test('what lies below the floor is not looked for, but once in 15 seconds it is,
   onTestFinished(() => arrivals.close());
   expect(await isWoken(arrivals)).toBe(true);
 
-  floors.learn(agentId, [Date.now()], performance.now());
+  floors.learn(agentId, Date.now(), performance.now());
   expect(await isWoken(arrivals)).toBe(false);
 
   aheadMs.value += EVERYWHERE_EVERY_MS;

@@ -109,6 +109,31 @@ describe('the order', () => {
     expect(eventIds(await agent.claim({ wait_seconds: 5 }))).toEqual(stored.slice(2));
   });
 
+  test('of one delivery each, the default, take turns over webhooks: a flood in one does not hide two others', async () => {
+    const [flood, ...others] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [flood!, ...others]);
+    await storeEvents(app.database, flood!.id, 5_000);
+    await letPass(app.database, 3_600);
+    for (const { id } of others) await storeEvents(app.database, id, 5);
+    const claimed: string[] = [];
+    for (let turn = 0; turn < 12; turn++) claimed.push((await agent.claimOne()).event.webhook_id);
+    const count = (id: string) => claimed.filter((webhookId) => webhookId === id).length;
+    expect([flood!, ...others].map(({ id }) => count(id))).toEqual([4, 4, 4]);
+    // The others are empty soon; then nothing of the flood has been passed over.
+    for (let turn = 0; turn < 40; turn++) claimed.push((await agent.claimOne()).event.webhook_id);
+    expect([flood!, ...others].map(({ id }) => count(id))).toEqual([42, 5, 5]);
+  });
+
+  test('go on with the webhook after the one that the last claim ended with', async () => {
+    const webhooks = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, webhooks);
+    for (const { id } of webhooks) await storeEvents(app.database, id, 10);
+    const claimed: string[] = [];
+    for (let turn = 0; turn < 3; turn++)
+      claimed.push(...(await agent.claim({ max: 2 })).map(({ event }) => event.webhook_id));
+    expect(webhooks.map(({ id }) => claimed.filter((webhookId) => webhookId === id).length)).toEqual([2, 2, 2]);
+  });
+
   test('is fair over webhooks: a flood in one keeps the few of another waiting for nobody', async () => {
     const [flood, few] = [await app.addWebhook(), await app.addWebhook()];
     const agent = await addAgent(app, [flood, few]);
@@ -137,6 +162,7 @@ describe('the order', () => {
       bytesMax: 1_000_000,
       attemptsMax: 10,
       claimableFrom: '-infinity',
+      afterWebhookId: null,
     };
     await app.database.transaction(async (query) => {
       expect(await claimDeliveries({ ...app.database, query }, order)).toHaveLength(100);

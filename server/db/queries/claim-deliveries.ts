@@ -15,6 +15,8 @@ export interface ClaimOrder {
   attemptsMax: number;
   /** Nothing that became claimable before is looked at; `-infinity` looks at everything. */
   claimableFrom: string;
+  /** The turn begins with the webhook whose id follows this one; null: with the first. */
+  afterWebhookId: string | null;
 }
 
 /** A delivery under lease, with its event. */
@@ -24,8 +26,10 @@ export interface Claimed {
   /** Number of this lease among all that the delivery ever had. */
   lease: number;
   leasedUntil: string;
-  /** Since when it could have been claimed, Unix milliseconds. */
-  claimableSinceMs: number;
+  /** Since when the oldest delivery that the claim met could have been claimed, Unix milliseconds; not always one it got. */
+  oldestSinceMs: number;
+  /** Place in the order in which the webhooks took turns. */
+  place: number;
   eventId: string;
   webhookId: string;
   webhookName: string;
@@ -44,7 +48,9 @@ const EACH_MIN = 32;
 
 /**
  * Leases the oldest deliveries, fairly over webhooks: each webhook's first, then each one's second, and so on, so that a
- * flood in one does not keep the others waiting. Rows that another claim is about to take are skipped, never waited for.
+ * flood in one does not keep the others waiting. A claim that ends within a turn says where (`place`), and the next one goes on
+ * there: with max 1, the default, webhooks take turns from claim to claim. Rows that another claim is about to take are skipped,
+ * never waited for.
  *
  * What was tried: Postgres 15, 100,000 deliveries of 1 KiB pending, one connection, claim and ack in turns, the ways side by side
  * in one run while others used the machine; medians of processor time of Postgres in us a claimed delivery:
@@ -60,6 +66,10 @@ const EACH_MIN = 32;
  * its receipts were given again (5 of 5), and who holds the old ones could refuse or extend another's lease. Escaping is left
  * out: a body that is not ASCII grows to four times its bytes, and is slow to read in JavaScript. Without the index
  * deliveries_of_agent a claim costs about 2 us less, an ack 2.5; agents' lists need it. Fillfactor 50: no difference to be told.
+ *
+ * Turns by webhook instead of by age cost little: processor time of Postgres in us a claimed delivery, 60,000 pending, medians of 9
+ * rounds in turns, by age and by webhook: 1,162 and 1,198 with max 1, 153 and 158 with 10, 59 and 65 with 100 of one webhook; 1,562
+ * and 1,560, 246 and 244, 76 and 80 of ten webhooks. By age, 40 claims of 1 beside an older 5,000 never reached two other webhooks.
  *
  * A delivery whose last lease has ended unanswered becomes a dead letter on the way; where a look met nothing else, it looks
  * again behind them.
@@ -105,13 +115,13 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
         ) d
         where a.id = $1 and a.generation = $7
       ), in_turn as (
-        select *, row_number() over (partition by webhook_id order by available_at) as turn
-        from candidates
-        order by turn, available_at
+        select *, row_number() over (order by turn, webhook_id <= $9::uuid, webhook_id) as place
+        from (select *, row_number() over (partition by webhook_id order by available_at) as turn from candidates) t
+        order by place
         limit $2
       ), chosen as (
-        select received_at, id, webhook_id, webhook_name, available_at as claimable_since
-        from (select *, sum(bytes) over (order by turn, available_at, id) - bytes as bytes_before from in_turn) t
+        select received_at, id, webhook_id, webhook_name, place
+        from (select *, sum(bytes) over (order by place) - bytes as bytes_before from in_turn) t
         where bytes_before < $6
       ), claimed as (
         update deliveries d
@@ -124,11 +134,11 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
         from chosen c
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
         returning d.id, d.state, d.attempts, d.leases, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name,
-          c.claimable_since
+          c.place
       )
       select c.id, c.state, c.attempts as attempt, c.leases as lease, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
         to_char(c.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "leasedUntil",
-        (extract(epoch from c.claimable_since) * 1000)::float8 as "claimableSinceMs",
+        (select extract(epoch from min(available_at)) * 1000 from candidates)::float8 as "oldestSinceMs", c.place::int,
         to_char(c.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "receivedAt",
         e.content_type as "contentType", e.headers, e.body
       from claimed c
@@ -145,6 +155,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
       order.bytesMax,
       order.generation,
       order.claimableFrom,
+      order.afterWebhookId,
     ],
   });
 }
