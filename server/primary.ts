@@ -12,7 +12,7 @@ import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from './log.ts';
 import { checkKeys } from './primary/check-keys.ts';
-import { findEntryFile } from './primary/entry.ts';
+import { findEntryFile, prepareForks } from './primary/entry.ts';
 import { greet } from './primary/greeting.ts';
 import { extendPartitions, keepHouse } from './primary/housekeeping.ts';
 import type { Plan } from './primary/member.ts';
@@ -107,8 +107,8 @@ async function start(
     order: () => ({ given: pinned(given, settings), conninfo, keys, horizon, history: live.history }),
   });
   const members = new Members();
+  prepareForks(findEntryFile(fileURLToPath(new URL('./main.js', import.meta.url)), process.argv[1]));
   const supervisor: Supervisor = new Supervisor({
-    entryFile: findEntryFile(fileURLToPath(new URL('./main.js', import.meta.url)), process.argv[1]),
     members,
     plan: plan(first),
     log,

@@ -1,4 +1,4 @@
-/** One serving process as its primary sees it: forked, told, asked, ended. */
+/** One serving process as its primary sees it: forks it, sends it messages, waits for its answers, ends it. */
 import cluster, { type Worker } from 'node:cluster';
 import type { Sample } from '../live/counters.ts';
 import type { Log, LogDestination } from '../log.ts';
@@ -97,7 +97,7 @@ export class Member {
     });
   }
 
-  /** Has it answer what it accepted, and end; kills it when that takes too long. Resolves when it has ended. */
+  /** Drains the process, and kills it when that takes too long. Resolves when it has ended. */
   async leave(): Promise<void> {
     if (this.state === 'leaving' || this.state === 'ended') return this.#ended;
     const drainMs = this.state === 'serving' ? this.plan.drainMs : 0;

@@ -1,4 +1,4 @@
-/** All serving processes of the primary: what they are told together, and asked together. */
+/** All serving processes of the primary, and the messages and questions that go to each of them. */
 import type { MetricsSnapshot, ToProcess } from '../messages.ts';
 import type { Member } from './member.ts';
 
@@ -47,7 +47,7 @@ export class Members {
     return this.all().flatMap(({ lastSnapshot }) => (lastSnapshot === null ? [] : [lastSnapshot]));
   }
 
-  /** Has each process tell what it counted; one that does not answer in time does so later. */
+  /** Asks each process for its counts; one that does not answer in time answers later. */
   async takeSamples(): Promise<void> {
     await this.#askAll((number) => ({ kind: 'take_sample', number }), SAMPLE_TIMEOUT_MS);
   }

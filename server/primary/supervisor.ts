@@ -6,7 +6,6 @@
  *     starting ──listens──▶ serving ──told to leave──▶ leaving ──▶ ended
  *         └── dies, refuses, or is not ready in time: replaced after a pause, or, in a rolling restart, the end of that restart
  */
-import cluster from 'node:cluster';
 import { backoffMs } from '../core/backoff.ts';
 import type { Sample } from '../live/counters.ts';
 import type { Log, LogDestination } from '../log.ts';
@@ -15,8 +14,6 @@ import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
 
 interface SupervisorOptions {
-  /** Compiled entry point of a process. */
-  entryFile: string;
   /** Filled and emptied here. */
   members: Members;
   plan: Plan;
@@ -46,15 +43,6 @@ interface Restart {
 const QUICK_DEATH_MS = 3_000;
 const QUICK_DEATHS_MAX = 10;
 const REPLACE = { firstMs: 100, maxMs: 5_000 };
-/**
- * Helper threads of the collector take cores from Postgres: without them a request costs about 9 % less CPU. A larger nursery
- * (--max-semi-space-size=32) made no difference beside that, and cost 28 MB a process (A/B, 7 rounds each, two cores).
- *
- * Allocation sites whose objects outlive a scavenge get the old space as their own. Those of a request do so when the machine is
- * slow for a moment, and from then on its garbage waits for a mark-compact: 200 to 235 MB in 4 of 15 runs, 150 to 163 MB in 9 of 9 without.
- */
-const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
-
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #members: Members;
@@ -73,8 +61,6 @@ export class Supervisor {
     this.#members = options.members;
     this.#plan = options.plan;
     this.#wanted = options.plan.processes;
-    const exec = options.entryFile;
-    cluster.setupPrimary({ exec, args: [], execArgv: gcFlags, silent: true, serialization: 'advanced' });
   }
 
   get wanted(): number {
