@@ -218,7 +218,7 @@ function leaveFor(exchange: Exchange, address: string): null {
 
 function goTo(exchange: Exchange, path: string): void {
   exchange.setHeader('location', path);
-  exchange.answer(303, 'text/plain', `${path}\n`);
+  exchange.answer(303, 'text/plain', '');
 }
 
 function problemView({ title, detail, code, wayOn = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {
