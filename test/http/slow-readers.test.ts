@@ -103,3 +103,24 @@ test('requests that follow an unread answer on its connection end it, so that no
   await closed;
   await until(async () => (await openRequests()) === 0);
 });
+
+test.each(['HEAD /healthz', 'OPTIONS /api/v1/session', 'GET /'])(
+  'a connection that sends %s without end and reads no answer is cut',
+  async (line) => {
+    const socket = connect({ port: app.port, host: '127.0.0.1' }).pause();
+    sockets.push(socket);
+    // None of these answers has a body: uWebSockets.js cuts the connection, once the kernel takes no more of them.
+    const cut = new Promise<string | undefined>((resolve) => {
+      socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code));
+    });
+    const many = `${line} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(1_000);
+    let going = true;
+    void cut.then(() => {
+      going = false;
+    });
+    for (let sent = 0; going && sent < 1_000_000; sent += 1_000)
+      await Promise.race([cut, new Promise((resolve) => socket.write(many, resolve))]);
+    expect(['ECONNRESET', 'EPIPE']).toContain(await cut);
+    expect(await openRequests()).toBe(0);
+  },
+);
