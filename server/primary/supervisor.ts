@@ -178,9 +178,10 @@ export class Supervisor {
     if (isQuick) this.#quickDeaths++;
     if (member.plan === this.#restart?.plan) this.#endRestart(describe(member));
     // While a process serves that has shown that it can, the others are tried again without end.
-    const serves = this.#members.in('serving').some((other) => other.livedMs >= QUICK_DEATH_MS);
-    if (!serves && member.refused) this.#giveUp(String(reason));
-    else if (!serves && this.#quickDeaths >= QUICK_DEATHS_MAX)
+    const serving = this.#members.in('serving');
+    const isProven = serving.some((other) => other.livedMs >= QUICK_DEATH_MS);
+    if (serving.length === 0 && member.refused) this.#giveUp(String(reason));
+    else if (!isProven && this.#quickDeaths >= QUICK_DEATHS_MAX)
       this.#giveUp(
         `${QUICK_DEATHS_MAX} processes in a row died within ${QUICK_DEATH_MS / 1000} s of their start (last: ${reason})`,
       );
