@@ -58,11 +58,47 @@ export const metricTable = {
     'counter',
     'deliveries removed by retention before an agent settled them (counted by the primary that removed them)',
   ],
+  weir_deliveries_pending: ['gauge', 'deliveries in state pending, by agent, of the whole database'],
+  weir_deliveries_oldest_pending_seconds: [
+    'gauge',
+    'how long the oldest claimable delivery has waited, by agent, of the whole database; 0 when none waits',
+  ],
+  weir_deliveries_leased: ['gauge', 'deliveries under lease, by agent, of the whole database'],
+  weir_deliveries_dead: ['gauge', 'dead letters, by agent, of the whole database'],
+  weir_deliveries_exact: [
+    'gauge',
+    '1: the numbers of deliveries are counted; 0: more than 10,000 wait or are dead, and they are estimated from a sample',
+  ],
+  weir_deliveries_settled_total: [
+    'counter',
+    'deliveries settled, by outcome (acknowledged, retried, dead) and agent (the first 100; all others are other)',
+  ],
+  weir_leases_expired_total: ['counter', 'leases that a later claim found ended without an answer, by agent'],
+  weir_database_bytes: ['gauge', 'size of the database on disk, with indexes'],
+  weir_database_read_timestamp_seconds: [
+    'gauge',
+    'when the metrics of the whole database were last read (Unix time); at most every 5 s, not while the database is away',
+  ],
+  weir_partitions_ahead_days: ['gauge', 'days after today that have partitions'],
+  weir_maintenance_timestamp_seconds: [
+    'gauge',
+    'end of the last hourly maintenance that succeeded (Unix time); 0: none yet since the start',
+  ],
+  weir_build_info: ['gauge', 'always 1; version of Weir and of Node.js as labels'],
+  process_start_time_seconds: ['gauge', 'start of the primary (Unix time)'],
+  process_cpu_seconds_total: ['counter', 'user and system CPU time, summed over the primary and all processes'],
   weir_process_restarts_total: ['counter', 'processes that ended by themselves, or were not ready in time'],
   weir_rolling_restarts_total: ['counter', 'rolling restarts (HUP), by outcome (restarted, failed)'],
 } as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
 
 export type MetricName = keyof typeof metricTable;
+
+/** What became of a delivery that an agent had under lease. */
+export const deliveryOutcomes = ['acknowledged', 'retried', 'dead'] as const;
+type DeliveryOutcome = (typeof deliveryOutcomes)[number];
+
+/** Agents that one process counts apart; the page shows fewer (primary/agent-series.ts). */
+const AGENTS_COUNTED_MAX = 1_000;
 
 /** One route's answers by status, and their times. */
 interface RouteCounts {
@@ -88,6 +124,9 @@ export class Metrics {
   readonly #threadFailures = new HotCounter();
   readonly #passwordHashes = new HotCounter();
   readonly #streamsCut = new HotCounter();
+  readonly #settled = new HotCounter();
+  readonly #leasesExpired = new HotCounter();
+  readonly #agents = new Set<string>();
 
   constructor() {
     this.#register('weir_stage_seconds', (name) => this.#stages.flatMap((stage) => stage.samples(name)));
@@ -112,6 +151,9 @@ export class Metrics {
     this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
     this.#register('weir_password_hashes_total', () => this.#passwordHashes.samples());
     this.#register('weir_streams_cut_total', () => this.#streamsCut.samples());
+    this.#register('weir_deliveries_settled_total', () => this.#settled.samples());
+    this.#register('weir_leases_expired_total', () => this.#leasesExpired.samples());
+    this.#register('process_cpu_seconds_total', () => [{ labels: {}, value: cpuSeconds() }]);
   }
 
   request(route: string, status: number, seconds: number): void {
@@ -171,6 +213,19 @@ export class Metrics {
     this.#passwordHashes.add(1);
   }
 
+  settled(agentId: string, outcome: DeliveryOutcome, deliveries: number): void {
+    if (deliveries > 0) this.#settled.add(deliveries, { agent: this.#agentLabel(agentId), outcome });
+  }
+
+  leasesExpired(agentId: string, leases: number): void {
+    if (leases > 0) this.#leasesExpired.add(leases, { agent: this.#agentLabel(agentId) });
+  }
+
+  #agentLabel(agentId: string): string {
+    if (this.#agents.size < AGENTS_COUNTED_MAX) this.#agents.add(agentId);
+    return this.#agents.has(agentId) ? agentId : 'other';
+  }
+
   streamCut(): void {
     this.#streamsCut.add(1);
   }
@@ -203,9 +258,20 @@ export class Metrics {
   }
 
   #register(name: MetricName, samples: (name: string) => Sample[]): void {
-    const [type, help] = metricTable[name];
     // What prom-client's registry asks of a metric is this get().
-    const metric = { name, get: () => ({ name, help, type, values: samples(name), aggregator: 'sum' }) };
+    const metric = { name, get: () => metricFamily(name, samples(name)) };
     this.registry.registerMetric(metric as unknown as Gauge);
   }
+}
+
+/** One metric as prom-client's JSON has it. @param aggregator of series with the same labels. */
+export function metricFamily(name: MetricName, values: Sample[], aggregator: 'sum' | 'max' = 'sum') {
+  const [type, help] = metricTable[name];
+  return { name, help, type, values, aggregator };
+}
+
+/** Of this operating-system process. */
+export function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
 }

@@ -7,11 +7,12 @@ import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
 import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
 import type { Database } from './db/pool.ts';
-import { countDeliveries } from './db/queries/count-deliveries.ts';
+import { countOrEstimateDeliveries } from './db/queries/count-deliveries.ts';
 import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from './log.ts';
 import { checkKeys } from './primary/check-keys.ts';
+import { FigureReader } from './primary/database-figures.ts';
 import { findEntryFile, prepareForks } from './primary/entry.ts';
 import { greet } from './primary/greeting.ts';
 import { extendPartitions, keepHouse } from './primary/housekeeping.ts';
@@ -96,10 +97,13 @@ async function start(
   let horizon = await extendPartitions(database, log);
   await (await openLimiter(settings, log, { requireStore: true })).close();
 
+  const figures = new FigureReader(database);
   const page: MetricsPage = new MetricsPage(
     () => members.collectMetrics(),
+    () => figures.figures(),
     (error) => log('metrics_failed', { reason: error.message }),
   );
+  page.horizon(horizon);
   const plan = ({ given, settings }: Configuration): Plan => ({
     processes: settings.WORKERS,
     readyMs: settings.PROCESS_READY_SECONDS * 1000,
@@ -124,7 +128,7 @@ async function start(
   const live: LiveHub = new LiveHub({
     collect: () => members.takeSamples(),
     tell: (second) => members.broadcast({ kind: 'live', live: second }),
-    countDeliveries: async () => ({ ...(await countDeliveries(database)), at: new Date().toISOString() }),
+    countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
   let current = settings;
   const restart = createRestart({
@@ -168,9 +172,11 @@ async function start(
       log,
       (next) => {
         horizon = next;
+        page.horizon(next);
         members.broadcast({ kind: 'horizon', horizon });
       },
       (deliveries) => page.deliveriesUnhandled(deliveries),
+      () => page.maintained(),
     ),
   );
 

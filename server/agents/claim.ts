@@ -8,6 +8,7 @@ import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts
 import type { Agent } from '../db/queries/read-agents.ts';
 import { releaseDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { Exchange } from '../http/exchange.ts';
+import type { Metrics } from '../metrics.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { Floors } from './floors.ts';
 import type { Turns } from './turns.ts';
@@ -28,11 +29,12 @@ interface ClaimParts {
   arrivals: Arrivals;
   floors: Floors;
   turns: Turns;
+  metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
-export function createClaim({ database, arrivals, floors, turns, attemptsMax }: ClaimParts) {
+export function createClaim({ database, arrivals, floors, turns, metrics, attemptsMax }: ClaimParts) {
   return async function claim(exchange: Exchange, agent: Agent, input: ClaimInput): Promise<void> {
     const untilMs = performance.now() + input.wait_seconds * 1000;
     const order = {
@@ -49,7 +51,14 @@ export function createClaim({ database, arrivals, floors, turns, attemptsMax }: 
       heardBefore = arrivals.heardSoFar;
       const claimableFrom = floors.forClaim(agent.id, performance.now());
       const afterWebhookId = turns.last(agent.id);
-      const found = await claimDeliveries(database, { ...order, claimableFrom, afterWebhookId });
+      const found = await claimDeliveries(
+        database,
+        { ...order, claimableFrom, afterWebhookId },
+        ({ expired, dead }) => {
+          metrics.leasesExpired(agent.id, expired);
+          metrics.settled(agent.id, 'dead', dead);
+        },
+      );
       if (found.length === 0) return found;
       turns.note(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
       // Where only some webhooks were looked at, others may have older ones.

@@ -3,8 +3,9 @@ import { z } from 'zod';
 import { parseReceipt } from '../core/receipt.ts';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/read-agents.ts';
-import { type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
+import { type Settled, type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { Exchange } from '../http/exchange.ts';
+import type { Metrics } from '../metrics.ts';
 
 /** Postgres counts characters; the schema of deliveries has the same limit. */
 const REASON_CHARACTERS_MAX = 500;
@@ -31,14 +32,18 @@ export const nackSchema = z.strictObject({
 });
 export const extendSchema = z.strictObject({ receipts, lease_seconds: z.int().min(5).max(3600) });
 
+const nothing: Settled = { done: new Set(), changed: [] };
+const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;
+
 interface SettleParts {
   database: Database;
+  metrics: Pick<Metrics, 'settled'>;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
 /** Handlers of the three; each answers `{"done":[…],"gone":[…]}` with the receipts as they came. */
-export function createSettle({ database, attemptsMax }: SettleParts) {
+export function createSettle({ database, metrics, attemptsMax }: SettleParts) {
   async function settle(
     exchange: Exchange,
     agent: Agent,
@@ -47,7 +52,9 @@ export function createSettle({ database, attemptsMax }: SettleParts) {
   ): Promise<void> {
     // A text that is no receipt names a lease that never was: it is gone, like one that was lost.
     const known = [...new Set(texts)].flatMap((text) => parseReceipt(text) ?? []);
-    const done = known.length === 0 ? new Set() : await settleDeliveries(database, agent.id, known, settlement);
+    const { done, changed } =
+      known.length === 0 ? nothing : await settleDeliveries(database, agent.id, known, settlement);
+    for (const state of changed) if (state !== 'leased') metrics.settled(agent.id, outcomes[state], 1);
     const isDone = (text: string) => done.has(text.toLowerCase());
     exchange.json(200, { done: texts.filter(isDone), gone: texts.filter((text) => !isDone(text)) });
   }

@@ -34,14 +34,14 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
   const arrivals = new Arrivals(database, floors);
   const notice = new ArrivalNotice(database, arrivals, () => directory.size > 0);
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
-  const settle = createSettle({ database, attemptsMax });
+  const settle = createSettle({ database, metrics, attemptsMax });
   metrics.gauge('weir_claims_waiting', () => arrivals.size);
 
   return {
     handlers: {
       agentSession: createSession(auth),
       agentMe: forAgent(auth, createMe(database)),
-      claim: forAgentWith(auth, claimSchema, createClaim({ database, arrivals, floors, turns, attemptsMax })),
+      claim: forAgentWith(auth, claimSchema, createClaim({ database, metrics, arrivals, floors, turns, attemptsMax })),
       ack: forAgentWith(auth, ackSchema, settle.ack),
       nack: forAgentWith(auth, nackSchema, settle.nack),
       extend: forAgentWith(auth, extendSchema, settle.extend),

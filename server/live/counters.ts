@@ -51,7 +51,7 @@ const depthSchema = z.object({
   pending: whole,
   leased: whole,
   dead: whole,
-  exact: z.boolean().describe('false: these are the least there can be; counting ends at 10,000'),
+  exact: z.boolean().describe('false: more than 10,000 wait or are dead, and the numbers are estimated from a sample'),
   at: z.iso.datetime(),
 });
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { done, operation, problem, readerOperation } from '../api/operation.ts';
 import { agentIdOf } from '../auth/reader.ts';
 import type { Database } from '../db/pool.ts';
-import { COUNTED_MAX, countDeliveries } from '../db/queries/count-deliveries.ts';
+import { COUNTED_MAX, countOrEstimateDeliveries } from '../db/queries/count-deliveries.ts';
 import { deliveryStates, findDelivery, listDeliveries } from '../db/queries/read-deliveries.ts';
 import { replayMany, replayOne } from './delivery-replay.ts';
 import { recordId } from './input.ts';
@@ -41,9 +41,16 @@ const deliverySchema = z
   })
   .meta({ id: 'Delivery' });
 
-const countsSchema = z
-  .object({ pending: z.int(), leased: z.int(), dead: z.int(), exact: z.boolean() })
-  .describe(`exact is false where counting ended at ${COUNTED_MAX}: there are at least as many`);
+const countsSchema = z.object({
+  pending: z.int(),
+  leased: z.int(),
+  dead: z.int(),
+  exact: z
+    .boolean()
+    .describe(
+      `false: more than ${COUNTED_MAX} wait or are dead, and the numbers are estimated from a sample of the table`,
+    ),
+});
 
 export function deliveryOperations(database: Database) {
   return {
@@ -68,7 +75,7 @@ export function deliveryOperations(database: Database) {
       query: countQuery,
       answers: { 200: countsSchema },
       handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) =>
-        done(200, await countDeliveries(database, { agentId, webhookId })),
+        done(200, await countOrEstimateDeliveries(database, { agentId, webhookId })),
     }),
 
     showDelivery: readerOperation({

@@ -37,6 +37,7 @@ export async function anchorAudit(database: Database, log: Log, said: string | n
  * Keeps house until the returned function is called; that one waits for what is under way.
  * @param settings those of now.
  * @param onHorizon called with the span that has partitions, every minute.
+ * @param onMaintained called when the hourly work has succeeded.
  * @param onUnhandled called with the number of deliveries that were removed before an agent settled them.
  */
 export function keepHouse(
@@ -45,6 +46,7 @@ export function keepHouse(
   log: Log,
   onHorizon: (horizon: Horizon) => void,
   onUnhandled: (deliveries: number) => void,
+  onMaintained: () => void,
 ): () => Promise<void> {
   let watch: Promise<void> = Promise.resolve();
   let round: Promise<void> = Promise.resolve();
@@ -80,6 +82,7 @@ export function keepHouse(
       await deleteOldFailures(database);
       await recordTallies(database);
       await deleteExpiredAnswers(database);
+      onMaintained();
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });
     }

@@ -1,8 +1,12 @@
 /** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, totals of ended ones kept. */
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
+import type { Horizon } from '../db/partitions.ts';
 import type { MetricsSnapshot } from '../messages.ts';
 import { type MetricName, metricTable } from '../metrics.ts';
+import { AgentSeries } from './agent-series.ts';
+import type { DatabaseFigures } from './database-figures.ts';
+import { databaseFamilies, primaryFamilies, readVersion } from './families.ts';
 
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
 
@@ -17,9 +21,22 @@ export class MetricsPage {
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
   #server: Server | null = null;
+  readonly #readFigures: () => Promise<DatabaseFigures | null>;
+  readonly #agents = new AgentSeries();
+  #horizon: Horizon | null = null;
+  readonly #version = readVersion();
+  #maintainedMs = 0;
 
-  /** @param collect snapshots of all living processes. */
-  constructor(collect: () => Promise<MetricsSnapshot[]>, onFailure: (error: Error) => void) {
+  /**
+   * @param collect snapshots of all living processes.
+   * @param readFigures what is known of the database.
+   */
+  constructor(
+    collect: () => Promise<MetricsSnapshot[]>,
+    readFigures: () => Promise<DatabaseFigures | null>,
+    onFailure: (error: Error) => void,
+  ) {
+    this.#readFigures = readFigures;
     this.#collect = collect;
     this.#onFailure = onFailure;
     for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
@@ -47,6 +64,16 @@ export class MetricsPage {
     this.#unhandled.inc(deliveries);
   }
 
+  /** The span that has partitions. */
+  horizon(horizon: Horizon): void {
+    this.#horizon = horizon;
+  }
+
+  /** An hourly maintenance has succeeded. */
+  maintained(): void {
+    this.#maintainedMs = Date.now();
+  }
+
   /** A counter of the primary itself. */
   #counter(name: MetricName, labelNames: string[] = []): Counter {
     return new Counter({ name, help: metricTable[name][1], labelNames, registers: [this.#own] });
@@ -54,9 +81,22 @@ export class MetricsPage {
 
   /** Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
-    const [living, own] = await Promise.all([this.#collect(), this.#own.getMetricsAsJSON()]);
+    const [living, own, figures] = await Promise.all([
+      this.#collect(),
+      this.#own.getMetricsAsJSON(),
+      this.#readFigures(),
+    ]);
     await this.#folding;
-    return AggregatorRegistry.aggregate([...living, this.#ended, own as MetricsSnapshot]).metrics();
+    if (figures !== null) this.#agents.admit(figures.names);
+    const known = {
+      version: this.#version,
+      horizon: this.#horizon,
+      maintainedMs: this.#maintainedMs,
+      nowMs: Date.now(),
+    };
+    const told = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
+    const all = [...living, this.#ended, own as MetricsSnapshot, told];
+    return AggregatorRegistry.aggregate(all.map((snapshot) => this.#agents.label(snapshot))).metrics();
   }
 
   /** Listens; rejects with the system's error when the port cannot be had. */

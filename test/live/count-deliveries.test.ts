@@ -1,7 +1,14 @@
 /** The depth of the deliveries, and where counting ends. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { COUNTED_MAX, countDeliveries } from '../../server/db/queries/count-deliveries.ts';
+import {
+  COUNTED_MAX,
+  countDeliveries,
+  countOrEstimateDeliveries,
+  withinTimeout,
+} from '../../server/db/queries/count-deliveries.ts';
+import { readDeliveryDepths } from '../../server/db/queries/delivery-depths.ts';
+import { sampleDeliveries } from '../../server/db/queries/sample-deliveries.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;
@@ -11,12 +18,12 @@ beforeAll(async () => {
 afterAll(() => fresh.drop());
 beforeEach(() => fresh.database.query({ text: 'truncate deliveries' }));
 
-async function insert(state: string, count: number): Promise<void> {
+async function insert(state: string, count: number, id = randomUUID()): Promise<void> {
   await fresh.database.query({
     text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
            select gen_random_uuid(), $1, $1, gen_random_uuid(), now(), 1, $2, case when $2 in ('done', 'dead') then now() end
            from generate_series(1, $3::int)`,
-    values: [randomUUID(), state, count],
+    values: [id, state, count],
   });
 }
 
@@ -51,4 +58,35 @@ test('reads no more of very many than it counts', async () => {
   const plan = plans.map((row) => row['QUERY PLAN']).join('\n');
   expect(plan).toMatch(/deliveries_\d+_.*rows=3\b/);
   expect(plan).not.toMatch(/Rows Removed/);
+});
+
+test('is estimated beyond the bound, in all, for an agent, and for each agent', async () => {
+  const [flooded, quiet] = [randomUUID(), randomUUID()];
+  await insert('done', 20_000);
+  await insert('pending', 25_000, flooded);
+  await insert('pending', 20, quiet);
+  await insert('dead', 3, quiet);
+  expect(await countOrEstimateDeliveries(fresh.database)).toEqual({
+    pending: 25_020,
+    leased: 0,
+    dead: 3,
+    exact: false,
+  });
+  const of = (agentId: string) => countOrEstimateDeliveries(fresh.database, { agentId });
+  expect(await of(flooded)).toEqual({ pending: 25_000, leased: 0, dead: 0, exact: false });
+  expect(await of(quiet)).toEqual({ pending: 20, leased: 0, dead: 3, exact: true });
+  const { agents, exact } = await readDeliveryDepths(fresh.database);
+  expect(exact).toBe(false);
+  expect(agents.find(({ agentId }) => agentId === flooded)).toMatchObject({ pending: 25_000, leased: 0, dead: 0 });
+  expect(agents.find(({ agentId }) => agentId === quiet)).toMatchObject({ pending: 20, leased: 0, dead: 3 });
+});
+
+test('a sample reads some of the blocks, and says the same each time', async () => {
+  await insert('pending', 60_000);
+  const sample = () => withinTimeout(fresh.database, (query) => sampleDeliveries(query, 200));
+  const [row] = await sample();
+  expect(row!.deliveries).toBeGreaterThan(45_000);
+  expect(row!.deliveries).toBeLessThan(75_000);
+  expect(row!.deliveries).not.toBe(60_000);
+  expect((await sample())[0]).toEqual(row);
 });

@@ -23,6 +23,7 @@ test('a minute after a partition was dropped it is there again', async () => {
     log,
     () => {},
     () => {},
+    () => {},
   );
   await fresh.database.query({ text: `drop table ${partitionName('events', Date.now())}` });
   vi.advanceTimersByTime(60_000);

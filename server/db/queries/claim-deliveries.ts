@@ -39,6 +39,12 @@ export interface Claimed {
   body: Buffer;
 }
 
+/** Leases that a claim found ended without an answer, and how many of their deliveries became dead letters. */
+export interface EndedLeases {
+  expired: number;
+  dead: number;
+}
+
 /**
  * Rows of one webhook that a claim locks at least, where there are that many, however small an even share of `max` would be. Where one
  * of many webhooks is flooded and the others are empty, it is also all that one claim gets: the next one takes more. With no bound
@@ -74,24 +80,31 @@ const EACH_MIN = 32;
  * A delivery whose last lease has ended unanswered becomes a dead letter on the way; where a look met nothing else, it looks
  * again behind them.
  */
-export async function claimDeliveries(database: Database, order: ClaimOrder): Promise<Claimed[]> {
+export async function claimDeliveries(
+  database: Database,
+  order: ClaimOrder,
+  onEnded: (ended: EndedLeases) => void = () => {},
+): Promise<Claimed[]> {
   for (;;) {
     const rows = await claimOnce(database, order);
     const claimed = rows.filter(({ state }) => state === 'leased');
+    onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - claimed.length });
     if (claimed.length > 0 || rows.length === 0) return claimed;
   }
 }
 
+type ClaimedRow = Claimed & { state: 'leased' | 'dead'; expired: boolean };
+
 /** Rows that became dead letters carry nothing but their state. */
-function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { state: 'leased' | 'dead' })[]> {
-  return database.query<Claimed & { state: 'leased' | 'dead' }>({
+function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]> {
+  return database.query<ClaimedRow>({
     name: 'claim-deliveries',
     plan: 'once',
     text: `
       with days as materialized (
         select min(day) as first, max(day) + interval '24 hours' as after_last from ${waitingDays('$1', '$8::timestamptz')} d
       ), candidates as materialized (
-        select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes, w.name as webhook_name
+        select d.received_at, d.id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
         from agents a
         cross join days
         cross join (
@@ -105,7 +118,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
         ) s
         join webhooks w on w.id = s.webhook_id
         cross join lateral (
-          select received_at, id, webhook_id, available_at, bytes
+          select received_at, id, webhook_id, available_at, bytes, state
           from deliveries
           where agent_id = $1 and webhook_id = s.webhook_id and received_at >= days.first and received_at < days.after_last
             and state in ('pending', 'leased') and available_at <= now() and available_at >= $8::timestamptz
@@ -120,7 +133,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
         order by place
         limit $2
       ), chosen as (
-        select received_at, id, webhook_id, webhook_name, place
+        select received_at, id, webhook_id, webhook_name, place, state = 'leased' as expired
         from (select *, sum(bytes) over (order by place) - bytes as bytes_before from in_turn) t
         where bytes_before < $6
       ), claimed as (
@@ -134,9 +147,9 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<(Claimed & { 
         from chosen c
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
         returning d.id, d.state, d.attempts, d.leases, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name,
-          c.place
+          c.place, c.expired
       )
-      select c.id, c.state, c.attempts as attempt, c.leases as lease, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
+      select c.id, c.state, c.expired, c.attempts as attempt, c.leases as lease, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
         to_char(c.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "leasedUntil",
         (select extract(epoch from min(available_at)) * 1000 from candidates)::float8 as "oldestSinceMs", c.place::int,
         to_char(c.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "receivedAt",

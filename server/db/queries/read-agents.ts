@@ -40,3 +40,14 @@ export async function findAgentByLookupId(
   });
   return row;
 }
+
+/** Active agents first, the oldest first. */
+export function readAgentNames(
+  database: Pick<Database, 'query'>,
+  rowsMax: number,
+): Promise<{ id: string; name: string }[]> {
+  return database.query({
+    text: 'select id, name from agents order by revoked_at is not null, created_at, id limit $1',
+    values: [rowsMax],
+  });
+}

@@ -37,3 +37,11 @@ export async function readServerState(database: Database): Promise<ServerState> 
     partitions: horizon && { first: day(horizon.fromMs), last: day(horizon.toMs - 1) },
   };
 }
+
+/** On disk, with indexes. */
+export async function readDatabaseBytes({ query }: Pick<Database, 'query'>): Promise<number> {
+  const [row] = await query<{ bytes: number }>({
+    text: 'select pg_database_size(current_database())::float8 as bytes',
+  });
+  return row!.bytes;
+}

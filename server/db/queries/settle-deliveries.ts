@@ -10,12 +10,18 @@ export type Settlement =
   | { kind: 'nack'; delaySeconds: number | null; reason: string | null; attemptsMax: number }
   | { kind: 'extend'; leaseSeconds: number };
 
+/** `done`: receipts, as texts. `changed`: the new state of each delivery that was not settled before. */
+export interface Settled {
+  done: Set<string>;
+  changed: ('pending' | 'leased' | 'done' | 'dead')[];
+}
+
 /** First and longest wait after a nack without a delay of its own. */
 const NACK_FIRST_SECONDS = 5;
 const NACK_MAX_SECONDS = 3_600;
 
 /**
- * Settles leases of one agent in one statement; returns the receipts that are done, as texts. The others' leases were lost:
+ * Settles leases of one agent in one statement; returns the receipts that are done. The others' leases were lost:
  * claimed again, replayed, or never this agent's.
  */
 export async function settleDeliveries(
@@ -23,7 +29,7 @@ export async function settleDeliveries(
   agentId: string,
   receipts: readonly Receipt[],
   settlement: Settlement,
-): Promise<Set<string>> {
+): Promise<Settled> {
   const { name, set, already, values } = statementOf(settlement);
   const statement = {
     name,
@@ -41,7 +47,7 @@ export async function settleDeliveries(
         set ${set}
         from receipts r
         where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and d.agent_id = $1 and d.state = 'leased'
-        returning d.id, d.leases
+        returning d.id, d.leases, d.state
       ), others as materialized (
         select d.id, d.leases, d.state
         from receipts r
@@ -49,14 +55,19 @@ export async function settleDeliveries(
         where d.agent_id = $1 and r.id not in (select id from settled)
         for share of d
       )
-      select id, leases as lease from settled
+      select id, leases as lease, state, true as changed from settled
       union all
-      select id, leases from others where state in (${already})`,
+      select id, leases, state, false from others where state in (${already})`,
     values: [agentId, ...columns(receipts), ...values],
   };
-  const rows = await retryDeadlock(() => database.query<{ id: string; lease: number }>(statement));
-  return new Set(rows.map(({ id, lease }) => receiptText({ deliveryId: id, lease })));
+  const rows = await retryDeadlock(() => database.query<SettledRow>(statement));
+  return {
+    done: new Set(rows.map(({ id, lease }) => receiptText({ deliveryId: id, lease }))),
+    changed: rows.flatMap(({ changed, state }) => (changed ? [state] : [])),
+  };
 }
+
+type SettledRow = { id: string; lease: number; state: Settled['changed'][number]; changed: boolean };
 
 /** Takes back leases whose claim nobody heard: the attempt does not count. */
 export async function releaseDeliveries(
