@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { DEAD_COUNTED_MAX } from '../db/queries/agent-activity.ts';
 import { nameText as name, recordIds } from './input.ts';
 
-const webhookIds = recordIds.describe('webhooks whose events it gets');
+const webhookIds = recordIds.describe(
+  'webhooks whose events it gets; of one that is taken out it gets no new events, and what waits stays claimable',
+);
 
 export const agentInput = {
   create: z.strictObject({ name, webhook_ids: webhookIds.default([]) }),

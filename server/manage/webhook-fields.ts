@@ -29,7 +29,9 @@ export function webhookInput(limits: WebhookLimits) {
       .nullable()
       .describe('requests a window and client address, counted for this webhook alone; null: the common limit'),
     retention_days: atMost('RETENTION_DAYS', limits.RETENTION_DAYS),
-    agent_ids: recordIds.describe('agents that get its events'),
+    agent_ids: recordIds.describe(
+      'agents that get its events; one that is taken out gets no new ones, and what waits for it stays claimable',
+    ),
   };
   return {
     create: z

@@ -1,9 +1,10 @@
-/** What the primary does once a minute (partitions for the days ahead) and once an hour (what retention removes, the audit head in the log). */
+/** What the primary does once a minute (partitions for the days ahead, last leases that ended) and once an hour (what retention removes, the audit head in the log). */
 import { recordTallies } from '../auth/failed-sign-ins.ts';
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Settings } from '../config.ts';
 import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
+import { endLastLeases } from '../db/queries/end-last-leases.ts';
 import { deleteExpiredAnswers } from '../db/queries/idempotency.ts';
 import { readAuditHead } from '../db/queries/read-audit.ts';
 import { deleteOldRejections } from '../db/queries/rejections.ts';
@@ -62,6 +63,12 @@ export function keepHouse(
       onHorizon(await extendPartitions(database, log));
     } catch (error) {
       log('partitions_failed', { reason: (error as Error).message });
+    }
+    try {
+      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS);
+      if (deliveries > 0) log('last_leases_ended', { deliveries });
+    } catch (error) {
+      log('housekeeping_failed', { reason: (error as Error).message });
     }
   };
   const work = async () => {

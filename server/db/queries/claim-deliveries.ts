@@ -1,4 +1,5 @@
 import type { Database } from '../pool.ts';
+import { LAST_LEASE_ENDED } from './end-last-leases.ts';
 import { waitingDays } from './waiting-days.ts';
 
 export interface ClaimOrder {
@@ -140,9 +141,10 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
         update deliveries d
         set state = case when d.attempts < $5 then 'leased' else 'dead' end,
           attempts = case when d.attempts < $5 then d.attempts + 1 else d.attempts end,
+          last_lease = d.attempts + 1 >= $5,
           leases = d.leases + 1,
           finished_at = case when d.attempts < $5 then null else now() end,
-          reason = case when d.attempts < $5 then d.reason else coalesce(d.reason, 'the last lease ended without an answer') end,
+          reason = case when d.attempts < $5 then d.reason else coalesce(d.reason, '${LAST_LEASE_ENDED}') end,
           available_at = now() + make_interval(secs => $3)
         from chosen c
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id

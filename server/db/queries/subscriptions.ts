@@ -36,6 +36,11 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
   });
 }
 
+/** SQL of the end of subscriptions: no new events, but what waits stays claimable, since claims look at replay_targets too. */
+const ending = (where: string) => `
+  with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id)
+  insert into replay_targets (agent_id, webhook_id) select agent_id, webhook_id from ended on conflict do nothing`;
+
 /** Ends the subscriptions of one side that are with none of `keptIds` on the other. */
 export async function deleteOtherSubscriptions(
   query: Query,
@@ -46,7 +51,7 @@ export async function deleteOtherSubscriptions(
     'webhookId' in of ? ['webhook_id', 'agent_id', of.webhookId] : ['agent_id', 'webhook_id', of.agentId];
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
   await query({
-    text: `delete from subscriptions where ${own} = $1 and not ${other} = any ($2::uuid[])`,
+    text: ending(`${own} = $1 and not ${other} = any ($2::uuid[])`),
     values: [id, array(keptIds)],
   });
 }
@@ -54,7 +59,7 @@ export async function deleteOtherSubscriptions(
 /** Ends subscriptions of an agent. */
 export async function deleteSubscriptions(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
   await query({
-    text: 'delete from subscriptions where agent_id = $1 and webhook_id = any ($2::uuid[])',
+    text: ending('agent_id = $1 and webhook_id = any ($2::uuid[])'),
     values: [agentId, array(webhookIds)],
   });
 }

@@ -1,0 +1,38 @@
+import type { Database } from '../pool.ts';
+
+/** Deliveries ended by one statement. */
+const AT_A_TIME = 1_000;
+
+/** What a delivery says whose agent did not answer its last lease. */
+export const LAST_LEASE_ENDED = 'the last lease ended without an answer';
+
+/**
+ * Deliveries whose last lease has ended become dead letters, at most AT_A_TIME in one transaction; returns how many. A claim does
+ * the same with those it meets (claim-deliveries.ts): this is for agents that claim no more. As there, the receipt ends with the lease.
+ * @param attemptsMax DELIVERY_MAX_ATTEMPTS of now: where it was raised in the meantime, the delivery is claimable again.
+ */
+export async function endLastLeases(database: Database, attemptsMax: number): Promise<number> {
+  let ended = 0;
+  for (;;) {
+    const rows = await database.transaction(async (query) => {
+      // Each row is to be sought in its own partition, see replay.ts.
+      await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
+      return query({
+        text: `
+          with over as materialized (
+            select received_at, id, webhook_id from deliveries
+            where state = 'leased' and last_lease and available_at <= now() and attempts >= $1
+            order by available_at limit $2 for update skip locked
+          )
+          update deliveries d
+          set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = coalesce(d.reason, '${LAST_LEASE_ENDED}')
+          from over o
+          where d.received_at = o.received_at and d.id = o.id and d.webhook_id = o.webhook_id
+          returning 1`,
+        values: [attemptsMax, AT_A_TIME],
+      });
+    });
+    ended += rows.length;
+    if (rows.length < AT_A_TIME) return ended;
+  }
+}
