@@ -1,4 +1,5 @@
 /** Parameters of Weir's own, added to the operator's connection string. */
+import { jitOff } from './jit.ts';
 
 /**
  * Adds libpq parameters unless the string names them already. Knows both of libpq's forms, the URI and `key=value` words.
@@ -33,7 +34,7 @@ export function weirConninfo(conninfo: string, applicationName: string, serverSe
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
-    options: `-c timezone=UTC -c client_min_messages=warning${serverSettings}`,
+    options: `-c timezone=UTC -c client_min_messages=warning ${jitOff}${serverSettings}`,
   });
 }
 

@@ -2,6 +2,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { advisoryLocks } from './advisory-locks.ts';
+import { turnOffJit } from './jit.ts';
 import type { Database } from './pool.ts';
 
 /** A migration may build an index over all that is stored, and whoever starts at the same time waits for it. */
@@ -41,6 +42,7 @@ export function migrate(database: Database): Promise<string[]> {
       await query({ text: readFileSync(new URL(name, directory), 'utf8'), timeoutMs: TIMEOUT_MS });
       await query({ text: 'insert into schema_migrations (version, name) values ($1, $2)', values: [version, name] });
     }
+    await turnOffJit(query);
     return pending.map((file) => file.name);
   });
 }
