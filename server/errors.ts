@@ -74,6 +74,12 @@ export const problems = {
     detail: 'This is the last administrator in force: make somebody else one first.',
   },
   forbidden: { status: 403, title: 'Forbidden', detail: 'Your role does not allow this.' },
+  reauthentication_required: {
+    status: 403,
+    title: 'Forbidden',
+    detail:
+      'Confirm who you are: repeat the change with your password as current_password or, with AUTH_MODE hosted, after signing in again.',
+  },
   session_required: {
     status: 403,
     title: 'Forbidden',

@@ -100,10 +100,10 @@ export class Idempotency {
     return { kind: 'refused', code: changed ? 'idempotency_answer_lost' : 'idempotency_in_progress' };
   }
 
-  /** Of the checked input: white space and the order of members do not matter. */
+  /** Of the checked input: white space and the order of members do not matter. Passwords of requesters are not part of it. */
   #fingerprint({ method, path, input, role }: KeyedRequest, key: Buffer): Buffer {
     return createHmac('sha256', key)
-      .update(JSON.stringify([method, path, input, role]))
+      .update(JSON.stringify([method, path, { ...(input as object), current_password: undefined }, role]))
       .digest();
   }
 

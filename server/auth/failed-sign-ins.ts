@@ -16,10 +16,14 @@ const action = 'session.sign_in_failed';
 /** Failures of a tally that are recorded when they happen. */
 const isRecordedAtOnce = (failures: number) => failures === 1 || failures === ACCOUNT_LIMIT.free;
 
-/** Counts a failure, of an account that exists or not. @param key see accountKey. */
+/**
+ * Counts a failure, of an account that exists or not. It is not the change that an Idempotency-Key stands for: the actor's `confirm`
+ * is left out.
+ * @param key see accountKey.
+ */
 export async function recordFailure(
   database: Database,
-  actor: Actor,
+  { confirm: _, ...actor }: Actor,
   key: string,
   account: TriedAccount,
 ): Promise<void> {

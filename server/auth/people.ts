@@ -59,8 +59,8 @@ export class People {
     if (cookie === undefined || !SESSION_SHAPE.test(cookie)) return null;
     const row = await findSession(this.#parts.database, hashSessionToken(cookie), SESSION_IDLE_SECONDS);
     if (row === undefined) return null;
-    const { sessionId, secondsLeft } = row;
-    return { ...described(row), via: { kind: 'session', sessionId, secondsLeft } };
+    const { sessionId, secondsLeft, authenticatedSecondsAgo } = row;
+    return { ...described(row), via: { kind: 'session', sessionId, secondsLeft, authenticatedSecondsAgo } };
   }
 
   async #byToken(text: string): Promise<Person | null> {

@@ -12,7 +12,13 @@ export interface Person {
   /** In force for this request: the user's, or the token's when that is less. */
   role: Role;
   via:
-    | { kind: 'session'; sessionId: string; secondsLeft: number }
+    | {
+        kind: 'session';
+        sessionId: string;
+        secondsLeft: number;
+        /** Since the user last signed in, here or at the identity provider. */
+        authenticatedSecondsAgo: number;
+      }
     | { kind: 'token'; tokenId: string }
     | { kind: 'jwt' };
 }

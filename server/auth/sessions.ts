@@ -1,7 +1,13 @@
 /** Sessions of browsers: a cookie of 256 random bits, of which the database keeps the hash. Local and hosted sign-in open them here. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
-import { deleteSessionOf, dropOldSessions, insertSession, prolongSession } from '../db/queries/sessions.ts';
+import {
+  deleteSessionOf,
+  dropOldSessions,
+  insertSession,
+  type Prolongation,
+  prolongSession,
+} from '../db/queries/sessions.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { cookieName, hashSessionToken } from './people.ts';
 
@@ -24,7 +30,7 @@ export async function openSession(
   query: Query,
   userId: string,
   exchange: Exchange,
-  seconds: number,
+  { seconds, authenticatedSecondsAgo }: { seconds: number; authenticatedSecondsAgo: number },
 ): Promise<OpenedSession> {
   const id = randomUUID();
   const token = randomBytes(32).toString('base64url');
@@ -34,6 +40,7 @@ export async function openSession(
     userId,
     tokenHash: hashSessionToken(token),
     seconds,
+    authenticatedSecondsAgo,
     sourceIp: exchange.client.address,
     // Printable ASCII alone: it is shown to people, and a browser sends nothing else.
     userAgent: (exchange.header('user-agent') ?? '').replace(/[^ -~]/g, '?').slice(0, USER_AGENT_CHARACTERS_MAX),
@@ -50,12 +57,12 @@ export async function goOn(
   userId: string,
   exchange: Exchange,
   publicUrl: string,
-  { seconds, secondsMax }: { seconds: number; secondsMax: number },
+  prolongation: Prolongation,
 ): Promise<OpenedSession | null> {
   const token = exchange.cookie(cookieName(publicUrl));
   if (token === undefined) return null;
-  const id = await prolongSession(query, userId, hashSessionToken(token), seconds, secondsMax);
-  return id === undefined ? null : { id, token, seconds };
+  const id = await prolongSession(query, userId, hashSessionToken(token), prolongation);
+  return id === undefined ? null : { id, token, seconds: prolongation.seconds };
 }
 
 /** Ends the session that the request presents, whoever it is of: at a sign-in nothing of what was there before goes on. */

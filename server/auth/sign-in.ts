@@ -70,17 +70,21 @@ async function open(
   });
 }
 
-/** The last step of every sign-in: a new session, the presented one ended, on record. */
+/**
+ * The last step of every sign-in: a new session, the presented one ended, on record.
+ * @param authenticatedSecondsAgo since the user proved who it is.
+ */
 export async function startSession(
   query: Database['query'],
   exchange: Exchange,
   user: UserRow,
   publicUrl: string,
-  seconds = SESSION_SECONDS,
+  { seconds, authenticatedSecondsAgo } = { seconds: SESSION_SECONDS, authenticatedSecondsAgo: 0 },
 ): Promise<SignedIn> {
   await endPresentedSession(query, exchange, publicUrl);
-  const session = await openSession(query, user.id, exchange, seconds);
-  const actor = actorOf({ ...user, via: { kind: 'session', sessionId: session.id, secondsLeft: seconds } }, exchange);
+  const session = await openSession(query, user.id, exchange, { seconds, authenticatedSecondsAgo });
+  const via = { kind: 'session', sessionId: session.id, secondsLeft: seconds, authenticatedSecondsAgo } as const;
+  const actor = actorOf({ ...user, via }, exchange);
   const target = { kind: 'user', id: user.id, name: user.email };
   await record(query, actor, { action: 'session.sign_in', target });
   return { kind: 'done', user, session };

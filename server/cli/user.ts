@@ -20,6 +20,12 @@ interface AddOptions {
   json?: boolean;
 }
 
+interface PasswordOptions {
+  passwordStdin?: boolean;
+  revokeTokens?: boolean;
+  json?: boolean;
+}
+
 /** `weir user add|list|set-role|disable|enable|password|remove`. */
 export function userCommand(io: CommandIo): Command {
   const command = new Command('user').description('make and manage people who sign in');
@@ -45,8 +51,9 @@ export function userCommand(io: CommandIo): Command {
     .description('set a new password; its sessions end, and it is no longer throttled')
     .argument('<user>', 'email or id')
     .option('--password-stdin', 'read it from standard input; without this it is generated and printed, once')
+    .option('--revoke-tokens', 'revoke its API tokens too')
     .option('--json', 'print one JSON document')
-    .action((key: string, options: { passwordStdin?: boolean; json?: boolean }) =>
+    .action((key: string, options: PasswordOptions) =>
       withUsers(io, (users, hosted) => setPassword(io, users, hosted, key, options)),
     );
 
@@ -108,16 +115,17 @@ async function setPassword(
   users: Users,
   hosted: boolean,
   key: string,
-  { passwordStdin, json }: { passwordStdin?: boolean; json?: boolean },
+  { passwordStdin, revokeTokens = false, json }: PasswordOptions,
 ): Promise<void> {
   if (hosted) throw new CommandError(NO_PASSWORDS, 2);
   const { id, email } = await known(users, key);
   const given = passwordStdin ? await readPassword(io, email) : null;
   const password = given ?? generatePassword();
-  done(await users.update(id, { password }));
-  const shown = given === null ? { password } : {};
+  const { revokedTokens } = done(await users.update(id, { password, revokeTokens }));
+  const shown = { ...(given === null ? { password } : {}), ...(revokeTokens ? { revoked_tokens: revokedTokens } : {}) };
   if (json) return printJson(io, { id, email, ...shown });
   printText(io, `${email}: the new password is in force, and all sessions have ended.\n`);
+  if (revokeTokens) printText(io, `  API tokens revoked: ${revokedTokens}\n`);
   if (given === null) printText(io, `  Password  ${password}   (shown once)\n`);
 }
 

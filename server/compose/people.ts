@@ -78,7 +78,7 @@ export function composePeople(
     ...agentOperations({ database, changes }),
     ...eventOperations(database),
     ...deliveryOperations(database),
-    ...tokenOperations(database),
+    ...tokenOperations({ database, passwords, hosted }),
     ...auditOperations(database),
     ...others,
   };

@@ -33,7 +33,12 @@ const sessionSchema = z.object({
   current: z.boolean().describe('the one that asks'),
 });
 
-const passwordInput = z.strictObject({ current_password: enteredPassword, new_password: enteredPassword });
+const passwordInput = z.strictObject({
+  current_password: enteredPassword,
+  new_password: enteredPassword,
+  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: your API tokens end too'),
+});
+const passwordChanged = z.object({ revoked_tokens: z.int().describe('how many API tokens ended by revoke_tokens') });
 
 interface AccountParts extends SignInParts {
   csrf: Csrf;
@@ -96,11 +101,11 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
       },
     }),
 
-    /** API tokens stay. */
+    /** API tokens stay, unless revoke_tokens says otherwise. */
     changePassword: operation({
       sessionOnly: true,
       input: passwordInput,
-      answers: { 204: null },
+      answers: { 200: passwordChanged },
       problems: ['local_mode_only', 'sign_in_limited', 'sign_in_busy'],
       handle: async ({ who, input, actor, exchange }) => {
         if (hosted) return problem('local_mode_only');
@@ -109,10 +114,11 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
         const changed = await changePassword(parts, exchange, who, actor, {
           current: input.current_password,
           next: input.new_password,
+          revokeTokens: input.revoke_tokens,
         });
         switch (changed.kind) {
           case 'done':
-            return done(204);
+            return done(200, { revoked_tokens: changed.revokedTokens });
           case 'failed':
             return invalid('/current_password', 'This is not your password.');
           case 'wait':

@@ -1,11 +1,14 @@
 /** /api/v1/tokens: a person's own; administrators see and revoke everybody's. */
 import { z } from 'zod';
 import { done, invalid, operation, problem, type Reply } from '../api/operation.ts';
+import type { Passwords } from '../auth/passwords.ts';
 import { hasSession, type Person } from '../auth/person.ts';
+import { confirmIdentity } from '../auth/step-up.ts';
 import { allows, type Role, roles } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { nameText } from './input.ts';
 import { pageOf, pageQuery, pageSchema } from './paging.ts';
+import { currentPassword, refusalOf, stepUpProblems } from './step-up.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './tokens.ts';
 
 const id = { schema: z.guid(), problem: 'token_unknown' } as const;
@@ -39,6 +42,7 @@ const tokenInput = z
       .nullable()
       .optional()
       .describe(`instead of expires_at; with neither, ${EXPIRY_DAYS}`),
+    current_password: currentPassword,
   })
   .refine((input) => input.expires_at === undefined || input.expires_in_days === undefined, {
     path: ['expires_in_days'],
@@ -62,7 +66,9 @@ const tokenSchema = z
   })
   .meta({ id: 'Token' });
 
-export function tokenOperations(database: Database) {
+/** @param parts.hosted AUTH_MODE is hosted: there are no passwords. */
+export function tokenOperations(parts: { database: Database; passwords: Passwords; hosted: boolean }) {
+  const { database } = parts;
   return {
     listTokens: operation({
       query: listQuery,
@@ -87,12 +93,16 @@ export function tokenOperations(database: Database) {
       idempotent: true,
       input: tokenInput,
       answers: { 201: tokenSchema.extend({ token: z.string().describe('shown this once') }) },
-      problems: ['tokens_too_many', 'session_required'],
-      handle: async ({ who, input, actor }) => {
+      problems: ['tokens_too_many', 'session_required', ...stepUpProblems],
+      handle: async ({ who, input, actor, exchange }) => {
         const role = input.role ?? who.role;
         if (!allows(who.role, role)) return wrong('role', `Your role here is ${who.role}: a token can have no more.`);
         const expiresAt = expiryOf(input);
-        if (!hasSession(who) && isPowerful(role, expiresAt)) return problem('session_required', NOT_BY_TOKEN);
+        if (isPowerful(role, expiresAt)) {
+          if (!hasSession(who)) return problem('session_required', NOT_BY_TOKEN);
+          const refused = refusalOf(await confirmIdentity(parts, exchange, who, actor, input.current_password));
+          if (refused !== null) return refused;
+        }
         const made = await new Tokens(database, actor).add({ userId: who.id, name: input.name, role, expiresAt });
         if (made.kind === 'too_many') return problem('tokens_too_many');
         if (made.kind === 'user_gone') return problem('unauthenticated');
@@ -143,7 +153,7 @@ function isAdministrator({ role }: Person): boolean {
 }
 
 /** An administrator token or one without expiry: worth more than the session or token that asks for it. */
-export function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
+function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
   return role === 'administrator' || expiresAt === null;
 }
 

@@ -1,12 +1,17 @@
 /** /api/v1/users. */
 import { z } from 'zod';
 import { done, invalid, operation, problem, problemLater, type Reply } from '../api/operation.ts';
-import { hasSession } from '../auth/person.ts';
+import { etagOf } from '../api/precondition.ts';
+import type { Actor } from '../audit/actor.ts';
+import { hasSession, type Person } from '../auth/person.ts';
+import { confirmIdentity } from '../auth/step-up.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import { roles } from '../core/roles.ts';
 import type { UserRecord } from '../db/queries/users.ts';
+import type { Exchange } from '../http/exchange.ts';
 import { emailText, enteredPassword, optionalNameText, recordId, text } from './input.ts';
 import { pageOf, pageSchema } from './paging.ts';
+import { currentPassword, refusalOf, stepUpProblems } from './step-up.ts';
 import { type UserOutcome, type UserParts, Users } from './users.ts';
 
 const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
@@ -49,6 +54,7 @@ const createInput = z.strictObject({
   password: enteredPassword
     .optional()
     .describe('12 to 200 characters, no common password; without it one is generated (AUTH_MODE local)'),
+  current_password: currentPassword,
 });
 const updateInput = z.strictObject({
   name: optionalNameText.optional(),
@@ -57,10 +63,21 @@ const updateInput = z.strictObject({
   password: enteredPassword
     .optional()
     .describe("a new one; the user's sessions end. Your own: POST /api/v1/account/password"),
+  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: the API tokens of the user end too'),
+  current_password: currentPassword,
 });
+const updatedSchema = userSchema.extend({
+  revoked_tokens: z.int().describe('how many API tokens ended by revoke_tokens'),
+});
+const deleteInput = z.strictObject({ current_password: currentPassword });
+
+type Request = { who: Person; exchange: Exchange; actor: Actor };
 
 /** @param hosted AUTH_MODE is hosted: there are no passwords. */
 export function userOperations({ hosted, ...parts }: UserParts & { hosted: boolean }) {
+  /** Null: the requester may go on. */
+  const refusal = async ({ who, exchange, actor }: Request, password: string | undefined) =>
+    refusalOf(await confirmIdentity({ ...parts, hosted }, exchange, who, actor, password));
   const id = { schema: recordId, problem: 'user_unknown' } as const;
   return {
     listUsers: operation({
@@ -81,12 +98,15 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       idempotent: true,
       input: createInput,
       answers: { 201: createdSchema },
-      problems: ['email_taken', 'local_mode_only', 'sign_in_busy'],
-      handle: async ({ input, actor }) => {
+      problems: ['email_taken', 'local_mode_only', ...stepUpProblems],
+      handle: async (request) => {
+        const { current_password: current, ...input } = request.input;
         if (hosted && input.password !== undefined) return problem('local_mode_only');
         const wrong = input.password === undefined ? null : passwordProblem(input.password, input.email);
         if (wrong !== null) return invalid('/password', wrong);
-        const made = await new Users(parts, actor).create({
+        const refused = await refusal(request, current);
+        if (refused !== null) return refused;
+        const made = await new Users(parts, request.actor).create({
           ...input,
           password: input.password ?? (hosted ? null : 'generate'),
         });
@@ -108,11 +128,13 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
     updateUser: operation({
       id,
       input: updateInput,
-      answers: { 200: userSchema },
+      answers: { 200: updatedSchema },
       representation: userSchema,
-      problems: ['last_administrator', 'local_mode_only', 'sign_in_busy', 'session_required'],
-      handle: async ({ who, id, input, actor, matches }) => {
-        const { password } = input;
+      problems: ['last_administrator', 'local_mode_only', 'session_required', ...stepUpProblems],
+      handle: async (request) => {
+        const { who, id, actor, matches } = request;
+        const { current_password: current, revoke_tokens: revokeTokens, ...changes } = request.input;
+        const { password } = changes;
         if (hosted && password !== undefined) return problem('local_mode_only');
         if (id === who.id && !hasSession(who)) return problem('session_required');
         // A session that was stolen must not be enough to take the account over.
@@ -123,17 +145,26 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
         if (user === undefined) return problem('user_unknown');
         const wrong = password === undefined ? null : passwordProblem(password, user.email);
         if (wrong !== null) return invalid('/password', wrong);
-        return answered(await users.update(id, input, matches), (changed) => done(200, changed));
+        const refused = await refusal(request, current);
+        if (refused !== null) return refused;
+        return answered(await users.update(id, { ...changes, revokeTokens }, matches), ({ user, revokedTokens }) => {
+          const etag = etagOf(JSON.stringify(userSchema.parse(user)));
+          return done(200, { ...user, revoked_tokens: revokedTokens }, { etag });
+        });
       },
     }),
 
     deleteUser: operation({
       id,
+      input: deleteInput,
       answers: { 204: null },
       representation: userSchema,
-      problems: ['last_administrator', 'session_required'],
-      handle: async ({ who, id, actor, matches }) => {
+      problems: ['last_administrator', 'session_required', ...stepUpProblems],
+      handle: async (request) => {
+        const { who, id, input, actor, matches } = request;
         if (id === who.id && !hasSession(who)) return problem('session_required');
+        const refused = await refusal(request, input.current_password);
+        if (refused !== null) return refused;
         return answered(await new Users(parts, actor).remove(id, matches), () => done(204));
       },
     }),

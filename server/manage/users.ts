@@ -8,6 +8,7 @@ import type { Role } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { deleteSessionsOfUser } from '../db/queries/sessions.ts';
 import { forgetAccountFailures } from '../db/queries/sign-in-failures.ts';
+import { revokeTokensOfUser } from '../db/queries/tokens.ts';
 import {
   changeUser,
   deleteUser,
@@ -40,6 +41,8 @@ interface UserChanges {
   disabled?: boolean | undefined;
   /** Set anew by an administrator: the user's sessions end, and it is no longer throttled. */
   password?: string | undefined;
+  /** Ends the user's API tokens. */
+  revokeTokens?: boolean | undefined;
 }
 
 /** `stale`: it is no longer what the change was meant for; `last_administrator`: the change would leave nobody who may undo it. */
@@ -88,10 +91,10 @@ export class Users {
     id: string,
     changes: UserChanges,
     expects: Expects<UserRecord> = asItIs,
-  ): Promise<UserOutcome<UserRecord>> {
+  ): Promise<UserOutcome<{ user: UserRecord; revokedTokens: number }>> {
     const passwordHash = await this.#hash(changes.password ?? null);
     if (passwordHash === 'busy') return { kind: 'busy' };
-    const { name, role, disabled } = changes;
+    const { name, role, disabled, revokeTokens = false } = changes;
     const endsAdministrator = disabled === true || (role !== undefined && role !== 'administrator');
     return this.#parts.database.transaction(async (query) => {
       const before = await this.#before(query, id, expects, endsAdministrator);
@@ -99,10 +102,12 @@ export class Users {
       await changeUser(query, id, { name, role, disabled, passwordHash });
       if (disabled === true || passwordHash !== null) await deleteSessionsOfUser(query, id, null);
       if (passwordHash !== null) await forgetAccountFailures({ query }, accountKey(before.email));
-      const after = (await findUser({ query }, { id }))!;
+      const revoked = revokeTokens ? await revokeTokensOfUser(query, id) : [];
+      const user = (await findUser({ query }, { id }))!;
       const action = passwordHash === null ? 'user.update' : 'user.reset_password';
+      const after = { ...user, ...(revokeTokens ? { revoked_tokens: revoked } : {}) };
       await record(query, this.#actor, { action, target: targetOf(before), before, after });
-      return { kind: 'done', value: after };
+      return { kind: 'done', value: { user, revokedTokens: revoked.length } };
     });
   }
 

@@ -7,11 +7,18 @@ const account: Page = (request) => accountPage(request, noErrors);
 
 const changePassword: Page = async (request) => {
   const field = (name: string) => request.form.get(name) ?? '';
+  const revokeTokens = request.form.has('revoke_tokens');
   if (field('new_password') !== field('new_password_again'))
-    return accountPage(request, fieldError('new_password_again', 'This is not the same password.'));
-  const input = { current_password: field('current_password'), new_password: field('new_password') };
+    return accountPage(request, fieldError('new_password_again', 'This is not the same password.'), revokeTokens);
+  const input = {
+    current_password: field('current_password'),
+    new_password: field('new_password'),
+    revoke_tokens: revokeTokens,
+  };
   const changed = await request.call('changePassword', { input });
-  return changed.kind === 'done' ? redirect('/account', 'password-changed') : accountPage(request, formErrors(changed));
+  if (changed.kind !== 'done') return accountPage(request, formErrors(changed), revokeTokens);
+  if (!revokeTokens) return redirect('/account', 'password-changed');
+  return redirect(`/account?count=${changed.body.revoked_tokens}`, 'password-changed-tokens-revoked');
 };
 
 const endSession: Page = async ({ id, call }) => {
@@ -30,8 +37,9 @@ const signOutEverywhere: Page = async ({ call }) => {
 
 export const accountPages = { account, changePassword, endSession, signOutEverywhere };
 
-async function accountPage({ call }: PageRequest, { errors, ...told }: Told): Promise<PageReply> {
+/** @param revokeTokens as it was ticked, where the form was refused. */
+async function accountPage({ call }: PageRequest, { errors, ...told }: Told, revokeTokens = false): Promise<PageReply> {
   const sessions = await call('listSessions');
   if (sessions.kind !== 'done') return asProblem(sessions);
-  return view('account', 'Account', { sessions: sessions.body.items, browserName, errors }, told);
+  return view('account', 'Account', { sessions: sessions.body.items, browserName, errors, revokeTokens }, told);
 }

@@ -1,4 +1,5 @@
 /** Fields of forms as the API's operations want them; what cannot be read goes on as it is, for the schema to refuse. */
+import type { ProblemCode } from '../errors.ts';
 import type { CallArguments, Called } from './page.ts';
 
 export function field(form: URLSearchParams, name: string): string {
@@ -16,6 +17,18 @@ export function optional(form: URLSearchParams, name: string): string | null {
 export function number(form: URLSearchParams, name: string): number | string | null {
   const value = optional(form, name);
   return value !== null && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
+}
+
+/** What partials/confirm-identity sends: the password again; nothing when it was left empty. */
+export function confirmation(form: URLSearchParams): { current_password?: string } {
+  const password = form.get('current_password');
+  return password ? { current_password: password } : {};
+}
+
+/** Where a refused confirmation stands. @param key of the form, where a page has several. */
+export function confirmationError(key?: string): Partial<Record<ProblemCode, string>> {
+  const field = key === undefined ? 'current_password' : `current_password-${key}`;
+  return { reauthentication_required: field, sign_in_limited: field };
 }
 
 /** All values of the name: of checkboxes, or of a choice of several. */

@@ -20,7 +20,11 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'signed-out-everywhere': 'You are signed out everywhere.',
   'session-ended': 'That browser is signed out.',
   'password-changed': 'Your password is changed; every other browser is signed out.',
+  'password-changed-tokens-revoked': (count) =>
+    `Your password is changed; every other browser is signed out, and ${plural(count, 'API token is', 'API tokens are')} revoked.`,
   'password-reset': 'The password is set, and their browsers are signed out.',
+  'password-reset-tokens-revoked': (count) =>
+    `The password is set, their browsers are signed out, and ${plural(count, 'API token is', 'API tokens are')} revoked.`,
   'user-made': 'The user is made.',
   'user-disabled': 'The user is disabled.',
   'user-enabled': 'The user is enabled.',

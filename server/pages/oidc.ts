@@ -24,7 +24,7 @@ export function oidcPages(parts: OidcParts | null) {
 
   const oidcStart: Page<Person | null> = async ({ exchange, query }) => {
     try {
-      return redirect((await signIn.begin(exchange, query.get('return_to'))).href);
+      return redirect((await signIn.begin(exchange, query.get('return_to'), query.get('fresh') === 'true')).href);
     } catch (error) {
       if (error instanceof Refused) return refusal(error);
       throw error;

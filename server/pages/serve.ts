@@ -5,6 +5,7 @@ import type { Csrf } from '../auth/csrf.ts';
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { People } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
+import { isFresh } from '../auth/step-up.ts';
 import type { Settings } from '../config.ts';
 import { allows, type Role } from '../core/roles.ts';
 import type { Exchange, ProblemDocument } from '../http/exchange.ts';
@@ -148,6 +149,7 @@ export class Pages {
       apiUrl: settings.FRONTEND_PUBLIC_API_URL,
       publicUrl: settings.PUBLIC_URL,
       hosted: settings.AUTH_MODE === 'hosted',
+      isFresh: person !== null && isFresh(person),
       asset: (name: Parameters<Assets['path']>[0]) => assets.path(name),
       may: (role: Role) => person !== null && allows(person.role, role),
     };

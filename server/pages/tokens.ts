@@ -1,6 +1,7 @@
 /** /tokens: a person's own API tokens; administrators see everybody's. */
 import { allows, type Role, roles } from '../core/roles.ts';
 import { filtersOf } from './filters.ts';
+import { confirmation, confirmationError } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
@@ -39,9 +40,10 @@ const createToken: Page = async ({ person, call, form }) => {
     expires: form.get('expires') ?? '',
   };
   const days = given.expires === 'never' ? null : Number(given.expires);
-  const made = await call('createToken', { input: { name: given.name, role: given.role, expires_in_days: days } });
+  const input = { name: given.name, role: given.role, expires_in_days: days, ...confirmation(form) };
+  const made = await call('createToken', { input });
   if (made.kind === 'done') return view('tokens/made', 'New token', { token: made.body }, { status: 201 });
-  return tokenForm(person.role, given, formErrors(made));
+  return tokenForm(person.role, given, formErrors(made, confirmationError()));
 };
 
 function tokenForm(role: Role, given: TokenForm, { errors, ...told }: Told) {

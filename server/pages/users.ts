@@ -1,6 +1,7 @@
 /** /users: who may use Weir, and new users. */
 import { roles } from '../core/roles.ts';
 import { filtersOf } from './filters.ts';
+import { confirmation, confirmationError } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { listOf, type Page, redirect, view } from './page.ts';
 
@@ -17,11 +18,11 @@ const createUser: Page = async ({ call, form }) => {
   const given = { email: field('email'), name: field('name'), role: field('role') };
   // Left empty, one is generated.
   const password = field('password') || undefined;
-  const made = await call('createUser', { input: { ...given, password } });
-  if (made.kind !== 'done') return userForm(given, formErrors(made, { email_taken: 'email' }));
+  const made = await call('createUser', { input: { ...given, password, ...confirmation(form) } });
+  if (made.kind !== 'done') return userForm(given, formErrors(made, { email_taken: 'email', ...confirmationError() }));
   const { generated_password: generated, ...user } = made.body;
   if (generated === null) return redirect(`/users/${user.id}`, 'user-made');
-  return view('users/password', 'New user', { user, generated }, { status: 201 });
+  return view('users/password', 'New user', { user, generated, revoked: null }, { status: 201 });
 };
 
 function userForm(given: { email: string; name: string; role: string }, { errors, ...told }: Told) {

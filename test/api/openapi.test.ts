@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { plainDescriptions } from '../../server/api/openapi/plain.ts';
 import { operationRoutes, plainRoutes } from '../../server/routes.ts';
 import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../helpers/openapi.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { inputs, makeWorld, type World } from '../helpers/world.ts';
 
@@ -70,7 +70,7 @@ describe('every operation answers as documented', () => {
     '$name',
     async ({ method, path, name }) => {
       const operation = documented(name);
-      const person: TestPerson = await addPerson(world.app, 'administrator');
+      const person: TestPerson = await addPerson(world.app, 'administrator', PASSWORD);
       const viewer = await addPerson(world.app, 'viewer');
       const real = path.includes(':id') ? await world.make(path.split('/')[3]!) : '';
       const csrf = method === 'GET' ? {} : await csrfOf(person);

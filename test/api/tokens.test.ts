@@ -3,7 +3,7 @@ import { makeCredential, parseCredential } from '../../server/core/credential.ts
 import { roles } from '../../server/core/roles.ts';
 import { EXPIRY_DAYS, TOKENS_MAX } from '../../server/manage/tokens.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
-import { type Answer, addPerson, request, type TestPerson } from '../helpers/people.ts';
+import { type Answer, addPerson, PASSWORD, request, type TestPerson } from '../helpers/people.ts';
 
 let app: TestApp;
 /** Another process on the same database. */
@@ -15,7 +15,7 @@ let administrator: TestPerson;
 beforeAll(async () => {
   app = await startTestApp();
   second = await startTestApp({}, app);
-  [viewer, operator, administrator] = (await Promise.all(roles.map((role) => addPerson(app, role)))) as [
+  [viewer, operator, administrator] = (await Promise.all(roles.map((role) => addPerson(app, role, PASSWORD)))) as [
     TestPerson,
     TestPerson,
     TestPerson,
@@ -47,7 +47,11 @@ async function makeBySession(
   person: TestPerson,
   input: object,
 ): Promise<{ id: string; token: string; expires_at: string }> {
-  const { status, body } = await person.browse('POST', '/api/v1/tokens', { name: 'ci', ...input });
+  const { status, body } = await person.browse('POST', '/api/v1/tokens', {
+    name: 'ci',
+    current_password: PASSWORD,
+    ...input,
+  });
   expect([status, body.errors]).toEqual([201, undefined]);
   return body;
 }
@@ -182,7 +186,7 @@ describe('the role of a token', () => {
   });
 
   test('is less at the next request of every process when the user’s becomes less', async () => {
-    const person = await addPerson(app, 'administrator');
+    const person = await addPerson(app, 'administrator', PASSWORD);
     const { token } = await makeBySession(person, { role: 'administrator' });
     const roleAt = async (place: TestApp) => (await use(token, undefined, undefined, undefined, place)).body.role;
     expect([await roleAt(app), await roleAt(second)]).toEqual(['administrator', 'administrator']);

@@ -15,6 +15,7 @@ beforeAll(async () => {
     redirectUris: [`http://127.0.0.1:${port}/oidc/callback`],
     people: {
       olga: { email: 'olga@example.org', email_verified: true, name: 'Olga', weir_role: 'operator' },
+      ada: { email: 'ada@example.org', email_verified: true, weir_role: 'administrator' },
       nobody: { email: 'nobody@example.org', email_verified: true },
     },
   });
@@ -77,6 +78,35 @@ describe.each([
     expect(new URL(tab.page.url()).pathname).toBe('/deliveries');
     expect(await app.database.query({ text: ends })).toEqual([{ late: true }]);
     expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
+  test('a change of users long after the sign-in leads to the provider and back, and keeps what was typed', async () => {
+    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    const { page } = tab;
+    await page.goto('/sign-in');
+    await logIn(tab, 'ada');
+    await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+    const pass = () =>
+      app.database.query({ text: `update sessions set authenticated_at = now() - interval '6 minutes'` });
+    await pass();
+    await page.goto('/users/new');
+    await page.getByRole('link', { name: 'Sign in again' }).click();
+    await page.waitForURL('**/users/new');
+    expect(await page.getByRole('link', { name: 'Sign in again' }).count()).toBe(0);
+
+    const email = `hosted-${javaScriptEnabled}@example.org`;
+    await page.getByLabel('Email').fill(email);
+    await pass();
+    await page.getByRole('button', { name: 'Make the user' }).click();
+    const link = page.getByRole('link', { name: 'Sign in again' });
+    await link.waitFor();
+    expect(await page.getByLabel('Email').inputValue()).toBe(email);
+    const [there] = await Promise.all([tab.context.waitForEvent('page'), link.click()]);
+    await there.waitForURL('**/users/new');
+    await there.close();
+    await page.getByRole('button', { name: 'Make the user' }).click();
+    await page.getByText('The user is made.').waitFor();
     await tab.close();
   });
 

@@ -108,6 +108,7 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   await page.getByRole('link', { name: /New user/ }).click();
   await page.getByLabel('Email').fill('colleague@example.org');
   await page.getByLabel('Role').selectOption('viewer');
+  await page.getByLabel('Your own password').fill('correct horse battery staple');
   await page.getByRole('main').getByRole('button').last().click();
   const password = await page.locator('.once code').innerText();
   const theirs = await openTab(browser, { url }, null);

@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, request } from '../helpers/people.ts';
+import { addPerson, PASSWORD, request } from '../helpers/people.ts';
 
 let app: TestApp;
 let browser: Browser;
@@ -64,6 +64,24 @@ describe.each([
     expect(await page.getByLabel('Expires after').inputValue()).toBe('365');
     await close();
   });
+});
+
+test.each([true, false])('an endless token asks for the password; JavaScript: %s', async (javaScriptEnabled) => {
+  const operator = await addPerson(app, 'operator', PASSWORD);
+  const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled });
+  await page.goto('/tokens/new');
+  await page.getByLabel('Name', { exact: true }).fill('for ever');
+  await page.getByLabel('Expires after').selectOption('never');
+  await page.getByRole('button', { name: 'Make the token' }).click();
+  expect(await page.locator('#e-current_password').textContent()).toMatch(/^Give your password again/);
+  if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
+  expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('for ever');
+  expect(await page.getByLabel('Expires after').inputValue()).toBe('never');
+  await page.getByLabel('Your own password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Make the token' }).click();
+  const token = (await page.locator('.once code').textContent())!;
+  expect((await withToken(token)).body).toMatchObject({ id: operator.id });
+  await close();
 });
 
 test("an administrator sees everybody's, others their own alone", async () => {

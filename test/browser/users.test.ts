@@ -1,22 +1,29 @@
 import { randomUUID } from 'node:crypto';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/routes.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, signIn, type TestPerson } from '../helpers/people.ts';
+import { addPerson, PASSWORD, signIn, type TestPerson } from '../helpers/people.ts';
 
 let app: TestApp;
 let browser: Browser;
 let administrator: TestPerson;
 beforeAll(async () => {
   [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
-  administrator = await addPerson(app, 'administrator');
+  administrator = await addPerson(app, 'administrator', PASSWORD);
 });
 afterAll(async () => {
   await browser?.close();
   await app?.stop();
 });
+
+/** Presses a button whose form asks for the administrator's password. */
+async function press(page: Page, name: string, password = PASSWORD): Promise<void> {
+  const button = page.getByRole('button', { name });
+  await page.locator('form', { has: button }).getByLabel('Your own password').fill(password);
+  await button.click();
+}
 
 /** Pages on which everybody may change what is theirs. */
 const ownPages = ['/account', '/tokens', '/tokens/new', '/sign-in', '/setup'];
@@ -40,7 +47,7 @@ describe.each([
     await page.locator('#e-email').waitFor();
     await page.getByLabel('Email').fill(email);
     await page.getByLabel('Name').fill('A colleague');
-    await page.getByRole('button', { name: 'Make the user' }).click();
+    await press(page, 'Make the user');
     const password = (await page.locator('.once code').textContent())!;
     await page.getByRole('link', { name: `To ${email}` }).click();
     await page.getByRole('heading', { name: email }).waitFor();
@@ -71,31 +78,43 @@ describe.each([
     await page.goto(`/users/${viewer.id}`);
     await page.getByLabel('Name').fill('Grace');
     await page.getByLabel('Role').selectOption('operator');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await press(page, 'Save', 'not the password');
+    expect(await page.locator('#e-current_password-role').textContent()).toBe('This is not your password.');
+    expect(await page.locator('[id^=e-current_password]').count()).toBe(1);
+    expect([await page.getByLabel('Name').inputValue(), await page.getByLabel('Role').inputValue()]).toEqual([
+      'Grace',
+      'operator',
+    ]);
+    await press(page, 'Save');
     await page.getByText('Saved.').waitFor();
     expect((await viewer.browse('GET', '/api/v1/account')).body).toMatchObject({ name: 'Grace', role: 'operator' });
 
-    await page.getByRole('button', { name: 'Disable this user' }).click();
+    await press(page, 'Disable this user');
     await page.getByText('The user is disabled.').waitFor();
     expect((await viewer.api('GET', '/api/v1/account')).status).toBe(401);
-    await page.getByRole('button', { name: 'Enable this user' }).click();
+    await press(page, 'Enable this user');
     await page.getByText('The user is enabled.').waitFor();
     expect((await viewer.api('GET', '/api/v1/account')).status).toBe(200);
 
     await page.getByLabel('New password').fill('short');
-    await page.getByRole('button', { name: 'Set a new password' }).click();
+    await press(page, 'Set a new password');
     await page.locator('#e-password').waitFor();
-    await page.getByRole('button', { name: 'Set a new password' }).click();
+    await press(page, 'Set a new password');
     const password = (await page.locator('.once code').textContent())!;
+    await page.getByText('1 API token revoked.').waitFor();
+    expect((await viewer.api('GET', '/api/v1/account')).status).toBe(401);
     expect((await signIn(app, viewer.email, password)).status).toBe(200);
 
     await page.goto(`/users/${viewer.id}`);
     const confirm = page.getByLabel(`Type ${viewer.email} to confirm`);
     await confirm.fill('somebody else');
-    await page.getByRole('button', { name: 'Delete this user' }).click();
+    await press(page, 'Delete this user');
     await page.locator('#e-confirm').waitFor();
     await confirm.fill(viewer.email);
-    await page.getByRole('button', { name: 'Delete this user' }).click();
+    await press(page, 'Delete this user', 'not the password');
+    await page.locator('#e-current_password-delete').waitFor();
+    expect(await confirm.inputValue()).toBe(viewer.email);
+    await press(page, 'Delete this user');
     await page.getByText('Deleted.').waitFor();
     expect((await page.goto(`/users/${viewer.id}`))?.status()).toBe(404);
     await close();
@@ -105,13 +124,13 @@ describe.each([
     const { page, close } = await openTab(browser, app, administrator, { javaScriptEnabled });
     await page.goto(`/users/${administrator.id}`);
     await page.getByLabel('Role').selectOption('viewer');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await press(page, 'Save');
     expect(await page.locator('#e-role').textContent()).toMatch(/^This is the last administrator/);
     expect(await page.getByLabel('Role').inputValue()).toBe('viewer');
-    await page.getByRole('button', { name: 'Disable this user' }).click();
+    await press(page, 'Disable this user');
     await page.locator('section', { hasText: 'Disable' }).getByText('This is the last administrator').waitFor();
     await page.getByLabel(`Type ${administrator.email} to confirm`).fill(administrator.email);
-    await page.getByRole('button', { name: 'Delete this user' }).click();
+    await press(page, 'Delete this user');
     expect(await page.locator('#e-confirm').textContent()).toMatch(/^This is the last administrator/);
     await close();
   });

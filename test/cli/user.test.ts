@@ -131,6 +131,7 @@ describe('user', () => {
     expect((await weir(['password', key(made), '--password-stdin'], PASSWORD)).out).toBe(
       `${made.email}: the new password is in force, and all sessions have ended.\n`,
     );
+    expect(await json(['password', key(made), '--revoke-tokens'])).toMatchObject({ revoked_tokens: 0 });
     expect((await weir(['remove', key(made)])).out).toBe(`${made.email}: removed.\n`);
     expect(await shown()).toBeUndefined();
   });

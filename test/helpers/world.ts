@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { OperationName } from '../../server/routes.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
 import type { TestApp, TestWebhook } from './app.ts';
-import { addPerson, type TestPerson } from './people.ts';
+import { addPerson, PASSWORD, type TestPerson } from './people.ts';
 import { signedRequest } from './requests.ts';
 import { until } from './wait.ts';
 
@@ -20,8 +20,9 @@ export interface World {
 /** Bodies with which an operation succeeds, where {} is not enough. */
 export const inputs: Partial<Record<OperationName, (world: World) => unknown>> = {
   createToken: () => ({ name: 'a token', role: 'viewer' }),
-  createUser: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }),
-  updateUser: () => ({ name: 'another' }),
+  createUser: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer', current_password: PASSWORD }),
+  updateUser: () => ({ name: 'another', current_password: PASSWORD }),
+  deleteUser: () => ({ current_password: PASSWORD }),
   createWebhook: () => ({ name: 'a webhook', generate_secret: true }),
   updateWebhook: () => ({ name: 'another' }),
   rotateSecret: () => ({}),

@@ -3,6 +3,7 @@ import { ACCOUNT_LIMIT } from '../../server/auth/throttle.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import {
   addPerson,
+  addToken,
   cookieOf,
   csrfToken,
   givePassword,
@@ -134,7 +135,9 @@ describe('changing the password', () => {
     const person = await newPerson();
     const [one, another] = [await browser(person), await browser(person)];
     const change = { current_password: PASSWORD, new_password: NEW };
-    expect((await one.change('POST', '/api/v1/account/password', change)).status).toBe(204);
+    const changed = await one.change('POST', '/api/v1/account/password', change);
+    expect([changed.status, changed.body]).toEqual([200, { revoked_tokens: 0 }]);
+    expect((await person.api('GET', '/api/v1/account')).status).toBe(200);
     expect([await status(one), await status(another)]).toEqual([200, 401]);
     expect((await signIn(app, person.email, PASSWORD)).status).toBe(401);
     expect((await signIn(app, person.email, NEW)).status).toBe(200);
@@ -164,6 +167,26 @@ describe('changing the password', () => {
     const body = { current_password: PASSWORD, new_password: person.email };
     const answer = await (await browser(person)).change('POST', '/api/v1/account/password', body);
     expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, '/new_password']);
+  });
+
+  test('revokes the API tokens when asked to, says how many, and puts them on record', async () => {
+    const [person, neighbour] = [await newPerson(), await newPerson()];
+    const second = await addToken(app, person, 'viewer');
+    const change = { current_password: PASSWORD, new_password: NEW, revoke_tokens: true };
+    const { status, body } = await (await browser(person)).change('POST', '/api/v1/account/password', change);
+    expect([status, body]).toEqual([200, { revoked_tokens: 2 }]);
+    for (const token of [person.token, second.token]) {
+      const account = await request(`${app.url}/api/v1/account`, 'GET', undefined, {
+        authorization: `Bearer ${token}`,
+      });
+      expect(account.status).toBe(401);
+    }
+    expect((await neighbour.api('GET', '/api/v1/account')).status).toBe(200);
+    const [entry] = await app.database.query<{ after: { revoked_tokens: string[] } }>({
+      text: `select entry -> 'after' as after from audit_log where action = 'account.password' and actor_id = $1`,
+      values: [person.id],
+    });
+    expect(entry!.after.revoked_tokens).toContain(second.id);
   });
 
   test('is throttled apart from the sign-in: neither is a way to guess, nor to lock somebody in', async () => {

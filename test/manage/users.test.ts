@@ -7,10 +7,12 @@ let app: TestApp;
 let root: TestPerson;
 beforeAll(async () => {
   app = await startTestApp();
-  root = await addPerson(app, 'administrator');
+  root = await addPerson(app, 'administrator', PASSWORD);
 });
 afterAll(() => app.stop());
 
+/** The password again, which a session is asked for. */
+const confirmed = { current_password: PASSWORD };
 const newEmail = () => `${randomUUID()}@example.org`;
 const account = (cookie: string) => request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie });
 const at = (id: string) => `/api/v1/users/${id}`;
@@ -206,9 +208,9 @@ describe('the last administrator in force', () => {
     string,
     (person: TestPerson, id: string) => Promise<{ status: number; body: { code: string } | null }>,
   ][] = [
-    ['demoted', (by, id) => by.browse('PATCH', at(id), { role: 'operator' })],
-    ['disabled', (by, id) => by.browse('PATCH', at(id), { disabled: true })],
-    ['deleted', (by, id) => by.browse('DELETE', at(id))],
+    ['demoted', (by, id) => by.browse('PATCH', at(id), { role: 'operator', ...confirmed })],
+    ['disabled', (by, id) => by.browse('PATCH', at(id), { disabled: true, ...confirmed })],
+    ['deleted', (by, id) => by.browse('DELETE', at(id), confirmed)],
   ];
 
   test.each(ends)('is not %s, by itself or beside a disabled one', async (_how, end) => {
@@ -220,7 +222,7 @@ describe('the last administrator in force', () => {
   });
 
   test.each(ends)('is there still when all are %s at once', async (_how, end) => {
-    const all = [root, ...(await Promise.all([1, 2, 3].map(() => addPerson(app, 'administrator'))))];
+    const all = [root, ...(await Promise.all([1, 2, 3].map(() => addPerson(app, 'administrator', PASSWORD))))];
     // Each ends the next one, all at the same time.
     const answers = await Promise.all(all.map((by, i) => end(by, all[(i + 1) % all.length]!.id)));
     const rows = await app.database.query({
@@ -234,15 +236,15 @@ describe('the last administrator in force', () => {
   });
 
   test('may go when there is another one', async () => {
-    const another = await addPerson(app, 'administrator');
-    expect((await root.browse('PATCH', at(root.id), { role: 'operator' })).status).toBe(200);
+    const another = await addPerson(app, 'administrator', PASSWORD);
+    expect((await root.browse('PATCH', at(root.id), { role: 'operator', ...confirmed })).status).toBe(200);
     expect((await another.api('PATCH', at(root.id), { role: 'administrator' })).status).toBe(200);
-    expect((await another.browse('DELETE', at(another.id))).status).toBe(204);
+    expect((await another.browse('DELETE', at(another.id), confirmed)).status).toBe(204);
   });
 
   /** Whoever was deleted above comes back as somebody else. */
   async function restore(person: TestPerson): Promise<TestPerson> {
     const rows = await app.database.query({ text: 'select from users where id = $1', values: [person.id] });
-    return rows.length > 0 ? person : addPerson(app, 'administrator');
+    return rows.length > 0 ? person : addPerson(app, 'administrator', PASSWORD);
   }
 });

@@ -12,6 +12,7 @@ const AGAIN_MS = 1_000;
 /**
  * @param callback the address that the browser came back to.
  * @param roleClaim OIDC_ROLE_CLAIM
+ * `authTime`: when the person signed in there, in seconds since 1970; null: the provider does not say.
  * Rejects with Refused, whose cause is for operators.
  */
 export async function identify(
@@ -19,7 +20,7 @@ export async function identify(
   callback: URL,
   begun: Pending,
   roleClaim: string,
-): Promise<Identity> {
+): Promise<{ identity: Identity; authTime: number | null }> {
   try {
     const tokens = await oidc.authorizationCodeGrant(known.config, callback, {
       expectedState: begun.state,
@@ -31,9 +32,10 @@ export async function identify(
     const claims: Claims = { ...tokens.claims() };
     const identity = identityOf(known.issuer, claims, roleClaim);
     if (identity === null) throw new Refused('identity_refused', { cause: new Error('the subject is no ASCII text') });
-    if (identity.role !== null && identity.email !== null) return identity;
+    const authTime = typeof claims.auth_time === 'number' ? claims.auth_time : null;
+    if (identity.role !== null && identity.email !== null) return { identity, authTime };
     const more = await userInfo(known.config, tokens.access_token, identity.subject);
-    return identityOf(known.issuer, combinedClaims(claims, more), roleClaim)!;
+    return { identity: identityOf(known.issuer, combinedClaims(claims, more), roleClaim)!, authTime };
   } catch (error) {
     throw refusalOf(error);
   }

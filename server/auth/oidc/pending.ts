@@ -13,6 +13,8 @@ export interface Pending {
   verifier: string;
   /** An address of our own, see returnAddress. */
   returnTo: string;
+  /** The provider was asked for a fresh sign-in. */
+  fresh: boolean;
 }
 
 interface PendingParts {

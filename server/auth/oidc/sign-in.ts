@@ -19,6 +19,9 @@ import { type Provider, reasonOf } from './provider.ts';
 /** However often the provider confirms it, a session is replaced by a new one after so long. */
 const HOSTED_SESSION_SECONDS_MAX = 12 * 3600;
 
+/** `max_age` of a step-up: who signed in there longer ago does so again. Much less than REAUTHENTICATION_SECONDS. */
+const FRESH_SECONDS = 60;
+
 /** How a callback ended; its pages are made from it. */
 type CallbackOutcome =
   | { kind: 'signed_in'; session: OpenedSession; returnTo: string }
@@ -53,8 +56,9 @@ export class HostedSignIn {
   /**
    * Keeps the sign-in in a cookie, and the address of the provider that goes with it. Rejects with Refused while it is away.
    * @param returnTo path of a page
+   * @param fresh asks the provider for a sign-in that has just taken place, see step-up.ts
    */
-  async begin(exchange: Exchange, returnTo: string | null): Promise<URL> {
+  async begin(exchange: Exchange, returnTo: string | null, fresh = false): Promise<URL> {
     const { provider, pending, publicUrl, scopes } = this.#parts;
     const { config } = await provider.find();
     const begun: Pending = {
@@ -62,6 +66,7 @@ export class HostedSignIn {
       nonce: oidc.randomNonce(),
       verifier: oidc.randomPKCECodeVerifier(),
       returnTo: returnAddress(returnTo, publicUrl),
+      fresh,
     };
     pending.keep(exchange, begun, Date.now());
     return oidc.buildAuthorizationUrl(config, {
@@ -71,6 +76,7 @@ export class HostedSignIn {
       nonce: begun.nonce,
       code_challenge: await oidc.calculatePKCECodeChallenge(begun.verifier),
       code_challenge_method: 'S256',
+      ...(fresh ? { max_age: String(FRESH_SECONDS) } : {}),
     });
   }
 
@@ -96,8 +102,8 @@ export class HostedSignIn {
     if (begun === null || states.length !== 1 || states[0] !== begun.state) return refused('sign_in_lost');
     try {
       const callback = new URL(`${redirectUri(publicUrl)}?${exchange.query}`);
-      const identity = await identify(await provider.find(), callback, begun, roleClaim);
-      const outcome = await this.#admit(exchange, identity, begun.returnTo);
+      const { identity, authTime } = await identify(await provider.find(), callback, begun, roleClaim);
+      const outcome = await this.#admit(exchange, identity, begun.returnTo, secondsSince(authTime, begun.fresh));
       pending.forget(exchange);
       return outcome;
     } catch (error) {
@@ -109,14 +115,19 @@ export class HostedSignIn {
     }
   }
 
-  async #admit(exchange: Exchange, identity: Identity, returnTo: string): Promise<CallbackOutcome> {
+  async #admit(
+    exchange: Exchange,
+    identity: Identity,
+    returnTo: string,
+    authenticatedSecondsAgo: number | null,
+  ): Promise<CallbackOutcome> {
     const { database, roleDays, onNoAdministrator } = this.#parts;
     const outcome = await database.transaction(async (query) => {
       const admission = await admit(query, identity, exchange, roleDays);
       if (admission.kind === 'refused') return admission;
       await recordAdmission(query, admission);
       if (admission.kind === 'role_ended') return admission;
-      return { ...admission, session: await this.#session(query, exchange, admission.user) };
+      return { ...admission, session: await this.#session(query, exchange, admission.user, authenticatedSecondsAgo) };
     });
     if (outcome.kind === 'refused') return refused(outcome.code);
     const { user, roleBefore } = outcome;
@@ -127,11 +138,28 @@ export class HostedSignIn {
     return { kind: 'signed_in', session: outcome.session, returnTo };
   }
 
-  async #session(query: Database['query'], exchange: Exchange, user: UserRow): Promise<OpenedSession> {
+  async #session(
+    query: Database['query'],
+    exchange: Exchange,
+    user: UserRow,
+    authenticatedSecondsAgo: number | null,
+  ): Promise<OpenedSession> {
     const { publicUrl, sessionSeconds: seconds } = this.#parts;
-    const goesOn = await goOn(query, user.id, exchange, publicUrl, { seconds, secondsMax: HOSTED_SESSION_SECONDS_MAX });
-    return goesOn ?? (await startSession(query, exchange, user, publicUrl, seconds)).session;
+    const secondsMax = HOSTED_SESSION_SECONDS_MAX;
+    const goesOn = await goOn(query, user.id, exchange, publicUrl, { seconds, secondsMax, authenticatedSecondsAgo });
+    if (goesOn !== null) return goesOn;
+    const opened = { seconds, authenticatedSecondsAgo: authenticatedSecondsAgo ?? 0 };
+    return (await startSession(query, exchange, user, publicUrl, opened)).session;
   }
+}
+
+/**
+ * How long ago the person signed in at the provider. Null: the provider does not say, and was not asked: then the session keeps
+ * what it knows, and a new one was signed in now. A provider that was asked, and does not say, has sent the person back: now.
+ */
+function secondsSince(authTime: number | null, fresh: boolean): number | null {
+  if (authTime === null) return fresh ? 0 : null;
+  return Math.max(0, Math.round(Date.now() / 1000 - authTime));
 }
 
 /** Where the provider sends browsers back to; it must be registered there. */

@@ -10,6 +10,12 @@ export interface UserRow {
   role: Role;
 }
 
+interface SessionUserRow extends UserRow {
+  sessionId: string;
+  secondsLeft: number;
+  authenticatedSecondsAgo: number;
+}
+
 const user = 'u.id, u.email, u.name, u.role';
 
 /** The user of a session that is in force: not expired, and used within `idleSeconds`. Its last use is written when the one before is a minute old. */
@@ -17,11 +23,12 @@ export async function findSession(
   database: Database,
   tokenHash: Buffer,
   idleSeconds: number,
-): Promise<(UserRow & { sessionId: string; secondsLeft: number }) | undefined> {
-  const [row] = await database.query<UserRow & { sessionId: string; secondsLeft: number; stale: boolean }>({
+): Promise<SessionUserRow | undefined> {
+  const [row] = await database.query<SessionUserRow & { stale: boolean }>({
     name: 'find-session',
     text: `
       select ${user}, s.id as "sessionId", extract(epoch from s.expires_at - now())::int as "secondsLeft",
+        extract(epoch from now() - s.authenticated_at)::int as "authenticatedSecondsAgo",
         s.last_seen_at < now() - interval '1 minute' as stale
       from sessions s join users u on u.id = s.user_id
       where s.token_hash = $1 and s.expires_at > now() and s.last_seen_at > now() - make_interval(secs => $2)

@@ -9,35 +9,47 @@ interface NewSession {
   tokenHash: Buffer;
   /** In force for so long from now on. */
   seconds: number;
+  /** Since the user proved who it is. */
+  authenticatedSecondsAgo: number;
   sourceIp: string;
   userAgent: string;
 }
 
+export interface Prolongation {
+  seconds: number;
+  /** From its sign-in to its end. */
+  secondsMax: number;
+  authenticatedSecondsAgo: number | null;
+}
+
 /** Opens it, and writes that the user signed in. */
 export async function insertSession(query: Query, session: NewSession): Promise<void> {
-  const { id, userId, tokenHash, seconds, sourceIp, userAgent } = session;
+  const { id, userId, tokenHash, seconds, authenticatedSecondsAgo, sourceIp, userAgent } = session;
   await query({
-    text: `insert into sessions (id, user_id, token_hash, expires_at, source_ip, user_agent)
-           values ($1, $2, $3, now() + make_interval(secs => $4), $5, $6)`,
-    values: [id, userId, tokenHash, seconds, sourceIp, userAgent],
+    text: `insert into sessions (id, user_id, token_hash, expires_at, source_ip, user_agent, authenticated_at)
+           values ($1, $2, $3, now() + make_interval(secs => $4), $5, $6, now() - make_interval(secs => $7))`,
+    values: [id, userId, tokenHash, seconds, sourceIp, userAgent, authenticatedSecondsAgo],
   });
   await query({ text: 'update users set signed_in_at = now() where id = $1', values: [userId] });
 }
 
-/** Lets a session of this user last so long from now on; undefined when there is none in force, or it was opened too long ago. */
+/**
+ * Lets a session of this user last so long from now on; undefined when there is none in force, or it was opened too long ago.
+ * @param authenticatedSecondsAgo since the user proved who it is; null: it did not by this.
+ */
 export async function prolongSession(
   query: Query,
   userId: string,
   tokenHash: Buffer,
-  seconds: number,
-  secondsMax: number,
+  { seconds, secondsMax, authenticatedSecondsAgo }: Prolongation,
 ): Promise<string | undefined> {
   const [row] = await query<{ id: string }>({
-    text: `update sessions set expires_at = now() + make_interval(secs => $3)
+    text: `update sessions set expires_at = now() + make_interval(secs => $3),
+             authenticated_at = greatest(authenticated_at, now() - make_interval(secs => $5))
            where user_id = $1 and token_hash = $2 and expires_at > now()
              and created_at > now() - make_interval(secs => $4::int - $3::int)
            returning id`,
-    values: [userId, tokenHash, seconds, secondsMax],
+    values: [userId, tokenHash, seconds, secondsMax, authenticatedSecondsAgo],
   });
   return row?.id;
 }

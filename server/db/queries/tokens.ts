@@ -147,6 +147,16 @@ export async function isCreatedBy({ query }: { query: Query }, id: string, ances
   return rows.length > 0;
 }
 
+/** Ends all tokens of a user that are in force; the ids of those that ended by it. */
+export async function revokeTokensOfUser(query: Query, userId: string): Promise<string[]> {
+  await lockTokensOf(query, userId);
+  const rows = await query<{ id: string }>({
+    text: `update api_tokens set revoked_at = now() where user_id = $1 and ${inForce} returning id`,
+    values: [userId],
+  });
+  return rows.map((row) => row.id);
+}
+
 /** Ends a token and those that it made, and theirs; the ids of all that ended by it. */
 export async function revokeTokens(query: Query, id: string): Promise<string[]> {
   const rows = await query<{ id: string }>({

@@ -50,7 +50,7 @@ async function actionsOn(id: string): Promise<string[]> {
 /** Status and code of a sign-in; a sign-in that went well has no code. */
 async function outcome(login: string): Promise<[number, string?]> {
   const page = await hosted.signIn(login);
-  return page.text === '' ? [page.status] : problemShown(page);
+  return page.location === null ? problemShown(page) : [page.status];
 }
 
 const address = () => `${randomUUID()}@example.org`;

@@ -1,0 +1,121 @@
+/** What a session is asked the password for again. Each test comes from addresses of its own. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ACCOUNT_LIMIT } from '../../server/auth/throttle.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { type Answer, addPerson, addToken, PASSWORD, signIn, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let ada: TestPerson;
+let other: TestPerson;
+beforeAll(async () => {
+  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
+});
+afterAll(() => app.stop());
+beforeEach(async () => {
+  [ada, other] = await Promise.all([addPerson(app, 'administrator', PASSWORD), addPerson(app, 'viewer')]);
+});
+
+let addresses = 0;
+const elsewhere = () => ({ 'x-forwarded-for': `192.0.2.${++addresses}` });
+
+type Change = [what: string, method: string, path: () => string, input: () => object, status: number];
+const tokens = () => '/api/v1/tokens';
+const users = () => '/api/v1/users';
+const user = () => `/api/v1/users/${other.id}`;
+const changes: Change[] = [
+  ['create an administrator token', 'POST', tokens, () => ({ name: 'a', role: 'administrator' }), 201],
+  ['create a token of its own role, administrator', 'POST', tokens, () => ({ name: 'a' }), 201],
+  ['create an endless token', 'POST', tokens, () => ({ name: 'a', role: 'viewer', expires_in_days: null }), 201],
+  ['create an endless token, by time', 'POST', tokens, () => ({ name: 'a', role: 'viewer', expires_at: null }), 201],
+  ['create a user', 'POST', users, () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }), 201],
+  ['change a role', 'PATCH', user, () => ({ role: 'operator' }), 200],
+  ['rename a user', 'PATCH', user, () => ({ name: 'x' }), 200],
+  ['disable a user', 'PATCH', user, () => ({ disabled: true }), 200],
+  ['reset a password', 'PATCH', user, () => ({ password: 'a new horse, a new battery' }), 200],
+  ['revoke tokens of a user', 'PATCH', user, () => ({ revoke_tokens: true }), 200],
+  ['delete a user', 'DELETE', user, () => ({}), 204],
+];
+
+async function state(): Promise<object[]> {
+  return app.database.query({
+    text: `select (select count(*) from audit_log where action not like 'session.%')::int as entries,
+             (select count(*) from users)::int as users, (select count(*) from api_tokens)::int as tokens`,
+  });
+}
+
+describe.each(changes)('to %s', (_what, method, path, input, status) => {
+  const ask = (given: object): Promise<Answer> => ada.browse(method, path(), { ...input(), ...given }, elsewhere());
+
+  test.each([
+    ['no password', {}, /^Give your password again/],
+    ['an empty one', { current_password: '' }, /^Give your password again/],
+    ['another one', { current_password: 'not the password' }, /^This is not your password/],
+  ])('a session with %s is refused, and nothing changes', async (_which, given, detail) => {
+    const before = await state();
+    const answer = await ask(given);
+    expect([answer.status, answer.body.code]).toEqual([403, 'reauthentication_required']);
+    expect(answer.body.detail).toMatch(detail);
+    expect(await state()).toEqual(before);
+  });
+
+  test('the password is enough', async () => {
+    expect((await ask({ current_password: PASSWORD })).status).toBe(status);
+  });
+});
+
+test("an administrator's token changes users without a password", async () => {
+  expect((await ada.api('PATCH', user(), { role: 'operator' })).status).toBe(200);
+  expect((await ada.api('DELETE', user())).status).toBe(204);
+});
+
+test('a token that ends, in a lesser role, needs no password', async () => {
+  const { status } = await ada.browse('POST', tokens(), { name: 'a', role: 'operator', expires_in_days: 3650 });
+  expect(status).toBe(201);
+});
+
+test('a password of another user does not do', async () => {
+  await addPerson(app, 'administrator', 'a new horse, a new battery');
+  const answer = await ada.browse('PATCH', user(), { name: 'x', current_password: 'a new horse, a new battery' });
+  expect([answer.status, answer.body.code]).toEqual([403, 'reauthentication_required']);
+});
+
+test('guessing is throttled, apart from the sign-in, and on record', async () => {
+  const guess = (password: string) =>
+    ada.browse('PATCH', user(), { name: 'x', current_password: password }, elsewhere());
+  for (let i = 0; i < ACCOUNT_LIMIT.free; i++) expect((await guess('not the password')).status).toBe(403);
+  const { status, body, headers } = await guess(PASSWORD);
+  expect([status, body.code, Number(headers.get('retry-after')) > 0]).toEqual([429, 'sign_in_limited', true]);
+  expect((await signIn(app, ada.email, PASSWORD, elsewhere())).status).toBe(200);
+  const entries = await app.database.query({
+    text: `select entry -> 'actor' ->> 'kind' as kind, entry -> 'after' -> 'failures' as failures
+           from audit_log where action = 'session.sign_in_failed' and target_id = $1 order by number`,
+    values: [ada.id],
+  });
+  expect(entries).toEqual([
+    { kind: 'user', failures: 1 },
+    { kind: 'user', failures: ACCOUNT_LIMIT.free },
+  ]);
+});
+
+test('a reset with revoke_tokens ends the tokens of the user and says how many; without it they stay', async () => {
+  await addToken(app, other, 'viewer');
+  const reset = (input: object) =>
+    ada.browse('PATCH', user(), { password: 'a new horse, a new battery', current_password: PASSWORD, ...input });
+  expect((await reset({})).body.revoked_tokens).toBe(0);
+  expect((await other.api('GET', '/api/v1/account')).status).toBe(200);
+  const { body, headers } = await reset({ revoke_tokens: true });
+  expect(body.revoked_tokens).toBe(2);
+  expect((await other.api('GET', '/api/v1/account')).status).toBe(401);
+  expect((await ada.api('GET', user())).headers.get('etag')).toBe(headers.get('etag'));
+});
+
+test('a refused password leaves the Idempotency-Key free, and a repeat is answered the same', async () => {
+  const input = { name: 'once', role: 'administrator' };
+  const key = { 'idempotency-key': randomUUID() };
+  const ask = (password: string) => ada.browse('POST', tokens(), { ...input, current_password: password }, key);
+  expect((await ask('not the password')).status).toBe(403);
+  const made = await ask(PASSWORD);
+  expect(made.status).toBe(201);
+  expect((await ask(PASSWORD)).text).toBe(made.text);
+});
