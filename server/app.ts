@@ -96,6 +96,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
       ),
       headerBytesMax: settings.HEADER_BYTES_MAX,
       clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+      acceptsChunked: settings.CHUNKED_BODIES === 'accept',
       prepare: createApiFields(people.cors),
       onFinished: observe.finished,
       isOutage: (error) => error instanceof DatabaseUnavailable,

@@ -14,6 +14,18 @@ export const problems = {
     title: 'Method Not Allowed',
     detail: 'The Allow header lists the methods of this path.',
   },
+  length_required: {
+    status: 411,
+    title: 'Length Required',
+    detail:
+      'The body is chunked: send it with a Content-Length, put a proxy that buffers requests in front, or set CHUNKED_BODIES=accept.',
+  },
+  length_invalid: {
+    status: 400,
+    title: 'Bad Request',
+    detail:
+      'The length of the body is uncertain: send Content-Length once, in decimal digits, without a Transfer-Encoding.',
+  },
   headers_too_large: {
     status: 431,
     title: 'Request Header Fields Too Large',

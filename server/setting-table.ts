@@ -229,6 +229,12 @@ export const settingTable = {
   ),
   WEBHOOK_MAX_PAYLOAD_BYTES: count(1_048_576, 1, 268_435_456, 'payload cap; one byte more is answered 413'),
   BATCH_LINES_MAX: count(1000, 1, 100_000, 'lines of one batch request'),
+  CHUNKED_BODIES: {
+    schema: z.enum(['refuse', 'accept']),
+    fallback: 'refuse',
+    allowed: 'refuse or accept',
+    meaning: 'requests with Transfer-Encoding: chunked; refuse answers 411 and closes the connection',
+  },
   BODY_BYTES_HELD_MAX: count(
     67_108_864,
     1_048_576,

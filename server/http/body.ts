@@ -10,6 +10,12 @@ export type BodyOutcome =
   | { kind: 'client_busy' }
   | { kind: 'aborted' };
 
+interface BodySize {
+  declaredBytes: number | null;
+  capBytes: number;
+  chunked: boolean;
+}
+
 /** What bodies are held in; one for a process. */
 export interface BodyMemory {
   budget: ByteBudget;
@@ -26,9 +32,11 @@ export class BodyReader {
   readonly #memory: BodyMemory;
   readonly #client: ClientLoad;
   readonly #capBytes: number;
+  readonly #chunked: boolean;
   readonly #settle: (outcome: BodyOutcome) => void;
   #chunks: Uint8Array[] = [];
   #settled = false;
+  #abandoned = false;
   #held: HeldBody | null = null;
   receivedBytes = 0;
   /** True once the last byte arrived, wanted or not. */
@@ -36,19 +44,17 @@ export class BodyReader {
   readonly outcome: Promise<BodyOutcome>;
 
   /**
-   * @param declaredBytes the Content-Length, or null for a chunked body.
-   * @param capBytes a body of this size passes, one byte more does not.
+   * @param size.declaredBytes the Content-Length; null without one.
+   * @param size.capBytes a body of this size passes, one byte more does not.
+   * @param size.chunked the outcome waits until all bytes that came with the last chunk are parsed: a request or an error among
+   * them ends the connection, and then it is `aborted`.
    */
-  constructor(
-    res: HttpResponse,
-    memory: BodyMemory,
-    client: ClientLoad,
-    declaredBytes: number | null,
-    capBytes: number,
-  ) {
+  constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, size: BodySize) {
+    const { declaredBytes, capBytes } = size;
     this.#memory = memory;
     this.#client = client;
     this.#capBytes = capBytes;
+    this.#chunked = size.chunked;
     let resolve!: (outcome: BodyOutcome) => void;
     this.outcome = new Promise((settle) => {
       resolve = settle;
@@ -61,6 +67,7 @@ export class BodyReader {
 
   /** The client is gone: what was gathered is let go. A body that is complete stays until `release`. */
   abandon(): void {
+    this.#abandoned = true;
     this.#end({ kind: 'aborted' });
   }
 
@@ -102,7 +109,8 @@ export class BodyReader {
     if (this.#settled) return;
     this.#settled = true;
     this.#giveBack();
-    this.#settle(outcome);
+    if (this.#chunked) setImmediate(() => this.#settle(this.#abandoned ? { kind: 'aborted' } : outcome));
+    else this.#settle(outcome);
   }
 
   #giveBack(): void {

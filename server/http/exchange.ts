@@ -5,6 +5,7 @@ import { STATUS_CODES } from 'node:http';
 import { type ProblemCode, problems } from '../errors.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
+import { answerAndClose } from './last-answer.ts';
 import { Stage, StageClock } from './stages.ts';
 
 /** After an early answer so much of the body is still read and dropped; if more is to come, the connection is closed. */
@@ -24,6 +25,13 @@ export interface ExchangeHost {
   readonly draining: boolean;
   finished(exchange: Exchange): void;
 }
+
+/**
+ * What becomes of the connection with the answer. `keep`: the next request, unless the process drains. `last`: it closes; the answer
+ * waits until all bytes that were received with the request are parsed, and a request among them closes it without an answer.
+ * `cut`: it closes before anything behind the head is parsed.
+ */
+type Ending = 'keep' | 'last' | 'cut';
 
 /** An answer that goes on, e.g. server-sent events. After its end nothing of it does anything. */
 export interface StreamAnswer {
@@ -67,6 +75,7 @@ export class Exchange {
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   #ended = false;
+  #ending: Ending;
   #extraFields = '';
   #body: BodyReader | null = null;
   #onGone: (() => void) | null = null;
@@ -75,7 +84,14 @@ export class Exchange {
     res: HttpResponse,
     req: HttpRequest,
     host: ExchangeHost,
-    snapshot: { route: string; parameters: string[]; headers: string[]; client: Client; requestId: string },
+    snapshot: {
+      route: string;
+      parameters: string[];
+      headers: string[];
+      client: Client;
+      requestId: string;
+      chunked: boolean;
+    },
   ) {
     this.#res = res;
     this.#host = host;
@@ -88,6 +104,7 @@ export class Exchange {
     this.headers = snapshot.headers;
     this.client = snapshot.client;
     this.requestId = snapshot.requestId;
+    this.#ending = snapshot.chunked ? 'last' : 'keep';
     this.client.load.requests++;
     res.onAborted(() => this.#onAborted());
   }
@@ -118,8 +135,15 @@ export class Exchange {
   readBody(capBytes: number): BodyReader {
     const declared = this.header('content-length');
     const declaredBytes = declared === undefined ? null : Number(declared);
-    this.#body = new BodyReader(this.#res, this.#host.memory, this.client.load, declaredBytes, capBytes);
-    return this.#body;
+    const chunked = this.#ending === 'last';
+    const body = new BodyReader(this.#res, this.#host.memory, this.client.load, { declaredBytes, capBytes, chunked });
+    this.#body = body;
+    // Nothing behind the last chunk is read any more, trailers among them.
+    if (chunked)
+      void body.outcome.then(({ kind }) => {
+        if (kind === 'complete') this.#res.pause();
+      });
+    return body;
   }
 
   /** Adds a field to the answer; the value is ours and holds no line end. */
@@ -146,10 +170,23 @@ export class Exchange {
     this.status = status;
     // The handler has done its work: from now on it does not matter to it whether the client leaves.
     this.#onGone = null;
+    if (this.#ending === 'last') setImmediate(() => this.#send(contentType, body));
+    else this.#send(contentType, body);
+  }
+
+  #send(contentType: string, body: string | Uint8Array): void {
+    if (this.#ended) return;
+    const { status } = this;
     const res = this.#res;
     // All fields in one call: each one into uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
     const fields = this.#fields(contentType);
-    const close = this.#host.draining || this.#restIsTooLong();
+    if (this.#ending === 'cut') {
+      this.#ended = true;
+      answerAndClose(res, statusLines[status]!, fields, body as string);
+      this.lap(Stage.respond);
+      return this.#finish();
+    }
+    const close = this.#ending === 'last' || this.#host.draining || this.#restIsTooLong();
     const bodyBytes = Buffer.byteLength(body);
     let taken = true;
     res.cork(() => {
@@ -253,6 +290,15 @@ export class Exchange {
     else this.showProblem(document);
   }
 
+  /**
+   * Refuses a request whose end is uncertain, and closes the connection before anything behind its head is parsed. For a handler
+   * that has not returned. An answer to HEAD, which has no body to pad, may be lost to what follows it.
+   */
+  problemAndClose(code: ProblemCode): void {
+    this.#ending = this.method === 'HEAD' ? 'last' : 'cut';
+    this.problem(code);
+  }
+
   /** The same with Retry-After, for 429 and 503. */
   problemLater(code: ProblemCode, retryAfterSeconds: number): void {
     this.setHeader('retry-after', String(retryAfterSeconds));
@@ -261,15 +307,12 @@ export class Exchange {
 
   #restIsTooLong(): boolean {
     if (this.#body === null || this.#body.complete) return false;
-    const declared = this.header('content-length');
-    // Nobody knows how much of a chunked body is to come; only one that is too long already is cut off.
-    if (declared === undefined) return this.status === 413;
-    return Number(declared) - this.#body.receivedBytes > DISCARD_BYTES_MAX;
+    return Number(this.header('content-length') ?? 0) - this.#body.receivedBytes > DISCARD_BYTES_MAX;
   }
 
   #onAborted(): void {
     if (this.#ended) return;
-    if (this.status === 0) this.aborted = true;
+    if (this.status === 0 || this.#ending === 'last') this.aborted = true;
     else this.waited();
     this.#body?.abandon();
     this.#onGone?.();

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
+import { Framing, framingProblem, framingWith } from './framing.ts';
 import { Refused } from './refused.ts';
 import type { Method, Route } from './route.ts';
 import { Stage } from './stages.ts';
@@ -17,6 +18,8 @@ interface ServerOptions {
   headerBytesMax: number;
   /** CLIENT_REQUESTS_MAX */
   clientRequestsMax: number;
+  /** CHUNKED_BODIES is accept. */
+  acceptsChunked: boolean;
   /** Called before a request is served or refused: fields that its answer has in any case. */
   prepare: (exchange: Exchange) => void;
   /** Called once for each request, after its answer or its abort. */
@@ -128,16 +131,28 @@ export class HttpServer implements ExchangeHost {
   #serve(route: Route, res: HttpResponse, req: HttpRequest): void {
     const headers: string[] = [];
     let headerBytes = 0;
+    let framing = Framing.none as Framing;
     req.forEach((name, value) => {
       headers.push(name, value);
       headerBytes += name.length + value.length + 4;
+      framing = framingWith(framing, name, value);
     });
     const parameters = route.path.includes(':') ? [req.getParameter(0)] : [];
     const client = this.#options.clients.of(res, req);
     const requestId = wellFormedRequestId(headers) ?? this.#requestIds();
     this.openRequests++;
-    const exchange = new Exchange(res, req, this, { route: route.path, parameters, headers, client, requestId });
+    const chunked = framing === Framing.chunked;
+    const exchange = new Exchange(res, req, this, {
+      route: route.path,
+      parameters,
+      headers,
+      client,
+      requestId,
+      chunked,
+    });
     this.#options.prepare(exchange);
+    const unframed = framingProblem(framing, this.#options.acceptsChunked);
+    if (unframed !== null) return exchange.problemAndClose(unframed);
     if (headerBytes > this.#options.headerBytesMax) return exchange.problem('headers_too_large');
     if (client.load.requests > this.#options.clientRequestsMax) return exchange.problemLater('client_busy', 1);
     exchange.lap(Stage.accept);

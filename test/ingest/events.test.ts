@@ -76,23 +76,6 @@ describe('an accepted request', () => {
     expect(row.body.equals(body)).toBe(true);
   });
 
-  test('is stored byte for byte when it comes in chunks', async () => {
-    const client = await RawClient.connect(app.port);
-    const body = randomBytes(300_000);
-    const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nX-Hub-Signature-256: ${signatureOf(webhook.secret!, body)}\r\n\r\n`;
-    await client.send(head);
-    for (let at = 0; at < body.length; at += 70_000) {
-      const chunk = body.subarray(at, at + 70_000);
-      await client.send(Buffer.concat([Buffer.from(`${chunk.length.toString(16)}\r\n`), chunk, Buffer.from('\r\n')]));
-    }
-    await client.send('0\r\n\r\n');
-    const answer = await client.answer();
-    expect(answer!.status).toBe(202);
-    const row = (await stored(JSON.parse(answer!.body.toString()).id))!;
-    expect(row.body.equals(body)).toBe(true);
-    client.destroy();
-  });
-
   test('may be one of many on a connection, each with its own answer in turn', async () => {
     const client = await RawClient.connect(app.port);
     const bodies = Array.from({ length: 50 }, (_, i) => `event ${i}`);

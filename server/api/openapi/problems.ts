@@ -7,7 +7,14 @@ import type { Operation } from '../operation.ts';
 import type { Json } from './schemas.ts';
 
 /** Whatever is asked for. */
-const common: readonly ProblemCode[] = ['headers_too_large', 'client_busy', 'internal', 'database_unavailable'];
+const common: readonly ProblemCode[] = [
+  'length_required',
+  'length_invalid',
+  'headers_too_large',
+  'client_busy',
+  'internal',
+  'database_unavailable',
+];
 /** What the OpenID Connect provider brings about, and the user whom it knows. */
 const hostedProblems: readonly ProblemCode[] = [
   'role_missing',
