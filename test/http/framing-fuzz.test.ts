@@ -186,14 +186,17 @@ async function fuzz(cases: Case[], judge: (one: Case, answers: number[]) => void
     }
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, work));
-  await expectOnlyWhatWasSent(cases);
+}
+
+async function storedBodies(): Promise<string[]> {
+  const rows = await app.database.query<{ body: Buffer }>({ text: 'select body from events' });
+  return rows.map(({ body }) => body.toString('latin1'));
 }
 
 /** The table has each event that was stored, and with it each request that was served. */
 async function expectOnlyWhatWasSent(cases: Case[]): Promise<void> {
   const sent = new Set(cases.flatMap(({ reading }) => reading.requests.map(({ body }) => body)));
-  const rows = await app.database.query<{ body: Buffer }>({ text: 'select body from events' });
-  const stored = rows.map(({ body }) => body.toString('latin1'));
+  const stored = await storedBodies();
   expect(stored.filter((body) => !sent.has(body))).toEqual([]);
   expect(stored.length).toBeGreaterThan(cases.length / 20);
 }
@@ -212,6 +215,7 @@ test('faulty framing is never answered 2xx, and no byte of a body is served as a
     for (const [i, status] of answers.entries())
       if (i >= requests.length || i === refused) expect(isSuccess(status)).toBe(false);
   });
+  await expectOnlyWhatWasSent(cases);
 });
 
 test('a legal chunked request is refused with 411, once', { timeout }, async () => {
@@ -221,4 +225,16 @@ test('a legal chunked request is refused with 411, once', { timeout }, async () 
   await fuzz(cases, ({ reading: { requests } }, answers) => {
     if (requests[0]?.chunked) expect(answers).toEqual([411]);
   });
+  await expectOnlyWhatWasSent(cases);
+});
+
+test('with CHUNKED_BODIES=accept a chunked request is the last one on its connection', { timeout }, async () => {
+  app = await startTestApp({ CHUNKED_BODIES: 'accept' });
+  const { path } = await app.addWebhook({ secret: null });
+  const cases = Array.from({ length: RUNS }, (_, i) => makeCase(SEED * 1_000_000 + i, path, i % 2 === 0));
+  const chunkedOnes = cases.filter(({ bytes }) => /^[^\n]*\n[^\n]*\nTransfer-Encoding: chunked\r\n/.test(bytes));
+  await fuzz(chunkedOnes, (_one, answers) => expect(answers.length).toBeLessThanOrEqual(1));
+  const stored = await storedBodies();
+  expect(stored.filter((body) => /^(hidden|behind) \d+$/.test(body))).toEqual([]);
+  expect(stored.length).toBeGreaterThan(chunkedOnes.length / 10);
 });
