@@ -141,7 +141,7 @@ export class Exchange {
     // Nothing behind the last chunk is read any more, trailers among them.
     if (chunked)
       void body.outcome.then(({ kind }) => {
-        if (kind === 'complete') this.#res.pause();
+        if (kind === 'complete' && !this.#ended) this.#res.pause();
       });
     return body;
   }
