@@ -15,8 +15,11 @@ afterEach(async () => {
   await fresh.drop();
 });
 
-/** What the minute round does. */
-async function passMinute(): Promise<void> {
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+/** What the minute round does and, after an hour, the hourly one. */
+async function pass(ms = MINUTE_MS): Promise<void> {
   const log = Object.assign(() => {}, { enabled: () => true });
   const stop = keepHouse(
     fresh.database,
@@ -26,13 +29,13 @@ async function passMinute(): Promise<void> {
     () => {},
     () => {},
   );
-  vi.advanceTimersByTime(60_000);
+  vi.advanceTimersByTime(ms);
   await stop();
 }
 
 test('a minute after a partition was dropped it is there again', async () => {
   await fresh.database.query({ text: `drop table ${partitionName('events', Date.now())}` });
-  await passMinute();
+  await pass();
   expect(await missingPartitions(fresh.database, Date.now())).toEqual([]);
 });
 
@@ -41,6 +44,16 @@ test('a minute after a last lease ended its delivery is a dead letter', async ()
     text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, attempts, last_lease)
            values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), now(), 0, 'leased', 10, true)`,
   });
-  await passMinute();
+  await pass();
   expect(await fresh.database.query({ text: 'select state from deliveries' })).toEqual([{ state: 'dead' }]);
+});
+
+test('failed sign-ins of an hour ago are on record with their count', async () => {
+  await fresh.database.query({
+    text: `insert into sign_in_tallies (key, target, failures, started_at)
+           values ('account:x', '{"kind":"user","id":null,"name":"x@example.org"}', 3, now() - interval '1 hour')`,
+  });
+  await pass(HOUR_MS);
+  const text = `select action, entry -> 'after' -> 'failures' as failures from audit_log`;
+  expect(await fresh.database.query({ text })).toEqual([{ action: 'session.sign_in_failed', failures: 3 }]);
 });
