@@ -49,6 +49,10 @@ export const logEvents = {
   thread_failed: ['error', 'an HMAC thread died or hung; its batch was tried again'],
   rejections_lost: ['warn', 'samples of refused signatures could not be diagnosed or stored'],
   rejections_expired: ['info', 'old rejections were deleted'],
+  secrets_key_replaced: [
+    'info',
+    'this is the first start with a new SECRETS_KEY; agent sessions of the one before hold for 15 minutes',
+  ],
   secret_unreadable: ['error', 'a stored webhook secret opens with neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS'],
   rate_limit_store: ['warn', 'the shared rate-limit store fails; requests are allowed uncounted'],
   identity_provider_up: ['info', 'the OpenID Connect provider answers'],

@@ -1,6 +1,7 @@
 /** The primary: makes everything ready, keeps the processes running, and takes it down in the reverse order. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { systemActor } from './audit/actor.ts';
 import { ensureAdministrator, setupAddress } from './auth/setup.ts';
 import type { Configuration, Given, Settings } from './config.ts';
 import { attachDatabase, checkConnectionBudget } from './db/attach.ts';
@@ -11,6 +12,7 @@ import { countOrEstimateDeliveries } from './db/queries/count-deliveries.ts';
 import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from './log.ts';
+import { noteKeys } from './manage/rotate-keys.ts';
 import { checkKeys } from './primary/check-keys.ts';
 import { FigureReader } from './primary/database-figures.ts';
 import { findEntryFile, prepareForks } from './primary/entry.ts';
@@ -93,6 +95,7 @@ async function start(
   for (const name of migrated) log('migrated', { migration: name });
   await checkConnectionBudget(database, settings);
   await checkKeys(database, settings, keys);
+  if (await noteKeys(database, keys, systemActor)) log('secrets_key_replaced');
   const address = await firstAdministrator(database, settings, derivedKeys(keys, 'setup')[0]!);
   let horizon = await extendPartitions(database, log);
   await (await openLimiter(settings, log, { requireStore: true })).close();

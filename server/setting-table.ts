@@ -324,7 +324,7 @@ export const settingTable = {
     schema: z.string().refine(isKey),
     fallback: null,
     allowed: '32 bytes in base64',
-    meaning: 'the key before, still read',
+    meaning: 'the key before, still read; weir keys rotate makes it superfluous',
     secret: true,
     fixed: true,
   },

@@ -10,7 +10,7 @@
  *
  * `changed` is written with the change itself (audit/record.ts): whatever dies in between, nothing is done twice.
  */
-import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { Actor } from '../audit/actor.ts';
 import type { Role } from '../core/roles.ts';
 import { seal, unseal } from '../core/seal.ts';
@@ -75,7 +75,7 @@ export class Idempotency {
       const answer = rendered(value);
       if (answer === null) await giveKeyBack(this.#database, attempt, own);
       // The change is made: that its answer cannot be kept is no reason not to give it.
-      else await keepAnswer(this.#database, attempt, own, this.#seal(answer, own)).catch(() => {});
+      else await keepAnswer(this.#database, attempt, own, this.#seal(answer, request, own)).catch(() => {});
       return { kind: 'done', value };
     } catch (error) {
       if (error instanceof KeyLost) return { kind: 'refused', code: 'idempotency_in_progress' };
@@ -93,23 +93,44 @@ export class Idempotency {
     own: KeyOf,
     { fingerprint, changed, answer }: { fingerprint: Buffer; changed: boolean; answer: Buffer | null },
   ): Once<never> {
-    if (!this.#keys.some((key) => timingSafeEqual(this.#fingerprint(request, key), fingerprint)))
-      return { kind: 'refused', code: 'idempotency_key_reused' };
     const opened = answer && unseal(answer, this.#keys, contextOf(own));
-    if (opened !== null) return { kind: 'again', answer: JSON.parse(opened.toString('utf8')) };
+    if (opened !== null) {
+      const { request: digest, ...rendered } = JSON.parse(opened.toString('utf8')) as Kept;
+      if (digest === undefined ? !this.#isSame(request, fingerprint) : digest !== digestOf(request))
+        return { kind: 'refused', code: 'idempotency_key_reused' };
+      return { kind: 'again', answer: rendered };
+    }
+    if (!this.#isSame(request, fingerprint)) return { kind: 'refused', code: 'idempotency_key_reused' };
     return { kind: 'refused', code: changed ? 'idempotency_answer_lost' : 'idempotency_in_progress' };
   }
 
-  /** Of the checked input: white space and the order of members do not matter. Passwords of requesters are not part of it. */
-  #fingerprint({ method, path, input, role }: KeyedRequest, key: Buffer): Buffer {
-    return createHmac('sha256', key)
-      .update(JSON.stringify([method, path, { ...(input as object), current_password: undefined }, role]))
-      .digest();
+  #isSame(request: KeyedRequest, fingerprint: Buffer): boolean {
+    return this.#keys.some((key) => timingSafeEqual(this.#fingerprint(request, key), fingerprint));
   }
 
-  #seal(answer: Rendered, own: KeyOf): Buffer {
-    return seal(Buffer.from(JSON.stringify(answer)), this.#keys[0]!, contextOf(own));
+  #fingerprint(request: KeyedRequest, key: Buffer): Buffer {
+    return createHmac('sha256', key).update(textOf(request)).digest();
   }
+
+  #seal(answer: Rendered, request: KeyedRequest, own: KeyOf): Buffer {
+    const kept: Kept = { ...answer, request: digestOf(request) };
+    return seal(Buffer.from(JSON.stringify(kept)), this.#keys[0]!, contextOf(own));
+  }
+}
+
+/**
+ * What is sealed. The digest of the request is in it, so that it can be compared when the key that made the fingerprint is gone;
+ * answers of earlier releases have none.
+ */
+type Kept = Rendered & { request?: string };
+
+function digestOf(request: KeyedRequest): string {
+  return createHash('sha256').update(textOf(request)).digest('base64');
+}
+
+/** Of the checked input: white space and the order of members do not matter. Passwords of requesters are not part of it. */
+function textOf({ method, path, input, role }: KeyedRequest): string {
+  return JSON.stringify([method, path, { ...(input as object), current_password: undefined }, role]);
 }
 
 /** The attempt took so long that another one has its key. Undoes the change. */

@@ -11,6 +11,7 @@ import { type Agent, findAgentByLookupId } from '../db/queries/read-agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { admit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
+import { CLOCK_DIFFERENCE_MS, type PreviousKey } from './previous-key.ts';
 
 /** Sessions are short, so that a stolen one is soon worthless; agents fetch a new one with their credential. */
 export const SESSION_SECONDS = 900;
@@ -24,6 +25,7 @@ interface AgentAuthParts {
   seen: (agentId: string, address: string) => void;
   /** Keys that sign sessions, current first. */
   keys: readonly Buffer[];
+  previousKey: PreviousKey;
 }
 
 export class AgentAuth {
@@ -81,8 +83,12 @@ export class AgentAuth {
   /** Null: no session in force; undefined: nobody can say, since the database is away. */
   async #bySession(exchange: Exchange, token: string): Promise<Agent | null | undefined> {
     const nowMs = Date.now();
-    const claim = readSession(token, this.#parts.keys, nowMs);
+    const claim = readSession(token, this.#parts.keys, nowMs, SESSION_SECONDS * 1000 + CLOCK_DIFFERENCE_MS);
     if (claim === null) return null;
+    if (claim.keyPlace > 0) {
+      const accepted = await this.#parts.previousKey.isAccepted(SESSION_SECONDS).catch(() => undefined);
+      if (accepted !== true) return accepted === undefined ? undefined : null;
+    }
     const agent = await this.#parts.agents.find(claim.agentId, nowMs);
     if (agent === undefined) return undefined;
     if (agent?.generation !== claim.generation) return null;

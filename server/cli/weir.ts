@@ -13,6 +13,7 @@ import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
 import { describeFailure } from './failure.ts';
 import { CommandError, type CommandIo, outliveReaders, printText, tellText } from './io.ts';
+import { keysCommand } from './keys.ts';
 import { migrateCommand } from './migrate.ts';
 import { rejectionCommand } from './rejection.ts';
 import { sendCommand } from './send.ts';
@@ -43,6 +44,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(sendCommand(io))
     .addCommand(consumeCommand(io))
     .addCommand(benchCommand(io))
+    .addCommand(keysCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])

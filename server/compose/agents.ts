@@ -9,6 +9,7 @@ import { ackSchema, createSettle, extendSchema, nackSchema } from '../agents/set
 import { Sightings } from '../agents/sightings.ts';
 import { Turns } from '../agents/turns.ts';
 import { AgentAuth } from '../auth/agent.ts';
+import { PreviousKey } from '../auth/previous-key.ts';
 import { Directory } from '../db/directory.ts';
 import { type Agent, readAgents } from '../db/queries/read-agents.ts';
 import { derivedKeys } from '../keys.ts';
@@ -28,6 +29,7 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
     },
     seen: (agentId, address) => sightings.note(agentId, address, Date.now()),
     keys: derivedKeys(keys, 'agent-sessions'),
+    previousKey: new PreviousKey(database, keys),
   });
   const floors = new Floors();
   const turns = new Turns();

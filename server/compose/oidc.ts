@@ -4,6 +4,7 @@ import { PendingCookie } from '../auth/oidc/pending.ts';
 import { Provider } from '../auth/oidc/provider.ts';
 import { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import { signOutAddress } from '../auth/oidc/sign-out.ts';
+import { PreviousKey } from '../auth/previous-key.ts';
 import { derivedKeys } from '../keys.ts';
 import type { Base } from './base.ts';
 
@@ -23,6 +24,7 @@ export function composeOidc({ settings, keys, database, log }: Base) {
     pending: new PendingCookie({
       publicUrl,
       keys: derivedKeys(keys, 'oidc-state'),
+      previousKey: new PreviousKey(database, keys),
       context: JSON.stringify([issuer, clientId]),
     }),
     database,

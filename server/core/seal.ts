@@ -13,11 +13,17 @@ export type KeyPurpose =
   | 'setup'
   | 'oidc-state'
   | 'idempotency'
-  | 'device-cookies';
+  | 'device-cookies'
+  | 'fingerprint';
 
 /** Derives the 32 byte key of a purpose from the base64 of SECRETS_KEY. */
 export function deriveKey(secretsKeyBase64: string, purpose: KeyPurpose): Buffer {
   return Buffer.from(hkdfSync('sha256', Buffer.from(secretsKeyBase64, 'base64'), '', `weir/${purpose}`, 32));
+}
+
+/** Names a key without revealing anything about it: 16 bytes, derived for this purpose alone. */
+export function fingerprintOf(secretsKeyBase64: string): Buffer {
+  return deriveKey(secretsKeyBase64, 'fingerprint').subarray(0, 16);
 }
 
 /**
@@ -33,17 +39,26 @@ export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
 
 /** Opens what `seal` made with the first of the keys that fits; null when none does or the bytes were changed. */
 export function unseal(sealed: Uint8Array, keys: readonly Buffer[], context: string): Buffer | null {
+  return unsealBy(sealed, keys, context)?.plain ?? null;
+}
+
+/** The same, with the place of the key that fits. */
+export function unsealBy(
+  sealed: Uint8Array,
+  keys: readonly Buffer[],
+  context: string,
+): { plain: Buffer; place: number } | null {
   if (sealed[0] !== VERSION || sealed.length < 1 + NONCE_BYTES + TAG_BYTES) return null;
   const nonce = sealed.subarray(1, 1 + NONCE_BYTES);
   const tag = sealed.subarray(1 + NONCE_BYTES, 1 + NONCE_BYTES + TAG_BYTES);
   const body = sealed.subarray(1 + NONCE_BYTES + TAG_BYTES);
-  for (const key of keys) {
+  for (const [place, key] of keys.entries()) {
     try {
       const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES }).setAAD(
         Buffer.from(context),
       );
       decipher.setAuthTag(tag);
-      return Buffer.concat([decipher.update(body), decipher.final()]);
+      return { plain: Buffer.concat([decipher.update(body), decipher.final()]), place };
     } catch {
       // Not this key, or not these bytes: the next key decides.
     }

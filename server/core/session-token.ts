@@ -17,6 +17,12 @@ interface SessionClaim {
   expiresAtMs: number;
 }
 
+/** A claim that was verified. */
+interface ReadClaim extends SessionClaim {
+  /** Of the key that signed it. */
+  keyPlace: number;
+}
+
 /** @param key 32 bytes, derived for agent sessions. */
 export function signSession({ agentId, generation, expiresAtMs }: SessionClaim, key: Buffer): string {
   const claim = Buffer.alloc(CLAIM_BYTES);
@@ -29,9 +35,15 @@ export function signSession({ agentId, generation, expiresAtMs }: SessionClaim, 
 
 /**
  * The claim of a presented token, when one of the keys signed it and it has not expired; else null. Constant time over the
- * signature. Whether the generation is still the agent's is the caller's question.
+ * signature. Whether the generation is still the agent's, and a previous key still accepted, is the caller's question.
+ * @param longestMs a token that ends later than this from now was not made by Weir, whatever key signed it: null.
  */
-export function readSession(token: string, keys: readonly Buffer[], nowMs: number): SessionClaim | null {
+export function readSession(
+  token: string,
+  keys: readonly Buffer[],
+  nowMs: number,
+  longestMs: number,
+): ReadClaim | null {
   if (!token.startsWith('ws_') || token.length !== 3 + TEXT_CHARACTERS) return null;
   const bytes = Buffer.from(token.slice(3), 'base64url');
   if (bytes.length !== CLAIM_BYTES + TAG_BYTES || bytes[0] !== VERSION) return null;
@@ -39,10 +51,11 @@ export function readSession(token: string, keys: readonly Buffer[], nowMs: numbe
   if (bytes.toString('base64url') !== token.slice(3)) return null;
   const claim = bytes.subarray(0, CLAIM_BYTES);
   const tag = bytes.subarray(CLAIM_BYTES);
-  if (!keys.some((key) => timingSafeEqual(tag, tagOf(claim, key)))) return null;
+  const keyPlace = keys.findIndex((key) => timingSafeEqual(tag, tagOf(claim, key)));
+  if (keyPlace < 0) return null;
   const expiresAtMs = claim.readUIntBE(21, 6);
-  if (expiresAtMs <= nowMs) return null;
-  return { agentId: uuidText(claim.subarray(1, 17)), generation: claim.readUInt32BE(17), expiresAtMs };
+  if (expiresAtMs <= nowMs || expiresAtMs > nowMs + longestMs) return null;
+  return { agentId: uuidText(claim.subarray(1, 17)), generation: claim.readUInt32BE(17), expiresAtMs, keyPlace };
 }
 
 function tagOf(claim: Buffer, key: Buffer): Buffer {

@@ -12,4 +12,6 @@ export const advisoryLocks = {
   agentNames: 7_236_456,
   /** Whoever writes to the ring of rejections, so that its limits hold to the row and nobody waits crosswise. */
   rejections: 7_236_455,
+  /** Whoever records which key SECRETS_KEY is. */
+  secretsKeys: 7_236_458,
 } as const;

@@ -82,7 +82,7 @@ async function checkSecrets(database: Database, keys: SecretsKeys | null): Promi
     return advice(
       name,
       `${old.length} of ${rows.length} webhook secrets still need SECRETS_KEY_PREVIOUS (${named(old)})`,
-      'keep it until they are set anew: npx weir webhook rotate ID',
+      'npx weir keys rotate, which re-encrypts them; keep it until then',
     );
   return ok(name, `all webhook secrets (${rows.length}) open with the key`);
 }

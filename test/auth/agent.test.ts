@@ -25,7 +25,7 @@ afterAll(() => app.stop());
 
 const me = (token: string | null) => request(`${app.url}/api/v1/agent/me`, token);
 const session = (token: string | null, body: unknown = {}) => request(`${app.url}/api/v1/agent/session`, token, body);
-const inAnHourMs = () => Date.now() + 3_600_000;
+const inAMinuteMs = () => Date.now() + 60_000;
 
 /** The one answer to everything that is wrong. */
 const refusal = {
@@ -86,7 +86,7 @@ describe('the same 401, whatever was wrong', () => {
   }
 
   const otherLookup = () => agent.credential.replace(/^wa_.{12}/, makeCredential('wa').text.slice(0, 15));
-  const claim = (rest = {}) => ({ agentId: agent.id, generation: 1, expiresAtMs: inAnHourMs(), ...rest });
+  const claim = (rest = {}) => ({ agentId: agent.id, generation: 1, expiresAtMs: inAMinuteMs(), ...rest });
 
   test.each<[string, () => string | null]>([
     ['no token', () => null],
@@ -99,6 +99,10 @@ describe('the same 401, whatever was wrong', () => {
     ['a user token', () => `wu_${agent.credential.slice(3)}`],
     ['two tokens in one header', () => `${agent.credential} ${agent.credential}`],
     ['a session that has expired', () => signSession(claim({ expiresAtMs: Date.now() - 1 }), key)],
+    [
+      'a session that ends later than any of Weir',
+      () => signSession(claim({ expiresAtMs: Date.now() + 920_000 }), key),
+    ],
     ['a session of a generation before', () => signSession(claim({ generation: 0 }), key)],
     ['a session of a generation to come', () => signSession(claim({ generation: 2 }), key)],
     ['a session of an unknown agent', () => signSession(claim({ agentId: randomUUID() }), key)],

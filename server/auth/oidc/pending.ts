@@ -1,6 +1,7 @@
 /** A sign-in under way: what its callback is checked against, sealed into a cookie, so that any process can finish it. */
-import { seal, unseal } from '../../core/seal.ts';
+import { seal, unsealBy } from '../../core/seal.ts';
 import type { Exchange } from '../../http/exchange.ts';
+import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../previous-key.ts';
 import { setCookie } from '../sessions.ts';
 
 /** From the way to the provider until the way back. */
@@ -21,6 +22,7 @@ interface PendingParts {
   publicUrl: string;
   /** Of the purpose oidc-state, current first. */
   keys: readonly Buffer[];
+  previousKey: PreviousKey;
   /** What a cookie is bound to: one that was made for another issuer or client does not open. */
   context: string;
 }
@@ -42,13 +44,15 @@ export class PendingCookie {
     exchange.setHeader('set-cookie', setCookie(publicUrl, this.#name, value, PENDING_SECONDS));
   }
 
-  /** Null: there is none, it is over, or it is none of ours. */
-  read(exchange: Exchange, nowMs: number): Pending | null {
-    const { keys, context } = this.#parts;
-    const opened = unseal(Buffer.from(exchange.cookie(this.#name) ?? '', 'base64url'), keys, context);
+  /** Null: there is none, it is over, or it is none of ours. Rejects with DatabaseUnavailable. */
+  async read(exchange: Exchange, nowMs: number): Promise<Pending | null> {
+    const { keys, context, previousKey } = this.#parts;
+    const opened = unsealBy(Buffer.from(exchange.cookie(this.#name) ?? '', 'base64url'), keys, context);
     if (opened === null) return null;
-    const { untilMs, ...pending } = JSON.parse(opened.toString()) as Pending & { untilMs: number };
-    return nowMs < untilMs ? pending : null;
+    if (opened.place > 0 && !(await previousKey.isAccepted(PENDING_SECONDS))) return null;
+    const { untilMs, ...pending } = JSON.parse(opened.plain.toString()) as Pending & { untilMs: number };
+    const longestMs = PENDING_SECONDS * 1000 + CLOCK_DIFFERENCE_MS;
+    return nowMs < untilMs && untilMs <= nowMs + longestMs ? pending : null;
   }
 
   forget(exchange: Exchange): void {

@@ -87,7 +87,7 @@ export class HostedSignIn {
   async confirmation(exchange: Exchange, { via }: Person, path: string): Promise<URL | null> {
     const { pending, sessionSeconds } = this.#parts;
     if (via.kind !== 'session' || via.secondsLeft > sessionSeconds / 2) return null;
-    if (pending.read(exchange, Date.now()) !== null) return null;
+    if ((await pending.read(exchange, Date.now())) !== null) return null;
     return this.begin(exchange, path).catch((error) => {
       if (error instanceof Refused) return null;
       throw error;
@@ -97,7 +97,7 @@ export class HostedSignIn {
   /** What the browser brings back from the provider. Nothing is asked of the provider for a sign-in that was not begun here. */
   async finish(exchange: Exchange): Promise<CallbackOutcome> {
     const { pending, provider, publicUrl, roleClaim } = this.#parts;
-    const begun = pending.read(exchange, Date.now());
+    const begun = await pending.read(exchange, Date.now());
     const states = new URLSearchParams(exchange.query).getAll('state');
     if (begun === null || states.length !== 1 || states[0] !== begun.state) return refused('sign_in_lost');
     try {

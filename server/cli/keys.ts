@@ -1,0 +1,98 @@
+import { Command } from 'commander';
+import { commandActor } from '../audit/actor.ts';
+import { SESSION_SECONDS } from '../auth/agent.ts';
+import { readSettings } from '../config.ts';
+import { lockDataDir } from '../db/lock.ts';
+import { keyPath, previousKeyPath, replaceKeptKey } from '../keys.ts';
+import { type Rotation, rotateKeys } from '../manage/rotate-keys.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
+import { type Session, withDatabase } from './session.ts';
+import { table } from './table.ts';
+
+/** `weir keys new|rotate`. */
+export function keysCommand(io: CommandIo): Command {
+  const command = new Command('keys').description(
+    'change SECRETS_KEY, and re-encrypt what is stored under the previous one',
+  );
+
+  command
+    .command('new')
+    .description('replace the generated key in DATA_DIR, while Weir is stopped; the one before is kept beside it')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) => makeNewKey(io, json === true));
+
+  command
+    .command('rotate')
+    .description('re-encrypt every stored secret under SECRETS_KEY, so that SECRETS_KEY_PREVIOUS can be removed')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) => withDatabase(io, (session) => rotate(io, session, json === true)));
+  return command;
+}
+
+async function makeNewKey(io: CommandIo, json: boolean): Promise<void> {
+  const { DATA_DIR: directory, SECRETS_KEY: given } = readSettings(io.environment, io.directory);
+  if (given !== undefined)
+    throw new CommandError(
+      'SECRETS_KEY is set, so there is no generated key. Set SECRETS_KEY_PREVIOUS to its value and SECRETS_KEY to a new one (openssl rand -base64 32), restart Weir, and run: weir keys rotate',
+    );
+  const lock = await lockDataDir(directory);
+  try {
+    replaceKeptKey(directory);
+  } finally {
+    await lock.release();
+  }
+  if (json) printJson(io, { key_file: keyPath(directory), previous_key_file: previousKeyPath(directory) });
+  else
+    printText(
+      io,
+      `New key in ${keyPath(directory)}; the key before is in ${previousKeyPath(directory)}.\nStart Weir, then run: weir keys rotate\n`,
+    );
+}
+
+async function rotate(io: CommandIo, { database, settings, keys }: Session, json: boolean): Promise<void> {
+  const outcome = await rotateKeys(database, keys, commandActor());
+  if (outcome.kind === 'not_started')
+    throw new CommandError(
+      'Weir serves without this SECRETS_KEY and could not open what is re-encrypted. Restart it with SECRETS_KEY and SECRETS_KEY_PREVIOUS as they are set here, then run this again.',
+    );
+  const { rotation } = outcome;
+  const { replaced_seconds, ...shown } = rotation;
+  const until =
+    replaced_seconds === null ? null : new Date(Date.now() + (SESSION_SECONDS - replaced_seconds) * 1000).toISOString();
+  if (json) printJson(io, { ...shown, previous_sessions_until: until });
+  else {
+    printText(io, describeCounts(rotation));
+    const kept = settings.SECRETS_KEY === undefined ? previousKeyPath(settings.DATA_DIR) : 'SECRETS_KEY_PREVIOUS';
+    printText(io, describeNext(rotation, kept, until));
+  }
+  const { unreadable } = rotation.counts.webhook_secrets;
+  if (rotation.previous_key_in_use)
+    throw new CommandError(
+      json
+        ? ''
+        : 'A process of Weir still encrypts under the previous key. Restart it with the new one, then run this again.',
+    );
+  if (unreadable > 0)
+    throw new CommandError(
+      json
+        ? ''
+        : `Webhook secrets that open with no key that is given: ${unreadable}. weir doctor names them; give the key that they were stored under, or new secrets: weir webhook rotate ID`,
+    );
+}
+
+function describeCounts({ counts }: Rotation): string {
+  return table(
+    ['', 'STORED', 'RE-ENCRYPTED', 'ALREADY CURRENT', 'UNREADABLE'],
+    Object.entries(counts).map(([name, { stored, reencrypted, already_current, unreadable }]) => [
+      name.replace('_', ' '),
+      ...[stored, reencrypted, already_current, unreadable].map(String),
+    ]),
+  );
+}
+
+function describeNext({ previous_key, previous_key_in_use }: Rotation, kept: string, until: string | null): string {
+  if (previous_key === null) return 'There is no previous key, so nothing was to be re-encrypted.\n';
+  if (previous_key_in_use) return '';
+  const sessions = until === null ? '' : `Agent sessions that it signed are refused from ${until} on.\n`;
+  return `Nothing needs the previous key any more: remove ${kept} and restart Weir. Backups from before still need it.\n${sessions}`;
+}

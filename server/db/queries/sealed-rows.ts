@@ -1,0 +1,76 @@
+/** Rows that hold something sealed under a key derived from SECRETS_KEY: all that a rotation has to touch. */
+import type { KeyPurpose } from '../../core/seal.ts';
+import type { Database } from '../pool.ts';
+
+type Query = Database['query'];
+
+interface SealedTable {
+  purpose: KeyPurpose;
+  name: string;
+  /** The primary key: a uuid and a text. */
+  key: readonly [string, string];
+  column: string;
+  /** What the ciphertext is bound to, see `seal`. */
+  context: (row: SealedRow) => string;
+}
+
+export interface SealedRow {
+  id: string;
+  part: string;
+  sealed: Buffer;
+}
+
+export const sealedTables = {
+  webhook_secrets: {
+    purpose: 'webhook-secrets',
+    name: 'webhook_secrets',
+    key: ['webhook_id', 'slot'],
+    column: 'sealed',
+    context: ({ id }) => id,
+  },
+  idempotency_answers: {
+    purpose: 'idempotency',
+    name: 'idempotency_keys',
+    key: ['user_id', 'key'],
+    column: 'answer',
+    context: ({ id, part }) => `${id} ${part}`,
+  },
+} as const satisfies Record<string, SealedTable>;
+
+/** Before every row. */
+export const beforeFirst = { id: '00000000-0000-0000-0000-000000000000', part: '' };
+
+/**
+ * The next rows in order of the primary key, locked until the transaction ends. Secrets are locked in that order everywhere
+ * (manage-webhooks.ts): nobody waits in a circle.
+ */
+export function lockSealedRows(
+  query: Query,
+  { name, key: [id, part], column }: SealedTable,
+  after: { id: string; part: string },
+  rowsMax: number,
+): Promise<SealedRow[]> {
+  return query<SealedRow>({
+    text: `
+      select ${id} as id, ${part} as part, ${column} as sealed from ${name}
+      where (${id}, ${part}) > ($1, $2) and ${column} is not null
+      order by ${id}, ${part} limit $3 for no key update`,
+    values: [after.id, after.part, rowsMax],
+  });
+}
+
+/** Replaces the ciphertexts of rows; one statement. */
+export async function updateSealedRows(
+  query: Query,
+  { name, key: [id, part], column }: SealedTable,
+  rows: readonly SealedRow[],
+): Promise<void> {
+  const given = rows.map(({ sealed, ...row }) => ({ ...row, sealed: sealed.toString('hex') }));
+  await query({
+    text: `
+      update ${name} t set ${column} = decode(n.sealed, 'hex')
+      from jsonb_to_recordset($1::jsonb) as n (id uuid, part text, sealed text)
+      where t.${id} = n.id and t.${part} = n.part`,
+    values: [JSON.stringify(given)],
+  });
+}

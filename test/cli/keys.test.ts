@@ -1,0 +1,53 @@
+/** `weir keys new`: the generated key of an installation without SECRETS_KEY is replaced, and retired by `keys rotate`. */
+import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { lockDataDir } from '../../server/db/lock.ts';
+import { type Installation, makeInstallation } from '../helpers/command.ts';
+import { someKey } from '../helpers/settings.ts';
+
+const TEST_MS = 120_000;
+let installation: Installation;
+beforeAll(async () => {
+  installation = await makeInstallation();
+});
+afterAll(() => installation.remove());
+
+const storedSecrets = async () => {
+  const { out } = await installation.weir(['doctor', '--json']);
+  const { checks } = JSON.parse(out) as { checks: { name: string; state: string; mend: string | null }[] };
+  const { state, mend } = checks.find(({ name }) => name === 'stored_secrets')!;
+  return [state, mend];
+};
+
+test('the generated key is replaced while Weir is stopped, and the one before is not needed after a rotation', {
+  timeout: TEST_MS,
+}, async () => {
+  expect((await installation.weir(['webhook', 'add', '--name', 'w', '--secret', 'hush'])).code).toBe(0);
+  const { code, out } = await installation.weir(['keys', 'new', '--json']);
+  expect(code).toBe(0);
+  const files = JSON.parse(out) as { key_file: string; previous_key_file: string };
+  expect(files.previous_key_file).toBe(`${files.key_file}.previous`);
+  expect(await storedSecrets()).toEqual(['advice', expect.stringContaining('npx weir keys rotate')]);
+
+  const again = await installation.weir(['keys', 'new']);
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining('holds a previous key already')]);
+
+  const rotated = await installation.weir(['keys', 'rotate']);
+  expect([rotated.code, rotated.err]).toEqual([0, '']);
+  expect(rotated.out).toMatch(/^webhook secrets +1 +1 +0 +0$/m);
+  expect(rotated.out).toContain(`remove ${files.previous_key_file} and restart Weir`);
+  await rm(files.previous_key_file);
+  expect(await storedSecrets()).toEqual(['ok', null]);
+
+  // A Weir that serves would go on with the key before.
+  const lock = await lockDataDir(dirname(files.key_file));
+  const refused = await installation.weir(['keys', 'new']);
+  await lock.release();
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(`process ${process.pid} (user`)]);
+});
+
+test('where SECRETS_KEY is set, it says how that is replaced', async () => {
+  const { code, err } = await installation.weir(['keys', 'new'], '', { SECRETS_KEY: someKey });
+  expect([code, err]).toEqual([1, expect.stringMatching(/SECRETS_KEY_PREVIOUS .*openssl rand .*weir keys rotate/)]);
+});
