@@ -15,6 +15,7 @@ import { Changes } from './db/announce.ts';
 import { pendingMigrations } from './db/migrate.ts';
 import { type Horizon, nearestWithin } from './db/partitions.ts';
 import { type Database, DatabaseUnavailable, openDatabase } from './db/pool.ts';
+import { type Doctor, DoctorOffice } from './doctor/ask.ts';
 import { alive, createReady } from './health.ts';
 import { createApiFields } from './http/api-fields.ts';
 import { Clients } from './http/clients.ts';
@@ -53,8 +54,14 @@ const defaultWorkers = fileURLToPath(new URL('../workers', import.meta.url));
 /**
  * Builds a process and listens. Rejects when it cannot listen. A database that is away is waited for while serving.
  * @param workers directory of the compiled entry points of threads.
+ * @param doctor a serving process asks the primary's.
  */
-export async function startApp(order: StartOrder, log: Log, workers = defaultWorkers): Promise<App> {
+export async function startApp(
+  order: StartOrder,
+  log: Log,
+  workers = defaultWorkers,
+  doctor: Doctor = new DoctorOffice(),
+): Promise<App> {
   const { settings } = order;
   let { horizon } = order;
   let leaving = false;
@@ -67,7 +74,7 @@ export async function startApp(order: StartOrder, log: Log, workers = defaultWor
   const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer);
   const agents = composeAgents(base);
   const live = composeLive(base, order.history);
-  const status = composeStatus(base, live.history);
+  const status = composeStatus(base, live.history, doctor);
   const operations = { ...rejections.operations, ...live.operations, ...status.operations };
   const people = composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   const pages = composePages(base, people, live.history);

@@ -7,6 +7,10 @@ import { visible, visibleJson } from './core/visible.ts';
 /** Levels and meanings; the event's name is the field `event` of its line. */
 export const logEvents = {
   starting: ['info', 'Weir starts'],
+  serving_as_root: [
+    'warn',
+    'started by root, and the user weir cannot serve: the processes run as root until the fix that this line names',
+  ],
   database_starting: ['info', 'the embedded database makes progress'],
   migrated: ['info', 'a migration was applied'],
   partitions_made: ['info', 'partitions for the days ahead were made'],

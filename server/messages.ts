@@ -1,14 +1,17 @@
 /** What the primary and its processes say to each other. */
 import type { Given, Settings } from './config.ts';
 import type { Horizon } from './db/partitions.ts';
+import type { Checkup } from './doctor/ask.ts';
 import type { SecretsKeys } from './keys.ts';
 import type { Live, Sample, Second } from './live/counters.ts';
+
+export type { Checkup } from './doctor/ask.ts';
 
 /**
  * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Raise it
  * with every change that the other side would misread: such a restart is then refused with that reason, and the old processes serve on.
  */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 
 /** All that a process needs to serve. */
 export interface StartOrder {
@@ -38,6 +41,8 @@ export type ToProcess =
   | { kind: 'take_sample'; number: number }
   /** The second that just went by, on all processes. */
   | { kind: 'live'; live: Live }
+  /** Answers `ask_doctor`. */
+  | { kind: 'checkup'; ticket: number; checkup: Checkup }
   /** readyz says 503 from now on; all is served. */
   | { kind: 'leaving' }
   /** Close the listener, answer what was accepted, end. */
@@ -53,4 +58,6 @@ export type FromProcess =
   | { kind: 'refused'; message: string }
   | { kind: 'applied'; number: number }
   | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot }
-  | { kind: 'sample'; number: number; sample: Sample };
+  | { kind: 'sample'; number: number; sample: Sample }
+  /** What `weir doctor` says; answered by `checkup` with the same ticket. */
+  | { kind: 'ask_doctor'; ticket: number };

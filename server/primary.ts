@@ -1,4 +1,5 @@
 /** The primary: makes everything ready, keeps the processes running, and takes it down in the reverse order. */
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { systemActor } from './audit/actor.ts';
@@ -9,6 +10,7 @@ import { ChangeListener } from './db/listen.ts';
 import { lockDataDir } from './db/lock.ts';
 import type { Database } from './db/pool.ts';
 import { countOrEstimateDeliveries } from './db/queries/count-deliveries.ts';
+import { DoctorOffice } from './doctor/ask.ts';
 import { derivedKeys, loadSecretsKeys } from './keys.ts';
 import { LiveHub } from './live/hub.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from './log.ts';
@@ -23,6 +25,7 @@ import { Members } from './primary/members.ts';
 import { MetricsPage } from './primary/metrics-page.ts';
 import { portError, probePort } from './primary/port.ts';
 import { createRestart } from './primary/restart.ts';
+import { chooseServingUser } from './primary/serving-user.ts';
 import { type Ending, waitForEnd } from './primary/signals.ts';
 import { Supervisor } from './primary/supervisor.ts';
 import { UndoStack } from './primary/undo.ts';
@@ -93,6 +96,8 @@ async function start(
   );
   undo.push(detach);
   for (const name of migrated) log('migrated', { migration: name });
+  const entryFile = findEntryFile(fileURLToPath(new URL('./main.js', import.meta.url)), process.argv[1]);
+  const choosing = chooseServingUser(join(dirname(entryFile), 'trial.js'), settings, conninfo);
   await checkConnectionBudget(database, settings);
   await checkKeys(database, settings, keys);
   if (await noteKeys(database, keys, systemActor)) log('secrets_key_replaced');
@@ -101,6 +106,11 @@ async function start(
   await (await openLimiter(settings, log, { requireStore: true })).close();
 
   const figures = new FigureReader(database);
+  const choice = await choosing;
+  if (choice.kind === 'root') log('serving_as_root', { reason: choice.reason, fix: choice.fix });
+  const doctor = new DoctorOffice(join(dirname(entryFile), 'cli/weir.js'));
+  undo.push(() => doctor.close());
+
   const page: MetricsPage = new MetricsPage(
     () => members.collectMetrics(),
     () => figures.figures(),
@@ -114,13 +124,16 @@ async function start(
     order: () => ({ given: pinned(given, settings), conninfo, keys, horizon, history: live.history }),
   });
   const members = new Members();
-  prepareForks(findEntryFile(fileURLToPath(new URL('./main.js', import.meta.url)), process.argv[1]));
+  const user = choice.kind === 'user' ? choice.user : null;
+  prepareForks(entryFile, user);
   const supervisor: Supervisor = new Supervisor({
     members,
     plan: plan(first),
+    environment: user?.env ?? {},
     log,
     destination,
     onSample: (pid, sample) => live.take(pid, sample),
+    askDoctor: () => doctor.ask(),
     onEnded: (pid, lastSnapshot, byItself) => {
       live.ended(pid);
       page.keep(lastSnapshot);

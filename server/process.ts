@@ -1,6 +1,7 @@
 /** A serving process as the primary sees it: takes its orders over IPC and does them with an App. */
 import { type App, startApp } from './app.ts';
 import { parseSettings } from './config.ts';
+import { DoctorRelay } from './doctor/relay.ts';
 import { createLog, openDestination } from './log.ts';
 import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from './messages.ts';
 
@@ -15,6 +16,7 @@ export function runProcess(): void {
   const tell = (message: FromProcess) => {
     if (process.connected) process.send?.(message);
   };
+  const doctor = new DoctorRelay((ticket) => tell({ kind: 'ask_doctor', ticket }));
   const end = (code: number): never => {
     destination.flush();
     process.exit(code);
@@ -32,7 +34,7 @@ export function runProcess(): void {
     try {
       const settings = parseSettings(given);
       log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
-      app = await startApp({ ...order, settings }, log);
+      app = await startApp({ ...order, settings }, log, undefined, doctor);
       for (const message of missed.values()) await onMessage(message);
       tell({ kind: 'listening' });
     } catch (error) {
@@ -71,6 +73,8 @@ export function runProcess(): void {
         return tell({ kind: 'sample', number: message.number, sample: app.sample() });
       case 'live':
         return app.live(message.live);
+      case 'checkup':
+        return doctor.answer(message.ticket, message.checkup);
       case 'leaving':
         return app.leave();
       case 'drain':

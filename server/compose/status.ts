@@ -1,11 +1,10 @@
 /** The parts of a process that tell how the installation does. */
-import { DoctorOffice } from '../doctor/ask.ts';
+import type { Doctor } from '../doctor/ask.ts';
 import type { History } from '../live/history.ts';
 import { statusOperations } from '../manage/status-operations.ts';
 import type { Base } from './base.ts';
 
-export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History) {
-  const doctor = new DoctorOffice();
+export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, doctor: Doctor) {
   return {
     operations: statusOperations({
       settings,

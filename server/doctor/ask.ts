@@ -1,5 +1,5 @@
 /**
- * What `weir doctor` says, for a serving process: asked of a program of its own, so that nothing it does (DNS, files, another
+ * What `weir doctor` says, for the page Status: asked of a program of its own, so that nothing it does (DNS, files, another
  * attachment to the database) holds up webhooks, and so that it finds Weir as an operator's shell would.
  */
 import { execFile } from 'node:child_process';
@@ -13,17 +13,24 @@ const TIMEOUT_MS = 20_000;
 const PATIENCE_MS = 5_000;
 const OUTPUT_BYTES_MAX = 1_048_576;
 
-interface Checkup {
+export interface Checkup {
   state: 'done' | 'running' | 'failed';
   /** When it was done. */
   at: string | null;
   checks: readonly Check[];
 }
 
+export interface Doctor {
+  /** What the last examination found; soon. */
+  ask(): Promise<Checkup>;
+  /** Ends an examination that is under way. */
+  close(): void;
+}
+
 const running: Checkup = { state: 'running', at: null, checks: [] };
 const defaultProgram = fileURLToPath(new URL('../cli/weir.js', import.meta.url));
 
-export class DoctorOffice {
+export class DoctorOffice implements Doctor {
   readonly #program: string;
   #last: Promise<Checkup> = Promise.resolve(running);
   #dueMs = 0;
@@ -48,7 +55,6 @@ export class DoctorOffice {
     return Promise.race([this.#last, patience]);
   }
 
-  /** Ends an examination that is under way. */
   close(): void {
     this.#stop.abort();
   }

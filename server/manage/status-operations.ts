@@ -5,7 +5,7 @@ import type { Settings } from '../config.ts';
 import { describeConninfo } from '../db/conninfo.ts';
 import type { Database } from '../db/pool.ts';
 import { readServerState } from '../db/queries/server-state.ts';
-import type { DoctorOffice } from '../doctor/ask.ts';
+import type { Doctor } from '../doctor/ask.ts';
 import { processSchema } from '../live/counters.ts';
 import type { History } from '../live/history.ts';
 import { type Setting, settingTable } from '../setting-table.ts';
@@ -64,7 +64,7 @@ interface StatusParts {
   conninfo: string;
   database: Database;
   history: History;
-  doctor: DoctorOffice;
+  doctor: Doctor;
   rateLimitStore: () => 'ok' | 'degraded';
 }
 

@@ -1,7 +1,8 @@
-/** How a serving process is started: from which file, with which flags of Node. */
+/** How a serving process is started: from which file, with which flags of Node, as which user. */
 import cluster from 'node:cluster';
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { ServingUser } from './serving-user.ts';
 
 /**
  * The compiled main.js, by the path that Weir was started by. Where that path goes through a symbolic link to a release, the link is followed
@@ -27,7 +28,18 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
  */
 const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
 
-/** All processes that are forked from now on run `entryFile`, which is looked up at each fork. */
-export function prepareForks(entryFile: string): void {
-  cluster.setupPrimary({ exec: entryFile, args: [], execArgv: gcFlags, silent: true, serialization: 'advanced' });
+/**
+ * All processes that are forked from now on run `entryFile`, which is looked up at each fork.
+ * @param user null: our own.
+ */
+export function prepareForks(entryFile: string, user: ServingUser | null): void {
+  const ids = user === null ? {} : { uid: user.uid, gid: user.gid };
+  cluster.setupPrimary({
+    ...ids,
+    exec: entryFile,
+    args: [],
+    execArgv: gcFlags,
+    silent: true,
+    serialization: 'advanced',
+  });
 }

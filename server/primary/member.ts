@@ -2,7 +2,14 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { Sample } from '../live/counters.ts';
 import type { Log, LogDestination } from '../log.ts';
-import { type FromProcess, type MetricsSnapshot, PROTOCOL, type SentOrder, type ToProcess } from '../messages.ts';
+import {
+  type Checkup,
+  type FromProcess,
+  type MetricsSnapshot,
+  PROTOCOL,
+  type SentOrder,
+  type ToProcess,
+} from '../messages.ts';
 
 /** How processes are started. Another object is another generation of processes, even when it says the same. */
 export interface Plan {
@@ -15,12 +22,16 @@ export interface Plan {
 }
 
 interface MemberParts {
+  /** Changes of our environment for the process. */
+  environment: NodeJS.ProcessEnv;
   log: Log;
   /** Takes the process's own log lines. */
   destination: LogDestination;
   onReady: (member: Member) => void;
   /** What it counted up to now. */
   onSample: (pid: number, sample: Sample) => void;
+  /** What `weir doctor` says of this installation. */
+  askDoctor: () => Promise<Checkup>;
   onEnded: (member: Member) => void;
 }
 
@@ -50,7 +61,7 @@ export class Member {
   constructor(plan: Plan, parts: MemberParts) {
     this.plan = plan;
     this.#parts = parts;
-    this.#worker = cluster.fork();
+    this.#worker = cluster.fork(parts.environment);
     forwardOutput(this.#worker, parts);
     this.#readyTimer = setTimeout(
       () => this.#fail(`it was not ready within ${plan.readyMs / 1000} s (PROCESS_READY_SECONDS)`),
@@ -122,7 +133,12 @@ export class Member {
       this.reason = message.message;
     } else if (message.kind === 'metrics') this.lastSnapshot = message.snapshot;
     else if (message.kind === 'sample') this.#parts.onSample(this.pid!, message.sample);
+    else if (message.kind === 'ask_doctor') void this.#askDoctor(message.ticket);
     if ('number' in message) this.#questions.get(message.number)?.();
+  }
+
+  async #askDoctor(ticket: number): Promise<void> {
+    this.send({ kind: 'checkup', ticket, checkup: await this.#parts.askDoctor() });
   }
 
   /** @param protocol undefined from builds that did not number it. */

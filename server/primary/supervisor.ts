@@ -9,7 +9,7 @@
 import { backoffMs } from '../core/backoff.ts';
 import type { Sample } from '../live/counters.ts';
 import type { Log, LogDestination } from '../log.ts';
-import type { MetricsSnapshot } from '../messages.ts';
+import type { Checkup, MetricsSnapshot } from '../messages.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
 
@@ -17,11 +17,15 @@ interface SupervisorOptions {
   /** Filled and emptied here. */
   members: Members;
   plan: Plan;
+  /** Changes of our environment for the processes. */
+  environment: NodeJS.ProcessEnv;
   log: Log;
   /** Takes the processes' own log lines. */
   destination: LogDestination;
   /** What a process counted up to now. */
   onSample: (pid: number, sample: Sample) => void;
+  /** What `weir doctor` says of this installation. */
+  askDoctor: () => Promise<Checkup>;
   /** A process ended, by itself or as it was told; its last metrics, so that totals are kept. */
   onEnded: (pid: number, lastSnapshot: MetricsSnapshot | null, byItself: boolean) => void;
   /** Nothing helps: the supervisor has given up. */
@@ -135,12 +139,14 @@ export class Supervisor {
   }
 
   #fork(): void {
-    const { log, destination, onSample } = this.#options;
+    const { environment, log, destination, onSample, askDoctor } = this.#options;
     const plan = this.#restart?.plan ?? this.#plan;
     const member = new Member(plan, {
       log,
       destination,
       onSample,
+      askDoctor,
+      environment,
       onReady: () => this.#onReady(member),
       onEnded: () => this.#onEnded(member),
     });

@@ -3,12 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import util from 'node:util';
 import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
 const installStamp = join('node_modules', '.weir-setup.json');
-const databaseSettings = /^(DATABASE_URL|POSTGRES_(HOST|DB|USER|PORT|PASSWORD))$/;
 
 /** The facts that planSetup decides from. `tests`: whether the tests are to run as well. */
 export function lookAround(root, tests) {
@@ -29,7 +27,6 @@ export function lookAround(root, tests) {
     installed: readOrEmpty(join(root, installStamp)),
     binaryProblem: serverBinaryProblem(root),
     dist: stateOfDist(root),
-    embeddedDatabase: usesEmbeddedDatabase(root),
     weirUser: /^weir:/m.test(readOrEmpty('/etc/passwd')),
   };
 }
@@ -59,12 +56,6 @@ function wantedInstall(root) {
     .update(readOrEmpty(join(root, 'package-lock.json')))
     .digest('hex');
   return JSON.stringify({ lock, abi: process.versions.modules, arch: process.arch });
-}
-
-function usesEmbeddedDatabase(root) {
-  // The server reads .env too, and takes an empty value for an unset one.
-  const given = { ...util.parseEnv?.(readOrEmpty(join(root, '.env'))), ...process.env };
-  return !Object.entries(given).some(([name, value]) => databaseSettings.test(name) && value);
 }
 
 function glibcVersion() {

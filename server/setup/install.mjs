@@ -40,9 +40,9 @@ export async function installPackages({ packages, sudo }) {
     );
 }
 
-/** initdb refuses root, so the embedded Postgres runs as a user of its own. */
+/** The embedded Postgres and the serving processes run as this user when Weir is started by root. */
 export async function addSystemUser() {
-  console.log('Adding the system user weir: the embedded Postgres does not run as root ...');
+  console.log('Adding the system user weir: neither the embedded Postgres nor the serving processes run as root ...');
   const command = ['useradd', '--system', '--no-create-home', '--shell', '/usr/sbin/nologin', 'weir'];
   const { code, output } = await run(command[0], command.slice(1), { quiet: true });
   if (code !== 0)

@@ -16,7 +16,6 @@ export interface Facts {
   /** Why the native binary of uWebSockets.js is not the known one; `null`: it is. */
   binaryProblem: string | null;
   dist: 'missing' | 'outdated' | 'fresh';
-  embeddedDatabase: boolean;
   weirUser: boolean;
 }
 

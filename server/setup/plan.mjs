@@ -35,7 +35,7 @@ export function planSetup(facts) {
       return { kind: 'refuse', sentence: askForPackages(missing, facts) };
     steps.push({ kind: 'packages', packages, sudo });
   }
-  if (facts.uid === 0 && !facts.weirUser && (facts.tests || facts.embeddedDatabase)) steps.push({ kind: 'user' });
+  if (facts.uid === 0 && !facts.weirUser) steps.push({ kind: 'user' });
   if (install) steps.push({ kind: 'install', wanted: facts.wanted });
   if (facts.dist !== 'fresh') steps.push({ kind: 'build' });
   return { kind: 'do', steps };

@@ -18,7 +18,6 @@ function machine(different: Partial<Facts> = {}): Facts {
     installed: 'this lock',
     binaryProblem: null,
     dist: 'fresh',
-    embeddedDatabase: true,
     weirUser: false,
     ...different,
   };
@@ -93,13 +92,7 @@ describe('what is to be done', () => {
   });
 
   test.each([
-    { name: 'root with the embedded database', facts: { uid: 0 }, added: true },
-    { name: 'root with a database of its own', facts: { uid: 0, embeddedDatabase: false }, added: false },
-    {
-      name: 'root that runs the tests, whatever the database',
-      facts: { uid: 0, embeddedDatabase: false, tests: true },
-      added: true,
-    },
+    { name: 'root', facts: { uid: 0 }, added: true },
     { name: 'root when the user is there', facts: { uid: 0, weirUser: true }, added: false },
     { name: 'anybody else', facts: { uid: 1000 }, added: false },
   ])('a system user for $name: $added', ({ facts, added }) => {

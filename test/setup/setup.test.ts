@@ -32,13 +32,8 @@ function program(module: string, code: string) {
 }
 
 describe('setup.mjs', () => {
-  // A database of its own: as root the set-up would else add the user of the embedded one to this machine.
   const setUp = (...args: string[]) =>
-    spawnSync(process.execPath, ['server/setup/setup.mjs', ...args], {
-      cwd: root,
-      env: { ...process.env, POSTGRES_DB: 'weir' },
-      encoding: 'utf8',
-    });
+    spawnSync(process.execPath, ['server/setup/setup.mjs', ...args], { cwd: root, encoding: 'utf8' });
 
   beforeEach(() => {
     cpSync(join(project, 'server/setup'), join(root, 'server/setup'), { recursive: true });

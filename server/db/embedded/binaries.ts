@@ -31,7 +31,7 @@ export interface Binaries {
 }
 
 /** The account that the installation makes for Postgres when Weir runs as root, which Postgres refuses to do. */
-const SYSTEM_USER = 'weir';
+export const SYSTEM_USER = 'weir';
 
 /** Finds the binaries for this platform among the installed packages. Throws EmbeddedPostgresError when there are none. */
 export async function findBinaries(
@@ -117,7 +117,7 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
     '/usr/sbin/nologin',
     SYSTEM_USER,
   ];
-  const account = (await lookUp(SYSTEM_USER)) ?? (await make(useradd)) ?? (await lookUp('postgres'));
+  const account = (await lookUpUser(SYSTEM_USER)) ?? (await make(useradd)) ?? (await lookUpUser('postgres'));
   if (account === null)
     throw new EmbeddedPostgresError(
       `Postgres does not run as root, and the user ${SYSTEM_USER} could not be made; ` +
@@ -128,7 +128,7 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
   async function make(useraddArguments: string[]): Promise<Account> {
     // A failure may mean that another Weir has just made it: look again whatever useradd says.
     await run('useradd', useraddArguments).catch(() => {});
-    return lookUp(SYSTEM_USER);
+    return lookUpUser(SYSTEM_USER);
   }
 }
 
@@ -143,7 +143,8 @@ function checkOurName(uid: number): void {
   }
 }
 
-async function lookUp(name: string): Promise<Account> {
+/** Null: this machine has no such user. */
+export async function lookUpUser(name: string): Promise<Account> {
   try {
     const [uid, gid] = await Promise.all(
       ['-u', '-g'].map(async (flag) => Number((await run('id', [flag, name])).stdout)),

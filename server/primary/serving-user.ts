@@ -1,0 +1,112 @@
+/**
+ * The user that the serving processes run as. Under root that is the system user `weir`, if it can serve; the primary stays root, since it
+ * owns DATA_DIR with the keys and the locks, shares both with the commands of root, and starts the embedded Postgres as its own user.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { Settings } from '../config.ts';
+import { lookUpUser, SYSTEM_USER } from '../db/embedded/binaries.ts';
+
+/** How a process is started as another user. */
+export interface ServingUser {
+  uid: number;
+  gid: number;
+  /** Changes of the environment. */
+  env: NodeJS.ProcessEnv;
+}
+
+export type Choice =
+  /** `null`: the user of the primary, which is not root. */
+  | { kind: 'user'; user: ServingUser | null }
+  /** The processes have to run as root: why, and what changes that. */
+  | { kind: 'root'; reason: string; fix: string };
+
+export interface TrialOrder {
+  conninfo: string;
+  host: string;
+  port: number;
+}
+
+export type TrialResult = { failed: null } | { failed: 'database' | 'port'; reason: string };
+
+/** Loading takes under a second; a machine may be busy at its start. */
+const TRIAL_TIMEOUT_MS = 30_000;
+
+/**
+ * Under root, looks whether the system user can serve by trying it: it must read the installation, reach the database and have the port.
+ * @param entryFile compiled trial.ts
+ * @param conninfo a database that is up
+ */
+export async function chooseServingUser(entryFile: string, settings: Settings, conninfo: string): Promise<Choice> {
+  if (process.getuid!() !== 0) return { kind: 'user', user: null };
+  const account = await lookUpUser(SYSTEM_USER);
+  if (account === null)
+    return {
+      kind: 'root',
+      reason: `there is no user ${SYSTEM_USER}`,
+      fix: `useradd --system --no-create-home --shell /usr/sbin/nologin ${SYSTEM_USER}`,
+    };
+  // Without HOME, libpq finds the user's own; it fails on one that it may not enter.
+  const user = {
+    uid: account.uid,
+    gid: account.gid,
+    env: { HOME: undefined, USER: SYSTEM_USER, LOGNAME: SYSTEM_USER },
+  };
+  const result = await runTrial(entryFile, user, { conninfo, host: settings.HOST, port: settings.PORT });
+  if (result.failed === null) return { kind: 'user', user };
+  return { kind: 'root', reason: describe(result), fix: fixFor(result.failed, settings, entryFile) };
+}
+
+type Failure = Exclude<TrialResult, { failed: null }> | { failed: 'become' | 'load'; reason: string };
+
+function describe({ failed, reason }: Failure): string {
+  if (failed === 'become') return `this root may not become the user ${SYSTEM_USER}: ${reason}`;
+  if (failed === 'load') return `the user ${SYSTEM_USER} cannot run this installation: ${reason}`;
+  if (failed === 'database') return `the user ${SYSTEM_USER} cannot connect to the database: ${reason}`;
+  return `the user ${SYSTEM_USER} cannot listen: ${reason}`;
+}
+
+function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings, entryFile: string): string {
+  if (failed === 'become') return `start Weir as the user ${SYSTEM_USER}`;
+  if (failed === 'load') {
+    const root = join(dirname(entryFile), '../..');
+    return `move ${root} to a place that every user may enter, such as /srv/weir, or run: chmod -R go+rX ${root} (and chmod go+x the directories above it)`;
+  }
+  if (failed === 'database')
+    return database.kind === 'embedded'
+      ? `stop Weir, then run: chown -R ${SYSTEM_USER}: ${join(DATA_DIR, 'postgres')}`
+      : `let the user ${SYSTEM_USER} read the files that DATABASE_URL names`;
+  return 'choose a PORT above 1023 and put a proxy in front, or run Weir as a systemd service with CAP_NET_BIND_SERVICE (see the README)';
+}
+
+async function runTrial(entryFile: string, user: ServingUser, order: TrialOrder): Promise<TrialResult | Failure> {
+  const { uid, gid } = user;
+  const child = spawn(process.execPath, [entryFile], {
+    uid,
+    gid,
+    env: { ...process.env, ...user.env },
+    timeout: TRIAL_TIMEOUT_MS,
+    killSignal: 'SIGKILL',
+  });
+  // One that ends early does not read.
+  child.stdin.on('error', () => {});
+  child.stdin.end(JSON.stringify(order));
+  try {
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+    return stdout === '' ? { failed: 'load', reason: firstError(stderr) } : (JSON.parse(stdout) as TrialResult);
+  } catch (error) {
+    // EPERM: a container's root without CAP_SETUID. Else the program Node itself cannot be executed.
+    const { code, message } = error as NodeJS.ErrnoException;
+    return { failed: code === 'EPERM' ? 'become' : 'load', reason: message };
+  }
+}
+
+/** The line of Node's report that says what went wrong. */
+function firstError(stderr: string): string {
+  const lines = stderr.split('\n').map((line) => line.trim());
+  return (
+    lines.find((line) => /^(\[?\w*Error\b|node:.*EACCES)/.test(line)) ?? lines.find(Boolean) ?? 'it did not answer'
+  );
+}

@@ -1,0 +1,184 @@
+/** Started by root, Weir serves as the user weir, or says why it cannot. Under another user it serves as that user. */
+import { readFileSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir, userInfo } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { lookUpUser, SYSTEM_USER } from '../../server/db/embedded/binaries.ts';
+import { chooseServingUser } from '../../server/primary/serving-user.ts';
+import { addPerson } from '../helpers/people.ts';
+import { freePort } from '../helpers/ports.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { signatureOf } from '../helpers/requests.ts';
+import { settingsOf, someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+import { makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 180_000;
+const root = resolve(import.meta.dirname, '../..');
+const trial = join(root, 'dist/server/trial.js');
+const isRoot = process.getuid!() === 0;
+const firstFreePort = Number(readFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', 'utf8'));
+
+/** Real, effective, saved and file system user of a process, and the same of its group. */
+async function idsOf(pid: number): Promise<{ uids: number[]; gids: number[]; groups: string }> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const numbers = (name: string) =>
+    status
+      .match(new RegExp(`^${name}:\\s+(.*)$`, 'm'))![1]!
+      .trim()
+      .split(/\s+/)
+      .map(Number);
+  return { uids: numbers('Uid'), gids: numbers('Gid'), groups: status.match(/^Groups:[ \t]*(.*)$/m)![1]!.trim() };
+}
+
+async function expectServedBy({ uid, gid }: { uid: number; gid: number }, weir: Weir): Promise<void> {
+  const pids = await weir.servingPids();
+  expect(pids.length).toBeGreaterThan(0);
+  for (const pid of pids)
+    expect(await idsOf(pid)).toMatchObject({ uids: [uid, uid, uid, uid], gids: [gid, gid, gid, gid] });
+}
+
+async function send(weir: Weir, { path, secret }: { path: string; secret: string }): Promise<number> {
+  const body = '{"hello":"world"}';
+  const headers = { 'x-hub-signature-256': signatureOf(secret, body) };
+  return (await fetch(`http://127.0.0.1:${weir.port}${path}`, { method: 'POST', headers, body })).status;
+}
+
+test.runIf(!isRoot)('an ordinary user serves as itself, and nothing is tried', { timeout: TEST_MS }, async () => {
+  expect(await chooseServingUser('/nonexistent', settingsOf({}), '')).toEqual({ kind: 'user', user: null });
+  const weir = await startWeir();
+  onTestFinished(() => weir.stop(), TEST_MS);
+  await expectServedBy(userInfo(), weir);
+  expect(weir.events('serving_as_root')).toEqual([]);
+});
+
+describe.runIf(isRoot)('started by root', () => {
+  let weirUser: { uid: number; gid: number };
+  let database: FreshDatabase;
+
+  beforeAll(async () => {
+    weirUser = (await lookUpUser(SYSTEM_USER))!;
+    database = await freshDatabase();
+  });
+  afterAll(() => database.drop());
+
+  test('every process serves as weir, also after HUP and TTIN, beside commands of root', {
+    timeout: TEST_MS,
+  }, async () => {
+    const weir = await startWeir();
+    onTestFinished(() => weir.stop(), TEST_MS);
+    await expectServedBy(weirUser, weir);
+    for (const pid of await weir.servingPids()) expect((await idsOf(pid)).groups).toBe('');
+    expect(weir.events('serving_as_root')).toEqual([]);
+
+    const before = await weir.servingPids();
+    weir.signal('SIGHUP');
+    await until(() => weir.events('restarted').length > 0, { timeoutMs: PATIENCE_MS });
+    weir.signal('SIGTTIN');
+    await until(async () => (await weir.servingPids()).length === 3, { timeoutMs: PATIENCE_MS });
+    expect((await weir.servingPids()).filter((pid) => before.includes(pid))).toEqual([]);
+    await expectServedBy(weirUser, weir);
+
+    const settings = { DATA_DIR: weir.dataDir, PORT: weir.port, METRICS_PORT: weir.metricsPort };
+    const command = spawnWeir(settings, {
+      command: ['webhook', 'add', '--name', 'by-root', '--generate-secret', '--json'],
+    });
+    expect(await command.ended).toBe(0);
+    const { url, secret } = JSON.parse(command.lines.join('')) as { url: string; secret: string };
+    expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
+  });
+
+  test('data of a Weir that served as root is served by weir, and the key stays', { timeout: TEST_MS }, async () => {
+    const settings = { DATA_DIR: await makeDataDir() };
+    const first = spawnWeir(settings, {
+      command: ['webhook', 'add', '--name', 'older', '--generate-secret', '--json'],
+    });
+    expect(await first.ended).toBe(0);
+    const { url, secret } = JSON.parse(first.lines.join('')) as { url: string; secret: string };
+    const weir = await startWeir(settings);
+    onTestFinished(() => weir.stop(), TEST_MS);
+    await expectServedBy(weirUser, weir);
+    // Opened with the key in DATA_DIR/secrets.key, which root alone can read.
+    expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
+  });
+
+  test('the page Status has the diagnosis that root would get', { timeout: TEST_MS }, async () => {
+    const weir = await startWeir();
+    onTestFinished(() => weir.stop(), TEST_MS);
+    const url = `http://127.0.0.1:${weir.port}`;
+    const administrator = await addPerson(
+      { database: weir.database, url, settings: { PUBLIC_URL: url } },
+      'administrator',
+    );
+    const checks = await until(
+      async () => {
+        const { doctor } = (await administrator.api('GET', '/api/v1/status')).body;
+        return doctor.state === 'done' ? (doctor.checks as { name: string; state: string }[]) : null;
+      },
+      { timeoutMs: PATIENCE_MS },
+    );
+    // The user weir can neither write to DATA_DIR nor read the key.
+    expect(checks).toContainEqual(expect.objectContaining({ name: 'data_dir', state: 'ok' }));
+    expect(checks).toContainEqual(expect.objectContaining({ name: 'secrets_key', state: 'ok' }));
+  });
+
+  test('an installation that weir cannot read is served by root, with one warning', { timeout: TEST_MS }, async () => {
+    const closed = await mkdtemp(join(tmpdir(), 'weir-i-'));
+    onTestFinished(() => rm(closed, { recursive: true }));
+    const installation = join(closed, 'weir');
+    await mkdir(installation);
+    await cp(join(root, 'dist'), join(installation, 'dist'), { recursive: true });
+    await cp(join(root, 'package.json'), join(installation, 'package.json'));
+    await symlink(join(root, 'node_modules'), join(installation, 'node_modules'));
+    const settings = {
+      DATABASE_URL: database.conninfo,
+      SECRETS_KEY: someKey,
+      DATA_DIR: await makeDataDir(),
+      PORT: await freePort(),
+      METRICS_PORT: await freePort(),
+      WORKERS: 1,
+    };
+    const weir = spawnWeir(settings, { entry: join(installation, 'dist/server/cli/weir.js') });
+    onTestFinished(async () => {
+      weir.child.kill('SIGTERM');
+      expect(await weir.ended).toBe(0);
+    });
+    await until(() => weir.events('listening').length > 0, { timeoutMs: PATIENCE_MS });
+    expect(weir.events('serving_as_root')).toMatchObject([
+      {
+        level: 40,
+        reason: expect.stringMatching(/^the user weir cannot run this installation: .*(EACCES|Cannot find module)/),
+        fix: expect.stringContaining(`chmod -R go+rX ${installation} (and chmod go+x the directories above it)`),
+      },
+    ]);
+    const [pid] = weir.events('process_up').map(({ process }) => process as number);
+    expect((await idsOf(pid!)).uids).toEqual([0, 0, 0, 0]);
+  });
+
+  test('a weir that can do all of it is chosen', { timeout: TEST_MS }, async () => {
+    const settings = settingsOf({ PORT: String(await freePort()) });
+    const choice = await chooseServingUser(trial, settings, database.conninfo);
+    expect(choice).toMatchObject({ kind: 'user', user: { uid: weirUser.uid, gid: weirUser.gid } });
+  });
+
+  // In a container every port may be free for all.
+  test.runIf(firstFreePort > 1)('a port that needs a privilege keeps root', { timeout: TEST_MS }, async () => {
+    const settings = settingsOf({ PORT: String(firstFreePort - 1) });
+    expect(await chooseServingUser(trial, settings, database.conninfo)).toEqual({
+      kind: 'root',
+      reason: expect.stringMatching(/^the user weir cannot listen: PORT \d+ needs privileges/),
+      fix: expect.stringMatching(/^choose a PORT above 1023 .*CAP_NET_BIND_SERVICE/),
+    });
+  });
+
+  test('a database that weir cannot reach keeps root, without telling the password', { timeout: TEST_MS }, async () => {
+    const conninfo = `postgres://weir:sesame@127.0.0.1:${await freePort()}/weir`;
+    const settings = settingsOf({ PORT: String(await freePort()), DATABASE_URL: conninfo, SECRETS_KEY: someKey });
+    expect(await chooseServingUser(trial, settings, conninfo)).toEqual({
+      kind: 'root',
+      reason: expect.stringMatching(/^the user weir cannot connect to the database: (?!.*sesame)/),
+      fix: 'let the user weir read the files that DATABASE_URL names',
+    });
+  });
+});
