@@ -27,7 +27,7 @@ import type { MetricsSnapshot, StartOrder } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { createObservers } from './observe.ts';
 import { openLimiter } from './ratelimit/open.ts';
-import { routeTable } from './routes.ts';
+import { expectedAnswers, routeTable } from './routes.ts';
 
 export interface App {
   /** The port that it listens on; tests have the kernel choose a free one. */
@@ -190,14 +190,19 @@ async function refuseOldSchema(database: Database): Promise<void> {
 
 async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {
   const metrics = new Metrics();
+  for (const { path, statuses } of expectedAnswers()) metrics.expect(path, statuses);
   const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
   const database = openDatabase(conninfo, {
     connectionsMax: settings.DB_POOL_MAX,
     applicationName: 'weir',
     onError: observe.databaseError,
+    onWaited: (ms) => metrics.poolWaited(ms / 1000),
   });
   const changes = new Changes(conninfo);
-  const limiter = await openLimiter(settings, log, { requireStore: false });
+  const limiter = await openLimiter(settings, log, {
+    requireStore: false,
+    onUncounted: ({ name }) => metrics.uncounted(name),
+  });
   return { settings, conninfo, keys, log, metrics, observe, database, changes, limiter };
 }
 

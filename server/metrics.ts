@@ -1,7 +1,10 @@
 /** Every metric of Weir, one table. Processes count, the primary sums (see primary/metrics-page.ts). */
 import { Gauge, Registry } from 'prom-client';
+import { rejectionReasons } from './core/diagnosis/reasons.ts';
 import { Distribution, HotCounter, type Sample } from './core/series.ts';
+import { type ProblemCode, problems } from './errors.ts';
 import { type Stage, stageNames } from './http/stages.ts';
+import { limitNames, type Policy } from './ratelimit/limiter.ts';
 
 /** Seconds; a stage takes microseconds when idle and tens of milliseconds under load. */
 export const secondsBuckets = [
@@ -12,6 +15,7 @@ const sizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 export const metricTable = {
   weir_requests_total: ['counter', 'answered requests, by route and status'],
   weir_requests_aborted_total: ['counter', 'requests whose client left before the answer, by route'],
+  weir_problems_total: ['counter', 'answers that were problem documents, by code (see the table of errors)'],
   weir_stage_seconds: [
     'histogram',
     'time of each step of the answer path (accept, body, limit, verify, commit, respond) of ingest',
@@ -47,10 +51,15 @@ export const metricTable = {
     'webhooks with a stored secret that no key opens; their requests are answered 503 secret_unavailable',
   ],
   weir_database_up: ['gauge', 'processes whose commit connection is up'],
+  weir_requests_uncounted_total: [
+    'counter',
+    'requests allowed without being counted, since the shared rate-limit store was away, by limit',
+  ],
+  weir_pool_wait_seconds: ['histogram', 'time that a query waited for a connection of the pool (DB_POOL_MAX)'],
   weir_rate_limit_degraded: ['gauge', 'processes whose shared rate-limit store is away'],
   weir_event_loop_lag_seconds: [
     'gauge',
-    'largest 99th percentile of the event-loop delay of a process over the last scrape interval',
+    '99th percentile of the event-loop delay in the worst second of the last 60, of the worst process',
   ],
   weir_resident_bytes: ['gauge', 'resident memory, summed over processes'],
   weir_processes: ['gauge', 'serving processes'],
@@ -79,7 +88,7 @@ export const metricTable = {
     'gauge',
     'when the metrics of the whole database were last read (Unix time); at most every 5 s, not while the database is away',
   ],
-  weir_partitions_ahead_days: ['gauge', 'days after today that have partitions'],
+  weir_partitions_ahead: ['gauge', 'days after today that have partitions'],
   weir_maintenance_timestamp_seconds: [
     'gauge',
     'end of the last hourly maintenance that succeeded (Unix time); 0: none yet since the start',
@@ -100,6 +109,8 @@ type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 /** Agents that one process counts apart; the page shows fewer (primary/agent-series.ts). */
 const AGENTS_COUNTED_MAX = 1_000;
 
+const rejectionOutcomes = ['stored', 'sampled_out', 'queue_full', 'failed'] as const;
+
 /** One route's answers by status, and their times. */
 interface RouteCounts {
   statuses: Map<number, number>;
@@ -111,21 +122,24 @@ export class Metrics {
   readonly registry = new Registry();
   readonly #stages = stageNames.map((stage) => new Distribution(secondsBuckets, { stage }));
   readonly #routes = new Map<string, RouteCounts>();
-  readonly #aborted = new HotCounter();
+  readonly #aborted = new HotCounter([]);
+  readonly #problems = new HotCounter(Object.keys(problems).map((code) => ({ code })));
+  readonly #uncounted = new HotCounter(limitNames.map((limit) => ({ limit })));
+  readonly #poolWait = new Distribution(secondsBuckets, {});
   readonly #commitSeconds = new Distribution(secondsBuckets, {});
   readonly #commitEvents = new Distribution(sizeBuckets, {});
   readonly #verifyBatches = new Distribution(sizeBuckets, {});
   readonly #committed = new HotCounter();
   readonly #repeated = new HotCounter();
-  readonly #inDoubt = new HotCounter();
-  readonly #verified = new HotCounter();
-  readonly #rejections = new HotCounter();
-  readonly #rejectionReasons = new HotCounter();
+  readonly #inDoubt = new HotCounter([{ outcome: 'stored' }, { outcome: 'not_stored' }]);
+  readonly #verified = new HotCounter([{ secret: 'current' }, { secret: 'previous' }]);
+  readonly #rejections = new HotCounter(rejectionOutcomes.map((outcome) => ({ outcome })));
+  readonly #rejectionReasons = new HotCounter(Object.keys(rejectionReasons).map((reason) => ({ reason })));
   readonly #threadFailures = new HotCounter();
   readonly #passwordHashes = new HotCounter();
   readonly #streamsCut = new HotCounter();
-  readonly #settled = new HotCounter();
-  readonly #leasesExpired = new HotCounter();
+  readonly #settled = new HotCounter([]);
+  readonly #leasesExpired = new HotCounter([]);
   readonly #agents = new Set<string>();
 
   constructor() {
@@ -139,6 +153,9 @@ export class Metrics {
       ),
     );
     this.#register('weir_requests_aborted_total', () => this.#aborted.samples());
+    this.#register('weir_problems_total', () => this.#problems.samples());
+    this.#register('weir_requests_uncounted_total', () => this.#uncounted.samples());
+    this.#register('weir_pool_wait_seconds', (name) => this.#poolWait.samples(name));
     this.#register('weir_commit_seconds', (name) => this.#commitSeconds.samples(name));
     this.#register('weir_commit_events', (name) => this.#commitEvents.samples(name));
     this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
@@ -156,14 +173,40 @@ export class Metrics {
     this.#register('process_cpu_seconds_total', () => [{ labels: {}, value: cpuSeconds() }]);
   }
 
+  /** A route whose series are there from the start, with these statuses. */
+  expect(route: string, statuses: Iterable<number>): void {
+    const counts = this.#countsOf(route);
+    for (const status of statuses) counts.statuses.set(status, counts.statuses.get(status) ?? 0);
+    this.#aborted.add(0, { route });
+  }
+
   request(route: string, status: number, seconds: number): void {
+    const counts = this.#countsOf(route);
+    counts.statuses.set(status, (counts.statuses.get(status) ?? 0) + 1);
+    counts.seconds.observe(seconds);
+  }
+
+  #countsOf(route: string): RouteCounts {
     let counts = this.#routes.get(route);
     if (counts === undefined) {
       counts = { statuses: new Map(), seconds: new Distribution(secondsBuckets, { route }) };
       this.#routes.set(route, counts);
     }
-    counts.statuses.set(status, (counts.statuses.get(status) ?? 0) + 1);
-    counts.seconds.observe(seconds);
+    return counts;
+  }
+
+  /** A request was answered with a problem document. */
+  problem(code: ProblemCode): void {
+    this.#problems.add(1, { code });
+  }
+
+  /** The rate limit failed open. */
+  uncounted(limit: Policy['name']): void {
+    this.#uncounted.add(1, { limit });
+  }
+
+  poolWaited(seconds: number): void {
+    this.#poolWait.observe(seconds);
   }
 
   stage(stage: Stage, seconds: number): void {
@@ -193,7 +236,7 @@ export class Metrics {
     this.#verified.add(1, { secret });
   }
 
-  rejected(outcome: 'stored' | 'sampled_out' | 'queue_full' | 'failed', requests: number): void {
+  rejected(outcome: (typeof rejectionOutcomes)[number], requests: number): void {
     this.#rejections.add(requests, { outcome });
   }
 

@@ -44,7 +44,10 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     finished(exchange) {
       const { clock, route } = exchange;
       if (exchange.aborted) metrics.aborted(route);
-      else metrics.request(route, exchange.status, clock.totalMs / 1000);
+      else {
+        metrics.request(route, exchange.status, clock.totalMs / 1000);
+        if (exchange.problemCode !== null) metrics.problem(exchange.problemCode);
+      }
       if (route.startsWith(STAGED_PREFIX))
         for (let stage = 0; stage < clock.ms.length; stage++)
           if (clock.ms[stage]! > 0) metrics.stage(stage as Stage, clock.ms[stage]! / 1000);

@@ -2,11 +2,13 @@
  * Every route of Weir, one line each: who may use it, and what it answers, for people. The README's table is generated from it.
  * A plain route looks at its requests itself; an operation is served by api/serve.ts, which asks who it is first.
  */
+import { plainDescriptions } from './api/openapi/plain.ts';
 import type { Operation } from './api/operation.ts';
 import type { Api } from './api/serve.ts';
 import type { Person } from './auth/person.ts';
 import type { Reader } from './auth/reader.ts';
 import type { Role } from './core/roles.ts';
+import { problems } from './errors.ts';
 import type { Cors } from './http/cors.ts';
 import type { Handler, Method, Route } from './http/route.ts';
 import type { Page } from './pages/page.ts';
@@ -184,6 +186,16 @@ export type PageTable = {
 };
 
 /** The table with its handlers; paths of the API answer preflights too. */
+/** What senders and agents may be answered, by route. Their series are on the metrics page from the start. */
+export function expectedAnswers(): { path: string; statuses: number[] }[] {
+  return plainRoutes.flatMap(([, path, name]) => {
+    const description = plainDescriptions[name];
+    if (description === null) return [];
+    const problemStatuses = description.problems.map((code) => problems[code].status);
+    return [{ path, statuses: [...Object.keys(description.answers).map(Number), ...problemStatuses] }];
+  });
+}
+
 export function routeTable(handlers: Handlers, { api, operations, pages, pageTable, cors }: PeopleHandlers): Route[] {
   const plain = plainRoutes.map(([method, path, name]): Route => ({ method, path, handle: handlers[name] }));
   const managed = operationRoutes.map(

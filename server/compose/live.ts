@@ -21,7 +21,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
   const lag = new LoopLag();
   metrics.gauge('weir_streams', () => streams.size);
   metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
-  metrics.gauge('weir_event_loop_lag_seconds', () => lag.takeLargest() / 1000, 'max');
+  metrics.gauge('weir_event_loop_lag_seconds', () => lag.largest / 1000, 'max');
 
   return {
     history,

@@ -11,6 +11,11 @@ export type Sample = { value: number; labels: Labels; metricName?: string };
 export class HotCounter {
   readonly #series = new Map<string, { labels: Labels; value: number }>();
 
+  /** @param known series that are there from the start, as 0; by default the one without labels. */
+  constructor(known: readonly Labels[] = [{}]) {
+    for (const labels of known) this.add(0, labels);
+  }
+
   add(amount: number, labels: Labels = {}): void {
     const key = Object.values(labels).join('\n');
     const series = this.#series.get(key);

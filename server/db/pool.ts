@@ -51,6 +51,7 @@ interface Statement {
 /**
  * Opens no connection before the first query.
  * @param connectionsMax DB_POOL_MAX
+ * @param onWaited a query got its connection after so many milliseconds.
  * @param onError a connection that lay idle was lost; the pool replaces it by itself.
  */
 export function openDatabase(
@@ -59,7 +60,13 @@ export function openDatabase(
     connectionsMax,
     applicationName,
     onError,
-  }: { connectionsMax: number; applicationName: string; onError?: (error: Error) => void },
+    onWaited,
+  }: {
+    connectionsMax: number;
+    applicationName: string;
+    onError?: (error: Error) => void;
+    onWaited?: (ms: number) => void;
+  },
 ): Database {
   const pool = new (pg.native as typeof pg).Pool({
     max: connectionsMax,
@@ -70,7 +77,12 @@ export function openDatabase(
   } as pg.PoolConfig);
   pool.on('error', (error) => onError?.(error));
   lookAfter(pool);
-  const sessions: Sessions = { pool, modes: new PlanModes(), renewal: new SessionRenewal(() => performance.now()) };
+  const sessions: Sessions = {
+    pool,
+    modes: new PlanModes(),
+    renewal: new SessionRenewal(() => performance.now()),
+    onWaited: onWaited ?? (() => {}),
+  };
   pool.on('connect', (client) => sessions.renewal.opened(client));
   return {
     query: (statement) => runAlone(sessions, statement),
@@ -83,6 +95,7 @@ interface Sessions {
   pool: pg.Pool;
   modes: PlanModes;
   renewal: SessionRenewal<pg.PoolClient>;
+  onWaited: (ms: number) => void;
 }
 
 /**
@@ -157,10 +170,14 @@ function isReadOnly(error: unknown): boolean {
 }
 
 /** A connection of the pool; those that were opened before the server was last found read-only are closed on the way. */
-async function borrow({ pool, renewal }: Sessions): Promise<pg.PoolClient> {
+async function borrow({ pool, renewal, onWaited }: Sessions): Promise<pg.PoolClient> {
+  const startedMs = performance.now();
   for (;;) {
     const client = await pool.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));
-    if (renewal.mayUse(client)) return client;
+    if (renewal.mayUse(client)) {
+      onWaited(performance.now() - startedMs);
+      return client;
+    }
     client.release(true);
   }
 }

@@ -68,6 +68,8 @@ export class Exchange {
   /** Status sent; 0 before that, and for ever when the client left first. */
   status = 0;
   aborted = false;
+  /** Of the problem document that it was answered with. */
+  problemCode: ProblemCode | null = null;
   /** RFC 9111; by default nobody keeps an answer. */
   cacheControl = 'no-store';
   /** Set where a person looks at the answer: shows a problem in place of the document. */
@@ -277,6 +279,7 @@ export class Exchange {
   /** Answers with RFC 9457 problem details; `detail` replaces the table's sentence, `members` are extension members. */
   problem(code: ProblemCode, detail?: string, members: Record<string, unknown> = {}): void {
     const { status, title, detail: usual } = problems[code];
+    this.problemCode = code;
     const document: ProblemDocument = {
       type: 'about:blank',
       title,

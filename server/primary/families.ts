@@ -19,7 +19,7 @@ export function primaryFamilies({ version, horizon, maintainedMs, nowMs }: Prima
     metricFamily('weir_build_info', [{ labels: { version, node: process.versions.node }, value: 1 }]),
     metricFamily('process_start_time_seconds', [{ labels: {}, value: Math.round(performance.timeOrigin) / 1000 }]),
     metricFamily('process_cpu_seconds_total', [{ labels: {}, value: cpuSeconds() }]),
-    metricFamily('weir_partitions_ahead_days', [{ labels: {}, value: daysAhead }]),
+    metricFamily('weir_partitions_ahead', [{ labels: {}, value: daysAhead }]),
     metricFamily('weir_maintenance_timestamp_seconds', [{ labels: {}, value: Math.floor(maintainedMs / 1000) }]),
   ];
 }

@@ -1,8 +1,10 @@
 /** What the request path knows of rate limits: take one request of a policy for a key. Two stores: memory.ts and shared.ts. */
 
+export const limitNames = ['ingest', 'agent-auth', 'sign-in', 'oidc-callback'] as const;
+
 /** One row of the limits: how many requests a window. `max` >= 1, `windowSeconds` >= 1. */
 export interface Policy {
-  readonly name: 'ingest' | 'agent-auth' | 'sign-in' | 'oidc-callback';
+  readonly name: (typeof limitNames)[number];
   readonly max: number;
   readonly windowSeconds: number;
 }

@@ -30,6 +30,8 @@ interface SharedLimiterOptions {
   now?: () => number;
   /** Called at most once a second while the store is away; never given an address's user, password or query. */
   warn: Warn;
+  /** A request was allowed, and counted nowhere. */
+  onUncounted?: (policy: Policy) => void;
   /** True: throws when the store is away now. False: begins degraded and recovers by itself. */
   requireAtStart: boolean;
 }
@@ -48,7 +50,7 @@ export async function connectSharedLimiter(options: SharedLimiterOptions): Promi
     if (cause !== LOST) told = cause;
   };
   store.on('error', listen).on('node error', listen);
-  const limiter = new SharedLimiter(store, options.warn, options.now ?? (() => performance.now()));
+  const limiter = new SharedLimiter(store, options);
   const cause = await within(CONNECT_TIMEOUT_MS, check(store)).then(
     (answered) => (answered ? null : `no answer within ${CONNECT_TIMEOUT_MS} ms`),
     (error) => (told === LOST ? causeOf(error) : told),
@@ -73,14 +75,16 @@ interface Waiter {
 class SharedLimiter implements RateLimiter {
   readonly #store: Store;
   readonly #now: () => number;
+  readonly #onUncounted: (policy: Policy) => void;
   readonly #breaker: Breaker;
   /** Counters that are being asked for, each with those who wait for the next call. */
   readonly #asking = new Map<string, Waiter[]>();
   /** Counters that are full, each with the time (of `now`) at which asking makes sense again. */
   readonly #refusedUntilMs = new Map<string, number>();
 
-  constructor(store: Store, warn: Warn, now: () => number) {
+  constructor(store: Store, { warn, now = () => performance.now(), onUncounted = () => {} }: SharedLimiterOptions) {
     this.#store = store;
+    this.#onUncounted = onUncounted;
     this.#now = now;
     // In the slot of the call that failed, so that a cluster's hung node is asked and not a neighbour.
     const probe = (key: string) => this.#ask(`${slotKey(key)}:${PROBE.key}`, PROBE.max, PROBE.windowMs, 1);
@@ -90,7 +94,7 @@ class SharedLimiter implements RateLimiter {
   take(key: string, policy: Policy): Decision | Promise<Decision> {
     if (this.#breaker.isOpen) {
       this.#breaker.letThrough();
-      return uncounted(policy);
+      return this.#uncounted(policy);
     }
     const id = `${policy.max} ${slotKey(key)}:${policy.windowSeconds}`;
     return this.#knownRefusal(id) ?? this.#count(key, id, policy);
@@ -109,6 +113,11 @@ class SharedLimiter implements RateLimiter {
     this.#breaker.open(cause, PROBE.key);
   }
 
+  #uncounted(policy: Policy): Decision {
+    this.#onUncounted(policy);
+    return { allowed: true, remaining: policy.max, resetSeconds: 1 };
+  }
+
   #knownRefusal(id: string): Decision | undefined {
     const untilMs = this.#refusedUntilMs.get(id);
     if (untilMs === undefined) return undefined;
@@ -125,7 +134,7 @@ class SharedLimiter implements RateLimiter {
         if (waiting !== undefined) waiting.push({ resolve, reject });
         else void this.#askFor({ resolve, reject }, id, policy);
       });
-    return (await this.#breaker.run(key, work)) ?? uncounted(policy);
+    return (await this.#breaker.run(key, work)) ?? this.#uncounted(policy);
   }
 
   /** One call for `first`, then one for all who came meanwhile, and so on until nobody waits. Never rejects. */
@@ -176,10 +185,6 @@ class SharedLimiter implements RateLimiter {
 /** Braces: all that is kept for one key, its probe too, lies in one slot of a cluster. */
 function slotKey(key: string): string {
   return `weir:limit:{${key}}`;
-}
-
-function uncounted(policy: Policy): Decision {
-  return { allowed: true, remaining: policy.max, resetSeconds: 1 };
 }
 
 /** Every master answers, and counters can be written wherever they fall: a lone node of a cluster would take only some. */

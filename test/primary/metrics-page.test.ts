@@ -122,7 +122,7 @@ test('what the primary knows is there before anything happened', async () => {
   const tomorrowMs = Math.ceil(Date.now() / 86_400_000) * 86_400_000;
   page.horizon({ fromMs: 0, toMs: tomorrowMs + 7 * 86_400_000 });
   const before = await page.render();
-  expect(seriesOf(before, 'weir_partitions_ahead_days')).toEqual([7]);
+  expect(seriesOf(before, 'weir_partitions_ahead')).toEqual([7]);
   expect(seriesOf(before, 'weir_maintenance_timestamp_seconds')).toEqual([0]);
   expect(before).toMatch(/^weir_build_info\{version="\d+\.\d+\.\d+",node="\d+[^"]*"\} 1$/m);
   expect(seriesOf(before, 'process_start_time_seconds')[0]).toBeGreaterThan(Date.now() / 1000 - 3_600);

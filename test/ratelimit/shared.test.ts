@@ -28,14 +28,16 @@ async function redis(options?: Parameters<typeof startRedis>[0]): Promise<RedisS
 
 async function limiter(urls: string[], { requireAtStart = true, now = realClock } = {}) {
   const warnings: Warning[] = [];
+  const uncounted: string[] = [];
   const shared = await connectSharedLimiter({
     urls,
     requireAtStart,
     now,
     warn: (message, fields) => warnings.push({ message, fields, atMs: performance.now() }),
+    onUncounted: ({ name }) => uncounted.push(name),
   });
   undo.push(() => shared.close());
-  return { shared, warnings };
+  return { shared, warnings, uncounted };
 }
 
 /** Its clock stands still until it is set: on a machine too busy to answer within the budget it counts all the same. */
@@ -172,7 +174,7 @@ describe('counting', () => {
 describe('a store in trouble', () => {
   test('hung: one budget for all that wait, nothing for those after, one warning a second, and it recovers', async () => {
     const server = await redis();
-    const { shared, warnings, setClock } = await patientLimiter([server.url]);
+    const { shared, warnings, setClock, uncounted } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
     server.pause();
 
@@ -205,6 +207,8 @@ describe('a store in trouble', () => {
       expect(warning.atMs - warnings[index]!.atMs).toBeGreaterThan(990);
     });
     expect(warnings[0]!.fields).toEqual({ cause: 'no answer within 50 ms', allowedUncounted: 100 });
+    expect(uncounted.length).toBeGreaterThan(10_100);
+    expect(new Set(uncounted)).toEqual(new Set(['ingest']));
 
     server.resume();
     await until(() => shared.health() === 'ok');
