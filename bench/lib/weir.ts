@@ -1,5 +1,5 @@
 /** Weir itself as a contestant: started as a user starts it, with the command line. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Child, runToEnd, startChild } from '../../server/cli/bench/child.ts';
@@ -73,7 +73,13 @@ export async function startWeir(options: {
   const limit = ['--rate-limit', '100000000'];
   const addWebhook = () => command<Webhook>('webhook', 'add', '--name', 'bench', '--secret', secret, ...limit);
   const addAgent = (webhookIds: readonly string[]) =>
-    command<BenchAgent>('agent', 'add', '--name', 'bench', ...webhookIds.flatMap((id) => ['--webhook', id]));
+    command<BenchAgent>(
+      'agent',
+      'add',
+      '--name',
+      `bench ${randomUUID()}`,
+      ...webhookIds.flatMap((id) => ['--webhook', id]),
+    );
   const addToken = async () => {
     const email = `${randomBytes(6).toString('hex')}@example.org`;
     await command('user', 'add', '--email', email, '--role', 'viewer');

@@ -45,7 +45,7 @@ async function ask(method: string, path: string, body?: unknown): Promise<Answer
 const make = async (path: string, body: object): Promise<{ id: string }> => (await ask('POST', path, body)).body;
 
 const newWebhook = () => make('/api/v1/webhooks', { name: 'orders', secret: secret(`wh ${randomUUID()}`) });
-const newAgent = () => make('/api/v1/agents', { name: 'ci' });
+const newAgent = () => make('/api/v1/agents', { name: randomUUID() });
 const newUser = async () => {
   const email = `${randomUUID()}@example.org`;
   return { ...(await make('/api/v1/users', { email, role: 'viewer', password: PASSWORD })), email };
@@ -193,7 +193,10 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('POST', `/api/v1/webhooks/${id}/test`, {});
     },
   },
-  createAgent: { action: 'agent.create', prepare: async () => () => ask('POST', '/api/v1/agents', { name: 'ci' }) },
+  createAgent: {
+    action: 'agent.create',
+    prepare: async () => () => ask('POST', '/api/v1/agents', { name: randomUUID() }),
+  },
   updateAgent: {
     action: 'agent.update',
     prepare: async () => {

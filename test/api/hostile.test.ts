@@ -124,9 +124,9 @@ describe('text that would be SQL, or no text, in every place of', () => {
   test.each(injections.filter((text) => text.length < 200 && isText(text) && !/[\0]/.test(text)))(
     'a name: %s is kept as it is',
     async (name) => {
-      const { status, body } = await person.api('POST', '/api/v1/agents', { name });
+      const { status, body } = await person.api('POST', '/api/v1/webhooks', { name });
       expect([status, body.name]).toEqual([201, name]);
-      expect((await person.api('GET', `/api/v1/agents/${body.id}`)).body.name).toBe(name);
+      expect((await person.api('GET', `/api/v1/webhooks/${body.id}`)).body.name).toBe(name);
     },
   );
 });

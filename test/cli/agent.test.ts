@@ -81,7 +81,7 @@ describe('agent add', () => {
 
 describe('agent', () => {
   test('rotate prints a new credential, once', async () => {
-    const { id, credential } = await json('add', '--name', 'a');
+    const { id, credential } = await json('add', '--name', randomUUID());
     const rotated = await json('rotate', String(id).toUpperCase());
     expect(rotated).toEqual({ id, credential: expect.stringMatching(CREDENTIAL) });
     expect(rotated.credential).not.toBe(credential);
@@ -93,7 +93,7 @@ describe('agent', () => {
   });
 
   test('subscribe adds endpoints and unsubscribe takes them away', async () => {
-    const { id } = await json('add', '--name', 'a');
+    const { id } = await json('add', '--name', randomUUID());
     const other = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'b', '--json'])).out).id);
     const ids = async () => (await agents()).find((agent) => agent.id === id)!.webhook_ids;
     expect((await weir('subscribe', String(id), '--webhook', webhookId, '--webhook', other)).out).toBe(
@@ -112,7 +112,7 @@ describe('agent', () => {
   });
 
   test('revoke is for good', async () => {
-    const { id } = await json('add', '--name', 'a');
+    const { id } = await json('add', '--name', randomUUID());
     expect(await json('revoke', String(id))).toEqual({ id, done: 'revoke' });
     expect((await agents()).find((agent) => agent.id === id)).toMatchObject({ revoked: true });
     for (const command of ['revoke', 'rotate']) {
