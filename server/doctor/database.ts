@@ -1,15 +1,17 @@
-/** The database: reachable, new enough, durable, writable, migrated, with partitions ahead, and opened by our key. */
+/** The database: reachable, new enough, durable, writable, vacuumed, migrated, with partitions ahead, and opened by our key. */
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Settings } from '../config.ts';
-import { checkConnectionBudget, connectionsNeeded } from '../db/attach.ts';
+import { connectionsNeeded } from '../db/attach.ts';
 import { describeConninfo, withoutSecrets } from '../db/conninfo.ts';
 import { EmbeddedPostgresError, joinEmbeddedPostgres } from '../db/embedded/join.ts';
 import { LockError } from '../db/lock.ts';
 import { type Database, openDatabase } from '../db/pool.ts';
 import type { SecretsKeys } from '../keys.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';
+import { checkAutovacuum, checkClock, checkJit } from './upkeep.ts';
 
 interface Circumstances {
   settings: Settings;
@@ -17,7 +19,7 @@ interface Circumstances {
   keys: SecretsKeys | null;
   /** Weir serves at this moment. */
   running: boolean;
-  nowMs: number;
+  nowMs: () => number;
   /** Progress of the embedded server, for people. */
   log: (line: string) => void;
 }
@@ -49,9 +51,13 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
     return [
       checkVersion(facts, describeConninfo(conninfo)),
       ...checkWritable(facts),
-      await checkBudget(database, circumstances.settings),
+      await checkConnections(database, circumstances.settings),
+      ...(await checkSize(database, circumstances.settings)),
       checkDurability(facts),
-      ...(await checkSchema(database, circumstances)),
+      await checkAutovacuum(database),
+      ...(await checkJit(database)),
+      await checkClock(database, circumstances.nowMs),
+      ...(await checkSchema(database, { ...circumstances, nowMs: circumstances.nowMs() })),
     ];
   } catch (error) {
     return [
@@ -129,14 +135,12 @@ function checkDurability(facts: ServerFacts): Check {
   );
 }
 
-async function checkBudget(database: Database, settings: Settings): Promise<Check> {
-  const needed = connectionsNeeded(settings);
-  if (settings.database.kind === 'embedded')
-    return ok('connections', `Weir may open ${needed}, and the embedded server starts with room for them`);
-  try {
-    await checkConnectionBudget(database, settings);
-    return ok('connections', `the server has room for the ${needed} that Weir may open`);
-  } catch (error) {
-    return problemFrom('connections', (error as Error).message, 'raise max_connections');
-  }
+/** Of the disk of another server, its databases are all that can be seen. */
+async function checkSize(database: Database, settings: Settings): Promise<Check[]> {
+  if (settings.database.kind === 'embedded') return [];
+  const [row] = await database.query<{ bytes: number }>({
+    text: 'select pg_database_size(current_database())::float8 as bytes',
+  });
+  const size = (row!.bytes / 2 ** 30).toFixed(1);
+  return [ok('database_size', `${size} GiB; the free space on its server cannot be seen from here, monitor it there`)];
 }

@@ -1,15 +1,12 @@
 /** DATA_DIR, the disk under it, and the key that it keeps. */
-import { access, constants, stat, statfs } from 'node:fs/promises';
+import { access, constants, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Settings, SettingsError } from '../config.ts';
 import { dataDirMode } from '../db/data-dir.ts';
 import { checkWalkable, EmbeddedPostgresError } from '../db/embedded/binaries.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
-
-/** The embedded server keeps up to max_wal_size (4 GB) of log beside the data. */
-const DISK_ADVICE_BYTES = 5 * 2 ** 30;
-const DISK_PROBLEM_BYTES = 2 ** 29;
+import { checkDisks } from './disk.ts';
 
 /** Can Weir write there, can the account of Postgres walk there, and is there room? */
 export async function checkDataDir(settings: Settings): Promise<Check[]> {
@@ -39,8 +36,7 @@ export async function checkDataDir(settings: Settings): Promise<Check[]> {
   }
   const checks = [ok('data_dir', `${directory} can be written to${missing}`)];
   if (standing === directory) checks.push(...checkMode(directory, (await stat(directory)).mode));
-  if (settings.database.kind === 'embedded') checks.push(await checkDisk(standing));
-  return checks;
+  return [...checks, ...(await checkDisks(standing, settings))];
 }
 
 /** A DATA_DIR that others can open lets them hold Weir's locks; one that they can write to lets them replace its files. */
@@ -52,15 +48,6 @@ function checkMode(directory: string, mode: number): Check[] {
   if ((mode & 0o022) !== 0)
     return [problem('data_dir_mode', `other users can replace files in ${directory} (mode ${found})`, mend)];
   return [advice('data_dir_mode', `other users can look into ${directory} and hold its locks (mode ${found})`, mend)];
-}
-
-async function checkDisk(directory: string): Promise<Check> {
-  const { bavail, bsize } = await statfs(directory);
-  const freeBytes = bavail * bsize;
-  const finding = `${(freeBytes / 2 ** 30).toFixed(1)} GiB are free where the events go`;
-  const mend = 'make room, or set DATA_DIR to a larger disk: a full one answers every webhook with 503';
-  if (freeBytes < DISK_PROBLEM_BYTES) return problem('disk', finding, mend);
-  return freeBytes < DISK_ADVICE_BYTES ? advice('disk', finding, mend) : ok('disk', finding);
 }
 
 /** The key of stored secrets: null when there is none yet or it cannot be used. Makes none. */

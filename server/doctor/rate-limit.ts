@@ -1,8 +1,9 @@
-/** Where requests are counted, and whether that place answers. */
+/** Where requests are counted, whether that place answers, and whether it has memory left. */
 import type { Settings } from '../config.ts';
 import { connectSharedLimiter, SharedStoreError } from '../ratelimit/shared.ts';
 import { places } from '../ratelimit/store.ts';
 import { advice, type Check, ok, problem } from './check.ts';
+import { checkStoreMemory } from './store-memory.ts';
 
 /** Connects, tries the script, and leaves: within about 2 s. */
 export async function checkRateLimit(settings: Settings): Promise<Check> {
@@ -19,7 +20,8 @@ export async function checkRateLimit(settings: Settings): Promise<Check> {
   try {
     const limiter = await connectSharedLimiter({ urls, requireAtStart: true, warn: () => {} });
     await limiter.close();
-    return ok(name, `the store at ${places(urls)} counts for all processes`);
+    const memory = await checkStoreMemory(name, urls);
+    return memory ?? ok(name, `the store at ${places(urls)} counts for all processes`);
   } catch (error) {
     if (!(error instanceof SharedStoreError)) throw error;
     const [finding, mend] = error.message.split(/\. (?=Start it)/);

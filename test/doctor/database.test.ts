@@ -36,6 +36,8 @@ describe('the doctor looks at the database', () => {
       'database ok',
       'connections ok',
       'durability ok',
+      'autovacuum ok',
+      'clock ok',
       'migrations ok',
       'partitions advice',
       'stored_secrets ok',
@@ -221,7 +223,7 @@ function examine(given: Partial<Parameters<typeof checkDatabase>[0]>) {
     settings: embedded(),
     keys: [someKey],
     running: false,
-    nowMs: Date.now(),
+    nowMs: Date.now,
     log: () => {},
     ...given,
   });

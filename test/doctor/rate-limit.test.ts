@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkRateLimit } from '../../server/doctor/rate-limit.ts';
 import { freePort } from '../helpers/ports.ts';
-import { startRedis } from '../helpers/redis.ts';
+import { type RedisServer, startRedis } from '../helpers/redis.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
 describe('the doctor looks at where requests are counted', () => {
@@ -24,6 +24,42 @@ describe('the doctor looks at where requests are counted', () => {
     });
   });
 
+  test.each([
+    ['has no limit', '0', 'noeviction', 'ok', /counts for all/],
+    ['refuses counters when it is full, with room left', '1gb', 'noeviction', 'ok', /counts for all/],
+    [
+      'refuses counters when it is full, soon',
+      'nearly full',
+      'noeviction',
+      'problem',
+      /noeviction.* pass without a limit/,
+    ],
+    ['drops any counter', '1gb', 'allkeys-lru', 'advice', /allkeys-lru.*at their limit/],
+    ['drops counters by use', '1gb', 'volatile-lru', 'advice', /volatile-lru.*at their limit/],
+    ['drops those that end soonest, with room left', '1gb', 'volatile-ttl', 'ok', /counts for all/],
+    ['drops those that end soonest, soon', 'nearly full', 'volatile-ttl', 'advice', /about to end/],
+  ])('a store that %s', async (_, maxmemory, policy, state, finding) => {
+    const redis = await startRedis();
+    onTestFinished(() => redis.stop());
+    await redis.cli('config', 'set', 'maxmemory', await sized(redis, maxmemory));
+    await redis.cli('config', 'set', 'maxmemory-policy', policy);
+    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
+    expect([check.state, check.finding]).toEqual([state, expect.stringMatching(finding)]);
+    if (state !== 'ok') expect(check.mend).toMatch(/volatile-ttl|raise maxmemory/);
+  });
+
+  test('a store whose user may not ask for its memory', async () => {
+    const redis = await startRedis();
+    onTestFinished(() => redis.stop());
+    await redis.cli('config', 'set', 'maxmemory-policy', 'allkeys-lru');
+    await redis.cli('config', 'set', 'maxmemory', '1gb');
+    await redis.cli('acl', 'setuser', 'weir', 'on', '>geheim', '~*', '+@all', '-info');
+    const url = redis.url.replace('//', '//weir:geheim@');
+    expect((await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: url }))).state).toBe(
+      'ok',
+    );
+  });
+
   test('a store that is away', async () => {
     const url = `redis://:geheim@127.0.0.1:${await freePort()}`;
     const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RQ_SHARED_URL: url }));
@@ -33,3 +69,11 @@ describe('the doctor looks at where requests are counted', () => {
     expect(JSON.stringify(check)).not.toContain('geheim');
   });
 });
+
+/** `nearly full`: what the server uses, with 10 MB in it, is 90 % of its limit. */
+async function sized(redis: RedisServer, maxmemory: string): Promise<string> {
+  if (maxmemory !== 'nearly full') return maxmemory;
+  await redis.cli('setrange', 'filler', '9999999', 'x');
+  const used = /used_memory:(\d+)/.exec(await redis.cli('info', 'memory'))![1];
+  return String(Math.ceil(Number(used) / 0.9));
+}

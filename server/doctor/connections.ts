@@ -1,0 +1,57 @@
+/** Whether the database server has connections left for all that Weir may open, beside those of other clients. */
+import type { Settings } from '../config.ts';
+import { checkConnectionBudget, connectionsNeeded, DatabaseError } from '../db/attach.ts';
+import type { Database } from '../db/pool.ts';
+import { type Check, ok, problem, problemFrom } from './check.ts';
+
+export async function checkConnections(database: Database, settings: Settings): Promise<Check> {
+  const name = 'connections';
+  const needed = connectionsNeeded(settings);
+  if (settings.database.kind === 'embedded')
+    return ok(name, `Weir may open ${needed}, and the embedded server starts with room for them`);
+  try {
+    await checkConnectionBudget(database, settings);
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error;
+    return problemFrom(name, error.message, 'raise max_connections');
+  }
+  const { max, reserved, others } = await readConnections(database);
+  const allowed = max - reserved;
+  const left = Math.max(allowed - others, 0);
+  if (left >= needed)
+    return ok(name, `Weir may open ${needed}; the server allows ${allowed}, of which other clients hold ${others}`);
+  return problem(
+    name,
+    `other clients hold ${others} of the ${allowed} connections that the server allows: ${left} are left, and Weir may open ${needed}`,
+    `raise max_connections to ${needed + others + reserved} or more, lower WORKERS or DB_POOL_MAX, or close connections of other clients: webhooks that get no connection are answered 503`,
+  );
+}
+
+interface Connections {
+  /** The setting max_connections. */
+  max: number;
+  /** Kept back for superusers and for pg_use_reserved_connections. */
+  reserved: number;
+  /** Clients other than the Weir of this machine. */
+  others: number;
+}
+
+/**
+ * Weir names its connections, and those of this machine come from the address that this one comes from. Without
+ * pg_read_all_stats, Postgres hides the address and the kind of other users' sessions: these are other clients too.
+ */
+async function readConnections(database: Database): Promise<Connections> {
+  const [row] = await database.query<Connections>({
+    text: `
+      with me as (select client_addr, datid, application_name from pg_stat_activity where pid = pg_backend_pid())
+      select current_setting('max_connections')::int as max,
+        current_setting('superuser_reserved_connections')::int
+          + coalesce(current_setting('reserved_connections', true)::int, 0) as reserved,
+        count(*) filter (where not coalesce(
+          (a.application_name = me.application_name or a.application_name ~ '^weir(-|$)')
+            and a.datid = me.datid and a.client_addr is not distinct from me.client_addr, false))::int as others
+      from pg_stat_activity a, me
+      where a.usesysid is not null and a.datid is not null and coalesce(a.backend_type, 'client backend') = 'client backend'`,
+  });
+  return row!;
+}

@@ -1,0 +1,58 @@
+/** Free space where Weir writes: DATA_DIR, and the embedded database where that lies on another file system. */
+import { stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Settings } from '../config.ts';
+import { advice, type Check, ok, problem } from './check.ts';
+
+/** The embedded server keeps up to max_wal_size (4 GB) of log beside the data. */
+const DATABASE_ADVICE_BYTES = 5 * 2 ** 30;
+/** A DATA_DIR without a database in it holds a key, logs and locks. */
+const FILES_ADVICE_BYTES = 2 ** 30;
+const PROBLEM_BYTES = 2 ** 29;
+
+export interface Disk {
+  /** Number of the file system. */
+  device: number;
+  freeBytes: number;
+}
+
+/**
+ * One check for each file system.
+ * @param standing DATA_DIR, or the nearest directory above it that exists.
+ * @param read null: there is no such directory.
+ */
+export async function checkDisks(
+  standing: string,
+  { database }: Pick<Settings, 'database'>,
+  read: (path: string) => Promise<Disk | null> = readDisk,
+): Promise<Check[]> {
+  const embedded = database.kind === 'embedded';
+  const pgdata = join(standing, 'postgres');
+  const paths = embedded ? [join(pgdata, 'pg_wal'), pgdata, standing] : [standing];
+  const checks = new Map<number, Check>();
+  for (const path of paths) {
+    const disk = await read(path);
+    if (disk !== null && !checks.has(disk.device)) checks.set(disk.device, checkDisk(path, disk.freeBytes, embedded));
+  }
+  return [...checks.values()];
+}
+
+function checkDisk(path: string, freeBytes: number, embedded: boolean): Check {
+  const finding = `${(freeBytes / 2 ** 30).toFixed(1)} GiB are free at ${path}`;
+  const consequence = embedded
+    ? 'on a full disk every webhook is answered 503'
+    : 'on a full disk keys and logs are lost';
+  const mend = `free some space, or use a larger disk: ${consequence}`;
+  if (freeBytes < PROBLEM_BYTES) return problem('disk', finding, mend);
+  const isLow = freeBytes < (embedded ? DATABASE_ADVICE_BYTES : FILES_ADVICE_BYTES);
+  return isLow ? advice('disk', finding, mend) : ok('disk', finding);
+}
+
+async function readDisk(path: string): Promise<Disk | null> {
+  try {
+    const [{ dev }, { bavail, bsize }] = await Promise.all([stat(path), statfs(path)]);
+    return { device: dev, freeBytes: bavail * bsize };
+  } catch {
+    return null;
+  }
+}

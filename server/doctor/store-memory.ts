@@ -1,0 +1,76 @@
+/** Whether the Redis of the shared counters has memory left, and what it does when it has none. */
+import { Cluster, type Redis } from 'ioredis';
+import { openStore, type Store } from '../ratelimit/store.ts';
+import { advice, type Check, problem } from './check.ts';
+
+/** Beyond this share of maxmemory, a flood of new clients may fill the rest. */
+const USED_RATIO_MAX = 0.8;
+/** It removes the counters that end soonest: what is lost is what counted least. */
+const RIGHT_POLICY = 'volatile-ttl';
+const SET_POLICY = `maxmemory-policy ${RIGHT_POLICY} in redis.conf (at once: redis-cli config set maxmemory-policy ${RIGHT_POLICY})`;
+
+export interface StoreMemory {
+  usedBytes: number;
+  /** 0: no limit. */
+  maxBytes: number;
+  policy: string;
+}
+
+/** Null when there is nothing to say, or nothing to be seen: a user of Redis may lack the command INFO. */
+export async function checkStoreMemory(name: string, urls: readonly string[]): Promise<Check | null> {
+  const store = openStore(urls).on('error', () => {});
+  try {
+    await store.connect();
+    const nodes = await Promise.all(mastersOf(store).map(readMemory));
+    const checks = nodes.map((node) => judgeMemory(name, node)).filter((check) => check !== null);
+    return checks.find(({ state }) => state === 'problem') ?? checks[0] ?? null;
+  } catch {
+    return null;
+  } finally {
+    store.disconnect();
+  }
+}
+
+function judgeMemory(name: string, { usedBytes, maxBytes, policy }: StoreMemory): Check | null {
+  // Without a limit nothing is evicted, whatever the policy.
+  if (maxBytes === 0) return null;
+  const memory = `Redis uses ${mebibytes(usedBytes)} of ${mebibytes(maxBytes)} MiB`;
+  const isLow = usedBytes > maxBytes * USED_RATIO_MAX;
+  if (policy === 'noeviction' && isLow)
+    return problem(
+      name,
+      `${memory}, and its policy is noeviction: when it is full it refuses counters, and requests pass without a limit`,
+      `raise maxmemory, and set ${SET_POLICY}`,
+    );
+  if (policy === 'noeviction' || policy === RIGHT_POLICY)
+    return isLow && policy === RIGHT_POLICY
+      ? advice(
+          name,
+          `${memory}: soon it drops counters that are about to end, and their clients may send more than the limit`,
+          'raise maxmemory',
+        )
+      : null;
+  return advice(
+    name,
+    `the policy of Redis is ${policy}: when memory is short it drops counters of clients that are at their limit`,
+    `set ${SET_POLICY}: it drops those first that end soonest`,
+  );
+}
+
+async function readMemory(node: Redis): Promise<StoreMemory> {
+  const text = await node.info('memory');
+  const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(text)?.[1];
+  return {
+    usedBytes: Number(field('used_memory')),
+    maxBytes: Number(field('maxmemory') ?? 0),
+    policy: field('maxmemory_policy') ?? 'noeviction',
+  };
+}
+
+function mastersOf(store: Store): Redis[] {
+  return store instanceof Cluster ? store.nodes('master') : [store as Redis];
+}
+
+function mebibytes(bytes: number): string {
+  return (bytes / 2 ** 20).toFixed(1);
+}

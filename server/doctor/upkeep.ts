@@ -1,0 +1,91 @@
+/** What keeps the database fast and its times right: vacuum, no JIT, and a clock that agrees with this machine's. */
+import type { Database } from '../db/pool.ts';
+import { advice, type Check, ok, problem } from './check.ts';
+
+/** More, and times that Weir gives (events) and times that the database gives (leases, sessions) contradict each other. */
+const CLOCK_DIFFERENCE_MAX_MS = 10_000;
+/** Tables named in a finding; more are counted. */
+const NAMED_MAX = 5;
+
+/** Deliveries are updated several times each: without autovacuum their dead rows stay, and every claim reads them. */
+export async function checkAutovacuum(database: Database): Promise<Check> {
+  const name = 'autovacuum';
+  const [row] = await database.query<{ off: string[]; tables: string[] }>({
+    text: `
+      select array_remove(array[
+          case current_setting('autovacuum') when 'off' then 'autovacuum' end,
+          case current_setting('track_counts') when 'off' then 'track_counts' end
+        ], null) as off,
+        array(
+          select c.relname::text from pg_class c left join pg_class toast on toast.oid = c.reltoastrelid
+          where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and exists (
+            select from pg_options_to_table(c.reloptions || toast.reloptions)
+            where option_name = 'autovacuum_enabled' and not option_value::boolean)
+          order by 1
+        ) as tables`,
+  });
+  const { off, tables } = row!;
+  if (off.length > 0)
+    return problem(
+      name,
+      `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: dead rows are not removed, and claims become slower without end`,
+      `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf();`,
+    );
+  if (tables.length === 0) return ok(name, 'on, for every table');
+  const more = tables.length > NAMED_MAX ? ` and ${tables.length - NAMED_MAX} more` : '';
+  return problem(
+    name,
+    `off for ${tables.slice(0, NAMED_MAX).join(', ')}${more}: their dead rows are not removed, and queries become slower without end`,
+    `for each: alter table ${tables[0]} reset (autovacuum_enabled, toast.autovacuum_enabled)`,
+  );
+}
+
+/** Weir turns JIT off on its connections and for its role: only where both failed there is something to say. */
+export async function checkJit(database: Database): Promise<Check[]> {
+  const [row] = await database.query<JitFacts>({
+    text: "select pg_jit_available() as active, format('%I in database %I', session_user, current_database()) as role",
+  });
+  return jitAdvice(row!);
+}
+
+interface JitFacts {
+  /** pg_jit_available(): the setting is on for Weir's connections, and the server can compile. */
+  active: boolean;
+  /** For ALTER ROLE, quoted. */
+  role: string;
+}
+
+export function jitAdvice({ active, role }: JitFacts): Check[] {
+  if (!active) return [];
+  return [
+    advice(
+      'jit',
+      "JIT compilation is on for Weir's connections: pages over weeks of partitions take seconds",
+      `alter role ${role} set jit = off; remove jit from the options of DATABASE_URL, and restart Weir`,
+    ),
+  ];
+}
+
+/**
+ * What a slow answer explains does not count as a difference.
+ * @param nowMs the clock of this machine, Unix milliseconds.
+ */
+export async function checkClock(database: Database, nowMs: () => number): Promise<Check> {
+  const name = 'clock';
+  const beforeMs = nowMs();
+  const [row] = await database.query<{ ms: number }>({
+    text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
+  });
+  const afterMs = nowMs();
+  const behindMs = Math.max(row!.ms - afterMs, 0);
+  const aheadMs = Math.max(beforeMs - row!.ms, 0);
+  const differenceMs = Math.max(behindMs, aheadMs);
+  const finding = `the clock of this machine is ${(differenceMs / 1000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} that of the database`;
+  if (differenceMs <= CLOCK_DIFFERENCE_MAX_MS)
+    return ok(name, differenceMs < 1_000 ? 'the clocks of this machine and of the database agree' : finding);
+  return problem(
+    name,
+    `${finding}: times of events, leases and sessions contradict each other`,
+    'synchronize both clocks with NTP (chrony or systemd-timesyncd)',
+  );
+}

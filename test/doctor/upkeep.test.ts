@@ -1,0 +1,135 @@
+/** Faults of a real Postgres of its own, whose settings are changed. */
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { readSettings } from '../../server/config.ts';
+import { type Attached, attachDatabase, connectionsNeeded } from '../../server/db/attach.ts';
+import { openDatabase } from '../../server/db/pool.ts';
+import { checkConnections } from '../../server/doctor/connections.ts';
+import { checkDatabase } from '../../server/doctor/database.ts';
+import { checkAutovacuum, checkClock, checkJit, jitAdvice } from '../../server/doctor/upkeep.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+
+let dataDir: string;
+let attached: Attached;
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'weir-upkeep-'));
+  await chmod(dataDir, 0o711);
+  const settings = readSettings({ DATA_DIR: dataDir, WORKERS: '1', DB_POOL_MAX: '4' }, dataDir);
+  attached = await attachDatabase(settings, () => {}, { joinSmaller: false });
+});
+afterAll(async () => {
+  await attached.detach();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const run = (text: string) => attached.database.query<{ value: string }>({ text });
+const asServer = () =>
+  readSettings({ DATABASE_URL: attached.conninfo, SECRETS_KEY: someKey, WORKERS: '1', DB_POOL_MAX: '4' }, dataDir);
+
+describe('the doctor looks at autovacuum', () => {
+  test('that is on', async () => {
+    expect(await checkAutovacuum(attached.database)).toMatchObject({ state: 'ok' });
+  });
+
+  test.each(['autovacuum', 'track_counts'])('of which the server has %s off', async (setting) => {
+    await alterSystem(setting, 'off');
+    const check = await checkAutovacuum(attached.database);
+    await alterSystem(setting, 'on');
+    expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining(`${setting} is off`) });
+    expect(check.mend).toContain(`alter system set ${setting} = on;`);
+  });
+
+  test.each(['autovacuum_enabled', 'toast.autovacuum_enabled'])('that %s keeps from a table', async (option) => {
+    await run(`alter table webhooks set (${option} = false)`);
+    const check = await checkAutovacuum(attached.database);
+    await run(`alter table webhooks reset (${option})`);
+    expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('off for webhooks:') });
+  });
+
+  async function alterSystem(setting: string, value: string): Promise<void> {
+    await run(`alter system set ${setting} = ${value}`);
+    await run('select pg_reload_conf()');
+    await until(async () => (await run(`select current_setting('${setting}') as value`))[0]!.value === value);
+  }
+});
+
+describe('the doctor looks at JIT', () => {
+  test('of which there is nothing to say on connections of Weir', async () => {
+    expect(await checkJit(attached.database)).toEqual([]);
+  });
+
+  test('that the options of the operator turn on', () => {
+    expect(jitAdvice({ active: true, role: 'weir in database weir' })).toMatchObject([
+      {
+        name: 'jit',
+        state: 'advice',
+        mend: expect.stringContaining('alter role weir in database weir set jit = off;'),
+      },
+    ]);
+  });
+});
+
+describe('the doctor compares the clock with that of the database', () => {
+  test.each([
+    ['agrees', 0, 'ok', /agree/],
+    ['is a little ahead', 5_000, 'ok', /[45]\.\d s ahead of/],
+    ['is far ahead', 60_000, 'problem', /(60\.0|59\.\d) s ahead of/],
+    ['is far behind', -60_000, 'problem', /(60\.0|59\.\d) s behind/],
+  ])('which %s', async (_, differenceMs, state, finding) => {
+    const check = await checkClock(attached.database, () => Date.now() + differenceMs);
+    expect([check.state, check.finding]).toEqual([state, expect.stringMatching(finding)]);
+  });
+
+  test('and does not blame the clock for a slow answer', async () => {
+    const times = [Date.now() - 60_000, Date.now() + 60_000];
+    expect((await checkClock(attached.database, () => times.shift()!)).state).toBe('ok');
+  });
+});
+
+describe('the doctor counts the connections of a server', () => {
+  test('that has room: those of Weir itself are not of others', async () => {
+    await Promise.all([run('select pg_sleep(0.1)'), run('select pg_sleep(0.1)')]);
+    expect(await checkConnections(attached.database, asServer())).toMatchObject({
+      state: 'ok',
+      finding: expect.stringMatching(/^Weir may open 32; the server allows 32, of which other clients hold 0$/),
+    });
+  });
+
+  test('of which another client holds one that Weir may need', async () => {
+    const other = openDatabase(`${attached.conninfo} application_name=psql`, {
+      connectionsMax: 1,
+      applicationName: 'unused',
+    });
+    onTestFinished(() => other.close());
+    await other.query({ text: 'select 1' });
+    const needed = connectionsNeeded(asServer());
+    const check = await checkConnections(attached.database, asServer());
+    expect(check).toMatchObject({
+      state: 'problem',
+      finding: `other clients hold 1 of the ${needed} connections that the server allows: ${needed - 1} are left, and Weir may open ${needed}`,
+    });
+    expect(check.mend).toContain(`raise max_connections to ${needed + 4} or more`);
+  });
+});
+
+test('of a server database the doctor tells all of this, and its size', async () => {
+  const checks = await checkDatabase({
+    settings: asServer(),
+    keys: [someKey],
+    running: false,
+    nowMs: () => Date.now() + 60_000,
+    log: () => {},
+  });
+  expect(checks.slice(0, 6).map(({ name, state }) => `${name} ${state}`)).toEqual([
+    'database ok',
+    'connections ok',
+    'database_size ok',
+    'durability ok',
+    'autovacuum ok',
+    'clock problem',
+  ]);
+  expect(checks[2]!.finding).toMatch(/^0\.0 GiB; .*cannot be seen/);
+});
