@@ -1,5 +1,6 @@
 /** Turns what happens in the parts of a process into metrics and log lines; the parts know neither. */
 import { Throttle } from './core/throttle.ts';
+import type { ProblemCode } from './errors.ts';
 import type { Exchange } from './http/exchange.ts';
 import { type Stage, stageNames } from './http/stages.ts';
 import type { DedupeObserver } from './ingest/dedupe.ts';
@@ -23,22 +24,49 @@ export interface Observers {
 /** Routes whose steps are in weir_stage_seconds. */
 const STAGED_PREFIX = '/in/';
 
-/** Between two lines of `database_refused`, for all requests of a process together. */
-const REFUSED_EVERY_MS = 1_000;
+/** Bounds of what a process logs of requests that went wrong, all together. */
+const EVERY_MS = 1_000;
+const FAILED_LINES_MAX = 10;
+const REQUEST_IDS_MAX = 10;
 
 /** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
 export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
   const logsRequests = log.enabled('request');
-  const refusals = new Throttle<Record<string, unknown>>(REFUSED_EVERY_MS, (fields, leftOut) =>
+  const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
     log('database_refused', { ...fields, left_out: leftOut }),
   );
+  const unserved = new Throttle<Exchange>(
+    EVERY_MS,
+    (exchange, leftOut) => log('request_unserved', { ...describe(exchange), left_out: leftOut }),
+    FAILED_LINES_MAX,
+  );
+  const failures = new Throttle<{ exchange: Exchange; error: unknown }>(
+    EVERY_MS,
+    ({ exchange, error }, leftOut) => log('request_failed', { ...describe(exchange), err: error, left_out: leftOut }),
+    FAILED_LINES_MAX,
+  );
+  const refusedRequests = new Throttle<Exchange>(EVERY_MS, (exchange, leftOut) =>
+    log('request_refused', { ...describe(exchange), left_out: leftOut }),
+  );
+  const problem = (exchange: Exchange, code: ProblemCode) => {
+    metrics.problem(code);
+    // A bug has its own line, with where it happened.
+    if (exchange.status >= 500 && code !== 'internal') unserved.add(exchange);
+    else if (exchange.status < 500) refusedRequests.add(exchange);
+  };
   const commits: Omit<PersistObserver, 'connection'> = {
     committed: (events, ms) => metrics.committed(events, ms / 1000),
     inDoubt(events, found) {
       metrics.inDoubt(events, found);
       log('commit_in_doubt', { events, found });
     },
-    refused: (events, sqlState, message) => refusals.add({ events, sql_state: sqlState, reason: message }),
+    refused: (rows, sqlState, message) =>
+      refusals.add({
+        events: rows.length,
+        sql_state: sqlState,
+        reason: message,
+        request_ids: [...new Set(rows.flatMap(({ requestId }) => requestId ?? []))].slice(0, REQUEST_IDS_MAX),
+      }),
   };
   return {
     finished(exchange) {
@@ -46,7 +74,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       if (exchange.aborted) metrics.aborted(route);
       else {
         metrics.request(route, exchange.status, clock.totalMs / 1000);
-        if (exchange.problemCode !== null) metrics.problem(exchange.problemCode);
+        if (exchange.problemCode !== null) problem(exchange, exchange.problemCode);
       }
       if (route.startsWith(STAGED_PREFIX))
         for (let stage = 0; stage < clock.ms.length; stage++)
@@ -55,7 +83,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       if (slowMs > 0 && clock.totalMs >= slowMs) log('request_slow', describe(exchange));
     },
     failed(exchange, error) {
-      log('request_failed', { ...describe(exchange), err: error });
+      failures.add({ exchange, error });
     },
     databaseError: (error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
@@ -85,8 +113,12 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
   };
 }
 
-/** What a log line says of a request: never a header, never a body. */
+/** A well-formed one (W3C Trace Context, section 3.2), which is no place for anything else. */
+const traceparent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** What a log line says of a request: of its headers traceparent alone, never a body. */
 function describe(exchange: Exchange): Record<string, unknown> {
+  const trace = exchange.header('traceparent');
   const { ms, totalMs } = exchange.clock;
   const reached = stageNames.flatMap((name, stage) => (ms[stage]! > 0 ? [[name, rounded(ms[stage]!)]] : []));
   return {
@@ -94,7 +126,11 @@ function describe(exchange: Exchange): Record<string, unknown> {
     method: exchange.method,
     path: exchange.path,
     status: exchange.aborted ? 'aborted' : exchange.status,
+    ...(exchange.problemCode === null ? {} : { code: exchange.problemCode }),
     client: exchange.client.address,
+    ...(exchange.route.startsWith(STAGED_PREFIX) ? { webhook_id: exchange.parameters[0]!.toLowerCase() } : {}),
+    ...(exchange.eventId === null ? {} : { event_id: exchange.eventId }),
+    ...(trace !== undefined && traceparent.test(trace) ? { traceparent: trace } : {}),
     total_ms: rounded(totalMs),
     slowest_stage: stageNames[ms.indexOf(Math.max(...ms))],
     stages_ms: Object.fromEntries(reached),

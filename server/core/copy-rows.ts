@@ -11,6 +11,8 @@ export interface EventRow {
   headers: string;
   contentType: string | null;
   body: Uint8Array;
+  /** Of the request that brought it; no column, for the log alone. */
+  requestId?: string;
 }
 
 /** The statement that these bytes are for. */

@@ -10,9 +10,14 @@ const controlCharacters = /[\0-\x08\x0a-\x1f\x7f]/g;
  * Field lines `name: value`, joined by line feeds.
  * @param headers names in lower case and values, in turn; order and repetition are kept.
  * @param signatureHeader the webhook's own, in lower case.
+ * @param requestId the request's, where its sender gave none: stands before the others as x-request-id.
  */
-export function storedHeaders(headers: readonly string[], signatureHeader: string | null): string {
-  let lines = '';
+export function storedHeaders(
+  headers: readonly string[],
+  signatureHeader: string | null,
+  requestId: string | null = null,
+): string {
+  let lines = requestId === null ? '' : `x-request-id: ${requestId}`;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
     if (leftOut.has(name) || name === signatureHeader || secretName.test(name)) continue;

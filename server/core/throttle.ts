@@ -1,21 +1,32 @@
-/** Bounds how often something is reported: the first one at once, then one in each interval, with the number left out. */
+/**
+ * Bounds how often something is reported: the first ones of an interval at once; the newest of the others when it ends, with the
+ * number left out, and that one is the first of the next interval.
+ */
 export class Throttle<Report> {
   readonly #write: (report: Report, leftOut: number) => void;
   readonly #intervalMs: number;
+  readonly #atOnceMax: number;
+  /** Written in this interval. */
+  #written = 0;
   #waiting: NodeJS.Timeout | null = null;
   #last: Report | null = null;
   #leftOut = 0;
 
-  /** @param write gets the newest report and how many before it were left out. */
-  constructor(intervalMs: number, write: (report: Report, leftOut: number) => void) {
+  /**
+   * @param write gets the newest report and how many before it were left out.
+   * @param atOnceMax reports of an interval that are written at once.
+   */
+  constructor(intervalMs: number, write: (report: Report, leftOut: number) => void, atOnceMax = 1) {
     this.#intervalMs = intervalMs;
+    this.#atOnceMax = atOnceMax;
     this.#write = write;
   }
 
   add(report: Report): void {
-    if (this.#waiting === null) {
+    if (this.#written < this.#atOnceMax) {
+      this.#written++;
       this.#write(report, 0);
-      this.#wait();
+      if (this.#waiting === null) this.#wait();
       return;
     }
     if (this.#last !== null) this.#leftOut++;
@@ -28,11 +39,13 @@ export class Throttle<Report> {
 
   #elapsed(): void {
     this.#waiting = null;
+    this.#written = 0;
     const report = this.#last;
     if (report === null) return;
     const leftOut = this.#leftOut;
     this.#last = null;
     this.#leftOut = 0;
+    this.#written = 1;
     this.#write(report, leftOut);
     this.#wait();
   }

@@ -64,12 +64,16 @@ export class Exchange {
   readonly headers: readonly string[];
   readonly client: Client;
   readonly requestId: string;
+  /** The request id is the client's own. */
+  readonly sentRequestId: boolean;
   readonly clock = new StageClock();
   /** Status sent; 0 before that, and for ever when the client left first. */
   status = 0;
   aborted = false;
   /** Of the problem document that it was answered with. */
   problemCode: ProblemCode | null = null;
+  /** Of the event that it was stored as, or the first one of a batch. */
+  eventId: string | null = null;
   /** RFC 9111; by default nobody keeps an answer. */
   cacheControl = 'no-store';
   /** Set where a person looks at the answer: shows a problem in place of the document. */
@@ -92,6 +96,7 @@ export class Exchange {
       headers: string[];
       client: Client;
       requestId: string;
+      sentRequestId: boolean;
       chunked: boolean;
     },
   ) {
@@ -106,6 +111,7 @@ export class Exchange {
     this.headers = snapshot.headers;
     this.client = snapshot.client;
     this.requestId = snapshot.requestId;
+    this.sentRequestId = snapshot.sentRequestId;
     this.#ending = snapshot.chunked ? 'last' : 'keep';
     this.client.load.requests++;
     res.onAborted(() => this.#onAborted());

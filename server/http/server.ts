@@ -139,7 +139,8 @@ export class HttpServer implements ExchangeHost {
     });
     const parameters = route.path.includes(':') ? [req.getParameter(0)] : [];
     const client = this.#options.clients.of(res, req);
-    const requestId = wellFormedRequestId(headers) ?? this.#requestIds();
+    const sent = wellFormedRequestId(headers);
+    const requestId = sent ?? this.#requestIds();
     this.openRequests++;
     const chunked = framing === Framing.chunked;
     const exchange = new Exchange(res, req, this, {
@@ -148,6 +149,7 @@ export class HttpServer implements ExchangeHost {
       headers,
       client,
       requestId,
+      sentRequestId: sent !== undefined,
       chunked,
     });
     this.#options.prepare(exchange);

@@ -73,6 +73,7 @@ function refuseLines(
 
 /** Ids in the order of the lines; that of a repeated line is the first one's. 200 when every line is a repeat. */
 function answer(exchange: Exchange, accepted: number, eventIds: readonly string[]): void {
+  exchange.eventId = eventIds[0]!;
   const repeated = eventIds.length - accepted;
   const told = repeated === 0 ? {} : { duplicates: repeated, ...(accepted === 0 ? { duplicate: true } : {}) };
   exchange.json(accepted === 0 ? 200 : 202, { accepted, ids: eventIds, ...told });

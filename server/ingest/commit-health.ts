@@ -47,9 +47,9 @@ export class CommitHealth {
         this.#check.note(true);
         observer.committed(events, ms);
       },
-      refused: (events, sqlState, message) => {
+      refused: (rows, sqlState, message) => {
         this.#refused(sqlState);
-        observer.refused(events, sqlState, message);
+        observer.refused(rows, sqlState, message);
       },
     };
   }
@@ -62,7 +62,7 @@ export class CommitHealth {
       const { code, message } = error as Error & { code?: string };
       if (code !== undefined) {
         this.#refused(code);
-        this.#parts.observer.refused(0, code, message);
+        this.#parts.observer.refused([], code, message);
       }
       return false;
     }

@@ -95,12 +95,6 @@ export function settleAll<Outcome>(
   for (const { settle } of batch) settle(outcome);
 }
 
-export function eventsOf(batch: readonly Pick<Waiting<unknown, unknown>, 'rows'>[]): number {
-  let events = 0;
-  for (const { rows } of batch) events += rows.length;
-  return events;
-}
-
 function bodyBytes(rows: readonly { body: Uint8Array }[]): number {
   let bytes = 0;
   for (const { body } of rows) bytes += body.length;

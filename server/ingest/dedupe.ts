@@ -138,7 +138,7 @@ export class DedupeWriter {
       await this.#store(batch.slice(0, middle));
       return this.#store(batch.slice(middle));
     }
-    this.#options.observer.refused(firstOfEachKey(batch).rows.length, sqlState, message);
+    this.#options.observer.refused(firstOfEachKey(batch).rows, sqlState, message);
     settleAll(batch, kind === 'data' ? { kind: 'refused' } : unavailable);
   }
 

@@ -4,7 +4,7 @@ import { uuidText } from '../core/ids.ts';
 import type { CopyOutcome } from '../db/copy.ts';
 import { CopyLink } from '../db/copy-link.ts';
 import { sqlStateKind } from '../db/sql-states.ts';
-import { CommitQueue, eventsOf, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
+import { CommitQueue, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
 
 export type PersistOutcome =
   | { kind: 'committed' }
@@ -20,8 +20,8 @@ export interface PersistObserver {
   connection(up: boolean, reason: string): void;
   /** The end of a commit was not heard; so many of its events were found stored. */
   inDoubt(events: number, found: number): void;
-  /** The server refused data; `events` of one batch, told with its SQLSTATE. */
-  refused(events: number, sqlState: string, message: string): void;
+  /** The server refused the rows of one batch, told with its SQLSTATE; none: a trial commit. */
+  refused(rows: readonly EventRow[], sqlState: string, message: string): void;
 }
 
 interface PersistOptions extends QueueLimits {
@@ -203,7 +203,7 @@ export class EventWriter {
         await this.#settle(lane, half, await this.#copy(lane, half));
       return;
     }
-    this.#options.observer.refused(eventsOf(batch), error.sqlState, error.message);
+    this.#options.observer.refused(rowsOf(batch), error.sqlState, error.message);
     settleAll(batch, isFaultOfData ? { kind: 'refused' } : unavailable);
   }
 

@@ -24,9 +24,14 @@ export class RowMaker {
       webhookId: webhook.idBytes,
       receivedAtMs,
       sourceIp: exchange.client.inet,
-      headers: storedHeaders(exchange.headers, webhook.signatureHeader),
+      headers: storedHeaders(
+        exchange.headers,
+        webhook.signatureHeader,
+        exchange.sentRequestId ? null : exchange.requestId,
+      ),
       contentType: contentType === undefined ? null : printable(contentType),
       body,
+      requestId: exchange.requestId,
     };
   }
 

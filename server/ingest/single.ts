@@ -29,6 +29,7 @@ export function storeSingle({ rows, writer, dedupeWriter, onStored }: StoreParts
 
 /** @param bodyBytes of this request; a repeat may differ in it from the first one. */
 function answer(exchange: Exchange, status: number, webhook: Webhook, id: string, bodyBytes: number, more: string) {
+  exchange.eventId = id;
   const receivedAt = new Date(uuidv7Milliseconds(id)).toISOString();
   exchange.answer(
     status,

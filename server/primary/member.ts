@@ -10,6 +10,7 @@ import {
   type SentOrder,
   type ToProcess,
 } from '../messages.ts';
+import { forwardOutput } from './process-output.ts';
 
 /** How processes are started. Another object is another generation of processes, even when it says the same. */
 export interface Plan {
@@ -62,7 +63,7 @@ export class Member {
     this.plan = plan;
     this.#parts = parts;
     this.#worker = cluster.fork(parts.environment);
-    forwardOutput(this.#worker, parts);
+    forwardOutput(this.#worker.process, parts);
     this.#readyTimer = setTimeout(
       () => this.#fail(`it was not ready within ${plan.readyMs / 1000} s (PROCESS_READY_SECONDS)`),
       plan.readyMs,
@@ -174,27 +175,4 @@ export class Member {
     this.#parts.onEnded(this);
     this.state = 'ended';
   }
-}
-
-/** Log lines pass as they are; anything else that a process writes becomes a log line, so that the stream stays JSON. */
-function forwardOutput(worker: Worker, { destination, log }: MemberParts): void {
-  const { stdout, stderr } = worker.process;
-  eachLine(stdout!, (line) => {
-    if (line.startsWith('{')) destination.write(`${line}\n`);
-    else if (line !== '') log('process_output', { process: worker.process.pid, line });
-  });
-  eachLine(stderr!, (line) => {
-    if (line !== '') log('process_output', { process: worker.process.pid, line });
-  });
-}
-
-function eachLine(stream: NodeJS.ReadableStream, take: (line: string) => void): void {
-  let rest = '';
-  stream.setEncoding('utf8');
-  stream.on('data', (text: string) => {
-    const lines = (rest + text).split('\n');
-    rest = lines.pop()!;
-    for (const line of lines) take(line);
-  });
-  stream.on('end', () => take(rest));
 }

@@ -33,6 +33,8 @@ describe('the stored headers', () => {
 
   test('are empty when there is nothing to keep', () => {
     expect(storedHeaders([], null)).toBe('');
+    expect(storedHeaders([], null, 'id')).toBe('x-request-id: id');
+    expect(storedHeaders(['a', 'b'], null, 'id')).toBe('x-request-id: id\na: b');
     expect(storedHeaders(['cookie', 'hush'], null)).toBe('');
   });
 

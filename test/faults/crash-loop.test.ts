@@ -41,7 +41,9 @@ test('a process that cannot start ends the service with exit code 1', { timeout:
     ]);
     expect(weir.events('process_died').length).toBeGreaterThanOrEqual(10);
     // What a process says on its last breath is part of the log.
-    expect(weir.events('process_output').map(({ line }) => line)).toContain('Error: this file is broken');
+    expect(weir.events('process_output').map(({ line }) => line)).toContainEqual(
+      expect.stringContaining('\nError: this file is broken\n    at '),
+    );
     // They never listened, and nobody is told that they did.
     expect(weir.events('listening')).toEqual([]);
     expect(weir.events('stopped')).toHaveLength(1);

@@ -142,6 +142,7 @@ describe('a repeat', () => {
         headers: {
           'X-Delivery': `v${type.length}`,
           'X-A': '"\\{',
+          'X-Request-Id': 'the-same',
           'Content-Type': Buffer.from(type).toString('latin1'),
         },
       });

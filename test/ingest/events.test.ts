@@ -58,6 +58,20 @@ describe('an accepted request', () => {
     });
   });
 
+  test.each(['', '/batch'])('keeps the id that Weir gave it, where its sender gave none (%s)', async (path) => {
+    const idsOf = async (headers: Record<string, string>) => {
+      const request = signed(Buffer.from('{}'));
+      const sent = { ...(request.headers as Record<string, string>), ...headers };
+      const response = await fetch(webhook.url + path, { ...request, headers: sent });
+      const { id, ids } = (await response.json()) as { id?: string; ids?: string[] };
+      const lines = (await stored(id ?? ids![0]!))!.headers.toString().split('\n');
+      return [response.headers.get('x-request-id'), lines.filter((line) => line.startsWith('x-request-id'))];
+    };
+    const [told, kept] = await idsOf({});
+    expect(kept).toEqual([`x-request-id: ${told}`]);
+    expect(await idsOf({ 'X-Request-Id': 'its-own' })).toEqual(['its-own', ['x-request-id: its-own']]);
+  });
+
   test.each([
     ['empty', Buffer.alloc(0)],
     ['of one NUL', Buffer.of(0)],
@@ -144,7 +158,9 @@ describe('the stored headers', () => {
       ],
       own,
     );
-    expect(row.headers.toString()).toBe('host: example.org\ncontent-length: 2\nx-github-event: push\nx-token-count: 3');
+    const [given, ...sent] = row.headers.toString().split('\n');
+    expect(given).toMatch(/^x-request-id: [a-z0-9-]+$/);
+    expect(sent.join('\n')).toBe('host: example.org\ncontent-length: 2\nx-github-event: push\nx-token-count: 3');
     expect(row.content_type).toBeNull();
   });
 
@@ -156,7 +172,7 @@ describe('the stored headers', () => {
     );
     const text = row.headers.toString();
     expect(text).toContain('x-a: 1\nx-a: 2\nx-empty: \n');
-    expect(text.split('\n')).toHaveLength(7);
+    expect(text.split('\n')).toHaveLength(8);
     expect(row.content_type).toMatch(/^text\//);
   });
 });

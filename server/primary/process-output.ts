@@ -1,0 +1,56 @@
+import type { Readable } from 'node:stream';
+import type { Log, LogDestination } from '../log.ts';
+
+/** Lines that come within this time of the first one are one message, e.g. an error of libpq or a stack. */
+const TOGETHER_MS = 100;
+/** Of one message; what comes after it is the next one. */
+const LINES_MAX = 100;
+
+/** As node:child_process has it. */
+interface WritingProcess {
+  pid?: number | undefined;
+  stdout: Readable | null;
+  stderr: Readable | null;
+}
+
+/** Log lines pass as they are; anything else that a process writes becomes part of a log line, so that the stream stays JSON. */
+export function forwardOutput(
+  { pid, stdout, stderr }: WritingProcess,
+  { destination, log }: { destination: Pick<LogDestination, 'write'>; log: Log },
+): void {
+  for (const stream of [stdout!, stderr!]) {
+    let lines: string[] = [];
+    let timer: NodeJS.Timeout | undefined;
+    const flush = () => {
+      clearTimeout(timer);
+      timer = undefined;
+      if (lines.length > 0) log('process_output', { process: pid, line: lines.join('\n') });
+      lines = [];
+    };
+    const take = (line: string) => {
+      if (stream === stdout && line.startsWith('{')) {
+        flush();
+        destination.write(`${line}\n`);
+      } else if (line !== '') {
+        lines.push(line);
+        timer ??= setTimeout(flush, TOGETHER_MS);
+        if (lines.length >= LINES_MAX) flush();
+      }
+    };
+    eachLine(stream, take, flush);
+  }
+}
+
+function eachLine(stream: Readable, take: (line: string) => void, onEnd: () => void): void {
+  let rest = '';
+  stream.setEncoding('utf8');
+  stream.on('data', (text: string) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop()!;
+    for (const line of lines) take(line);
+  });
+  stream.on('end', () => {
+    take(rest);
+    onEnd();
+  });
+}
