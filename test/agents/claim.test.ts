@@ -5,7 +5,7 @@ import { DAY_MS } from '../../server/db/partitions.ts';
 import { claimDeliveries } from '../../server/db/queries/claim-deliveries.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
-import { signatureOf } from '../helpers/requests.ts';
+import { signatureOf, signedRequest } from '../helpers/requests.ts';
 
 let app: TestApp;
 beforeAll(async () => {
@@ -14,6 +14,19 @@ beforeAll(async () => {
 afterAll(() => app.stop());
 
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
+
+test('the lines of a batch come in their order, in one claim and over several', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  for (const max of [1000, 7]) {
+    const body = Array.from({ length: 200 }, (_, line) => `{"line":${line}}`).join('\n');
+    expect((await fetch(`${webhook.url}/batch`, signedRequest({ secret: webhook.secret, body }))).status).toBe(202);
+    const lines: number[] = [];
+    while (lines.length < 200)
+      lines.push(...(await agent.claim({ max })).map(({ event }) => JSON.parse(event.body!).line as number));
+    expect(lines).toEqual(Array.from({ length: 200 }, (_, line) => line));
+  }
+});
 
 describe('a delivery', () => {
   test('is told as the contract says, and nothing more', async () => {
