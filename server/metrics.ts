@@ -82,7 +82,10 @@ export const metricTable = {
     'counter',
     'deliveries settled, by outcome (acknowledged, retried, dead) and agent (the first 100; all others are other)',
   ],
-  weir_leases_expired_total: ['counter', 'leases that a later claim found ended without an answer, by agent'],
+  weir_leases_expired_total: [
+    'counter',
+    'leases found ended without an answer, by a later claim or by maintenance, by agent',
+  ],
   weir_database_bytes: ['gauge', 'size of the database on disk, with indexes'],
   weir_database_read_timestamp_seconds: [
     'gauge',

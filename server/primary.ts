@@ -193,6 +193,7 @@ async function start(
       },
       (deliveries) => page.deliveriesUnhandled(deliveries),
       () => page.maintained(),
+      (agentIds) => page.lastLeasesEnded(agentIds),
     ),
   );
 

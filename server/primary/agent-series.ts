@@ -20,6 +20,11 @@ export class AgentSeries {
       if (this.#names.has(id) || this.#names.size < AGENT_SERIES_MAX) this.#names.set(id, name);
   }
 
+  /** The value of the label `agent` for this one. */
+  known(id: string): string {
+    return this.#names.has(id) ? id : OTHER.agent;
+  }
+
   get ids(): string[] {
     return [...this.#names.keys()];
   }

@@ -39,6 +39,7 @@ export async function anchorAudit(database: Database, log: Log, said: string | n
  * @param settings those of now.
  * @param onHorizon called with the span that has partitions, every minute.
  * @param onMaintained called when the hourly work has succeeded.
+ * @param onLastLeases called with the agent of each delivery whose last lease ended.
  * @param onUnhandled called with the number of deliveries that were removed before an agent settled them.
  */
 export function keepHouse(
@@ -48,6 +49,7 @@ export function keepHouse(
   onHorizon: (horizon: Horizon) => void,
   onUnhandled: (deliveries: number) => void,
   onMaintained: () => void,
+  onLastLeases: (agentIds: string[]) => void,
 ): () => Promise<void> {
   let watch: Promise<void> = Promise.resolve();
   let round: Promise<void> = Promise.resolve();
@@ -65,7 +67,7 @@ export function keepHouse(
       log('partitions_failed', { reason: (error as Error).message });
     }
     try {
-      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS);
+      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases);
       if (deliveries > 0) log('last_leases_ended', { deliveries });
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });

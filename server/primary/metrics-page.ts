@@ -16,6 +16,8 @@ export class MetricsPage {
   readonly #own = new Registry();
   readonly #deaths = this.#counter('weir_process_restarts_total');
   readonly #rollingRestarts = this.#counter('weir_rolling_restarts_total', ['outcome']);
+  readonly #expired = this.#counter('weir_leases_expired_total', ['agent']);
+  readonly #settled = this.#counter('weir_deliveries_settled_total', ['agent', 'outcome']);
   readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
   /** Counters and histograms of processes that ended, summed. */
   #ended: MetricsSnapshot = [];
@@ -72,6 +74,15 @@ export class MetricsPage {
   /** An hourly maintenance has succeeded. */
   maintained(): void {
     this.#maintainedMs = Date.now();
+  }
+
+  /** Maintenance found the last lease of so many deliveries ended: they are dead letters. */
+  lastLeasesEnded(agentIds: readonly string[]): void {
+    for (const id of agentIds) {
+      const agent = this.#agents.known(id);
+      this.#expired.inc({ agent });
+      this.#settled.inc({ agent, outcome: 'dead' });
+    }
   }
 
   /** A counter of the primary itself. */

@@ -28,6 +28,7 @@ async function pass(ms = MINUTE_MS): Promise<void> {
     () => {},
     () => {},
     () => {},
+    () => {},
   );
   vi.advanceTimersByTime(ms);
   await stop();

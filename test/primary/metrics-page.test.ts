@@ -1,5 +1,6 @@
 /** The metrics page of the primary: what it sums, what it reads of the database, and how many series it may have. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { endLastLeases } from '../../server/db/queries/end-last-leases.ts';
 import { AGENT_SERIES_MAX, FigureReader } from '../../server/primary/database-figures.ts';
 import { MetricsPage } from '../../server/primary/metrics-page.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp } from '../helpers/agents.ts';
@@ -76,6 +77,23 @@ test('deliveries are told by agent, state and outcome, from zero on', async () =
     [[1], [0], [2]],
     [[1], [1], [2], [4]],
   ]);
+});
+
+test('a last lease that maintenance ends is counted with its agent', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  for (let lease = 0; lease < 2; lease++) {
+    await agent.claimOne();
+    await letPass(app.database, 3_600);
+  }
+  const page = freshPage();
+  await page.render();
+  expect(await endLastLeases(app.database, 2, (agentIds) => page.lastLeasesEnded(agentIds))).toBe(1);
+  const text = await page.render();
+  expect(seriesOf(text, 'weir_deliveries_settled_total', { agent: agent.id, outcome: 'dead' })).toEqual([1]);
+  // One by the second claim, one by maintenance.
+  expect(seriesOf(text, 'weir_leases_expired_total', { agent: agent.id })).toEqual([2]);
 });
 
 test('agents past the limit share one series', async () => {

@@ -10,14 +10,19 @@ export const LAST_LEASE_ENDED = 'the last lease ended without an answer';
  * Deliveries whose last lease has ended become dead letters, at most AT_A_TIME in one transaction; returns how many. A claim does
  * the same with those it meets (claim-deliveries.ts): this is for agents that claim no more. As there, the receipt ends with the lease.
  * @param attemptsMax DELIVERY_MAX_ATTEMPTS of now: where it was raised in the meantime, the delivery is claimable again.
+ * @param onEnded called after each transaction, with the agent of each delivery.
  */
-export async function endLastLeases(database: Database, attemptsMax: number): Promise<number> {
+export async function endLastLeases(
+  database: Database,
+  attemptsMax: number,
+  onEnded: (agentIds: string[]) => void = () => {},
+): Promise<number> {
   let ended = 0;
   for (;;) {
     const rows = await database.transaction(async (query) => {
       // Each row is to be sought in its own partition, see replay.ts.
       await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
-      return query({
+      return query<{ agentId: string }>({
         text: `
           with over as materialized (
             select received_at, id, webhook_id from deliveries
@@ -28,11 +33,12 @@ export async function endLastLeases(database: Database, attemptsMax: number): Pr
           set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = coalesce(d.reason, '${LAST_LEASE_ENDED}')
           from over o
           where d.received_at = o.received_at and d.id = o.id and d.webhook_id = o.webhook_id
-          returning 1`,
+          returning d.agent_id as "agentId"`,
         values: [attemptsMax, AT_A_TIME],
       });
     });
     ended += rows.length;
+    onEnded(rows.map(({ agentId }) => agentId));
     if (rows.length < AT_A_TIME) return ended;
   }
 }
