@@ -5,22 +5,24 @@ import { migrationFiles, pendingMigrations } from './db/migrate.ts';
 import type { Database } from './db/pool.ts';
 import type { Exchange } from './http/exchange.ts';
 
-const states = z.enum(['ok', 'failing', 'unknown', 'degraded']);
+const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded']).describe(of);
 const readiness = z.object({
-  status: z.enum(['ready', 'not_ready']),
-  checks: z.object({
-    database: states,
-    migrations: states,
-    threads: states,
-    draining: states,
-    rate_limit_store: states,
-    secrets: states,
-  }),
+  status: z.enum(['ready', 'not_ready']).describe('ready: a webhook that is sent now is stored'),
+  checks: z
+    .object({
+      database: state('whether commits succeed'),
+      migrations: state('whether the schema is that of this release'),
+      threads: state('HMAC threads'),
+      draining: state('failing: this process ends, and takes no new work'),
+      rate_limit_store: state('degraded: requests pass uncounted'),
+      secrets: state('degraded: some stored webhook secrets open with no key'),
+    })
+    .describe('the parts that readiness depends on'),
 });
 
 /** For the OpenAPI document. */
 export const healthDescriptions = {
-  live: { answers: { 200: z.object({ status: z.literal('ok') }) }, problems: [] },
+  live: { answers: { 200: z.object({ status: z.literal('ok').describe('the process answers') }) }, problems: [] },
   ready: { answers: { 200: readiness, 503: readiness }, problems: [] },
 };
 

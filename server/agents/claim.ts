@@ -14,10 +14,25 @@ import type { Floors } from './floors.ts';
 import type { Turns } from './turns.ts';
 
 export const claimSchema = z.strictObject({
-  max: z.int().min(1).max(1000).default(1),
-  lease_seconds: z.int().min(5).max(3600).default(30),
-  wait_seconds: z.int().min(0).max(30).default(0),
-  webhook_ids: z.array(z.guid()).max(1000).optional(),
+  max: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(1)
+    .describe('deliveries to claim at most; bodies of one answer together are limited to 16 MiB'),
+  lease_seconds: z
+    .int()
+    .min(5)
+    .max(3600)
+    .default(30)
+    .describe('how long each delivery stays leased without ack, nack or extend'),
+  wait_seconds: z
+    .int()
+    .min(0)
+    .max(30)
+    .default(0)
+    .describe('how long the request waits for a delivery when there is none'),
+  webhook_ids: z.array(z.guid()).max(1000).optional().describe('deliveries of these webhooks alone; absent: of all'),
 });
 type ClaimInput = z.output<typeof claimSchema>;
 

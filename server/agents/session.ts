@@ -9,7 +9,13 @@ import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 
 /** The credential comes as a bearer token, or in the body. */
-export const sessionSchema = z.strictObject({ credential: z.string().max(200).optional() });
+export const sessionSchema = z.strictObject({
+  credential: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('credential of the agent (wa_…), unless it comes as the bearer token'),
+});
 
 /** Changes a credential for a session; every call counts in the limit of agent authentication. */
 export function createSession(auth: AgentAuth): (exchange: Exchange) => Promise<void> {

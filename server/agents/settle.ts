@@ -18,19 +18,27 @@ function storable(reason: string): string {
   return Array.from(wellFormed).slice(0, REASON_CHARACTERS_MAX).join('');
 }
 
-const receipts = z.array(z.string().max(100)).min(1).max(1000);
+const receipts = z.array(z.string().max(100)).min(1).max(1000).describe('receipts of claimed deliveries, 1 to 1000');
 
 export const ackSchema = z.strictObject({ receipts });
 export const nackSchema = z.strictObject({
   receipts,
-  delay_seconds: z.number().min(0).max(86_400).optional(),
+  delay_seconds: z
+    .number()
+    .min(0)
+    .max(86_400)
+    .optional()
+    .describe('how long until it can be claimed again; absent: longer with each attempt'),
   reason: z
     .string()
     .transform(storable)
     .optional()
     .describe(`why, kept with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
 });
-export const extendSchema = z.strictObject({ receipts, lease_seconds: z.int().min(5).max(3600) });
+export const extendSchema = z.strictObject({
+  receipts,
+  lease_seconds: z.int().min(5).max(3600).describe('length of the lease from now on'),
+});
 
 const nothing: Settled = { done: new Set(), changed: [] };
 const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;

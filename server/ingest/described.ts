@@ -1,19 +1,32 @@
 /** What the routes of webhooks take and answer, for the OpenAPI document. */
 import { z } from 'zod';
+import { example, idOf, receivedAt } from '../core/members.ts';
 import type { ProblemCode } from '../errors.ts';
 
 const accepted = z.object({
-  id: z.guid().describe('of the event'),
-  webhook_id: z.guid(),
-  received_at: z.iso.datetime(),
-  bytes: z.int(),
+  id: idOf('event'),
+  webhook_id: idOf('webhook'),
+  received_at: receivedAt,
+  bytes: z.int().describe('size of the body in bytes'),
 });
 
 const batch = z.object({
   accepted: z.int().describe('lines that were stored'),
   ids: z.array(z.guid()).describe("in the order of the lines; a repeated line's is the first one's"),
-  duplicates: z.int().optional(),
+  duplicates: z.int().optional().describe('lines that were stored before, and were not stored again; absent: none'),
 });
+
+const body = z.unknown().meta({
+  description: 'any bytes, up to max_payload_bytes of the webhook; the signature is over these bytes',
+  examples: [{ type: 'order.created', order: { id: 1042 } }],
+});
+const lines = z.unknown().meta({
+  description: 'JSON documents, one a line; each becomes an event',
+  examples: ['{"type":"order.created","order":{"id":1042}}\n{"type":"order.paid","order":{"id":1042}}\n'],
+});
+const { event_id, webhook_id, received_at } = example;
+const acceptedExample = { examples: [{ id: event_id, webhook_id, received_at, bytes: 44 }] };
+const batchExample = { examples: [{ accepted: 2, ids: [event_id, '01a1ffb6-1f30-7b8f-8c11-90e2d7a45b06'] }] };
 
 const duplicate = z.literal(true).describe('it was stored before, and was not stored again');
 
@@ -33,13 +46,13 @@ const refusals: readonly ProblemCode[] = [
 
 export const ingestDescriptions = {
   ingest: {
-    input: { '*/*': null },
-    answers: { 202: accepted, 200: accepted.extend({ duplicate }) },
+    input: { '*/*': body },
+    answers: { 202: accepted.meta(acceptedExample), 200: accepted.extend({ duplicate }) },
     problems: refusals,
   },
   ingestBatch: {
-    input: { 'application/x-ndjson': null },
-    answers: { 202: batch, 200: batch.extend({ duplicate }) },
+    input: { 'application/x-ndjson': lines },
+    answers: { 202: batch.meta(batchExample), 200: batch.extend({ duplicate }) },
     problems: [...refusals, 'batch_empty', 'batch_invalid', 'batch_too_large'] as ProblemCode[],
   },
 };

@@ -1,5 +1,6 @@
 /** What Weir counts while it runs, as processes tell it to the primary, and the primary to everybody who watches. */
 import { z } from 'zod';
+import { timeOf } from '../core/members.ts';
 
 const whole = z.number().int().min(0);
 
@@ -16,10 +17,10 @@ const totalsSchema = z.object({
 const gauges = {
   queue_events: whole.describe('events that wait for their commit'),
   verify_queue_requests: whole.describe('requests that wait for an HMAC thread'),
-  connections: whole,
-  open_requests: whole,
+  connections: whole.describe('open connections of clients'),
+  open_requests: whole.describe('requests that are not answered yet'),
   streams: whole.describe('clients of GET /api/v1/stream'),
-  resident_bytes: whole,
+  resident_bytes: whole.describe('memory in use (RSS)'),
   event_loop_lag_ms: z.number().describe('99th percentile of how late the event loop was'),
 };
 
@@ -28,38 +29,41 @@ export const secondSchema = z.object({
   at: z.iso.datetime().describe('its end'),
   duration_ms: whole.describe('about 1000; rates are counts over this time'),
   ...totalsSchema.shape,
-  commits: whole,
-  commit_p50_ms: z.number().nullable().describe('estimated from a histogram; null without a commit'),
-  commit_p99_ms: z.number().nullable(),
+  commits: whole.describe('group commits'),
+  commit_p50_ms: z
+    .number()
+    .nullable()
+    .describe('median duration of a commit, estimated from a histogram; null without a commit'),
+  commit_p99_ms: z.number().nullable().describe('likewise, the 99th percentile'),
   ...gauges,
 });
 
 export const processSchema = z.object({
-  pid: whole,
-  started_at: z.iso.datetime(),
+  pid: whole.describe('process id'),
+  started_at: timeOf('when the process started'),
   state: z
     .enum(['serving', 'leaving', 'silent'])
     .describe('leaving: it answers what it accepted, and ends; silent: the primary has not heard from it for 3 s'),
   database: z.enum(['up', 'down']).describe('its connection for commits'),
-  rate_limit_store: z.enum(['ok', 'degraded']),
+  rate_limit_store: z.enum(['ok', 'degraded']).describe('degraded: requests pass uncounted'),
   threads: whole.describe('HMAC threads that are up'),
   accepted: whole.describe('events stored in this second'),
   ...gauges,
 });
 
 const depthSchema = z.object({
-  pending: whole,
-  leased: whole,
-  dead: whole,
+  pending: whole.describe('deliveries that wait'),
+  leased: whole.describe('deliveries that agents work on'),
+  dead: whole.describe('dead letters'),
   exact: z.boolean().describe('false: more than 10,000 wait or are dead, and the numbers are estimated from a sample'),
-  at: z.iso.datetime(),
+  at: timeOf('when they were counted'),
 });
 
 export const liveSchema = z.object({
   started_at: z.iso.datetime().describe('of Weir on this machine'),
-  second: secondSchema,
+  second: secondSchema.describe('the last second'),
   totals: totalsSchema.describe('since the start of Weir on this machine; ended processes are kept'),
-  processes: z.array(processSchema),
+  processes: z.array(processSchema).describe('processes of this machine'),
   database: z.enum(['up', 'down']).describe('down: no process could commit'),
   deliveries: depthSchema.nullable().describe('null: nobody watched a moment ago, or it took too long to count'),
 });

@@ -7,15 +7,17 @@ import type { Csrf } from '../auth/csrf.ts';
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { noSessionCookie } from '../auth/sessions.ts';
 import type { SignInParts } from '../auth/sign-in.ts';
+import { createdAt, email, idOf, nameOf, timeOf } from '../core/members.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import { roles } from '../core/roles.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../db/queries/sessions.ts';
 import { enteredPassword, recordId } from './input.ts';
+import { listSchema } from './paging.ts';
 
 const accountSchema = z.object({
-  id: z.guid(),
-  email: z.string(),
-  name: z.string(),
+  id: idOf('user'),
+  email,
+  name: nameOf('user'),
   role: z.enum(roles).describe('in force for this request: of the user, or of the token where that is less'),
   csrf_token: z
     .string()
@@ -24,18 +26,18 @@ const accountSchema = z.object({
 });
 
 const sessionSchema = z.object({
-  id: z.guid(),
-  created_at: z.iso.datetime(),
-  last_seen_at: z.iso.datetime().describe('to the minute'),
-  expires_at: z.iso.datetime(),
+  id: idOf('session'),
+  created_at: createdAt,
+  last_seen_at: z.iso.datetime().describe('its last request, to the minute'),
+  expires_at: timeOf('when it ends at the latest'),
   address: z.string().describe('of the browser at the sign-in'),
-  user_agent: z.string(),
+  user_agent: z.string().describe('User-Agent of the browser at the sign-in'),
   current: z.boolean().describe('the one that asks'),
 });
 
 const passwordInput = z.strictObject({
-  current_password: enteredPassword,
-  new_password: enteredPassword,
+  current_password: enteredPassword.describe('the password that is valid now'),
+  new_password: enteredPassword.describe('12 to 200 characters, no common password'),
   revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: your API tokens end too'),
 });
 const passwordChanged = z.object({ revoked_tokens: z.int().describe('how many API tokens ended by revoke_tokens') });
@@ -60,7 +62,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
     /** All of them: a user has no more than SESSIONS_OF_USER_MAX. */
     listSessions: operation({
       sessionOnly: true,
-      answers: { 200: z.object({ items: z.array(sessionSchema) }) },
+      answers: { 200: listSchema(sessionSchema) },
       handle: async ({ who: { id, via } }) => {
         const rows = await listSessions(database, id, SESSION_IDLE_SECONDS);
         const own = via.kind === 'session' ? via.sessionId : null;

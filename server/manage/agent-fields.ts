@@ -1,8 +1,10 @@
 /** What people give and see of an agent. */
 import { z } from 'zod';
+import { createdAt, idOf, nameOf, updatedAt } from '../core/members.ts';
 import { DEAD_COUNTED_MAX } from '../db/queries/agent-activity.ts';
-import { nameText as name, recordIds } from './input.ts';
+import { nameText, recordIds } from './input.ts';
 
+const name = nameText.describe('1 to 200 characters, unique among active agents');
 const webhookIds = recordIds.describe(
   'webhooks whose events it gets; of one that is taken out it gets no new events, and what waits stays claimable',
 );
@@ -15,7 +17,7 @@ export const agentInput = {
 
 export const agentActivitySchema = z
   .object({
-    agent_id: z.guid(),
+    agent_id: idOf('agent'),
     last_seen_at: z.iso.datetime().nullable().describe('its last request, to the minute; null: none yet'),
     last_seen_from: z.string().nullable().describe('client address of that request'),
     waiting_since: z.iso
@@ -30,10 +32,10 @@ export type NewAgent = z.output<typeof agentInput.create>;
 export type AgentPatch = z.output<typeof agentInput.update>;
 
 export const agentSchema = z.object({
-  id: z.guid(),
-  name: z.string(),
+  id: idOf('agent'),
+  name: nameOf('agent'),
   revoked: z.boolean().describe('true: its credential has ended for good; its deliveries stay'),
   webhook_ids: z.array(z.guid()).describe('webhooks whose events it gets'),
-  created_at: z.iso.datetime(),
-  updated_at: z.iso.datetime(),
+  created_at: createdAt,
+  updated_at: updatedAt,
 });

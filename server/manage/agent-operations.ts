@@ -8,13 +8,13 @@ import { Agents } from './agents.ts';
 import type { ChangeParts } from './change.ts';
 import { replyTo } from './change-reply.ts';
 import { recordId, text } from './input.ts';
-import { flag, flagValue, idList, pageOf, pageSchema, recordPageQuery } from './paging.ts';
+import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from './paging.ts';
 
 const id = { schema: recordId, problem: 'agent_unknown' } as const;
 const withCredential = agentSchema.extend({ credential: z.string().describe('only in this answer') });
 const listQuery = z.strictObject({
   ...recordPageQuery,
-  revoked: flag.optional(),
+  revoked: flag.optional().describe('true: revoked agents alone; false: active agents alone'),
   q: text(1, 200).optional().describe('part of the name, in any case of letters'),
 });
 
@@ -40,7 +40,7 @@ export function agentOperations(parts: ChangeParts) {
     /** Apart from the agents themselves, whose entity tags would change all the time with it. */
     listAgentActivity: operation({
       query: activityQuery,
-      answers: { 200: z.object({ items: z.array(agentActivitySchema) }) },
+      answers: { 200: listSchema(agentActivitySchema) },
       handle: async ({ query }) =>
         done(200, { items: await readAgentActivity(parts.database, query.agent_ids ?? null) }),
     }),

@@ -4,7 +4,7 @@ import { done, operation } from '../api/operation.ts';
 import { verifyAudit } from '../audit/verify.ts';
 import type { Database } from '../db/pool.ts';
 import { type AuditFilter, type AuditRow, listAudit } from '../db/queries/read-audit.ts';
-import { pageOf, pageQuery, pageSchema } from './paging.ts';
+import { cursorText, pageOf, pageQuery, pageSchema } from './paging.ts';
 
 const moment = z.iso.datetime({ offset: true, error: 'Give a time such as 2030-01-31T12:00:00Z.' });
 const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
@@ -17,7 +17,7 @@ export const auditFilters = {
     .optional()
     .describe('what the action begins with, e.g. token. or webhook.create'),
   actor_id: uuid.optional().describe('of the user'),
-  target_id: uuid.optional(),
+  target_id: uuid.optional().describe('id of what was changed'),
   from: moment.optional().describe('from this time on'),
   to: moment.optional().describe('before this time'),
 };
@@ -28,7 +28,8 @@ const listQuery = z.strictObject({
   cursor: z
     .string()
     .regex(/^[1-9]\d{0,14}$/, 'Give the next_cursor of a page.')
-    .optional(),
+    .optional()
+    .describe(cursorText),
   ...auditFilters,
 });
 
@@ -44,35 +45,41 @@ const states = z.record(z.string(), z.unknown());
 
 export const auditEntrySchema = z
   .object({
-    number: z.int(),
-    at: loose(z.string()),
+    number: z.int().describe('position in the log, from 1 on'),
+    at: loose(z.string()).describe('when it happened'),
     action: loose(z.string()).describe('`<kind of target>.<verb>`'),
     actor: loose(
       z.object({
         kind: z.string().describe('user, token, command, system or anyone'),
         id: z.string().nullable().describe('of the user'),
-        name: z.string(),
-        token_id: z.string().nullable(),
-        address: z.string().nullable(),
-        request_id: z.string().nullable(),
+        name: z.string().describe('email of the user, or name of the command'),
+        token_id: z.string().nullable().describe('id of the API token, where one was used'),
+        address: z.string().nullable().describe('address of the client'),
+        request_id: z.string().nullable().describe('under which the log has the request'),
       }),
-    ),
-    target: loose(z.object({ kind: z.string(), id: z.string().nullable(), name: z.string() })),
-    before: loose(states),
-    after: loose(states),
+    ).describe('who did it'),
+    target: loose(
+      z.object({
+        kind: z.string().describe('e.g. webhook'),
+        id: z.string().nullable().describe('null: it has none'),
+        name: z.string().describe('its name at that time'),
+      }),
+    ).describe('what was changed'),
+    before: loose(states).describe('changed members before; secrets are left out'),
+    after: loose(states).describe('changed members after'),
     hash: z.string().describe('SHA-256 of the hash before and this entry, in hex'),
   })
   .meta({ id: 'AuditEntry' });
 
 const verdictSchema = z.object({
-  intact: z.boolean(),
+  intact: z.boolean().describe('true: no entry was changed or removed'),
   entries: z.int().describe('how far the chain holds'),
   head: z
-    .object({ number: z.int(), hash: z.string() })
+    .object({ number: z.int().describe('its number'), hash: z.string().describe('its hash, in hex') })
     .nullable()
     .describe('the last entry that holds; keep it outside of the database'),
   first_broken: z.int().optional().describe('number of the first entry that is missing, changed or out of place'),
-  reason: z.string().optional(),
+  reason: z.string().optional().describe('what is wrong with it'),
 });
 
 /** Entries of one export, about a kilobyte each. */

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { done, operation, problem, readerOperation } from '../api/operation.ts';
 import { agentIdOf } from '../auth/reader.ts';
+import { example, idOf, timeOf } from '../core/members.ts';
 import type { Database } from '../db/pool.ts';
 import { COUNTED_MAX, countOrEstimateDeliveries } from '../db/queries/count-deliveries.ts';
 import { deliveryStates, findDelivery, listDeliveries } from '../db/queries/read-deliveries.ts';
@@ -11,40 +12,59 @@ import { eventId, pageOf, pageQuery, pageSchema } from './paging.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 
-const scopeQuery = { agent_id: recordId.optional(), webhook_id: recordId.optional() };
+const scopeQuery = {
+  agent_id: recordId.optional().describe('deliveries to this agent alone'),
+  webhook_id: recordId.optional().describe('deliveries of this webhook alone'),
+};
 const countQuery = z.strictObject(scopeQuery);
 const listQuery = z.strictObject({
   ...pageQuery,
   ...scopeQuery,
-  event_id: eventId.optional(),
-  state: z.enum(deliveryStates).optional(),
+  event_id: eventId.optional().describe('deliveries of this event alone'),
+  state: z.enum(deliveryStates).optional().describe('deliveries in this state alone'),
 });
 
 const manyInput = z.strictObject({
-  agent_id: recordId,
-  state: z.enum(['dead', 'done']),
-  webhook_id: recordId.nullable().default(null).describe('of this webhook alone'),
+  agent_id: recordId.describe('id of the agent'),
+  state: z.enum(['dead', 'done']).describe('which deliveries become pending again'),
+  webhook_id: recordId.nullable().default(null).describe('deliveries of this webhook alone; null: of all'),
 });
 
 const deliverySchema = z
   .object({
-    id: z.guid(),
-    event_id: z.guid(),
-    webhook_id: z.guid(),
-    agent_id: z.guid(),
-    state: z.enum(deliveryStates),
-    attempts: z.number(),
-    received_at: z.iso.datetime(),
+    id: idOf('delivery'),
+    event_id: idOf('event'),
+    webhook_id: idOf('webhook'),
+    agent_id: idOf('agent'),
+    state: z.enum(deliveryStates).describe('dead: all attempts are used up'),
+    attempts: z.number().describe('claims so far'),
+    received_at: timeOf('when its event was received'),
     available_at: z.iso.datetime().describe('pending: claimable from then on; leased: the lease ends then'),
-    finished_at: z.iso.datetime().nullable(),
+    finished_at: z.iso.datetime().nullable().describe('when it became done or dead; null: it is neither'),
     reason: z.string().nullable().describe('what the agent said with its last nack'),
   })
-  .meta({ id: 'Delivery' });
+  .meta({
+    id: 'Delivery',
+    examples: [
+      {
+        id: example.delivery_id,
+        event_id: example.event_id,
+        webhook_id: example.webhook_id,
+        agent_id: example.agent_id,
+        state: 'leased',
+        attempts: 1,
+        received_at: example.received_at,
+        available_at: example.leased_until,
+        finished_at: null,
+        reason: null,
+      },
+    ],
+  });
 
 const countsSchema = z.object({
-  pending: z.int(),
-  leased: z.int(),
-  dead: z.int(),
+  pending: z.int().describe('deliveries that wait'),
+  leased: z.int().describe('deliveries that agents work on'),
+  dead: z.int().describe('dead letters'),
   exact: z
     .boolean()
     .describe(
@@ -101,7 +121,12 @@ export function deliveryOperations(database: Database) {
     replayDeliveries: operation({
       idempotent: true,
       input: manyInput,
-      answers: { 200: z.object({ replayed: z.int(), more: z.boolean().describe('true: repeat it for the rest') }) },
+      answers: {
+        200: z.object({
+          replayed: z.int().describe('deliveries that are pending again'),
+          more: z.boolean().describe('true: repeat it for the rest'),
+        }),
+      },
       problems: ['agent_unknown'],
       handle: async ({ actor, input: { agent_id: agentId, state, webhook_id: webhookId } }) => {
         const replayed = await replayMany(database, actor, { agentId, state, webhookId });

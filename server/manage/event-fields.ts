@@ -1,20 +1,34 @@
 /** What people and agents see of an event. */
 import { z } from 'zod';
+import { bodyBytes, contentType, example, idOf, receivedAt, sourceIp } from '../core/members.ts';
 import { readStoredHeaders } from '../core/stored-headers.ts';
 import type { EventRecord } from '../db/queries/read-events.ts';
 import { pageSchema } from './paging.ts';
 
 export const eventSchema = z
   .object({
-    id: z.guid(),
-    webhook_id: z.guid(),
-    received_at: z.iso.datetime(),
-    source_ip: z.string(),
-    content_type: z.string().nullable(),
-    bytes: z.number(),
+    id: idOf('event'),
+    webhook_id: idOf('webhook'),
+    received_at: receivedAt,
+    source_ip: sourceIp,
+    content_type: contentType,
+    bytes: bodyBytes,
     headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
   })
-  .meta({ id: 'Event' });
+  .meta({
+    id: 'Event',
+    examples: [
+      {
+        id: example.event_id,
+        webhook_id: example.webhook_id,
+        received_at: example.received_at,
+        source_ip: '192.0.2.10',
+        content_type: 'application/json',
+        bytes: 44,
+        headers: { 'content-type': 'application/json' },
+      },
+    ],
+  });
 
 export const eventPageSchema = pageSchema(eventSchema).extend({
   complete: z

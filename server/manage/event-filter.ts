@@ -16,7 +16,7 @@ const network = z
 const SOUGHT_CHARACTERS_MAX = 200;
 
 const filterQuery = {
-  webhook_id: z.guid('Give the id of a webhook.').optional(),
+  webhook_id: z.guid('Give the id of a webhook.').optional().describe('events of this webhook alone'),
   from: instant.optional().describe('received at this time or later; without a zone it is UTC'),
   to: instant.optional().describe('received before this time'),
   delivery_state: z
@@ -29,7 +29,7 @@ const filterQuery = {
     .toLowerCase()
     .optional()
     .describe('what the content type begins with, in any case: application/json finds application/json; charset=utf-8'),
-  source: network.optional(),
+  source: network.optional().describe('address or network of the sender, e.g. 192.0.2.0/24'),
   q: z
     .string()
     .min(1)

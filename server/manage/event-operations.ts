@@ -75,7 +75,7 @@ export function eventOperations(database: Database) {
       idempotent: true,
       id,
       input: replayInput,
-      answers: { 201: z.object({ delivery_ids: z.array(z.guid()) }) },
+      answers: { 201: z.object({ delivery_ids: z.array(z.guid()).describe('the new deliveries') }) },
       problems: ['event_unheard'],
       handle: async ({ id, input, actor }) => {
         const agentIds = input.agent_ids ?? null;

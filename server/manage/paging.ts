@@ -8,13 +8,14 @@ export const eventId = z
   .guid({ error: 'Give an id of Weir, such as 01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a.', abort: true })
   .refine(isTimedId, 'This is no id of Weir.');
 
-const limit = z.coerce.number().int().min(1).max(200).default(50);
+const limit = z.coerce.number().int().min(1).max(200).default(50).describe('items of a page, 1 to 200');
+export const cursorText = 'next_cursor of the page before; absent: the first page';
 
 /** Parameters that every list of events or deliveries takes. */
-export const pageQuery = { limit, cursor: eventId.optional() };
+export const pageQuery = { limit, cursor: eventId.optional().describe(cursorText) };
 
 /** Parameters that every list of what is configured takes. */
-export const recordPageQuery = { limit, cursor: recordId.optional() };
+export const recordPageQuery = { limit, cursor: recordId.optional().describe(cursorText) };
 
 /**
  * A parameter that names several of what is configured.
@@ -50,10 +51,15 @@ export function pageOf<Row extends { id: string }>(
   return { items: page.map(describe), next_cursor: rows.length > limit ? cursorOf(page.at(-1)!) : null };
 }
 
+/** The answer of a list that is not paged. */
+export function listSchema<Item extends z.ZodType>(item: Item) {
+  return z.object({ items: z.array(item).describe('all of them') });
+}
+
 /** The answer of a list. */
 export function pageSchema<Item extends z.ZodType>(item: Item) {
   return z.object({
-    items: z.array(item),
+    items: z.array(item).describe('the items of this page'),
     next_cursor: z.string().nullable().describe('the parameter cursor of the next page; null: this was the last'),
   });
 }

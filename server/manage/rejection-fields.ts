@@ -1,6 +1,7 @@
 /** A refused signature as people see it, as schemas. */
 import { z } from 'zod';
 import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '../core/diagnosis/reasons.ts';
+import { bodyBytes, contentType, idOf, nameOf, receivedAt, sourceIp, timeOf } from '../core/members.ts';
 import { defaultSignatureHeaders } from '../core/signature.ts';
 import type { RejectionRecord } from '../db/queries/rejections.ts';
 import { pageQuery } from './paging.ts';
@@ -8,41 +9,48 @@ import { pageQuery } from './paging.ts';
 /** Of a body, shown beside its rejection; the rest is to be downloaded. */
 const PREVIEW_BYTES_MAX = 8_192;
 
-const reason = z.enum(rejectionReasonNames);
+const reason = z.enum(rejectionReasonNames).describe('why the signature did not verify; verifies_now: it does now');
+const verified = z.boolean().describe('true: the signature verifies now');
+const hint = z.string().describe('how to fix it');
 export const rejectionQuery = z.strictObject({
   ...pageQuery,
-  webhook_id: z.guid().optional(),
-  reason: reason.optional(),
+  webhook_id: z.guid().optional().describe('rejections of this webhook alone'),
+  reason: reason.optional().describe('rejections for this reason alone'),
 });
 
 export const rejectionSchema = z
   .object({
-    id: z.guid(),
-    webhook_id: z.guid(),
-    webhook_name: z.string(),
-    received_at: z.iso.datetime(),
-    source_ip: z.string(),
+    id: idOf('rejection'),
+    webhook_id: idOf('webhook'),
+    webhook_name: nameOf('webhook'),
+    received_at: receivedAt,
+    source_ip: sourceIp,
     reason,
-    hint: z.string().describe('how to mend it'),
+    hint,
     header: z.string().nullable().describe('where the fault is, when it is in a header'),
     otherwise_valid: z
       .boolean()
       .nullable()
       .describe('nothing else is wrong: once this is mended the request verifies; null: that cannot be told'),
     other_webhook: z
-      .object({ id: z.guid(), name: z.string() })
+      .object({ id: idOf('webhook'), name: nameOf('webhook') })
       .nullable()
       .describe('whose secret signed it, where that was found out'),
     expected_headers: z.array(z.string()).describe('where the webhook looks for the signature, as it is now'),
     signatures: z
-      .array(z.object({ name: z.string(), shape: z.string() }))
+      .array(
+        z.object({
+          name: z.string().describe('name of the header'),
+          shape: z.string().describe('what its value looks like, e.g. its length and prefix'),
+        }),
+      )
       .describe('the signature headers, without their digests'),
-    bytes: z.number().describe('of the body as it came'),
+    bytes: bodyBytes,
     body_kept: z.boolean().describe('false: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret'),
     batch: z.boolean().describe('it was sent to /in/{webhook_id}/batch'),
     accepted_event_id: z.guid().nullable().describe('the event that it was accepted as'),
     last_check: z
-      .object({ at: z.iso.datetime(), verified: z.boolean(), reason, hint: z.string() })
+      .object({ at: timeOf('when it was checked'), verified, reason, hint })
       .nullable()
       .describe('what checking it again gave'),
   })
@@ -50,14 +58,14 @@ export const rejectionSchema = z
 
 export const rejectionDetailSchema = rejectionSchema.extend({
   headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
-  content_type: z.string().nullable(),
+  content_type: contentType,
   body_preview: z.string().nullable().describe('the first 8 KiB, when they are text in UTF-8'),
   body_preview_base64: z.string().nullable().describe('the first 8 KiB otherwise'),
 });
 
-export const acceptedSchema = z.object({ event_id: z.guid() });
+export const acceptedSchema = z.object({ event_id: idOf('event') });
 
-export const recheckSchema = z.object({ verified: z.boolean(), reason, hint: z.string() });
+export const recheckSchema = z.object({ verified, reason, hint });
 
 /** A rejection as people see it, and nothing else of its row: no digest, no secret. */
 export function describeRejection(row: RejectionRecord): z.output<typeof rejectionSchema> {

@@ -6,22 +6,36 @@ import type { Csrf } from '../auth/csrf.ts';
 import { noSessionCookie, sessionCookie } from '../auth/sessions.ts';
 import { setUp } from '../auth/setup.ts';
 import { type SignedIn, type SignInParts, signIn } from '../auth/sign-in.ts';
+import { email, idOf, nameOf } from '../core/members.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import { roles } from '../core/roles.ts';
 import { deleteSession } from '../db/queries/sessions.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { emailText, enteredPassword, optionalNameText } from './input.ts';
 
-const signInInput = z.strictObject({ email: emailText, password: enteredPassword });
+const signInInput = z.strictObject({
+  email: emailText.describe('email address of the user'),
+  password: enteredPassword.describe('at most 1000 characters'),
+});
 const setUpInput = z.strictObject({
-  token: z.string({ error: 'Give the token of the set-up address.' }).max(200),
-  email: emailText,
-  name: optionalNameText.default(''),
+  token: z
+    .string({ error: 'Give the token of the set-up address.' })
+    .max(200)
+    .describe('from the set-up address that the start prints'),
+  email: emailText.describe('email address of the first administrator'),
+  name: optionalNameText.default('').describe('at most 200 characters'),
   password: enteredPassword.describe('12 to 200 characters, no common password'),
 });
 
 const signedInSchema = z.object({
-  user: z.object({ id: z.guid(), email: z.string(), name: z.string(), role: z.enum(roles) }),
+  user: z
+    .object({
+      id: idOf('user'),
+      email,
+      name: nameOf('user'),
+      role: z.enum(roles).describe('what the user may do'),
+    })
+    .describe('who is signed in'),
   csrf_token: z.string().describe('changes carry it in the header X-CSRF-Token'),
 });
 

@@ -12,51 +12,67 @@ import { type Setting, settingTable } from '../setting-table.ts';
 import { readVersions } from './versions.ts';
 
 const settingSchema = z.object({
-  name: z.string(),
-  value: z.string().nullable().describe('in force; null when it is unset, and always for a secret'),
+  name: z.string().describe('name of the environment variable'),
+  value: z.string().nullable().describe('value that is used; null when it is unset, and always for a secret'),
   is_set: z.boolean().describe('false where Weir goes without it'),
-  default: z.string().nullable().describe('for people'),
-  secret: z.boolean(),
-  meaning: z.string(),
+  default: z.string().nullable().describe('value without a setting, in words'),
+  secret: z.boolean().describe('true: its value is not shown'),
+  meaning: z.string().describe('what it sets'),
 });
 
 const checkSchema = z.object({
-  name: z.string(),
-  state: z.enum(['ok', 'advice', 'problem']),
-  finding: z.string(),
-  mend: z.string().nullable(),
+  name: z.string().describe('what was looked at'),
+  state: z.enum(['ok', 'advice', 'problem']).describe('advice: works, but could be better'),
+  finding: z.string().describe('what was found'),
+  mend: z.string().nullable().describe('how to fix it; null: nothing to fix'),
 });
 
 export const statusSchema = z.object({
-  versions: z.object({
-    weir: z.string().nullable(),
-    node: z.string(),
-    uwebsockets: z.string().nullable(),
-    postgres: z.string(),
-  }),
+  versions: z
+    .object({
+      weir: z.string().nullable().describe('null: unknown'),
+      node: z.string().describe('Node.js'),
+      uwebsockets: z.string().nullable().describe('uWebSockets.js; null: unknown'),
+      postgres: z.string().describe('the database server'),
+    })
+    .describe('versions of the parts'),
   started_at: z.iso.datetime().nullable().describe('of Weir on this machine; null in its first second'),
-  uptime_seconds: z.number().nullable(),
+  uptime_seconds: z.number().nullable().describe('since started_at'),
   processes: z.array(processSchema).describe('of this machine'),
-  database: z.object({
-    kind: z.enum(['embedded', 'server']),
-    place: z.string().describe('host, port and name, without user and password'),
-    bytes: z.number().describe('on disk, indexes included'),
-    connections: z.number(),
-    connections_max: z.number(),
-  }),
-  schema: z.object({ version: z.number(), pending: z.array(z.string()) }),
+  database: z
+    .object({
+      kind: z.enum(['embedded', 'server']).describe('server: named by DATABASE_URL or POSTGRES_*'),
+      place: z.string().describe('host, port and name, without user and password'),
+      bytes: z.number().describe('on disk, indexes included'),
+      connections: z.number().describe('connections of all clients of the server'),
+      connections_max: z.number().describe('the setting max_connections of the server'),
+    })
+    .describe('the database of Weir'),
+  schema: z
+    .object({
+      version: z.number().describe('number of the newest migration that is applied'),
+      pending: z.array(z.string()).describe('migrations that are not applied yet'),
+    })
+    .describe('the tables of Weir'),
   partitions: z
-    .object({ first: z.iso.date(), last: z.iso.date() })
+    .object({ first: z.iso.date().describe('oldest day (UTC)'), last: z.iso.date().describe('newest day (UTC)') })
     .nullable()
     .describe('days for which events can be stored, and are kept'),
-  retention_days: z.number(),
-  rate_limit_store: z.object({ backend: z.enum(['memory', 'shared']), state: z.enum(['ok', 'degraded']) }),
-  settings: z.array(settingSchema),
-  doctor: z.object({
-    state: z.enum(['done', 'running', 'failed']).describe('running: ask again in some seconds'),
-    at: z.iso.datetime().nullable(),
-    checks: z.array(checkSchema),
-  }),
+  retention_days: z.number().describe('the setting RETENTION_DAYS'),
+  rate_limit_store: z
+    .object({
+      backend: z.enum(['memory', 'shared']).describe('the setting RATE_LIMIT_BACKEND'),
+      state: z.enum(['ok', 'degraded']).describe('degraded: requests pass uncounted'),
+    })
+    .describe('where requests are counted'),
+  settings: z.array(settingSchema).describe('every setting'),
+  doctor: z
+    .object({
+      state: z.enum(['done', 'running', 'failed']).describe('running: ask again in some seconds'),
+      at: z.iso.datetime().nullable().describe('when it was done'),
+      checks: z.array(checkSchema).describe('what was looked at'),
+    })
+    .describe('what weir doctor says'),
 });
 
 interface StatusParts {

@@ -4,10 +4,11 @@ import { done, invalid, operation, problem, type Reply } from '../api/operation.
 import type { Passwords } from '../auth/passwords.ts';
 import { hasSession, type Person } from '../auth/person.ts';
 import { confirmIdentity } from '../auth/step-up.ts';
+import { createdAt, email, idOf, nameOf } from '../core/members.ts';
 import { allows, type Role, roles } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { nameText } from './input.ts';
-import { pageOf, pageQuery, pageSchema } from './paging.ts';
+import { cursorText, pageOf, pageQuery, pageSchema } from './paging.ts';
 import { currentPassword, refusalOf, stepUpProblems } from './step-up.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './tokens.ts';
 
@@ -15,7 +16,7 @@ const id = { schema: z.guid(), problem: 'token_unknown' } as const;
 
 const listQuery = z.strictObject({
   ...pageQuery,
-  cursor: z.guid().optional(),
+  cursor: z.guid().optional().describe(cursorText),
   user_id: z.guid().optional().describe("another user's; for administrators"),
   all: z.enum(['true', 'false']).optional().describe("everybody's; for administrators"),
 });
@@ -25,7 +26,7 @@ const moment = `Give a time to come within ${EXPIRY_DAYS_MAX} days, such as 2030
 
 const tokenInput = z
   .strictObject({
-    name: nameText,
+    name: nameText.describe('1 to 200 characters'),
     role: z
       .enum(roles, { error: `Give one of ${roles.join(', ')}.` })
       .optional()
@@ -34,7 +35,8 @@ const tokenInput = z
       .datetime({ offset: true, abort: true, error: moment })
       .refine((text) => new Date(text).getTime() > Date.now() && new Date(text) <= inDays(EXPIRY_DAYS_MAX), moment)
       .nullable()
-      .optional(),
+      .optional()
+      .describe('when it ends; null: never'),
     expires_in_days: z
       .int(days)
       .min(1, days)
@@ -51,18 +53,18 @@ const tokenInput = z
 
 const tokenSchema = z
   .object({
-    id: z.guid(),
-    user_id: z.guid(),
-    user_email: z.string(),
-    name: z.string(),
+    id: idOf('token'),
+    user_id: idOf('user'),
+    user_email: email,
+    name: nameOf('token'),
     role: z.enum(roles).describe('at most this: while its user has less, so has the token'),
     state: z
       .enum(['in force', 'resting', 'expired', 'revoked'])
       .describe('resting: refused until its user signs in at the OpenID Connect provider again'),
-    created_at: z.iso.datetime(),
-    expires_at: z.iso.datetime().nullable(),
-    last_used_at: z.iso.datetime().nullable().describe('to the minute'),
-    revoked_at: z.iso.datetime().nullable(),
+    created_at: createdAt,
+    expires_at: z.iso.datetime().nullable().describe('when it ends; null: never'),
+    last_used_at: z.iso.datetime().nullable().describe('its last request, to the minute; null: none yet'),
+    revoked_at: z.iso.datetime().nullable().describe('when it was revoked; null: it was not'),
   })
   .meta({ id: 'Token' });
 

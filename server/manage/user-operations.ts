@@ -5,12 +5,13 @@ import { etagOf } from '../api/precondition.ts';
 import type { Actor } from '../audit/actor.ts';
 import { hasSession, type Person } from '../auth/person.ts';
 import { confirmIdentity } from '../auth/step-up.ts';
+import { createdAt, email, idOf, nameOf, updatedAt } from '../core/members.ts';
 import { passwordProblem } from '../core/password-rules.ts';
 import { roles } from '../core/roles.ts';
 import type { UserRecord } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { emailText, enteredPassword, optionalNameText, recordId, text } from './input.ts';
-import { pageOf, pageSchema } from './paging.ts';
+import { cursorText, pageOf, pageSchema, recordPageQuery } from './paging.ts';
 import { currentPassword, refusalOf, stepUpProblems } from './step-up.ts';
 import { type UserOutcome, type UserParts, Users } from './users.ts';
 
@@ -18,16 +19,16 @@ const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
 
 const userSchema = z
   .object({
-    id: z.guid(),
-    email: z.string(),
-    name: z.string(),
-    role: z.enum(roles),
+    id: idOf('user'),
+    email,
+    name: nameOf('user'),
+    role: z.enum(roles).describe('what the user may do'),
     disabled: z.boolean().describe('can neither sign in nor use its tokens'),
-    has_password: z.boolean(),
+    has_password: z.boolean().describe('false: cannot sign in with a password'),
     hosted: z.boolean().describe('known from the OpenID Connect provider'),
-    created_at: z.iso.datetime(),
-    updated_at: z.iso.datetime(),
-    signed_in_at: z.iso.datetime().nullable(),
+    created_at: createdAt,
+    updated_at: updatedAt,
+    signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: none yet'),
     role_until: z.iso
       .datetime()
       .nullable()
@@ -42,24 +43,24 @@ const createdSchema = userSchema.extend({
 });
 
 const listQuery = z.strictObject({
-  limit: z.coerce.number().int().min(1).max(200).default(50),
-  cursor: z.string().max(254).optional(),
+  limit: recordPageQuery.limit,
+  cursor: z.string().max(254).optional().describe(cursorText),
   q: text(1, 200).optional().describe('part of the email or the name, in any case of letters'),
-  role: role.optional(),
+  role: role.optional().describe('users with this role alone'),
 });
 const createInput = z.strictObject({
-  email: emailText,
-  name: optionalNameText.default(''),
-  role,
+  email: emailText.describe('email address, at most 254 characters; two users cannot share one'),
+  name: optionalNameText.default('').describe('at most 200 characters'),
+  role: role.describe('what the user may do'),
   password: enteredPassword
     .optional()
     .describe('12 to 200 characters, no common password; without it one is generated (AUTH_MODE local)'),
   current_password: currentPassword,
 });
 const updateInput = z.strictObject({
-  name: optionalNameText.optional(),
-  role: role.optional(),
-  disabled: z.boolean('Say true or false.').optional(),
+  name: optionalNameText.optional().describe('at most 200 characters'),
+  role: role.optional().describe('what the user may do'),
+  disabled: z.boolean('Say true or false.').optional().describe('true: can neither sign in nor use its tokens'),
   password: enteredPassword
     .optional()
     .describe("a new one; the user's sessions end. Your own: POST /api/v1/account/password"),

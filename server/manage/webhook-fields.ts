@@ -1,6 +1,7 @@
 /** What people give and see of a webhook. */
 import { z } from 'zod';
 import type { Settings } from '../config.ts';
+import { createdAt, example, idOf, nameOf, updatedAt } from '../core/members.ts';
 import { fieldName, nameText, prose, recordIds, secretText } from './input.ts';
 
 /** Postgres counts in 32 bits. */
@@ -14,8 +15,8 @@ const secret = secretText(1_000);
 /** @param limits the settings that a webhook may lower for itself. */
 export function webhookInput(limits: WebhookLimits) {
   const fields = {
-    name: nameText,
-    description: prose(2_000),
+    name: nameText.describe('1 to 200 characters'),
+    description: prose(2_000).describe('what it is for; at most 2000 characters'),
     enabled: z.boolean().describe('false: requests are answered 410'),
     signature_header: fieldName
       .nullable()
@@ -56,7 +57,9 @@ export function webhookInput(limits: WebhookLimits) {
     update: z
       .strictObject({
         ...fields,
-        secret: z.never('A secret is changed by POST /api/v1/webhooks/{id}/rotate-secret.'),
+        secret: z
+          .never('A secret is changed by POST /api/v1/webhooks/{id}/rotate-secret.')
+          .describe('not changed here, but by POST /api/v1/webhooks/{id}/rotate-secret'),
       })
       .partial(),
   };
@@ -77,43 +80,74 @@ export type NewWebhook = z.output<Input['create']>;
 export type WebhookPatch = z.output<Input['update']>;
 export type Rotation = z.output<typeof rotateInput>;
 
-const time = z.iso.datetime();
-
-export const webhookSchema = z.object({
-  id: z.guid(),
-  name: z.string(),
-  description: z.string(),
-  url: z.string().describe('where senders post to'),
-  enabled: z.boolean(),
-  has_secret: z.boolean(),
-  previous_secret_expires_at: time.nullable().describe('until then the secret before verifies too'),
-  signature_header: z.string().nullable(),
-  dedupe_header: z.string().nullable(),
-  max_payload_bytes: z.int().nullable(),
-  rate_limit_max: z.int().nullable(),
-  retention_days: z.int().nullable(),
-  agent_ids: z.array(z.guid()).describe('agents in force that get its events; an agent sees itself alone'),
-  created_at: time,
-  updated_at: time,
-});
+export const webhookSchema = z
+  .object({
+    id: idOf('webhook'),
+    name: nameOf('webhook'),
+    description: z.string().describe('what it is for'),
+    url: z.string().describe('where senders post to'),
+    enabled: z.boolean().describe('false: requests are answered 410'),
+    has_secret: z.boolean().describe('false: signatures are not checked'),
+    previous_secret_expires_at: z.iso.datetime().nullable().describe('until then the secret before verifies too'),
+    signature_header: z
+      .string()
+      .nullable()
+      .describe('header that carries the signature; null: either of the two usual ones'),
+    dedupe_header: z.string().nullable().describe('header by whose value repeated requests are recognized; null: none'),
+    max_payload_bytes: z.int().nullable().describe('largest body; null: WEBHOOK_MAX_PAYLOAD_BYTES'),
+    rate_limit_max: z.int().nullable().describe('requests a window and client address; null: the default limit'),
+    retention_days: z.int().nullable().describe('days for which its events are kept; null: RETENTION_DAYS'),
+    agent_ids: z.array(z.guid()).describe('agents in force that get its events; an agent sees itself alone'),
+    created_at: createdAt,
+    updated_at: updatedAt,
+  })
+  .meta({
+    examples: [
+      {
+        id: example.webhook_id,
+        name: 'shop',
+        description: 'orders of the shop',
+        url: `https://weir.example.org/in/${example.webhook_id}`,
+        enabled: true,
+        has_secret: true,
+        previous_secret_expires_at: null,
+        signature_header: null,
+        dedupe_header: null,
+        max_payload_bytes: null,
+        rate_limit_max: null,
+        retention_days: 30,
+        agent_ids: [example.agent_id],
+        created_at: example.received_at,
+        updated_at: example.received_at,
+      },
+    ],
+  });
 
 export const webhookActivitySchema = z
   .object({
-    webhook_id: z.guid(),
-    last_event_at: time.nullable().describe('when its last event was received, a few seconds behind; null: none yet'),
-    last_rejection_at: time.nullable().describe('when the newest refused signature that is kept of it came'),
-    events_removed_before: time
+    webhook_id: idOf('webhook'),
+    last_event_at: z.iso
+      .datetime()
+      .nullable()
+      .describe('when its last event was received, a few seconds behind; null: none yet'),
+    last_rejection_at: z.iso
+      .datetime()
+      .nullable()
+      .describe('when the newest refused signature that is kept of it came'),
+    events_removed_before: z.iso
+      .datetime()
+
       .nullable()
       .describe('its events received before then were removed by its own retention_days; null: none yet'),
   })
   .meta({ id: 'WebhookActivity' });
 
 export const secretSchema = z.object({
-  slot: z.enum(['current', 'previous']),
-  created_at: time,
-  expires_at: time.nullable(),
+  slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at, beside the current one'),
+  created_at: createdAt,
+  expires_at: z.iso.datetime().nullable().describe('when it ends; null: never'),
   uses: z.int().describe('requests that it verified, a few seconds behind'),
-  last_used_at: time.nullable(),
+  last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: not yet'),
 });
 
 function atMost(setting: string, max: number) {

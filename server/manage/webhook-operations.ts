@@ -9,7 +9,7 @@ import { readSecretUses } from '../db/queries/secret-uses.ts';
 import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity } from '../db/queries/webhook-activity.ts';
 import { replyTo } from './change-reply.ts';
 import { recordId, text } from './input.ts';
-import { flag, flagValue, idList, pageOf, pageSchema, recordPageQuery } from './paging.ts';
+import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from './paging.ts';
 import { rotateInput, secretSchema, webhookActivitySchema, webhookInput, webhookSchema } from './webhook-fields.ts';
 import { type SendTest, testInput, testSchema } from './webhook-test.ts';
 import { type WebhookParts, Webhooks } from './webhooks.ts';
@@ -20,7 +20,7 @@ const withSecret = webhookSchema.extend({
 });
 const listQuery = z.strictObject({
   ...recordPageQuery,
-  enabled: flag.optional(),
+  enabled: flag.optional().describe('true: enabled webhooks alone; false: disabled webhooks alone'),
   q: text(1, 200).optional().describe('part of the name, in any case of letters'),
 });
 
@@ -50,7 +50,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     /** Apart from the webhooks themselves, whose entity tags would change all the time with it. */
     listWebhookActivity: operation({
       query: activityQuery,
-      answers: { 200: z.object({ items: z.array(webhookActivitySchema) }) },
+      answers: { 200: listSchema(webhookActivitySchema) },
       handle: async ({ query }) =>
         done(200, { items: await readWebhookActivity(parts.database, query.webhook_ids ?? null) }),
     }),
@@ -102,7 +102,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
 
     listSecrets: operation({
       id,
-      answers: { 200: z.object({ items: z.array(secretSchema) }) },
+      answers: { 200: listSchema(secretSchema) },
       handle: async ({ actor, id }) => {
         if ((await by(actor).find(id)) === undefined) return problem('webhook_unknown');
         return done(200, { items: await readSecretUses(parts.database, id) });

@@ -14,13 +14,14 @@ export const testInput = z.strictObject({
   content_type: z
     .string()
     .regex(/^[\x20-\x7e]{1,200}$/, 'Give a media type, such as application/json.')
-    .default('application/json'),
+    .default('application/json')
+    .describe('Content-Type of the request'),
 });
 
 export const testSchema = z.object({
   status: z.int().nullable().describe('of the answer; null: there was none'),
   answer: z.unknown().describe('the document that the sender got; a problem where it was refused'),
-  duration_ms: z.number(),
+  duration_ms: z.number().describe('time until the answer'),
 });
 
 export type SendTest = (

@@ -1,5 +1,6 @@
 /** The OpenAPI 3.1 document, from the route table and the schemas that validate. */
 import type { z } from 'zod';
+import type { ProblemCode } from '../../errors.ts';
 import type { Method } from '../../http/route.ts';
 import { type Operations, operationRoutes, plainRoutes } from '../../routes.ts';
 import type { Operation } from '../operation.ts';
@@ -45,7 +46,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     add(method, path, {
       ...heading(name, path, meaning),
       ...parametersOf([
-        ...pathParameters(path, id === undefined ? null : schemas.taken(id.schema)),
+        ...pathParameters(path, id === undefined ? null : schemas.taken(id.schema), id?.problem),
         ...queryParameters(query === undefined ? {} : schemas.taken(query)),
         ...(representation === undefined ? [] : [ifMatch]),
         ...(idempotent ? [idempotencyKey] : []),
@@ -87,11 +88,13 @@ function parametersOf(parameters: Json[]): Json {
   return parameters.length === 0 ? {} : { parameters };
 }
 
-function pathParameters(path: string, schema: Json | null): Json[] {
+/** @param unknown the problem of an id that nothing has, which names the thing: `webhook_unknown`. */
+function pathParameters(path: string, schema: Json | null, unknown: ProblemCode = 'webhook_unknown'): Json[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
     name,
     in: 'path',
     required: true,
+    description: `id of the ${unknown.replace('_unknown', '')}`,
     schema: schema ?? { type: 'string' },
   }));
 }

@@ -25,6 +25,9 @@ export class Schemas {
       io,
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
+        // zod leaves out the examples of what is transformed once it is read.
+        const { examples } = z.globalRegistry.get(zodSchema) ?? {};
+        if (examples !== undefined) jsonSchema.examples = examples as unknown[];
         if (knownFormats.has(jsonSchema.format)) delete jsonSchema.pattern;
         const { def } = zodSchema._zod;
         if (def.type === 'object' && def.catchall === undefined) delete jsonSchema.additionalProperties;
