@@ -100,6 +100,19 @@ test('a round that is stopped goes on where it was, and one that ended is not wa
   expect((await remove()).events).toBe(0);
 });
 
+test('what a stopped round removed is counted', async () => {
+  const webhook = await addWebhook(2, true);
+  await storeEvents(fresh.database, webhook, 7_000, daysAgo(4));
+  // The statements before it find nothing: stop within the day that has something.
+  const deliveries = () => count('deliveries', webhook);
+  let total = 0;
+  for (let statements = 1; (await deliveries()) > 0; statements += 1) {
+    let left = statements;
+    total += (await remove(nowMs, () => left-- === 0)).unhandled;
+  }
+  expect(total).toBe(7_000);
+});
+
 test('a webhook whose retention_days is lowered loses what is too old for it now', async () => {
   const webhook = await addWebhook(6);
   await storeEvents(fresh.database, webhook, 3, daysAgo(4));
