@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkRateLimit } from '../../server/doctor/rate-limit.ts';
 import { freePort } from '../helpers/ports.ts';
-import { type RedisServer, startRedis } from '../helpers/redis.ts';
+import { type RedisServer, startRedis, startRedisCluster } from '../helpers/redis.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
 describe('the doctor looks at where requests are counted', () => {
@@ -46,6 +46,19 @@ describe('the doctor looks at where requests are counted', () => {
     const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
     expect([check.state, check.finding]).toEqual([state, expect.stringMatching(finding)]);
     if (state !== 'ok') expect(check.mend).toMatch(/volatile-ttl|raise maxmemory/);
+  });
+
+  test('a cluster of which one node refuses counters soon', async () => {
+    const nodes = await startRedisCluster();
+    onTestFinished(() => Promise.all(nodes.map((node) => node.stop())).then(() => {}));
+    // The node that has the key's slot takes it.
+    const sizes = await Promise.all(nodes.map((node) => sized(node, 'nearly full')));
+    for (const [index, node] of nodes.entries())
+      if ((await node.cli('strlen', 'filler')) === '10000000')
+        await node.cli('config', 'set', 'maxmemory', sizes[index]!);
+    const RATE_LIMIT_SHARED_URL = nodes.map(({ url }) => url).join(',');
+    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL }));
+    expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('noeviction') });
   });
 
   test('a store whose user may not ask for its memory', async () => {
