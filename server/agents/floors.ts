@@ -12,7 +12,8 @@
  *       from the oldest, after VACUUM   8.2  to 8.9      0.59 to 0.61
  *
  * So vacuum settings cannot help while the snapshot lasts; nor did fillfactor 50 (9.8 beside 8.6, one run). Partitions keep
- * Postgres's own settings: without a snapshot nothing was measured that asks for others.
+ * Postgres's own settings: without a snapshot the first claim to pass 300,000 finished ones took 70 ms more and marked their entries,
+ * the next ones 1.3 ms more until a VACUUM, which itself took 211 ms.
  *
  * A claim meets the oldest of each webhook: what is older than the oldest that it met was not claimable. What becomes claimable later
  * has a later time, but for commits that took long, claims that were rolled back, and webhooks that are subscribed to again: for
