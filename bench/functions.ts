@@ -4,13 +4,13 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Bench } from 'tinybench';
-import { inetBytes } from '../server/core/address.ts';
-import { CopyEncoder, type EventRow } from '../server/core/copy-rows.ts';
-import { uuidText, uuidv7 } from '../server/core/ids.ts';
-import { presentedSignature } from '../server/core/signature.ts';
-import { storedHeaders } from '../server/core/stored-headers.ts';
+import { CopyEncoder, type EventRow } from '../server/db/copy-rows.ts';
+import { uuidText, uuidv7 } from '../server/db/ids.ts';
 import { randomSource } from '../server/ingest/rows.ts';
+import { inetBytes } from '../server/net/address.ts';
 import { MemoryLimiter } from '../server/ratelimit/memory.ts';
+import { presentedSignature } from '../server/signatures/signature.ts';
+import { storedHeaders } from '../server/signatures/stored-headers.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
 

@@ -5,26 +5,30 @@ import { expect, test } from 'vitest';
 
 const server = fileURLToPath(new URL('../server', import.meta.url));
 
-/** Imports from one folder of server/ to another, as `from > to`; files at the top put the folders together, and are left out. */
-function importsBetweenFolders(): [from: string, to: string][] {
+/** Imports from one room of server/ to another: a folder, or a file at the top. */
+function importsBetweenRooms(): [from: string, to: string][] {
   const files = readdirSync(server, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
   return files.flatMap((path) => {
     const found = readFileSync(join(server, path), 'utf8').matchAll(/from '(\.[^']+)'/g);
     const targets = [...found].map(([, target]) => relative(server, join(server, dirname(path), target!)));
     return targets
-      .filter((target) => path.includes('/') && target.includes('/') && !target.startsWith('..'))
-      .map((target): [string, string] => [folderOf(path), folderOf(target)])
+      .filter((target) => !target.startsWith('..'))
+      .map((target): [string, string] => [roomOf(path), roomOf(target)])
       .filter(([from, to]) => from !== to);
   });
 }
 
-function folderOf(path: string): string {
-  return path.slice(0, path.indexOf('/'));
+function roomOf(path: string): string {
+  return path.split('/')[0]!;
 }
 
-test('folders of the server import each other in one direction only', () => {
-  let left = importsBetweenFolders();
-  expect(left).toContainEqual(['db', 'core']);
+test('at the top of the server stand its entry and the table of errors alone', () => {
+  expect(readdirSync(server).filter((name) => name.endsWith('.ts'))).toEqual(['errors.ts', 'main.ts']);
+});
+
+test('folders and top files of the server import each other in one direction only', () => {
+  let left = importsBetweenRooms();
+  expect(left).toContainEqual(['ingest', 'db']);
   // Only a circle has, for each of its folders, one that it imports and one that imports it.
   for (let before = -1; left.length !== before; ) {
     before = left.length;
@@ -35,9 +39,9 @@ test('folders of the server import each other in one direction only', () => {
   expect([...new Set(left.map((pair) => pair.join(' > ')))]).toEqual([]);
 });
 
-test('threads import core alone', () => {
+test('threads import signatures alone', () => {
   const workers = fileURLToPath(new URL('../workers', import.meta.url));
   for (const file of readdirSync(workers))
     for (const [, target] of readFileSync(join(workers, file), 'utf8').matchAll(/from '(\.[^']+)'/g))
-      expect(target).toMatch(/^\.\.\/server\/core\//);
+      expect(target).toMatch(/^\.\.\/server\/signatures\//);
 });

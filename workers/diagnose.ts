@@ -1,6 +1,6 @@
 /** Thread entry point: finds out why signatures were refused. Pure: requests in, findings out, nothing kept. */
-import { type Diagnosis, diagnose, type RefusedRequest } from '../server/core/diagnosis/diagnose.ts';
-import { type KeptRequest, keptRequest } from '../server/core/diagnosis/kept-request.ts';
+import { type Diagnosis, diagnose, type RefusedRequest } from '../server/signatures/diagnosis/diagnose.ts';
+import { type KeptRequest, keptRequest } from '../server/signatures/diagnosis/kept-request.ts';
 
 /** Holds no secret, whatever the request held. */
 export interface Diagnosed {

@@ -12,11 +12,11 @@
  */
 import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { Actor } from '../audit/actor.ts';
-import type { Role } from '../core/roles.ts';
-import { seal, unseal } from '../core/seal.ts';
 import type { Database } from '../db/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../db/queries/idempotency.ts';
+import type { Role } from '../db/roles.ts';
 import type { ProblemCode } from '../errors.ts';
+import { seal, unseal } from '../secrets/seal.ts';
 
 /** An answer that went well, as it is sent. */
 export interface Rendered {

@@ -6,7 +6,7 @@ import { CSRF_HEADER, type Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
 import { actorOf, type Person, visitor } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
-import { allows, type Role } from '../core/roles.ts';
+import { allows, type Role } from '../db/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 import { parseQuery } from '../http/query.ts';

@@ -3,15 +3,15 @@
  * Nothing of a presented token is ever logged, and a refusal does not say which part was wrong.
  */
 import { timingSafeEqual } from 'node:crypto';
-import { parseCredential } from '../core/credential.ts';
-import { readSession, signSession } from '../core/session-token.ts';
 import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import { type Agent, findAgentByLookupId } from '../db/queries/read-agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { admit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
-import { CLOCK_DIFFERENCE_MS, type PreviousKey } from './previous-key.ts';
+import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../secrets/previous-key.ts';
+import { parseCredential } from './credential.ts';
+import { readSession, signSession } from './session-token.ts';
 
 /** Sessions are short, so that a stolen one is soon worthless; agents fetch a new one with their credential. */
 export const SESSION_SECONDS = 900;

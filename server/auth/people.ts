@@ -3,13 +3,13 @@
  * from the database at each request, so that a sign-out or a change of role holds for the next one everywhere.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { parseCredential } from '../core/credential.ts';
-import { lesserRole } from '../core/roles.ts';
 import type { Database } from '../db/pool.ts';
 import { findSession, findToken, type UserRow } from '../db/queries/people.ts';
+import { lesserRole } from '../db/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Refused } from '../http/refused.ts';
 import { bearer } from './agent.ts';
+import { parseCredential } from './credential.ts';
 import type { Person } from './person.ts';
 
 /**

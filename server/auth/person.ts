@@ -1,7 +1,7 @@
 /** A user who was recognized in a request, and by what. */
 
 import type { Actor } from '../audit/actor.ts';
-import type { Role } from '../core/roles.ts';
+import type { Role } from '../db/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
 
 export interface Person {

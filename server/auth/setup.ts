@@ -2,12 +2,12 @@
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { type Actor, systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
-import type { Settings } from '../config.ts';
 import type { Database } from '../db/pool.ts';
 import type { UserRow } from '../db/queries/people.ts';
 import { countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { Passwords } from './passwords.ts';
+import { Passwords } from '../passwords/hash.ts';
+import type { Settings } from '../settings/read.ts';
 import { visitor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
 

@@ -7,8 +7,8 @@ import type { Database } from '../db/pool.ts';
 import type { UserRow } from '../db/queries/people.ts';
 import { findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
+import type { Hasher, Passwords } from '../passwords/hash.ts';
 import { recordFailure } from './failed-sign-ins.ts';
-import type { Hasher, Passwords } from './passwords.ts';
 import { hasSession, type Person } from './person.ts';
 import { type Attempt, accountKey, attempt } from './throttle.ts';
 

@@ -1,7 +1,7 @@
 /** Parsers of arguments that several commands take; commander tells InvalidArgumentError, the command line CommandError. */
 import { InvalidArgumentError } from 'commander';
-import { isUuid } from '../core/ids.ts';
-import { instant } from '../manage/instant.ts';
+import { instant } from '../api/instant.ts';
+import { isUuid } from '../db/ids.ts';
 import { CommandError } from './io.ts';
 
 export function uuid(text: string): string {

@@ -1,8 +1,8 @@
 import { Command, InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
+import { auditEntrySchema, auditFilters, auditHash, describeEntry, filterOf } from '../api/audit/operations.ts';
 import { verifyAudit } from '../audit/verify.ts';
 import { listAudit } from '../db/queries/read-audit.ts';
-import { auditEntrySchema, auditFilters, auditHash, describeEntry, filterOf } from '../manage/audit-operations.ts';
 import { positive } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';

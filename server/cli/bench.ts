@@ -1,7 +1,7 @@
 /** `weir bench`: this machine's own scaling curve, measured on a Weir that is started for it and goes again. */
 import { availableParallelism, loadavg } from 'node:os';
 import { Command, Option } from 'commander';
-import { settingTable } from '../setting-table.ts';
+import { settingTable } from '../settings/table.ts';
 import { wholeNumber } from './arguments.ts';
 import { type CurveOrder, measureCurve } from './bench/curve.ts';
 import { isInMemory } from './bench/ground.ts';

@@ -1,6 +1,6 @@
 /** Changes as commands make them: what goes wrong is told in one sentence. */
-import type { Change } from '../manage/change.ts';
-import { InputError } from '../manage/input.ts';
+import type { Change } from '../api/change.ts';
+import { InputError } from '../api/input.ts';
 import { CommandError } from './io.ts';
 
 /** Where the ids of a field are listed. */

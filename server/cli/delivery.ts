@@ -1,9 +1,9 @@
 import { Command, Option } from 'commander';
+import { type ManyOrder, replayMany, replayOne } from '../api/deliveries/replay.ts';
 import { commandActor } from '../audit/actor.ts';
-import { isTimedId } from '../core/ids.ts';
+import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { type DeliveryState, deliveryStates, listDeliveries } from '../db/queries/read-deliveries.ts';
-import { type ManyOrder, replayMany, replayOne } from '../manage/delivery-replay.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';

@@ -1,11 +1,11 @@
 import { Command } from 'commander';
+import { filterOf } from '../api/events/filter.ts';
+import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
+import { describeEvent } from '../api/events/schema.ts';
+import { EventSearch } from '../api/events/search.ts';
 import { commandActor } from '../audit/actor.ts';
-import { isTimedId } from '../core/ids.ts';
+import { isTimedId } from '../db/ids.ts';
 import { findEvent } from '../db/queries/read-events.ts';
-import { describeEvent } from '../manage/event-fields.ts';
-import { filterOf } from '../manage/event-filter.ts';
-import { type EventReplayed, replayEvent } from '../manage/event-replay.ts';
-import { EventSearch } from '../manage/event-search.ts';
 import { positive, time, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';

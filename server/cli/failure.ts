@@ -1,9 +1,10 @@
 /** What people are told when a command fails. */
-import { SettingsError } from '../config.ts';
+
 import { DatabaseError } from '../db/attach.ts';
 import { EmbeddedPostgresError } from '../db/embedded/join.ts';
 import { DataDirInUseError, LockError } from '../db/lock.ts';
 import { SharedStoreError } from '../ratelimit/shared.ts';
+import { SettingsError } from '../settings/read.ts';
 
 const expected = [SettingsError, DatabaseError, EmbeddedPostgresError, DataDirInUseError, LockError, SharedStoreError];
 

@@ -1,5 +1,5 @@
 /** What a command may touch of the world outside, and the only place from which commands write to it. */
-import { visible, visibleJson } from '../core/visible.ts';
+import { visible, visibleJson } from '../telemetry/visible.ts';
 
 /** Tests hand in their own. */
 export interface CommandIo {

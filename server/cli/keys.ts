@@ -1,10 +1,10 @@
 import { Command } from 'commander';
 import { commandActor } from '../audit/actor.ts';
 import { SESSION_SECONDS } from '../auth/agent.ts';
-import { readSettings } from '../config.ts';
 import { lockDataDir } from '../db/lock.ts';
-import { keyPath, previousKeyPath, replaceKeptKey } from '../keys.ts';
-import { type Rotation, rotateKeys } from '../manage/rotate-keys.ts';
+import { keyPath, previousKeyPath, replaceKeptKey } from '../secrets/keys.ts';
+import { type Rotation, rotateKeys } from '../secrets/rotate.ts';
+import { readSettings } from '../settings/read.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { type Session, withDatabase } from './session.ts';
 import { table } from './table.ts';

@@ -1,12 +1,12 @@
 import { Command } from 'commander';
+import { describeRejection } from '../api/rejections/schema.ts';
 import { commandActor } from '../audit/actor.ts';
-import { diagnose } from '../core/diagnosis/diagnose.ts';
-import { isTimedId } from '../core/ids.ts';
+import { isTimedId } from '../db/ids.ts';
 import { findRejection, listRejections } from '../db/queries/rejections.ts';
-import { derivedKeys } from '../keys.ts';
-import type { Accepted } from '../manage/rejection-accept.ts';
-import { describeRejection } from '../manage/rejection-fields.ts';
-import { type Recheck, Rejections } from '../manage/rejections.ts';
+import type { Accepted } from '../rejections/accept.ts';
+import { type Recheck, Rejections } from '../rejections/recheck.ts';
+import { derivedKeys } from '../secrets/keys.ts';
+import { diagnose } from '../signatures/diagnosis/diagnose.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
 import { type Session, withDatabase } from './session.ts';

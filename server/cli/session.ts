@@ -1,7 +1,8 @@
 /** What a command that works on the database needs; the same settings as the server, whether it runs or not. */
-import { readSettings, type Settings } from '../config.ts';
+
 import { type Attached, attachDatabase } from '../db/attach.ts';
-import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
+import { loadSecretsKeys, type SecretsKeys } from '../secrets/keys.ts';
+import { readSettings, type Settings } from '../settings/read.ts';
 import { type CommandIo, tellText } from './io.ts';
 
 export interface Session extends Attached {

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
-import { readConfiguration } from '../config.ts';
-import { runPrimary } from '../primary.ts';
+import { runPrimary } from '../primary/primary.ts';
+import { readConfiguration } from '../settings/read.ts';
 import type { CommandIo } from './io.ts';
 
 /** `weir start`: serves until a signal ends it. */

@@ -1,4 +1,4 @@
-import { visibleLine } from '../core/visible.ts';
+import { visibleLine } from '../telemetry/visible.ts';
 
 /** Rows in columns, for people; two spaces between, the header first. Control characters are shown, line feeds too. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -1,5 +1,5 @@
 /** The database that the settings name, ready to be used: embedded or not, the server and the commands come in here. */
-import type { Settings } from '../config.ts';
+import type { Settings } from '../settings/read.ts';
 import { describeConninfo, withoutSecrets } from './conninfo.ts';
 import { COPY_CONNECTIONS } from './copy-link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';

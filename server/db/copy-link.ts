@@ -1,8 +1,8 @@
 /** A COPY connection that comes back: connects, is lost, connects again with back-off, until it is closed for good. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../core/backoff.ts';
-import { CopyEncoder } from '../core/copy-rows.ts';
+import { backoffMs } from '../net/backoff.ts';
 import { CopyConnection, type CopyOutcome } from './copy.ts';
+import { CopyEncoder } from './copy-rows.ts';
 
 /** How many of them a process opens, see EventWriter. */
 export const COPY_CONNECTIONS = 2;

@@ -2,7 +2,7 @@
  * Rows of one small table as the hot path knows them: nothing is read for a row that is here. LISTEN/NOTIFY keeps it true
  * (see listen.ts); a process that has not heard from its primary for a second checks before it believes.
  */
-import { isUuid } from '../core/ids.ts';
+import { isUuid } from './ids.ts';
 
 /** Reads the rows of these ids, or the newest of all, at most `rowsMax`; unknown ones are left out. Rejects when it cannot. */
 type ReadRows<Row> = (ids: readonly string[] | null, rowsMax: number) => Promise<Row[]>;

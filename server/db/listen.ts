@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { backoffMs } from '../core/backoff.ts';
+import { backoffMs } from '../net/backoff.ts';
 import { weirConninfo } from './conninfo.ts';
 import { outliveClose } from './outlive-close.ts';
 

@@ -1,11 +1,11 @@
 /** The tables of the code as Markdown: settings, routes, errors, metrics, log events. */
 
-import { rejectionReasons } from '../core/diagnosis/reasons.ts';
+import { operationRoutes, plainRoutes } from '../api/routes.ts';
 import { type Problem, problems } from '../errors.ts';
-import { logEvents } from '../log.ts';
-import { metricTable } from '../metrics.ts';
-import { operationRoutes, plainRoutes } from '../routes.ts';
-import { settingTable } from '../setting-table.ts';
+import { settingTable } from '../settings/table.ts';
+import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
+import { logEvents } from '../telemetry/log.ts';
+import { metricTable } from '../telemetry/metrics.ts';
 import { markdownTable } from './regions.ts';
 
 /** One row of `settingTable`, as the documentation needs it. */

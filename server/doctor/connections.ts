@@ -1,7 +1,8 @@
 /** Whether the database server has connections left for all that Weir may open, beside those of other clients. */
-import type { Settings } from '../config.ts';
+
 import { checkConnectionBudget, connectionsNeeded, DatabaseError } from '../db/attach.ts';
 import type { Database } from '../db/pool.ts';
+import type { Settings } from '../settings/read.ts';
 import { type Check, ok, problem, problemFrom } from './check.ts';
 
 export async function checkConnections(database: Database, settings: Settings): Promise<Check> {

@@ -1,13 +1,13 @@
 /** The database: reachable, new enough, durable, writable, vacuumed, migrated, with partitions ahead, and opened by our key. */
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Settings } from '../config.ts';
 import { connectionsNeeded } from '../db/attach.ts';
 import { describeConninfo, withoutSecrets } from '../db/conninfo.ts';
 import { EmbeddedPostgresError, joinEmbeddedPostgres } from '../db/embedded/join.ts';
 import { LockError } from '../db/lock.ts';
 import { type Database, openDatabase } from '../db/pool.ts';
-import type { SecretsKeys } from '../keys.ts';
+import type { SecretsKeys } from '../secrets/keys.ts';
+import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';

@@ -1,7 +1,7 @@
 /** Free space where Weir writes: DATA_DIR, and the embedded database where that lies on another file system. */
 import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Settings } from '../config.ts';
+import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 /** The embedded server keeps up to max_wal_size (4 GB) of log beside the data. */

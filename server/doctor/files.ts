@@ -1,10 +1,10 @@
 /** DATA_DIR, the disk under it, and the key that it keeps. */
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type Settings, SettingsError } from '../config.ts';
 import { dataDirMode } from '../db/data-dir.ts';
 import { checkWalkable, EmbeddedPostgresError } from '../db/embedded/binaries.ts';
-import { loadSecretsKeys, type SecretsKeys } from '../keys.ts';
+import { loadSecretsKeys, type SecretsKeys } from '../secrets/keys.ts';
+import { type Settings, SettingsError } from '../settings/read.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 import { checkDisks } from './disk.ts';
 

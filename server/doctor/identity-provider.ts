@@ -1,7 +1,7 @@
 /** Hosted sign-in: does the provider answer, as the issuer that the settings name, and does it do what Weir asks of it? */
 import { discover, reasonOf } from '../auth/oidc/provider.ts';
 import { redirectUri } from '../auth/oidc/sign-in.ts';
-import type { Settings } from '../config.ts';
+import type { Settings } from '../settings/read.ts';
 import { type Check, ok, problem } from './check.ts';
 
 /** One request to the provider, within about 5 s. Whether it lets Weir's client in shows only when somebody signs in. */

@@ -1,5 +1,5 @@
 /** Addresses that browsers and senders use: they must fit each other, or the pages load and every call fails. */
-import type { Settings } from '../config.ts';
+import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 export type Addresses = Pick<

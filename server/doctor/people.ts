@@ -1,10 +1,10 @@
 /** People and what they did: whether somebody can manage Weir at all, and whether the record of changes holds. */
 
 import { verifyRecentAudit } from '../audit/verify.ts';
-import type { Settings } from '../config.ts';
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/read-audit.ts';
 import { countAdministrators } from '../db/queries/users.ts';
+import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 /** Newest entries whose hashes are computed anew; `weir audit verify` walks them all. */

@@ -1,6 +1,7 @@
 /** The two ports: free, held by Weir itself, or held by something else; and whether Weir answers where senders are sent. */
-import type { Settings } from '../config.ts';
-import { probePort } from '../primary/port.ts';
+
+import { probePort } from '../settings/port.ts';
+import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 
 const ANSWER_TIMEOUT_MS = 3_000;

@@ -1,7 +1,8 @@
 /** Where requests are counted, whether that place answers, and whether it has memory left. */
-import type { Settings } from '../config.ts';
+
 import { connectSharedLimiter, SharedStoreError } from '../ratelimit/shared.ts';
 import { places } from '../ratelimit/store.ts';
+import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 import { checkStoreMemory } from './store-memory.ts';
 

@@ -1,11 +1,12 @@
 /** What Weir has made in the database: its tables, the partitions ahead, and the secrets that its key must open. */
-import type { Settings } from '../config.ts';
-import { unseal } from '../core/seal.ts';
+
 import { migrationFiles, pendingMigrations } from '../db/migrate.ts';
 import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { readSealedSecrets } from '../db/queries/sealed-secrets.ts';
-import { derivedKeys, type SecretsKeys } from '../keys.ts';
+import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
+import { unseal } from '../secrets/seal.ts';
+import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 import { checkAdministrators, checkAudit } from './people.ts';
 

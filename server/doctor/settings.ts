@@ -2,8 +2,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { readSettings, type Settings, SettingsError } from '../config.ts';
-import { settingTable } from '../setting-table.ts';
+import { readSettings, type Settings, SettingsError } from '../settings/read.ts';
+import { settingTable } from '../settings/table.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 
 /** What compose and `weir send` read from the same file. */

@@ -8,7 +8,7 @@ import {
   isWithin,
   type Network,
   rateLimitKey,
-} from '../core/address.ts';
+} from '../net/address.ts';
 
 /** What a client holds of this process. The addresses of one rate-limit key, such as an IPv6 /64, share one. */
 export interface ClientLoad {

@@ -3,10 +3,10 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { STATUS_CODES } from 'node:http';
 import { type ProblemCode, problems } from '../errors.ts';
+import { Stage, StageClock } from '../telemetry/stages.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
 import { answerAndClose } from './last-answer.ts';
-import { Stage, StageClock } from './stages.ts';
 
 /** After an early answer so much of the body is still read and dropped; if more is to come, the connection is closed. */
 const DISCARD_BYTES_MAX = 1_048_576;

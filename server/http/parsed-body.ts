@@ -2,11 +2,11 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
-import { check, jsonPointer, problemMembers } from '../core/issues.ts';
-import { jsonFault } from '../core/json-text.ts';
 import type { ProblemCode } from '../errors.ts';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
+import { check, jsonPointer, problemMembers } from './issues.ts';
+import { jsonFault } from './json-text.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
 /** Of a body that anyone may send: sign-in, set-up and agent sessions. */

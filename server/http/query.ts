@@ -1,7 +1,7 @@
 /** Query parameters checked by a zod schema. */
 import type { z } from 'zod';
-import { check, problemMembers } from '../core/issues.ts';
 import type { Exchange } from './exchange.ts';
+import { check, problemMembers } from './issues.ts';
 
 /** The checked parameters; undefined when they are wrong, and then the exchange is answered. Of a repeated one the last counts. */
 export function parseQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T | undefined {

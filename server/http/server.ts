@@ -3,13 +3,13 @@
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import uWS from 'uWebSockets.js';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Stage } from '../telemetry/stages.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
 import { Framing, framingProblem, framingWith } from './framing.ts';
 import { Refused } from './refused.ts';
 import type { Method, Route } from './route.ts';
-import { Stage } from './stages.ts';
 
 interface ServerOptions {
   memory: BodyMemory;

@@ -1,11 +1,11 @@
 /** POST /in/{webhook_id}/batch: each line of a verified body is an event, all are in one commit. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { EventRow } from '../core/copy-rows.ts';
-import { uuidText } from '../core/ids.ts';
-import { type Line, type LinesOutcome, readLines } from '../core/ndjson.ts';
+import type { EventRow } from '../db/copy-rows.ts';
+import { uuidText } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { Stage } from '../http/stages.ts';
+import { Stage } from '../telemetry/stages.ts';
 import { type DedupeOutcome, dedupeKey, dedupeValue } from './dedupe.ts';
+import { type Line, type LinesOutcome, readLines } from './ndjson.ts';
 import { refuseStore, type Store, type StoreParts } from './store.ts';
 
 /** What the lines are, whatever type the batch as a whole has; that stays among the stored headers. */

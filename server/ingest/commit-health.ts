@@ -1,6 +1,7 @@
 /** Whether an event that came now would be stored: told by the newest commit, or where none is recent by a probe. */
-import { SharedCheck } from '../core/shared-check.ts';
+
 import { sqlStateKind } from '../db/sql-states.ts';
+import { SharedCheck } from '../http/shared-check.ts';
 import type { PersistObserver } from './persist.ts';
 
 /** A commit or probe that ended well is believed for this long, a failed one until soon after. */

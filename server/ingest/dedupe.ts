@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { uuidText } from '../core/ids.ts';
+import { uuidText } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findDeduped, type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
 import { sqlStateKind } from '../db/sql-states.ts';

@@ -1,7 +1,7 @@
 /** What the routes of webhooks take and answer, for the OpenAPI document. */
 import { z } from 'zod';
-import { example, idOf, receivedAt } from '../core/members.ts';
 import type { ProblemCode } from '../errors.ts';
+import { example, idOf, receivedAt } from '../http/members.ts';
 
 const accepted = z.object({
   id: idOf('event'),

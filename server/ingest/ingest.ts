@@ -13,13 +13,14 @@
  *
  * The last three are a Store's (store.ts): single.ts makes one event of a verified body, batch.ts one of each line.
  */
-import { presentedSignature } from '../core/signature.ts';
+
 import type { Directory } from '../db/directory.ts';
 import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { Stage } from '../http/stages.ts';
 import { tellLimit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
+import { presentedSignature } from '../signatures/signature.ts';
+import { Stage } from '../telemetry/stages.ts';
 import { takeIngest } from './limit.ts';
 import type { Store } from './store.ts';
 import type { Verdict, Verifier } from './verify.ts';

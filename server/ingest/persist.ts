@@ -1,8 +1,9 @@
 /** Step `commit`: group commit. While COPYs are under way the next batch gathers; 202 comes only after its commit. */
-import { CopyEncoder, copyEventsSql, type EventRow } from '../core/copy-rows.ts';
-import { uuidText } from '../core/ids.ts';
+
 import type { CopyOutcome } from '../db/copy.ts';
 import { CopyLink } from '../db/copy-link.ts';
+import { CopyEncoder, copyEventsSql, type EventRow } from '../db/copy-rows.ts';
+import { uuidText } from '../db/ids.ts';
 import { sqlStateKind } from '../db/sql-states.ts';
 import { CommitQueue, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
 

@@ -1,9 +1,9 @@
 /** Verified requests as rows of `events`. */
 import { randomFillSync } from 'node:crypto';
-import type { EventRow } from '../core/copy-rows.ts';
-import { uuidv7 } from '../core/ids.ts';
-import { printable, storedHeaders } from '../core/stored-headers.ts';
+import type { EventRow } from '../db/copy-rows.ts';
+import { uuidv7 } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { printable, storedHeaders } from '../signatures/stored-headers.ts';
 import type { Webhook } from './webhook.ts';
 
 export class RowMaker {

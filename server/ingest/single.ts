@@ -1,7 +1,7 @@
 /** The usual request: its body is one event. */
-import { uuidText, uuidv7Milliseconds } from '../core/ids.ts';
+import { uuidText, uuidv7Milliseconds } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { Stage } from '../http/stages.ts';
+import { Stage } from '../telemetry/stages.ts';
 import { dedupeKey, dedupeValue } from './dedupe.ts';
 import { refuseStore, type Store, type StoreParts } from './store.ts';
 import type { Webhook } from './webhook.ts';

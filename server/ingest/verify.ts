@@ -1,7 +1,7 @@
 /** Step `verify`: gathers the bodies of one event-loop turn and has a thread check them as one task. */
 import { Piscina } from 'piscina';
 import type { HmacBatch } from '../../workers/hmac.ts';
-import { DIGEST_BYTES } from '../core/signature.ts';
+import { DIGEST_BYTES } from '../signatures/signature.ts';
 
 /** Requests in one task; a longer queue is spread over the threads. */
 const BATCH_ITEMS_MAX = 256;

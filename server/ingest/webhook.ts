@@ -1,10 +1,11 @@
 /** A webhook as the request path needs it, opened once when its row is read. */
-import { uuidBytes } from '../core/ids.ts';
-import { unseal } from '../core/seal.ts';
+
 import { Directory } from '../db/directory.ts';
+import { uuidBytes } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { readWebhooks, type WebhookRow } from '../db/queries/read-webhooks.ts';
 import type { Policy } from '../ratelimit/limiter.ts';
+import { unseal } from '../secrets/seal.ts';
 
 export interface Webhook {
   readonly id: string;

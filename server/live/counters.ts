@@ -1,6 +1,6 @@
 /** What Weir counts while it runs, as processes tell it to the primary, and the primary to everybody who watches. */
 import { z } from 'zod';
-import { timeOf } from '../core/members.ts';
+import { timeOf } from '../http/members.ts';
 
 const whole = z.number().int().min(0);
 

@@ -1,5 +1,5 @@
 /** What a process tells the primary of itself. */
-import type { Metrics } from '../metrics.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { Totals } from './counters.ts';
 
 /** Routes by which webhooks come in. */

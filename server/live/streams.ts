@@ -1,7 +1,7 @@
 /** The streams of a process: who gets what, how many there may be, and when they end. */
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
-import { uuidv7Milliseconds } from '../core/ids.ts';
+import { uuidv7Milliseconds } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { readNewest } from '../db/queries/newest-events.ts';
 import { findStanding } from '../db/queries/standing.ts';

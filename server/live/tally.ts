@@ -1,7 +1,8 @@
 /** Adds the processes up: a pure fold over their samples. What an ended process counted is kept, so that nothing ever falls. */
-import { quantile } from '../core/quantile.ts';
-import { secondsBuckets } from '../metrics.ts';
+
+import { secondsBuckets } from '../telemetry/metrics.ts';
 import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals } from './counters.ts';
+import { quantile } from './quantile.ts';
 
 /** A process that has not answered for this long is told as silent. */
 const SILENT_MS = 3_000;

@@ -1,5 +1,5 @@
 /** /account: who somebody is here, their password, and where they are signed in. */
-import { browserName } from '../core/browser-name.ts';
+import { browserName } from './browser-name.ts';
 import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 

@@ -1,7 +1,7 @@
 /** A stored body as people look at it: readable JSON, as it is, or in hex. */
 import { isUtf8 } from 'node:buffer';
-import { hexDump } from '../core/hex-dump.ts';
-import { prettyJson } from '../core/pretty-json.ts';
+import { hexDump } from './hex-dump.ts';
+import { prettyJson } from './pretty-json.ts';
 
 type BodyView = 'pretty' | 'raw' | 'hex';
 

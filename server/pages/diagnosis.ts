@@ -1,6 +1,6 @@
 /** The status as a text to hand to whoever helps: what runs, what is wrong, and what was set. No secret is in it. */
 import type { z } from 'zod';
-import type { statusSchema } from '../manage/status-operations.ts';
+import type { statusSchema } from '../api/status/operations.ts';
 import { bytes, plural } from './show.ts';
 
 type Status = z.output<typeof statusSchema>;

@@ -1,12 +1,12 @@
 /** /events: the list with its filters, one event, and its replay. */
 import { isUtf8 } from 'node:buffer';
-import { signedCurl } from '../core/curl.ts';
-import { isTimedId } from '../core/ids.ts';
+import { describeEvent } from '../api/events/schema.ts';
+import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/read-events.ts';
-import { describeEvent } from '../manage/event-fields.ts';
 import { showBody } from './body-view.ts';
 import { problemOf } from './call.ts';
+import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';

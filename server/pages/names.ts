@@ -1,6 +1,7 @@
 /** Names to show beside ids, to choose from, and to type in place of an id. */
-import { recordOf } from '../core/record.ts';
-import { recordId } from '../manage/input.ts';
+
+import { recordId } from '../api/input.ts';
+import { recordOf } from '../http/record.ts';
 import type { Call, Called } from './page.ts';
 import { plural } from './show.ts';
 

@@ -1,4 +1,4 @@
-import { recordOf } from '../core/record.ts';
+import { recordOf } from '../http/record.ts';
 import { plural } from './show.ts';
 
 /** What is said once after a change, by its name in the address: `?notice=…`. */

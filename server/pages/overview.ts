@@ -1,7 +1,8 @@
 /** GET /: what happens now, and what there is to do. */
-import { chart } from '../core/chart.ts';
+
 import { HISTORY_SECONDS, type Second } from '../live/counters.ts';
 import type { History } from '../live/history.ts';
+import { chart } from './chart.ts';
 import { namesOf } from './names.ts';
 import { type Page, view } from './page.ts';
 

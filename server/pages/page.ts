@@ -1,7 +1,8 @@
 /** What a page is, apart from HTTP and HTML: it is asked, calls operations of the API, and says what to show. */
+
+import type { OperationName } from '../api/routes.ts';
 import type { Person } from '../auth/person.ts';
 import type { Exchange } from '../http/exchange.ts';
-import type { OperationName } from '../routes.ts';
 
 /** What an operation of the API said to a page. */
 export type Called =

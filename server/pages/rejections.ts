@@ -1,5 +1,5 @@
 /** /rejections: refused signatures, why, and whether they would verify now. */
-import { rejectionReasonNames } from '../core/diagnosis/reasons.ts';
+import { rejectionReasonNames } from '../signatures/diagnosis/reasons.ts';
 import { filtersOf } from './filters.ts';
 import { choicesOf, listBy } from './names.ts';
 import { asProblem, listOf, type Page, redirect, view } from './page.ts';

@@ -1,16 +1,16 @@
 /** Serves pages: who asks and whether they may, the form, and the answer as a whole page or, for htmx, its main part. */
 import { etagOf } from '../api/precondition.ts';
+import type { Operations } from '../api/routes.ts';
 import type { AdmitsOpen } from '../api/serve.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { People } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { isFresh } from '../auth/step-up.ts';
-import type { Settings } from '../config.ts';
-import { allows, type Role } from '../core/roles.ts';
+import { allows, type Role } from '../db/roles.ts';
 import type { Exchange, ProblemDocument } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
-import type { Operations } from '../routes.ts';
+import type { Settings } from '../settings/read.ts';
 import type { Assets } from './assets.ts';
 import { createCall, problemOf } from './call.ts';
 import { compress } from './compress.ts';

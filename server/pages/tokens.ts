@@ -1,5 +1,5 @@
 /** /tokens: a person's own API tokens; administrators see everybody's. */
-import { allows, type Role, roles } from '../core/roles.ts';
+import { allows, type Role, roles } from '../db/roles.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';

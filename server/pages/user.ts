@@ -1,6 +1,7 @@
 /** /users/:id: one user, and everything that an administrator may change about them. */
-import { generatePassword } from '../auth/passwords.ts';
-import { roles } from '../core/roles.ts';
+
+import { roles } from '../db/roles.ts';
+import { generatePassword } from '../passwords/hash.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';

@@ -1,5 +1,5 @@
 /** /users: who may use Weir, and new users. */
-import { roles } from '../core/roles.ts';
+import { roles } from '../db/roles.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';

@@ -1,6 +1,7 @@
 /** /webhooks: the list, one webhook, and every change to it. */
-import { signedCurl } from '../core/curl.ts';
+
 import { activityOf } from './activity.ts';
+import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';

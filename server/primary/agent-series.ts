@@ -1,5 +1,5 @@
-import type { MetricsSnapshot } from '../messages.ts';
 import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
+import type { MetricsSnapshot } from './messages.ts';
 
 type Labels = Record<string, string>;
 type Family = { values: { labels: Labels }[] };

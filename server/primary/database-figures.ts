@@ -1,10 +1,11 @@
 /** What the metrics page tells of the whole database: read at most every few seconds, however often it is scraped. */
-import { SharedCheck } from '../core/shared-check.ts';
+
 import type { Database } from '../db/pool.ts';
 import { withinTimeout } from '../db/queries/count-deliveries.ts';
 import { type DeliveryDepths, readDeliveryDepths } from '../db/queries/delivery-depths.ts';
 import { readAgentNames } from '../db/queries/read-agents.ts';
 import { readDatabaseBytes } from '../db/queries/server-state.ts';
+import { SharedCheck } from '../http/shared-check.ts';
 
 export interface DatabaseFigures extends DeliveryDepths {
   /** Agents with a series of their own, by id. */

@@ -1,7 +1,7 @@
 /** What the primary itself tells on the metrics page, as families of samples. */
 import { readFileSync } from 'node:fs';
 import { DAY_MS, type Horizon } from '../db/partitions.ts';
-import { cpuSeconds, deliveryOutcomes, metricFamily } from '../metrics.ts';
+import { cpuSeconds, deliveryOutcomes, metricFamily } from '../telemetry/metrics.ts';
 import type { DatabaseFigures } from './database-figures.ts';
 
 interface PrimaryState {

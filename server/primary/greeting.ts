@@ -1,5 +1,5 @@
 /** The first words on a terminal. */
-import type { Settings } from '../config.ts';
+import type { Settings } from '../settings/read.ts';
 
 /** Says where Weir is and what to type next. @param setupAddress null: there is an administrator. */
 export function greet(settings: Settings, setupAddress: string | null, out: { write(text: string): unknown }): void {

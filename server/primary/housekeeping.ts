@@ -1,7 +1,6 @@
 /** What the primary does once a minute (partitions for the days ahead, last leases that ended) and once an hour (what retention removes, the audit head in the log). */
 import { recordTallies } from '../auth/failed-sign-ins.ts';
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
-import type { Settings } from '../config.ts';
 import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { endLastLeases } from '../db/queries/end-last-leases.ts';
@@ -11,7 +10,8 @@ import { deleteOldRejections } from '../db/queries/rejections.ts';
 import { deleteEndedSessions } from '../db/queries/sessions.ts';
 import { deleteOldFailures } from '../db/queries/sign-in-failures.ts';
 import { deleteExpiredKeys, dropOldPartitions, removeExpiredEvents } from '../db/retention.ts';
-import type { Log } from '../log.ts';
+import type { Settings } from '../settings/read.ts';
+import type { Log } from '../telemetry/log.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;

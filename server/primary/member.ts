@@ -1,7 +1,7 @@
 /** One serving process as its primary sees it: forks it, sends it messages, waits for its answers, ends it. */
 import cluster, { type Worker } from 'node:cluster';
 import type { Sample } from '../live/counters.ts';
-import type { Log, LogDestination } from '../log.ts';
+import type { Log, LogDestination } from '../telemetry/log.ts';
 import {
   type Checkup,
   type FromProcess,
@@ -9,7 +9,7 @@ import {
   PROTOCOL,
   type SentOrder,
   type ToProcess,
-} from '../messages.ts';
+} from './messages.ts';
 import { forwardOutput } from './process-output.ts';
 
 /** How processes are started. Another object is another generation of processes, even when it says the same. */

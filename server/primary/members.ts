@@ -1,6 +1,7 @@
 /** All serving processes of the primary, and the messages and questions that go to each of them. */
-import type { MetricsSnapshot, ToProcess } from '../messages.ts';
+
 import type { Member } from './member.ts';
+import type { MetricsSnapshot, ToProcess } from './messages.ts';
 
 const METRICS_TIMEOUT_MS = 1_000;
 const APPLIED_TIMEOUT_MS = 900;

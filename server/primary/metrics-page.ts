@@ -2,11 +2,11 @@
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import type { Horizon } from '../db/partitions.ts';
-import type { MetricsSnapshot } from '../messages.ts';
-import { type MetricName, metricTable } from '../metrics.ts';
+import { type MetricName, metricTable } from '../telemetry/metrics.ts';
 import { AgentSeries } from './agent-series.ts';
 import type { DatabaseFigures } from './database-figures.ts';
 import { databaseFamilies, primaryFamilies, readVersion } from './families.ts';
+import type { MetricsSnapshot } from './messages.ts';
 
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
 

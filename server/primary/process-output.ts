@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Log, LogDestination } from '../log.ts';
+import type { Log, LogDestination } from '../telemetry/log.ts';
 
 /** Lines that come within this time of the first one are one message, e.g. an error of libpq or a stack. */
 const TOGETHER_MS = 100;

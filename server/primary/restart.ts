@@ -1,12 +1,12 @@
 /** HUP: the settings are read again, and every process is replaced by one that has them, and runs the code that is on disk now. */
 import { ensureAdministrator } from '../auth/setup.ts';
-import { type Configuration, changedSettings, type Settings, SettingsError } from '../config.ts';
 import { checkConnectionBudget } from '../db/attach.ts';
 import type { Database } from '../db/pool.ts';
 import { coalesced } from '../live/coalesced.ts';
-import type { Log } from '../log.ts';
 import { openLimiter } from '../ratelimit/open.ts';
-import { type Setting, settingTable } from '../setting-table.ts';
+import { type Configuration, changedSettings, type Settings, SettingsError } from '../settings/read.ts';
+import { type Setting, settingTable } from '../settings/table.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { RestartOutcome } from './supervisor.ts';
 
 interface RestartParts {
@@ -62,5 +62,6 @@ async function check(changed: string[], next: Settings, { database, log }: Resta
   const has = (pattern: RegExp) => changed.some((name) => pattern.test(name));
   if (has(/^(WORKERS|DB_POOL_MAX)$/)) await checkConnectionBudget(database, next);
   if (has(/^ADMIN_/) && next.AUTH_MODE === 'local') await ensureAdministrator(database, next);
-  if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/)) await (await openLimiter(next, log, { requireStore: true })).close();
+  if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/))
+    await (await openLimiter(next, (fields) => log('rate_limit_store', fields), { requireStore: true })).close();
 }

@@ -6,8 +6,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import type { Settings } from '../config.ts';
 import { lookUpUser, SYSTEM_USER } from '../db/embedded/binaries.ts';
+import type { Settings } from '../settings/read.ts';
 
 /** How a process is started as another user. */
 export interface ServingUser {

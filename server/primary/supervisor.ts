@@ -6,12 +6,13 @@
  *     starting ──listens──▶ serving ──told to leave──▶ leaving ──▶ ended
  *         └── dies, refuses, or is not ready in time: replaced after a pause, or, in a rolling restart, the end of that restart
  */
-import { backoffMs } from '../core/backoff.ts';
+
 import type { Sample } from '../live/counters.ts';
-import type { Log, LogDestination } from '../log.ts';
-import type { Checkup, MetricsSnapshot } from '../messages.ts';
+import { backoffMs } from '../net/backoff.ts';
+import type { Log, LogDestination } from '../telemetry/log.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
+import type { Checkup, MetricsSnapshot } from './messages.ts';
 
 interface SupervisorOptions {
   /** Filled and emptied here. */

@@ -15,7 +15,7 @@ export interface Decision {
   remaining: number;
   /**
    * Whole seconds, >= 1, until more than `remaining` are available; when refused, until one request fits (Retry-After).
-   * That is the `t` of draft-ietf-httpapi-ratelimit-headers-10. It may exceed the window: see core/window.ts.
+   * That is the `t` of draft-ietf-httpapi-ratelimit-headers-10. It may exceed the window: see ratelimit/window.ts.
    */
   resetSeconds: number;
 }

@@ -1,6 +1,7 @@
 /** Rate-limit counters in this process alone (RATE_LIMIT_BACKEND=memory). */
-import { decide } from '../core/window.ts';
+
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
+import { decide } from './window.ts';
 
 interface Counter {
   readonly key: string;

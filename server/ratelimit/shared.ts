@@ -11,10 +11,10 @@
  * only a counter that somebody deletes in Redis stays refused here for the time that was told.
  */
 import { Cluster } from 'ioredis';
-import { decide } from '../core/window.ts';
 import { Breaker, type Warn } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
 import { CONNECT_TIMEOUT_MS, causeOf, LOST, openStore, places, type Store } from './store.ts';
+import { decide } from './window.ts';
 
 /** A probe writes, since a read-only replica would answer anything else; its key is gone two seconds later. */
 const PROBE = { key: 'probe', max: 1_000_000_000, windowMs: 1000 };

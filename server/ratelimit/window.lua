@@ -1,4 +1,4 @@
--- Requests against one counter: core/window.ts, by the clock of the store (Redis 5 or newer).
+-- Requests against one counter: window.ts, by the clock of the store (Redis 5 or newer).
 -- KEYS[1] the counter, "bucket previous current"; ARGV[1] max, ARGV[2] window in ms, ARGV[3] requests.
 -- Counts as many of them as fit. Answers {previous, current, elapsed ms}, these requests left out; from that the caller
 -- works out the same decisions, one after the other.

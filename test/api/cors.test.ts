@@ -1,6 +1,6 @@
 /** What pages of other origins may ask of the API, and read of its answers, as browsers decide by the Fetch standard. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { operationRoutes, plainRoutes } from '../../server/routes.ts';
+import { operationRoutes, plainRoutes } from '../../server/api/routes.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, request, type TestPerson } from '../helpers/people.ts';
 

@@ -1,6 +1,6 @@
 /** Changes that a cookie vouches for: every operation that makes one, by every way in which another site could ask for it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { operationRoutes } from '../../server/routes.ts';
+import { operationRoutes } from '../../server/api/routes.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, csrfToken, request, type TestPerson } from '../helpers/people.ts';
 

@@ -1,7 +1,7 @@
 /** What nobody in their right mind sends, to every operation there is: a 4xx, or it is kept as it is; never a 5xx. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { operationRoutes } from '../../server/routes.ts';
+import { operationRoutes } from '../../server/api/routes.ts';
 import { ApiDocument, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { inputs, makeWorld, type World } from '../helpers/world.ts';

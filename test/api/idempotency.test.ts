@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { operationRoutes } from '../../server/api/routes.ts';
 import { deleteExpiredAnswers } from '../../server/db/queries/idempotency.ts';
-import { operationRoutes } from '../../server/routes.ts';
 import { addAgent, type SecondApp, send, startAgentApp, startSecondApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { type Answer, addPerson, request, type TestPerson } from '../helpers/people.ts';

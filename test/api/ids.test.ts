@@ -1,6 +1,6 @@
 /** Knowing an id is not being allowed: agents see what is theirs, people their own tokens and sessions. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OperationName, operationRoutes } from '../../server/routes.ts';
+import { type OperationName, operationRoutes } from '../../server/api/routes.ts';
 import { addAgent, type TestAgent } from '../helpers/agents.ts';
 import { receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

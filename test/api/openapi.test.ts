@@ -2,7 +2,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { plainDescriptions } from '../../server/api/openapi/plain.ts';
-import { operationRoutes, plainRoutes } from '../../server/routes.ts';
+import { operationRoutes, plainRoutes } from '../../server/api/routes.ts';
 import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';

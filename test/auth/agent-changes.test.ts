@@ -1,6 +1,6 @@
 /** Rotated and revoked agents at another process, and what logs say of tokens. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Agents } from '../../server/manage/agents.ts';
+import type { Agents } from '../../server/api/agents/service.ts';
 import {
   addAgent,
   agentsOf,

@@ -1,6 +1,6 @@
 /** RATE_LIMIT_AGENT_AUTH_MAX: what counts, and what is never refused. Each test comes from an address of its own. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeCredential } from '../../server/core/credential.ts';
+import { makeCredential } from '../../server/auth/credential.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { type RawAnswer, RawClient } from '../helpers/requests.ts';

@@ -1,10 +1,10 @@
 /** Credentials and sessions over HTTP: whatever is wrong, the answer is the same. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { makeCredential } from '../../server/core/credential.ts';
-import { signSession } from '../../server/core/session-token.ts';
-import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
-import type { Agents } from '../../server/manage/agents.ts';
+import type { Agents } from '../../server/api/agents/service.ts';
+import { makeCredential } from '../../server/auth/credential.ts';
+import { signSession } from '../../server/auth/session-token.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
 import { addAgent, agentsOf, request, signIn, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { rawRequest } from '../helpers/requests.ts';

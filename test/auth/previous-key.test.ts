@@ -1,9 +1,9 @@
 /** What SECRETS_KEY_PREVIOUS signed: accepted for a short time after the replacement, whoever has the key. */
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { deriveKey, fingerprintOf, seal } from '../../server/core/seal.ts';
-import { signSession } from '../../server/core/session-token.ts';
+import { signSession } from '../../server/auth/session-token.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { recordKeys } from '../../server/db/queries/secrets-keys.ts';
+import { deriveKey, fingerprintOf, seal } from '../../server/secrets/seal.ts';
 import { addAgent, request, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../helpers/hosted.ts';

@@ -1,10 +1,10 @@
 /** The first administrator: at the set-up address, from the settings, and never a second time. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Users } from '../../server/api/users/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
-import { Passwords } from '../../server/auth/passwords.ts';
 import { ensureAdministrator, setupAddress } from '../../server/auth/setup.ts';
-import { derivedKeys, loadSecretsKeys } from '../../server/keys.ts';
-import { Users } from '../../server/manage/users.ts';
+import { Passwords } from '../../server/passwords/hash.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, cookieOf, PASSWORD, request, signIn } from '../helpers/people.ts';
 

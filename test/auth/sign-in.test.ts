@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { hash as argon2 } from '@node-rs/argon2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { isOutdated } from '../../server/auth/passwords.ts';
 import { SESSION_IDLE_SECONDS } from '../../server/auth/people.ts';
 import { deleteEndedSessions } from '../../server/db/queries/sessions.ts';
 import { deleteOldFailures } from '../../server/db/queries/sign-in-failures.ts';
+import { isOutdated } from '../../server/passwords/hash.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn, type TestPerson } from '../helpers/people.ts';
 

@@ -1,9 +1,9 @@
 /** How often a password may be tried. Each test comes from addresses, and tries accounts, of its own. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { HASHING_WORK_MAX } from '../../server/auth/passwords.ts';
 import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../server/auth/throttle.ts';
 import { problems } from '../../server/errors.ts';
+import { HASHING_WORK_MAX } from '../../server/passwords/hash.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { type Answer, addPerson, givePassword, PASSWORD, signIn, type TestPerson } from '../helpers/people.ts';
 

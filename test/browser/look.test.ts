@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pageRoutes } from '../../server/routes.ts';
+import { pageRoutes } from '../../server/api/routes.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

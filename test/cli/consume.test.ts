@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makeCredential } from '../../server/core/credential.ts';
+import { makeCredential } from '../../server/auth/credential.ts';
 import { until } from '../helpers/wait.ts';
 import { type Running, startConsume, type World } from './consume/command.ts';
 import { eventIdOf, PlayedWeir } from './consume/weir.ts';

@@ -6,7 +6,7 @@ import { envExample } from '../../server/docs/env-example.ts';
 import { renderReadme, writeDocs } from '../../server/docs/generate.ts';
 import { markdownTable, replaceRegion } from '../../server/docs/regions.ts';
 import { regions } from '../../server/docs/tables.ts';
-import { settingTable } from '../../server/setting-table.ts';
+import { settingTable } from '../../server/settings/table.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');

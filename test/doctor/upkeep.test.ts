@@ -3,12 +3,12 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { readSettings } from '../../server/config.ts';
 import { type Attached, attachDatabase, connectionsNeeded } from '../../server/db/attach.ts';
 import { openDatabase } from '../../server/db/pool.ts';
 import { checkConnections } from '../../server/doctor/connections.ts';
 import { checkDatabase } from '../../server/doctor/database.ts';
 import { checkAutovacuum, checkClock, checkJit, jitAdvice } from '../../server/doctor/upkeep.ts';
+import { readSettings } from '../../server/settings/read.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 

@@ -1,8 +1,8 @@
 /** SECRETS_KEY of a whole Weir that serves: a wrong one, a rotation under load, and the end of the previous key. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { Agents } from '../../server/api/agents/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
 import { Changes } from '../../server/db/announce.ts';
-import { Agents } from '../../server/manage/agents.ts';
 import { request } from '../helpers/agents.ts';
 import type { Overrides } from '../helpers/app.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';

@@ -1,16 +1,16 @@
 /** Agents for tests: made as the command makes them, signed in, and a second process on the same database. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { type App, startApp } from '../../server/app.ts';
+import { Agents } from '../../server/api/agents/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
-import { uuidText, uuidv7 } from '../../server/core/ids.ts';
 import { Changes } from '../../server/db/announce.ts';
+import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import { readHorizon } from '../../server/db/partitions.ts';
 import type { Database } from '../../server/db/pool.ts';
-import { loadSecretsKeys } from '../../server/keys.ts';
-import { createLog } from '../../server/log.ts';
-import { Agents } from '../../server/manage/agents.ts';
 import { UndoStack } from '../../server/primary/undo.ts';
+import { type App, startApp } from '../../server/process/app.ts';
+import { loadSecretsKeys } from '../../server/secrets/keys.ts';
+import { createLog } from '../../server/telemetry/log.ts';
 import { listen, type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';
 import { signedRequest } from './requests.ts';
 import { made } from './webhooks.ts';

@@ -1,11 +1,11 @@
 /** People for tests: users with a session and an API token, put in place without the forms. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { Users } from '../../server/api/users/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
-import { Passwords } from '../../server/auth/passwords.ts';
+import { makeCredential } from '../../server/auth/credential.ts';
 import { cookieName, hashSessionToken } from '../../server/auth/people.ts';
-import { makeCredential } from '../../server/core/credential.ts';
-import type { Role } from '../../server/core/roles.ts';
-import { Users } from '../../server/manage/users.ts';
+import type { Role } from '../../server/db/roles.ts';
+import { Passwords } from '../../server/passwords/hash.ts';
 import type { TestApp } from './app.ts';
 
 export interface Answer {

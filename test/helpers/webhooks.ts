@@ -1,13 +1,13 @@
 /** Webhooks for tests, made as a command makes them. */
 
+import type { Change } from '../../server/api/change.ts';
+import { checked } from '../../server/api/input.ts';
+import { type NewWebhook, webhookInput } from '../../server/api/webhooks/schema.ts';
+import { Webhooks } from '../../server/api/webhooks/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
 import { Changes } from '../../server/db/announce.ts';
 import type { Database } from '../../server/db/pool.ts';
-import { derivedKeys, type SecretsKeys } from '../../server/keys.ts';
-import type { Change } from '../../server/manage/change.ts';
-import { checked } from '../../server/manage/input.ts';
-import { type NewWebhook, webhookInput } from '../../server/manage/webhook-fields.ts';
-import { Webhooks } from '../../server/manage/webhooks.ts';
+import { derivedKeys, type SecretsKeys } from '../../server/secrets/keys.ts';
 
 export function webhooksOf(
   { database, conninfo }: { database: Database; conninfo: string },

@@ -1,6 +1,6 @@
 /** One of everything in one app, made as users make it, and what each operation may be asked for with success. */
 import { randomUUID } from 'node:crypto';
-import type { OperationName } from '../../server/routes.ts';
+import type { OperationName } from '../../server/api/routes.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
 import type { TestApp, TestWebhook } from './app.ts';
 import { addPerson, PASSWORD, type TestPerson } from './people.ts';

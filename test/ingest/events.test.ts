@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { uuidv7Milliseconds } from '../../server/core/ids.ts';
+import { uuidv7Milliseconds } from '../../server/db/ids.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { RawClient, signatureOf, signedRequest } from '../helpers/requests.ts';
 

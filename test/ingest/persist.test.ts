@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { inetBytes } from '../../server/core/address.ts';
-import type { EventRow } from '../../server/core/copy-rows.ts';
-import { uuidText, uuidv7 } from '../../server/core/ids.ts';
+import type { EventRow } from '../../server/db/copy-rows.ts';
+import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import { EventWriter } from '../../server/ingest/persist.ts';
+import { inetBytes } from '../../server/net/address.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 

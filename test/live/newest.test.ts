@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { uuidText, uuidv7 } from '../../server/core/ids.ts';
+import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../server/live/newest.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Gauges, Sample, Totals } from '../../server/live/counters.ts';
 import { Tally } from '../../server/live/tally.ts';
-import { secondsBuckets } from '../../server/metrics.ts';
+import { secondsBuckets } from '../../server/telemetry/metrics.ts';
 
 const noTotals: Totals = { accepted: 0, rejected: 0, limited: 0, refused: 0, failed: 0, requests: 0 };
 const noGauges: Gauges = {

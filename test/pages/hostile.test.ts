@@ -1,6 +1,6 @@
 /** Addresses and stored texts that try to become code, markup or an object's inherited member: every page, every parameter. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pageRoutes } from '../../server/routes.ts';
+import { pageRoutes } from '../../server/api/routes.ts';
 import { addAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';

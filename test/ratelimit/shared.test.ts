@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { decide } from '../../server/core/window.ts';
 import { BUDGET_MS } from '../../server/ratelimit/breaker.ts';
 import type { Decision, Policy, RateLimiter } from '../../server/ratelimit/limiter.ts';
 import { connectSharedLimiter, SharedStoreError } from '../../server/ratelimit/shared.ts';
+import { decide } from '../../server/ratelimit/window.ts';
 import { freePort } from '../helpers/ports.ts';
 import { type RedisServer, startRedis, startRedisCluster } from '../helpers/redis.ts';
 import { until } from '../helpers/wait.ts';
@@ -129,7 +129,7 @@ describe('counting', () => {
     expect(tookMs).toBeLessThan(refused.resetSeconds * 1000 + SLACK_MS);
   });
 
-  test('the script decides as core/window.ts does, for any state of the counter', async () => {
+  test('the script decides as ratelimit/window.ts does, for any state of the counter', async () => {
     const server = await redis();
     const { shared } = await patientLimiter([server.url]);
     const windowMs = ingest.windowSeconds * 1000;

@@ -2,8 +2,8 @@
 import type { z } from 'zod';
 import type { ProblemCode } from '../../errors.ts';
 import type { Method } from '../../http/route.ts';
-import { type Operations, operationRoutes, plainRoutes } from '../../routes.ts';
 import type { Operation } from '../operation.ts';
+import { type Operations, operationRoutes, plainRoutes } from '../routes.ts';
 import { plainDescriptions } from './plain.ts';
 import { problemSchema, problemsOf } from './problems.ts';
 import { headers, responsesOf } from './responses.ts';

@@ -1,10 +1,10 @@
 /** Routes that are no operations, as the document describes them; their schemas stand beside their handlers. */
 import type { z } from 'zod';
-import { agentDescriptions } from '../../agents/described.ts';
+import { agentDescriptions } from '../../deliveries/described.ts';
 import type { ProblemCode } from '../../errors.ts';
-import { healthDescriptions } from '../../health.ts';
+import { healthDescriptions } from '../../http/health.ts';
 import { ingestDescriptions } from '../../ingest/described.ts';
-import type { plainRoutes } from '../../routes.ts';
+import type { plainRoutes } from '../routes.ts';
 
 interface PlainDescription {
   /** The body, by its media type; null: any bytes. */

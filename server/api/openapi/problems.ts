@@ -2,8 +2,8 @@
 import { type ProblemCode, problems } from '../../errors.ts';
 import { jsonBodyProblems } from '../../http/parsed-body.ts';
 import type { Method } from '../../http/route.ts';
-import type { OperationAccess } from '../../routes.ts';
 import type { Operation } from '../operation.ts';
+import type { OperationAccess } from '../routes.ts';
 import type { Json } from './schemas.ts';
 
 /** Whatever is asked for. */

@@ -1,7 +1,7 @@
 /** How a request says who it is from. */
 import { CSRF_HEADER } from '../../auth/csrf.ts';
 import type { Method } from '../../http/route.ts';
-import type { OperationAccess } from '../../routes.ts';
+import type { OperationAccess } from '../routes.ts';
 import type { Json } from './schemas.ts';
 
 /** @param cookie name of the session cookie. */

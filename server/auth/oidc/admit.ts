@@ -2,7 +2,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { type AuditRecord, record } from '../../audit/record.ts';
-import type { Role } from '../../core/roles.ts';
 import type { Database } from '../../db/pool.ts';
 import {
   endRole,
@@ -16,6 +15,7 @@ import {
 } from '../../db/queries/hosted-users.ts';
 import type { UserRow } from '../../db/queries/people.ts';
 import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
+import type { Role } from '../../db/roles.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { actorOf } from '../person.ts';
 import type { Identity } from './claims.ts';

@@ -1,5 +1,5 @@
 /** What the claims of a provider say of a person (OpenID Connect Core 1.0, section 5.1). */
-import { type Role, roles } from '../../core/roles.ts';
+import { type Role, roles } from '../../db/roles.ts';
 
 export type Claims = Readonly<Record<string, unknown>>;
 

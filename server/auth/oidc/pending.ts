@@ -1,7 +1,8 @@
 /** A sign-in under way: what its callback is checked against, sealed into a cookie, so that any process can finish it. */
-import { seal, unsealBy } from '../../core/seal.ts';
+
 import type { Exchange } from '../../http/exchange.ts';
-import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../previous-key.ts';
+import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../secrets/previous-key.ts';
+import { seal, unsealBy } from '../../secrets/seal.ts';
 import { setCookie } from '../sessions.ts';
 
 /** From the way to the provider until the way back. */

@@ -4,8 +4,8 @@
  */
 import { createRemoteJWKSet, customFetch, type FetchImplementation, type RemoteJWKSet } from 'jose';
 import * as oidc from 'openid-client';
-import { backoffMs } from '../../core/backoff.ts';
 import { Refused } from '../../http/refused.ts';
+import { backoffMs } from '../../net/backoff.ts';
 
 /** Our clock and the provider's may differ by so much. */
 export const CLOCK_TOLERANCE_SECONDS = 30;

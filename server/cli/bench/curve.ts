@@ -6,13 +6,13 @@
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { checked } from '../../api/input.ts';
+import { webhookInput } from '../../api/webhooks/schema.ts';
+import { Webhooks } from '../../api/webhooks/service.ts';
 import { commandActor } from '../../audit/actor.ts';
 import { Changes } from '../../db/announce.ts';
-import { derivedKeys } from '../../keys.ts';
-import { checked } from '../../manage/input.ts';
-import { webhookInput } from '../../manage/webhook-fields.ts';
-import { Webhooks } from '../../manage/webhooks.ts';
-import { settingTable } from '../../setting-table.ts';
+import { derivedKeys } from '../../secrets/keys.ts';
+import { settingTable } from '../../settings/table.ts';
 import { made } from '../change.ts';
 import type { CommandIo } from '../io.ts';
 import { type Session, withDatabase } from '../session.ts';

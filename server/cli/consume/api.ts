@@ -1,5 +1,5 @@
 /** The calls of an agent, each under its session. */
-import { type Backoff, backoffMs } from '../../core/backoff.ts';
+import { type Backoff, backoffMs } from '../../net/backoff.ts';
 import { CommandError } from '../io.ts';
 import { pause } from '../pause.ts';
 import type { ApiClient } from './client.ts';

@@ -1,6 +1,6 @@
 /** Claims deliveries, as many as there is room for, until enough are settled or a signal ends it. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { backoffMs } from '../../core/backoff.ts';
+import { backoffMs } from '../../net/backoff.ts';
 import { pause } from '../pause.ts';
 import type { AgentApi, ClaimOrder } from './api.ts';
 import type { Delivery } from './delivery.ts';

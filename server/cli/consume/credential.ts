@@ -1,7 +1,7 @@
 /** The file of an agent's credential. Nothing of its content is ever told. */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { parseCredential } from '../../core/credential.ts';
+import { parseCredential } from '../../auth/credential.ts';
 import { CommandError } from '../io.ts';
 
 /** Far more than a credential has. */

@@ -1,6 +1,6 @@
 /** Shows on standard error how `weir consume` goes: a line kept up to date on a terminal, and lines of note everywhere. */
 
-import { visible, visibleLine } from '../../core/visible.ts';
+import { visible, visibleLine } from '../../telemetry/visible.ts';
 import type { CommandIo } from '../io.ts';
 import type { Trouble } from './repeat.ts';
 import { progressLine, type Tally } from './tally.ts';

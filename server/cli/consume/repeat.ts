@@ -1,6 +1,6 @@
 /** Repeats a request until the server has said what it has to say. */
-import { type Backoff, backoffMs } from '../../core/backoff.ts';
-import { visibleLine } from '../../core/visible.ts';
+import { type Backoff, backoffMs } from '../../net/backoff.ts';
+import { visibleLine } from '../../telemetry/visible.ts';
 import { CommandError } from '../io.ts';
 import { pause } from '../pause.ts';
 import type { Answer } from './client.ts';

@@ -1,5 +1,5 @@
 /** When the next request may go, and whether one goes again. Pure: every moment is an argument, in milliseconds. */
-import { type Backoff, backoffMs } from '../../core/backoff.ts';
+import { type Backoff, backoffMs } from '../../net/backoff.ts';
 
 /** What became of one attempt. */
 export type Attempt =

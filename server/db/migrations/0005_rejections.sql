@@ -1,6 +1,6 @@
 -- Samples of requests whose signature was refused, with the reason; a ring, bounded in count and bytes (queries/rejections.ts).
 
--- Mirrors core/diagnosis/reasons.ts.
+-- Mirrors signatures/diagnosis/reasons.ts.
 create domain rejection_reason as text check (
   value in (
     'header_missing', 'header_other', 'header_repeated', 'secret_sent', 'malformed_empty', 'malformed_no_prefix',

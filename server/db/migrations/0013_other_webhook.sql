@@ -1,7 +1,7 @@
 -- One reason more: the signature is that of another webhook. And REJECTION_BODY_BYTES_MAX says how much of a body is kept.
 
 alter domain rejection_reason drop constraint rejection_reason_check;
--- Mirrors core/diagnosis/reasons.ts.
+-- Mirrors signatures/diagnosis/reasons.ts.
 alter domain rejection_reason add constraint rejection_reason_check check (
   value in (
     'header_missing', 'header_other', 'header_repeated', 'secret_sent', 'malformed_empty', 'malformed_no_prefix',

@@ -1,6 +1,7 @@
 /** Who stands behind a session cookie or an API token. */
-import type { Role } from '../../core/roles.ts';
+
 import type { Database } from '../pool.ts';
+import type { Role } from '../roles.ts';
 
 /** A user in force, as a request needs it. */
 export interface UserRow {

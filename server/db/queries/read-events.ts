@@ -1,4 +1,4 @@
-import { uuidv7Milliseconds } from '../../core/ids.ts';
+import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 
 /** An event without its body; headers as they are stored. */

@@ -1,6 +1,6 @@
 /** The ring of refused signatures. */
-import type { KeptSignature } from '../../core/diagnosis/kept-request.ts';
-import type { RejectionReason } from '../../core/diagnosis/reasons.ts';
+import type { KeptSignature } from '../../signatures/diagnosis/kept-request.ts';
+import type { RejectionReason } from '../../signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';

@@ -1,4 +1,4 @@
-import { uuidv7Milliseconds } from '../../core/ids.ts';
+import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import type { DeliveryState } from './read-deliveries.ts';
 

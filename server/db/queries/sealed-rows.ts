@@ -1,11 +1,11 @@
 /** Rows that hold something sealed under a key derived from SECRETS_KEY: all that a rotation has to touch. */
-import type { KeyPurpose } from '../../core/seal.ts';
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
 
 interface SealedTable {
-  purpose: KeyPurpose;
+  /** A KeyPurpose of secrets/seal.ts. */
+  purpose: 'webhook-secrets' | 'idempotency';
   name: string;
   /** The primary key: a uuid and a text. */
   key: readonly [string, string];

@@ -1,7 +1,7 @@
-import { uuidv7Milliseconds } from '../../core/ids.ts';
-import { type Receipt, receiptText } from '../../core/receipt.ts';
 import { retryDeadlock } from '../deadlock.ts';
+import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
+import { type Receipt, receiptText } from '../receipt.ts';
 
 /** What becomes of a lease. Each is idempotent: the same receipt again changes nothing and is done. */
 export type Settlement =

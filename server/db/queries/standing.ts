@@ -1,6 +1,7 @@
 /** Whether people who were recognized a while ago still may what they could then. */
-import { lesserRole, type Role } from '../../core/roles.ts';
+
 import type { Database } from '../pool.ts';
+import { lesserRole, type Role } from '../roles.ts';
 
 /** Somebody who was recognized, and by what; see Person. */
 interface Recognized {

@@ -1,6 +1,6 @@
-import { addressFromBytes } from '../../core/address.ts';
-import type { EventRow } from '../../core/copy-rows.ts';
-import { uuidText } from '../../core/ids.ts';
+import { addressFromBytes } from '../../net/address.ts';
+import type { EventRow } from '../copy-rows.ts';
+import { uuidText } from '../ids.ts';
 import type { Database } from '../pool.ts';
 
 /** An event that is stored unless its webhook has seen its key. */

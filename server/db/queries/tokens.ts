@@ -1,5 +1,5 @@
-import type { Role } from '../../core/roles.ts';
 import type { Database } from '../pool.ts';
+import type { Role } from '../roles.ts';
 
 type Query = Database['query'];
 

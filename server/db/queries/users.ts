@@ -1,7 +1,8 @@
 /** Users as people manage them. */
-import type { Role } from '../../core/roles.ts';
+
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
+import type { Role } from '../roles.ts';
 import type { UserRow } from './people.ts';
 
 type Query = Database['query'];

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { makeCredential } from '../../../server/core/credential.ts';
+import { makeCredential } from '../../../server/auth/credential.ts';
 
 export interface Row {
   id: string;

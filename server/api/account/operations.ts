@@ -1,0 +1,134 @@
+/** /api/v1/account: whoever asks, where it is signed in, and its password. */
+import { z } from 'zod';
+import { record } from '../../audit/record.ts';
+import { changePassword } from '../../auth/change-password.ts';
+import type { Csrf } from '../../auth/csrf.ts';
+import { SESSION_IDLE_SECONDS } from '../../auth/people.ts';
+import { noSessionCookie } from '../../auth/sessions.ts';
+import type { SignInParts } from '../../auth/sign-in.ts';
+import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../db/queries/sessions.ts';
+import { roles } from '../../db/roles.ts';
+import { createdAt, email, idOf, nameOf, timeOf } from '../../http/members.ts';
+import { passwordProblem } from '../../passwords/rules.ts';
+import { enteredPassword, recordId } from '../input.ts';
+import { done, invalid, operation, problem, problemLater } from '../operation.ts';
+import { listSchema } from '../paging.ts';
+
+const accountSchema = z.object({
+  id: idOf('user'),
+  email,
+  name: nameOf('user'),
+  role: z.enum(roles).describe('in force for this request: of the user, or of the token where that is less'),
+  csrf_token: z
+    .string()
+    .nullable()
+    .describe('of a cookie session: changes carry it in the header X-CSRF-Token; null for tokens, which need none'),
+});
+
+const sessionSchema = z.object({
+  id: idOf('session'),
+  created_at: createdAt,
+  last_seen_at: z.iso.datetime().describe('its last request, to the minute'),
+  expires_at: timeOf('when it ends at the latest'),
+  address: z.string().describe('of the browser at the sign-in'),
+  user_agent: z.string().describe('User-Agent of the browser at the sign-in'),
+  current: z.boolean().describe('the one that asks'),
+});
+
+const passwordInput = z.strictObject({
+  current_password: enteredPassword.describe('the password that is valid now'),
+  new_password: enteredPassword.describe('12 to 200 characters, no common password'),
+  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: your API tokens end too'),
+});
+const passwordChanged = z.object({ revoked_tokens: z.int().describe('how many API tokens ended by revoke_tokens') });
+
+interface AccountParts extends SignInParts {
+  csrf: Csrf;
+  /** AUTH_MODE is hosted: there are no passwords. */
+  hosted: boolean;
+}
+
+export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
+  const { database, publicUrl } = parts;
+  return {
+    showAccount: operation({
+      answers: { 200: accountSchema },
+      handle: async ({ who: { id, email, name, role, via } }) => {
+        const csrfToken = via.kind === 'session' ? csrf.token(via.sessionId) : null;
+        return done(200, { id, email, name, role, csrf_token: csrfToken });
+      },
+    }),
+
+    /** All of them: a user has no more than SESSIONS_OF_USER_MAX. */
+    listSessions: operation({
+      sessionOnly: true,
+      answers: { 200: listSchema(sessionSchema) },
+      handle: async ({ who: { id, via } }) => {
+        const rows = await listSessions(database, id, SESSION_IDLE_SECONDS);
+        const own = via.kind === 'session' ? via.sessionId : null;
+        return done(200, { items: rows.map((row) => ({ ...row, current: row.id === own })) });
+      },
+    }),
+
+    /** The one that asks too. */
+    endSessions: operation({
+      sessionOnly: true,
+      answers: { 204: null },
+      handle: async ({ who, actor }) => {
+        await database.transaction(async (query) => {
+          const sessions = await deleteSessionsOfUser(query, who.id, null);
+          const target = { kind: 'user', id: who.id, name: who.email };
+          await record(query, actor, { action: 'session.sign_out_everywhere', target, before: { sessions } });
+        });
+        return done(204, undefined, { 'set-cookie': noSessionCookie(publicUrl) });
+      },
+    }),
+
+    /** The one that asks too, if it is that. */
+    endSession: operation({
+      sessionOnly: true,
+      id: { schema: recordId, problem: 'session_unknown' },
+      answers: { 204: null },
+      handle: async ({ who, id, actor }) => {
+        const ended = await database.transaction(async (query) => {
+          const before = await deleteOwnSession(query, who.id, id);
+          if (before === undefined) return false;
+          const target = { kind: 'session', id, name: who.email };
+          await record(query, actor, { action: 'session.end', target, before });
+          return true;
+        });
+        if (!ended) return problem('session_unknown');
+        const isOwn = who.via.kind === 'session' && who.via.sessionId === id;
+        return done(204, undefined, isOwn ? { 'set-cookie': noSessionCookie(publicUrl) } : {});
+      },
+    }),
+
+    /** API tokens stay, unless revoke_tokens says otherwise. */
+    changePassword: operation({
+      sessionOnly: true,
+      input: passwordInput,
+      answers: { 200: passwordChanged },
+      problems: ['local_mode_only', 'sign_in_limited', 'sign_in_busy'],
+      handle: async ({ who, input, actor, exchange }) => {
+        if (hosted) return problem('local_mode_only');
+        const wrong = passwordProblem(input.new_password, who.email);
+        if (wrong !== null) return invalid('/new_password', wrong);
+        const changed = await changePassword(parts, exchange, who, actor, {
+          current: input.current_password,
+          next: input.new_password,
+          revokeTokens: input.revoke_tokens,
+        });
+        switch (changed.kind) {
+          case 'done':
+            return done(200, { revoked_tokens: changed.revokedTokens });
+          case 'failed':
+            return invalid('/current_password', 'This is not your password.');
+          case 'wait':
+            return problemLater('sign_in_limited', changed.seconds);
+          case 'busy':
+            return problemLater('sign_in_busy', 1);
+        }
+      },
+    }),
+  };
+}

@@ -1,0 +1,131 @@
+/** /api/v1/session and /api/v1/setup: how a browser is signed in and out, in local mode. */
+import { z } from 'zod';
+import { record } from '../../audit/record.ts';
+import type { Csrf } from '../../auth/csrf.ts';
+import { noSessionCookie, sessionCookie } from '../../auth/sessions.ts';
+import { setUp } from '../../auth/setup.ts';
+import { type SignedIn, type SignInParts, signIn } from '../../auth/sign-in.ts';
+import { deleteSession } from '../../db/queries/sessions.ts';
+import { roles } from '../../db/roles.ts';
+import type { Exchange } from '../../http/exchange.ts';
+import { email, idOf, nameOf } from '../../http/members.ts';
+import { passwordProblem } from '../../passwords/rules.ts';
+import { emailText, enteredPassword, optionalNameText } from '../input.ts';
+import { done, invalid, openOperation, operation, problem, problemLater, type Reply } from '../operation.ts';
+
+const signInInput = z.strictObject({
+  email: emailText.describe('email address of the user'),
+  password: enteredPassword.describe('at most 1000 characters'),
+});
+const setUpInput = z.strictObject({
+  token: z
+    .string({ error: 'Give the token of the set-up address.' })
+    .max(200)
+    .describe('from the set-up address that the start prints'),
+  email: emailText.describe('email address of the first administrator'),
+  name: optionalNameText.default('').describe('at most 200 characters'),
+  password: enteredPassword.describe('12 to 200 characters, no common password'),
+});
+
+const signedInSchema = z.object({
+  user: z
+    .object({
+      id: idOf('user'),
+      email,
+      name: nameOf('user'),
+      role: z.enum(roles).describe('what the user may do'),
+    })
+    .describe('who is signed in'),
+  csrf_token: z.string().describe('changes carry it in the header X-CSRF-Token'),
+});
+
+interface SignInOperationParts extends SignInParts {
+  csrf: Csrf;
+  /** Derived for set-up. */
+  setupKey: Buffer;
+  /** AUTH_MODE is hosted: there are no passwords. */
+  hosted: boolean;
+  /** Where a browser signs out of the identity provider; null where there is none. */
+  signOutAddress: () => Promise<string | null>;
+}
+
+const signedOutSchema = z.object({
+  provider_sign_out_url: z.url().describe('where the browser may sign out of the identity provider too'),
+});
+
+export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...parts }: SignInOperationParts) {
+  const { database, publicUrl, devices } = parts;
+
+  /** Two cookies: of the session, and of the browser, which is known from now on. */
+  function signedIn(exchange: Exchange, status: number, { user, session }: SignedIn): Reply {
+    exchange.setHeader('set-cookie', sessionCookie(publicUrl, session));
+    devices.keep(exchange, user.id, Date.now());
+    return done(status, { user, csrf_token: csrf.token(session.id) });
+  }
+
+  return {
+    signIn: openOperation({
+      input: signInInput,
+      answers: { 200: signedInSchema },
+      problems: ['sign_in_failed', 'sign_in_limited', 'sign_in_busy', 'local_mode_only'],
+      handle: async ({ input, exchange }) => {
+        if (hosted) return problem('local_mode_only');
+        const outcome = await signIn(parts, exchange, input);
+        switch (outcome.kind) {
+          case 'done':
+            return signedIn(exchange, 200, outcome);
+          case 'failed':
+            return problem('sign_in_failed');
+          case 'wait':
+            return problemLater('sign_in_limited', outcome.seconds);
+          case 'busy':
+            return problemLater('sign_in_busy', 1);
+        }
+      },
+    }),
+
+    signOut: operation({
+      answers: { 200: signedOutSchema, 204: null },
+      problems: ['session_unknown'],
+      handle: async ({ who, actor }) => {
+        const { via } = who;
+        if (via.kind !== 'session') return problem('session_unknown');
+        await database.transaction(async (query) => {
+          // Signed out by another request at the same time: it is on record already.
+          if (!(await deleteSession(query, via.sessionId))) return;
+          const target = { kind: 'user', id: who.id, name: who.email };
+          await record(query, actor, { action: 'session.sign_out', target });
+        });
+        const headers = { 'set-cookie': noSessionCookie(publicUrl) };
+        const address = await signOutAddress();
+        return address === null
+          ? done(204, undefined, headers)
+          : done(200, { provider_sign_out_url: address }, headers);
+      },
+    }),
+
+    setUp: openOperation({
+      input: setUpInput,
+      answers: { 201: signedInSchema },
+      problems: ['setup_refused', 'setup_closed', 'email_taken', 'sign_in_busy', 'local_mode_only'],
+      handle: async ({ input, exchange }) => {
+        if (hosted) return problem('local_mode_only');
+        const wrong = passwordProblem(input.password, input.email);
+        if (wrong !== null) return invalid('/password', wrong);
+        const outcome = await setUp({ ...parts, key: setupKey }, exchange, input);
+        switch (outcome.kind) {
+          case 'done':
+            return signedIn(exchange, 201, outcome);
+          case 'closed':
+            return problem('setup_closed');
+          case 'refused':
+            return problem('setup_refused');
+          case 'busy':
+            return problemLater('sign_in_busy', 1);
+          case 'email_taken':
+            return problem('email_taken');
+        }
+      },
+    }),
+  };
+}

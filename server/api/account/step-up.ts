@@ -1,0 +1,38 @@
+/** The step-up of auth/step-up.ts as operations use it: the member that carries the password, and the answer when it is refused. */
+
+import type { Confirmation } from '../../auth/step-up.ts';
+import { REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
+import type { ProblemCode } from '../../errors.ts';
+import { enteredPassword } from '../input.ts';
+import { problem, problemLater, type Reply } from '../operation.ts';
+
+export const currentPassword = enteredPassword
+  .optional()
+  .describe("with a cookie session: the requester's own password again (AUTH_MODE local); tokens send none");
+
+/** How an operation with this step-up may be answered. */
+export const stepUpProblems = [
+  'reauthentication_required',
+  'sign_in_limited',
+  'sign_in_busy',
+] as const satisfies readonly ProblemCode[];
+
+const SIGN_IN_AGAIN = `Sign in at the identity provider again: open /oidc/start?fresh=true in the browser, then repeat the change within ${REAUTHENTICATION_SECONDS / 60} minutes.`;
+
+/** Null: go on. */
+export function refusalOf(confirmation: Confirmation): Reply | null {
+  switch (confirmation.kind) {
+    case 'confirmed':
+      return null;
+    case 'missing':
+      return problem('reauthentication_required', 'Give your password again, as current_password.');
+    case 'failed':
+      return problem('reauthentication_required', 'This is not your password.');
+    case 'stale':
+      return problem('reauthentication_required', SIGN_IN_AGAIN);
+    case 'wait':
+      return problemLater('sign_in_limited', confirmation.seconds);
+    case 'busy':
+      return problemLater('sign_in_busy', 1);
+  }
+}

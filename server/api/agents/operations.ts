@@ -1,0 +1,95 @@
+/** /api/v1/agents. */
+import { z } from 'zod';
+import type { Actor } from '../../audit/actor.ts';
+import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../db/queries/agent-activity.ts';
+import type { ChangeParts } from '../change.ts';
+import { replyTo } from '../change-reply.ts';
+import { recordId, text } from '../input.ts';
+import { done, operation, problem } from '../operation.ts';
+import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { agentActivitySchema, agentInput, agentSchema } from './schema.ts';
+import { Agents } from './service.ts';
+
+const id = { schema: recordId, problem: 'agent_unknown' } as const;
+const withCredential = agentSchema.extend({ credential: z.string().describe('only in this answer') });
+const listQuery = z.strictObject({
+  ...recordPageQuery,
+  revoked: flag.optional().describe('true: revoked agents alone; false: active agents alone'),
+  q: text(1, 200).optional().describe('part of the name, in any case of letters'),
+});
+
+const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'of those in force').optional() });
+
+export function agentOperations(parts: ChangeParts) {
+  const by = (actor: Actor) => new Agents(parts, actor);
+
+  return {
+    listAgents: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(agentSchema) },
+      handle: async ({ actor, query: { revoked, q, cursor, limit } }) => {
+        const filter = { revoked: flagValue(revoked), contains: q ?? null };
+        const rows = await by(actor).list(filter, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => row),
+        );
+      },
+    }),
+
+    /** Apart from the agents themselves, whose entity tags would change all the time with it. */
+    listAgentActivity: operation({
+      query: activityQuery,
+      answers: { 200: listSchema(agentActivitySchema) },
+      handle: async ({ query }) =>
+        done(200, { items: await readAgentActivity(parts.database, query.agent_ids ?? null) }),
+    }),
+
+    createAgent: operation({
+      idempotent: true,
+      input: agentInput.create,
+      problems: ['name_taken'],
+      answers: { 201: withCredential },
+      handle: async ({ actor, input }) =>
+        replyTo(await by(actor).add(input), 'agent_unknown', (made) =>
+          done(201, made, { location: `/api/v1/agents/${made.id}` }),
+        ),
+    }),
+
+    showAgent: operation({
+      id,
+      answers: { 200: agentSchema },
+      handle: async ({ actor, id }) => {
+        const agent = await by(actor).find(id);
+        return agent === undefined ? problem('agent_unknown', 'No agent has this id.') : done(200, agent);
+      },
+    }),
+
+    updateAgent: operation({
+      id,
+      input: agentInput.update,
+      answers: { 200: agentSchema },
+      problems: ['name_taken'],
+      representation: agentSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(await by(actor).update(id, input, matches), 'agent_unknown', (agent) => done(200, agent)),
+    }),
+
+    rotateAgent: operation({
+      idempotent: true,
+      id,
+      answers: { 200: withCredential },
+      representation: agentSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).rotate(id, matches), 'agent_unknown', (agent) => done(200, agent)),
+    }),
+
+    revokeAgent: operation({
+      id,
+      answers: { 204: null },
+      representation: agentSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).revoke(id, matches), 'agent_unknown', () => done(204)),
+    }),
+  };
+}

@@ -1,0 +1,41 @@
+/** What people give and see of an agent. */
+import { z } from 'zod';
+import { DEAD_COUNTED_MAX } from '../../db/queries/agent-activity.ts';
+import { createdAt, idOf, nameOf, updatedAt } from '../../http/members.ts';
+import { nameText, recordIds } from '../input.ts';
+
+const name = nameText.describe('1 to 200 characters, unique among active agents');
+const webhookIds = recordIds.describe(
+  'webhooks whose events it gets; of one that is taken out it gets no new events, and what waits stays claimable',
+);
+
+export const agentInput = {
+  create: z.strictObject({ name, webhook_ids: webhookIds.default([]) }),
+  /** RFC 7396: what is absent stays. */
+  update: z.strictObject({ name, webhook_ids: webhookIds }).partial(),
+};
+
+export const agentActivitySchema = z
+  .object({
+    agent_id: idOf('agent'),
+    last_seen_at: z.iso.datetime().nullable().describe('its last request, to the minute; null: none yet'),
+    last_seen_from: z.string().nullable().describe('client address of that request'),
+    waiting_since: z.iso
+      .datetime()
+      .nullable()
+      .describe('since when the delivery that has waited longest could have been claimed; null: none waits'),
+    dead: z.int().describe(`dead letters; counting ends at ${DEAD_COUNTED_MAX}`),
+  })
+  .meta({ id: 'AgentActivity' });
+
+export type NewAgent = z.output<typeof agentInput.create>;
+export type AgentPatch = z.output<typeof agentInput.update>;
+
+export const agentSchema = z.object({
+  id: idOf('agent'),
+  name: nameOf('agent'),
+  revoked: z.boolean().describe('true: its credential has ended for good; its deliveries stay'),
+  webhook_ids: z.array(z.guid()).describe('webhooks whose events it gets'),
+  created_at: createdAt,
+  updated_at: updatedAt,
+});

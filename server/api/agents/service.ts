@@ -1,0 +1,111 @@
+/** Agents as people manage them: every change is committed, announced, and waited for until the processes know. */
+import { randomUUID } from 'node:crypto';
+import type { Actor } from '../../audit/actor.ts';
+import { makeCredential } from '../../auth/credential.ts';
+import type { Database } from '../../db/pool.ts';
+import {
+  type AgentFilter,
+  type AgentRecord,
+  findAgent,
+  insertAgent,
+  isNameTaken,
+  listAgents,
+  lockAgent,
+  replaceCredential,
+  revokeAgent,
+  updateAgent,
+} from '../../db/queries/manage-agents.ts';
+import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken } from '../change.ts';
+import type { AgentPatch, NewAgent } from './schema.ts';
+import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';
+
+/** The credential is shown this once. */
+type WithCredential = AgentRecord & { credential: string };
+
+type Query = Database['query'];
+
+const everything: AgentFilter = { revoked: null, contains: null };
+
+/** Only an agent in force can be changed. */
+export class Agents {
+  readonly #parts: ChangeParts;
+  readonly #changer: Changer<AgentRecord>;
+
+  /** @param actor who makes the changes. */
+  constructor(parts: ChangeParts, actor: Actor) {
+    this.#parts = parts;
+    this.#changer = new Changer(parts, actor, { name: 'agent', lock: lockAgent, find: findAgent });
+  }
+
+  /** Newest first, revoked ones too. */
+  list(filter: AgentFilter = everything, before: string | null = null, limit: number | null = null) {
+    return listAgents(this.#parts.database, filter, before, limit);
+  }
+
+  find(id: string): Promise<AgentRecord | undefined> {
+    return findAgent(this.#parts.database.query, id);
+  }
+
+  async add({ name, webhook_ids }: NewAgent): Promise<Change<WithCredential>> {
+    const id = randomUUID();
+    const { text, ...stored } = makeCredential('wa');
+    const made = await this.#changer.create(id, async (query) => {
+      await refuseTakenName(query, name, id);
+      await insertAgent(query, { id, name, ...stored });
+      await setWebhooks(query, id, webhook_ids);
+    });
+    return shown(made, text);
+  }
+
+  /** Sets what is given; the rest stays. */
+  update(id: string, { name, webhook_ids }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
+    return this.#update(id, name ?? null, expects, async (query) => {
+      if (webhook_ids !== undefined) await setWebhooks(query, id, webhook_ids);
+    });
+  }
+
+  /** Beside the webhooks that it is subscribed to. */
+  subscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
+    return this.#update(id, null, asItIs, (query) => addWebhooks(query, id, webhookIds));
+  }
+
+  unsubscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
+    return this.#update(id, null, asItIs, (query) => removeWebhooks(query, id, webhookIds));
+  }
+
+  /** A new credential; the old one and every session end. */
+  async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<WithCredential>> {
+    const { text, ...stored } = makeCredential('wa');
+    return shown(
+      await this.#changer.change(id, 'rotate', expects, (query) => replaceCredential(query, id, stored)),
+      text,
+    );
+  }
+
+  /** For good; its deliveries stay. */
+  revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<AgentRecord>> {
+    return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
+  }
+
+  #update(
+    id: string,
+    name: string | null,
+    expects: Expects<AgentRecord>,
+    work: (query: Query) => Promise<void>,
+  ): Promise<Change<AgentRecord>> {
+    return this.#changer.change(id, 'update', expects, async (query) => {
+      if (name !== null) await refuseTakenName(query, name, id);
+      await updateAgent(query, id, name);
+      await work(query);
+    });
+  }
+}
+
+/** Agents are told apart by their names on pages and in commands. Throws NameTaken. */
+async function refuseTakenName(query: Query, name: string, id: string): Promise<void> {
+  if (await isNameTaken(query, name, id)) throw new NameTaken();
+}
+
+function shown(change: Change<AgentRecord>, credential: string): Change<WithCredential> {
+  return change.kind === 'done' ? { kind: 'done', value: { ...change.value, credential } } : change;
+}

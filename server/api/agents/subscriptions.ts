@@ -1,0 +1,47 @@
+/** Which agents get the events of which webhooks. */
+import type { Database } from '../../db/pool.ts';
+import {
+  deleteOtherSubscriptions,
+  deleteSubscriptions,
+  findMissing,
+  insertSubscriptions,
+} from '../../db/queries/subscriptions.ts';
+import { InputError } from '../input.ts';
+
+type Query = Database['query'];
+
+/** These agents and no others get the webhook's events. Throws InputError that names an agent that is not in force. */
+export async function setAgents(query: Query, webhookId: string, agentIds: readonly string[]): Promise<void> {
+  await requireAgents(query, agentIds);
+  await deleteOtherSubscriptions(query, { webhookId }, agentIds);
+  await insertSubscriptions(query, { webhookIds: [webhookId], agentIds });
+}
+
+/** The agent gets the events of these webhooks and of no others. Throws InputError that names a webhook that does not exist. */
+export async function setWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
+  await requireWebhooks(query, webhookIds);
+  await deleteOtherSubscriptions(query, { agentId }, webhookIds);
+  await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
+}
+
+/** The agent gets the events of these webhooks too. Throws InputError likewise. */
+export async function addWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
+  await requireWebhooks(query, webhookIds);
+  await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
+}
+
+/** The agent gets the events of these webhooks no longer. */
+export function removeWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
+  return deleteSubscriptions(query, agentId, webhookIds);
+}
+
+async function requireAgents(query: Query, agentIds: readonly string[]): Promise<void> {
+  const [place] = (await findMissing(query, { webhookIds: [], agentIds })).agents;
+  if (place !== undefined)
+    throw new InputError(['agent_ids', place], `No agent in force has the id ${agentIds[place]}.`);
+}
+
+async function requireWebhooks(query: Query, webhookIds: readonly string[]): Promise<void> {
+  const [place] = (await findMissing(query, { webhookIds, agentIds: [] })).webhooks;
+  if (place !== undefined) throw new InputError(['webhook_ids', place], `No webhook has the id ${webhookIds[place]}.`);
+}

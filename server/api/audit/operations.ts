@@ -1,0 +1,144 @@
+/** /api/v1/audit: who did what, for administrators. */
+import { z } from 'zod';
+import { verifyAudit } from '../../audit/verify.ts';
+import type { Database } from '../../db/pool.ts';
+import { type AuditFilter, type AuditRow, listAudit } from '../../db/queries/read-audit.ts';
+import { done, operation } from '../operation.ts';
+import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
+
+const moment = z.iso.datetime({ offset: true, error: 'Give a time such as 2030-01-31T12:00:00Z.' });
+const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
+
+/** Which entries; the command line takes the same. */
+export const auditFilters = {
+  action: z
+    .string()
+    .regex(/^[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
+    .optional()
+    .describe('what the action begins with, e.g. token. or webhook.create'),
+  actor_id: uuid.optional().describe('of the user'),
+  target_id: uuid.optional().describe('id of what was changed'),
+  from: moment.optional().describe('from this time on'),
+  to: moment.optional().describe('before this time'),
+};
+const filters = z.object(auditFilters);
+
+const listQuery = z.strictObject({
+  ...pageQuery,
+  cursor: z
+    .string()
+    .regex(/^[1-9]\d{0,14}$/, 'Give the next_cursor of a page.')
+    .optional()
+    .describe(cursorText),
+  ...auditFilters,
+});
+
+/** SHA-256 in hex. */
+export const auditHash = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/i, 'Give a hash of 64 hex digits.')
+  .toLowerCase();
+
+/** Members that do not read as Weir writes them show as null: somebody wrote past it, and verifying tells where. */
+const loose = <T extends z.ZodType>(schema: T) => schema.nullable().catch(null);
+const states = z.record(z.string(), z.unknown());
+
+export const auditEntrySchema = z
+  .object({
+    number: z.int().describe('position in the log, from 1 on'),
+    at: loose(z.string()).describe('when it happened'),
+    action: loose(z.string()).describe('`<kind of target>.<verb>`'),
+    actor: loose(
+      z.object({
+        kind: z.string().describe('user, token, command, system or anyone'),
+        id: z.string().nullable().describe('of the user'),
+        name: z.string().describe('email of the user, or name of the command'),
+        token_id: z.string().nullable().describe('id of the API token, where one was used'),
+        address: z.string().nullable().describe('address of the client'),
+        request_id: z.string().nullable().describe('under which the log has the request'),
+      }),
+    ).describe('who did it'),
+    target: loose(
+      z.object({
+        kind: z.string().describe('e.g. webhook'),
+        id: z.string().nullable().describe('null: it has none'),
+        name: z.string().describe('its name at that time'),
+      }),
+    ).describe('what was changed'),
+    before: loose(states).describe('changed members before; secrets are left out'),
+    after: loose(states).describe('changed members after'),
+    hash: z.string().describe('SHA-256 of the hash before and this entry, in hex'),
+  })
+  .meta({ id: 'AuditEntry' });
+
+const verdictSchema = z.object({
+  intact: z.boolean().describe('true: no entry was changed or removed'),
+  entries: z.int().describe('how far the chain holds'),
+  head: z
+    .object({ number: z.int().describe('its number'), hash: z.string().describe('its hash, in hex') })
+    .nullable()
+    .describe('the last entry that holds; keep it outside of the database'),
+  first_broken: z.int().optional().describe('number of the first entry that is missing, changed or out of place'),
+  reason: z.string().optional().describe('what is wrong with it'),
+});
+
+/** Entries of one export, about a kilobyte each. */
+const EXPORTED_MAX = 10_000;
+const EXPORT_TYPE = 'application/x-ndjson';
+
+export function auditOperations(database: Database) {
+  return {
+    listAudit: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(auditEntrySchema) },
+      handle: async ({ query }) => {
+        const rows = await listAudit(database, filterOf(query), query.cursor ?? null, query.limit + 1);
+        return done(200, pageOf(rows, query.limit, describeEntry));
+      },
+    }),
+
+    /** Newest first; what is older than the last line comes with its number as the cursor. */
+    exportAudit: operation({
+      query: listQuery.omit({ limit: true }),
+      answers: { 200: null },
+      bytes: { contentType: EXPORT_TYPE },
+      handle: async ({ query, exchange }) => {
+        const rows = await listAudit(database, filterOf(query), query.cursor ?? null, EXPORTED_MAX);
+        const lines = rows.map((row) => `${JSON.stringify(auditEntrySchema.parse(describeEntry(row)))}\n`);
+        exchange.setHeader('content-disposition', 'attachment; filename="audit.jsonl"');
+        exchange.answer(200, EXPORT_TYPE, lines.join(''));
+        return done(200);
+      },
+    }),
+
+    verifyAudit: operation({
+      query: z.strictObject({
+        head: auditHash
+          .optional()
+          .describe('of an entry that the chain must contain, e.g. of an audit_head in the log'),
+      }),
+      answers: { 200: verdictSchema },
+      handle: async ({ query }) => done(200, await verifyAudit(database, query.head ?? null)),
+    }),
+  };
+}
+
+/** An entry as people see it. */
+export function describeEntry({ id, entry, hash }: AuditRow): object {
+  return { ...(entry as object), number: Number(id), hash: hash.toString('hex') };
+}
+
+/** What the filters ask for. */
+export function filterOf(given: z.output<typeof filters>): AuditFilter {
+  return {
+    action: given.action ?? null,
+    actorId: given.actor_id ?? null,
+    targetId: given.target_id ?? null,
+    from: inUtc(given.from),
+    to: inUtc(given.to),
+  };
+}
+
+function inUtc(time: string | undefined): string | null {
+  return time === undefined ? null : new Date(time).toISOString();
+}

@@ -1,0 +1,49 @@
+/** Puts finished deliveries on their way again, on record. */
+
+import type { Actor } from '../../audit/actor.ts';
+import { record } from '../../audit/record.ts';
+import type { Database } from '../../db/pool.ts';
+import { findAgent } from '../../db/queries/manage-agents.ts';
+import { type DeliveryRecord, findDelivery } from '../../db/queries/read-deliveries.ts';
+import { REPLAYED_MAX, replayDeliveries, replayDelivery } from '../../db/queries/replay.ts';
+
+/** `unfinished`: it is on its way as it is. */
+export type Replayed = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'unfinished' };
+
+/** One delivery, dead or done, is pending again, attempts from zero. @param id one that holds its time. */
+export function replayOne(database: Database, actor: Actor, id: string): Promise<Replayed> {
+  return database.transaction<Replayed>(async (query) => {
+    const before = await findDelivery({ query }, null, id);
+    if (before === undefined) return { kind: 'unknown' };
+    if (!(await replayDelivery({ query }, id))) return { kind: 'unfinished' };
+    const after = (await findDelivery({ query }, null, id))!;
+    const target = { kind: 'delivery', id, name: id };
+    await record(query, actor, { action: 'delivery.replay', target, before, after });
+    return { kind: 'done', delivery: after };
+  });
+}
+
+export interface ManyOrder {
+  agentId: string;
+  state: 'dead' | 'done';
+  /** Null: of every webhook. */
+  webhookId: string | null;
+}
+
+/** All of an agent in this state, oldest first, at most REPLAYED_MAX at a time; `more`: there may be others. Null: no such agent. */
+export function replayMany(
+  database: Database,
+  actor: Actor,
+  order: ManyOrder,
+): Promise<{ replayed: number; more: boolean } | null> {
+  return database.transaction(async (query) => {
+    const agent = await findAgent(query, order.agentId);
+    if (agent === undefined) return null;
+    const replayed = await replayDeliveries({ query }, order);
+    const { id, name } = agent;
+    const after = { state: order.state, webhook_id: order.webhookId, replayed };
+    if (replayed > 0)
+      await record(query, actor, { action: 'delivery.replay', target: { kind: 'agent', id, name }, after });
+    return { replayed, more: replayed === REPLAYED_MAX };
+  });
+}

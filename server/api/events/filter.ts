@@ -1,0 +1,65 @@
+/** The parameters of GET /api/v1/events, and what they ask of the database. */
+import { z } from 'zod';
+import { deliveryStates } from '../../db/queries/read-deliveries.ts';
+import { parseNetwork } from '../../net/address.ts';
+import { instant } from '../instant.ts';
+import { pageQuery } from '../paging.ts';
+import type { Search } from './search.ts';
+
+/** An address or a network as inet reads it. A zone (fe80::1%eth0) means something on one machine only. */
+const network = z
+  .string()
+  .transform((text) => (/^[0-9A-Fa-f:./]{2,50}$/.test(text) ? parseNetwork(text) : null))
+  .refine((parsed) => parsed !== null, 'Give an address or a network, such as 192.0.2.1 or 2001:db8::/32.')
+  .transform(([address, bits]) => `${address}/${bits}`);
+
+const SOUGHT_CHARACTERS_MAX = 200;
+
+const filterQuery = {
+  webhook_id: z.guid('Give the id of a webhook.').optional().describe('events of this webhook alone'),
+  from: instant.optional().describe('received at this time or later; without a zone it is UTC'),
+  to: instant.optional().describe('received before this time'),
+  delivery_state: z
+    .enum([...deliveryStates, 'none'])
+    .optional()
+    .describe('with a delivery in this state (an agent: one of its own); none: with no delivery'),
+  content_type: z
+    .string()
+    .regex(/^[ -~]{1,200}$/, 'Give at most 200 printable ASCII characters.')
+    .toLowerCase()
+    .optional()
+    .describe('what the content type begins with, in any case: application/json finds application/json; charset=utf-8'),
+  source: network.optional().describe('address or network of the sender, e.g. 192.0.2.0/24'),
+  q: z
+    .string()
+    .min(1)
+    .max(SOUGHT_CHARACTERS_MAX)
+    .optional()
+    .describe('text that the body has somewhere: these bytes of UTF-8, in the same case'),
+};
+
+export const eventListQuery = z
+  .strictObject({ ...pageQuery, ...filterQuery })
+  .refine(({ from, to }) => from === undefined || to === undefined || from <= to, {
+    path: ['to'],
+    error: 'Give a time that is not before from.',
+  });
+
+/** @param before id of the last event of the page before. */
+export function filterOf(
+  query: z.output<typeof eventListQuery>,
+  agentId: string | null,
+  before: string | null,
+): Pick<Search, 'filter' | 'span'> {
+  return {
+    filter: {
+      agentId,
+      webhookId: query.webhook_id ?? null,
+      deliveryState: query.delivery_state ?? null,
+      contentType: query.content_type ?? null,
+      source: query.source ?? null,
+      text: query.q === undefined ? null : Buffer.from(query.q),
+    },
+    span: { from: query.from ?? null, to: query.to ?? null, before },
+  };
+}

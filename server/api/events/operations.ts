@@ -1,0 +1,94 @@
+/** /api/v1/events, /events/{id} and /events/{id}/body. */
+import { z } from 'zod';
+import { agentIdOf } from '../../auth/reader.ts';
+import type { Database } from '../../db/pool.ts';
+import { findEvent, timeOf } from '../../db/queries/read-events.ts';
+import { done, operation, problem, problemLater, readerOperation } from '../operation.ts';
+import { eventId, pageOf } from '../paging.ts';
+import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
+import { eventListQuery, filterOf } from './filter.ts';
+import { replayEvent } from './replay.ts';
+import { describeEvent, eventPageSchema, eventSchema } from './schema.ts';
+import { EventSearch } from './search.ts';
+
+const id = { schema: eventId, problem: 'event_unknown' } as const;
+
+const AGENTS_NAMED_MAX = 100;
+
+const replayInput = z.strictObject({
+  agent_ids: z
+    .array(z.guid('Give the id of an agent.').toLowerCase())
+    .min(1, 'Name an agent, or leave agent_ids out.')
+    .max(AGENTS_NAMED_MAX, `Name at most ${AGENTS_NAMED_MAX} agents.`)
+    .optional()
+    .describe('to these alone; by default to every agent that is subscribed to the webhook'),
+});
+
+/** An agent sees the events that were on their way to it. */
+export function eventOperations(database: Database) {
+  const search = new EventSearch(database);
+  return {
+    listEvents: readerOperation({
+      query: eventListQuery,
+      answers: { 200: eventPageSchema },
+      problems: ['search_busy'],
+      handle: async ({ who, query, exchange }) => {
+        const { cursor = null, limit } = query;
+        const found = await search.find({
+          ...filterOf(query, agentIdOf(who), cursor),
+          limit: limit + 1,
+          isGone: () => exchange.aborted,
+        });
+        if (found === null) return problemLater('search_busy', 1);
+        const { items, next_cursor } = pageOf(found.rows, limit, describeEvent);
+        const stoppedAt = next_cursor === null ? found.stoppedAt : null;
+        return done(200, {
+          items,
+          next_cursor: next_cursor ?? stoppedAt,
+          complete: stoppedAt === null,
+          searched_to: stoppedAt && timeOf(stoppedAt),
+        });
+      },
+    }),
+
+    showEvent: readerOperation({
+      id,
+      answers: { 200: eventSchema },
+      handle: async (request) => {
+        const event = await findEvent(database, agentIdOf(request.who), request.id);
+        return event === undefined ? problem('event_unknown') : done(200, describeEvent(event));
+      },
+    }),
+
+    showEventBody: readerOperation({
+      id,
+      answers: { 200: null },
+      bytes: storedBytes,
+      handle: async ({ who, id, exchange }) => {
+        const event = await findEvent(database, agentIdOf(who), id);
+        if (event === undefined) return problem('event_unknown');
+        return answerStoredBytes(exchange, event.id, event.content_type, event.body);
+      },
+    }),
+
+    replayEvent: operation({
+      idempotent: true,
+      id,
+      input: replayInput,
+      answers: { 201: z.object({ delivery_ids: z.array(z.guid()).describe('the new deliveries') }) },
+      problems: ['event_unheard'],
+      handle: async ({ id, input, actor }) => {
+        const agentIds = input.agent_ids ?? null;
+        const replayed = await replayEvent(database, actor, id, agentIds);
+        if (replayed.kind === 'unknown') return problem('event_unknown');
+        if (replayed.kind === 'no_agent') return problem('event_unheard');
+        if (replayed.kind === 'done') return done(201, { delivery_ids: replayed.deliveryIds });
+        const errors = replayed.agentIds.map((agentId) => ({
+          pointer: `/agent_ids/${agentIds!.indexOf(agentId)}`,
+          detail: `No agent in force has the id ${agentId}.`,
+        }));
+        return problem('invalid_request', undefined, { errors });
+      },
+    }),
+  };
+}

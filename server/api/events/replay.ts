@@ -1,0 +1,39 @@
+/** New deliveries of a stored event, on record. */
+
+import type { Actor } from '../../audit/actor.ts';
+import { record } from '../../audit/record.ts';
+import type { Database } from '../../db/pool.ts';
+import { readAgents } from '../../db/queries/read-agents.ts';
+import { findEvent } from '../../db/queries/read-events.ts';
+import { deliverAgain } from '../../db/queries/replay.ts';
+
+/** `no_agent`: nobody is subscribed to the event's webhook. */
+export type EventReplayed =
+  | { kind: 'done'; deliveryIds: string[] }
+  | { kind: 'unknown' }
+  | { kind: 'no_agent' }
+  | { kind: 'agents_unknown'; agentIds: string[] };
+
+/** To these agents or, with null, to all that are subscribed to its webhook: all of them, or nothing is done. */
+export function replayEvent(
+  database: Database,
+  actor: Actor,
+  eventId: string,
+  agentIds: readonly string[] | null,
+): Promise<EventReplayed> {
+  return database.transaction<EventReplayed>(async (query) => {
+    const inForce = agentIds && (await readAgents({ query }, agentIds, agentIds.length)).map(({ id }) => id);
+    const missing = agentIds?.filter((id) => !inForce!.includes(id)) ?? [];
+    if (missing.length > 0) return { kind: 'agents_unknown', agentIds: missing };
+    const deliveryIds = await deliverAgain({ query }, eventId, agentIds);
+    if (deliveryIds.length === 0)
+      return { kind: (await findEvent({ query }, null, eventId)) === undefined ? 'unknown' : 'no_agent' };
+    const target = { kind: 'event', id: eventId, name: eventId };
+    await record(query, actor, {
+      action: 'event.replay',
+      target,
+      after: { agent_ids: agentIds, delivery_ids: deliveryIds },
+    });
+    return { kind: 'done', deliveryIds };
+  });
+}

@@ -1,0 +1,46 @@
+/** /api/v1/counters and /api/v1/stream: what goes on now. */
+import { z } from 'zod';
+import { isTimedId } from '../../db/ids.ts';
+import { liveSchema, secondSchema } from '../../live/counters.ts';
+import type { History } from '../../live/history.ts';
+import { CONTENT_TYPE, type Streams } from '../../live/streams.ts';
+import { done, operation } from '../operation.ts';
+import { eventId } from '../paging.ts';
+
+const countersSchema = z.object({
+  latest: liveSchema.nullable().describe('null in the first second'),
+  history: z.array(secondSchema).describe('up to five minutes, oldest first'),
+});
+
+const streamQuery = z.strictObject({
+  webhook_id: z.guid().toLowerCase().optional().describe('events of this webhook alone'),
+  after: eventId
+    .optional()
+    .describe(
+      'the newest event that the client knows; the header Last-Event-ID comes before it. Events of the 15 s before come again',
+    ),
+});
+
+export type LiveOperations = ReturnType<typeof liveOperations>;
+
+export function liveOperations({ history, streams }: { history: History; streams: Streams }) {
+  return {
+    showCounters: operation({
+      answers: { 200: countersSchema },
+      handle: async () => done(200, { latest: history.latest, history: history.seconds }),
+    }),
+
+    stream: operation({
+      query: streamQuery,
+      answers: { 200: null },
+      bytes: { contentType: CONTENT_TYPE },
+      problems: ['streams_full', 'user_streams_full'],
+      handle: async ({ who, query, exchange }) => {
+        const lastEventId = exchange.header('last-event-id');
+        const after = lastEventId !== undefined && isTimedId(lastEventId) ? lastEventId.toLowerCase() : query.after;
+        await streams.open(exchange, who, { webhookId: query.webhook_id ?? null, after: after ?? null });
+        return done(200);
+      },
+    }),
+  };
+}

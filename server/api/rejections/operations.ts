@@ -1,0 +1,102 @@
+/** /api/v1/rejections: refused signatures, why they were refused, and whether they would be now. */
+
+import { findRejection, listRejections } from '../../db/queries/rejections.ts';
+import { type RejectionParts, Rejections } from '../../rejections/recheck.ts';
+import { readStoredHeaders } from '../../signatures/stored-headers.ts';
+import { done, operation, problem, problemLater } from '../operation.ts';
+import { eventId, pageOf, pageSchema } from '../paging.ts';
+import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
+import {
+  acceptedSchema,
+  describeRejection,
+  previewOf,
+  recheckSchema,
+  rejectionDetailSchema,
+  rejectionQuery,
+  rejectionSchema,
+} from './schema.ts';
+
+const RETRY_SECONDS = 1;
+const id = { schema: eventId, problem: 'rejection_unknown' } as const;
+
+/** Why a rejection is not accepted. */
+const notAccepted = {
+  unknown: 'rejection_unknown',
+  disabled: 'webhook_disabled',
+  of_batch: 'rejection_of_batch',
+  without_body: 'rejection_without_body',
+  unverified: 'rejection_unverified',
+} as const;
+
+export function rejectionOperations(parts: RejectionParts) {
+  const { database } = parts;
+  const rejections = new Rejections(parts);
+  return {
+    listRejections: operation({
+      query: rejectionQuery,
+      answers: { 200: pageSchema(rejectionSchema) },
+      handle: async ({ query }) => {
+        const filter = { webhookId: query.webhook_id ?? null, reason: query.reason ?? null };
+        const rows = await listRejections(database, filter, query.cursor ?? null, query.limit + 1);
+        return done(200, pageOf(rows, query.limit, describeRejection));
+      },
+    }),
+
+    showRejection: operation({
+      id,
+      answers: { 200: rejectionDetailSchema },
+      handle: async ({ id }) => {
+        const found = await findRejection(database.query, id);
+        if (found === undefined) return problem('rejection_unknown');
+        const headers = readStoredHeaders(found.headers);
+        return done(200, {
+          ...describeRejection(found),
+          headers,
+          content_type: headers['content-type'] ?? null,
+          ...previewOf(found.body),
+        });
+      },
+    }),
+
+    showRejectionBody: operation({
+      id,
+      answers: { 200: null },
+      bytes: storedBytes,
+      problems: ['rejection_without_body'],
+      handle: async ({ id, exchange }) => {
+        const found = await findRejection(database.query, id);
+        if (found === undefined) return problem('rejection_unknown');
+        if (found.body === null) return problem('rejection_without_body');
+        const contentType = readStoredHeaders(found.headers)['content-type'] ?? null;
+        return answerStoredBytes(exchange, found.id, contentType, found.body);
+      },
+    }),
+
+    recheckRejection: operation({
+      id,
+      answers: { 200: recheckSchema },
+      problems: ['rejection_without_body', 'verification_unavailable'],
+      handle: async ({ id, actor }) => {
+        const outcome = await rejections.recheck(id, actor);
+        if (outcome.kind === 'done') return done(200, describeRejection(outcome.rejection).last_check);
+        if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
+        return problem(outcome.kind === 'unknown' ? 'rejection_unknown' : 'rejection_without_body');
+      },
+    }),
+
+    acceptRejection: operation({
+      id,
+      answers: { 201: acceptedSchema, 200: acceptedSchema },
+      problems: [...Object.values(notAccepted), 'verification_unavailable'],
+      handle: async ({ id, actor }) => {
+        const outcome = await rejections.accept(id, actor);
+        if (outcome.kind === 'stored') return done(201, { event_id: outcome.eventId });
+        if (outcome.kind === 'known') return done(200, { event_id: outcome.eventId });
+        if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
+        return problem(notAccepted[outcome.kind]);
+      },
+    }),
+  };
+}
+
+export type RejectionOperations = ReturnType<typeof rejectionOperations>;

@@ -1,0 +1,109 @@
+/** A refused signature as people see it, as schemas. */
+import { z } from 'zod';
+import type { RejectionRecord } from '../../db/queries/rejections.ts';
+import { bodyBytes, contentType, idOf, nameOf, receivedAt, sourceIp, timeOf } from '../../http/members.ts';
+import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '../../signatures/diagnosis/reasons.ts';
+import { defaultSignatureHeaders } from '../../signatures/signature.ts';
+import { pageQuery } from '../paging.ts';
+
+/** Of a body, shown beside its rejection; the rest is to be downloaded. */
+const PREVIEW_BYTES_MAX = 8_192;
+
+const reason = z.enum(rejectionReasonNames).describe('why the signature did not verify; verifies_now: it does now');
+const verified = z.boolean().describe('true: the signature verifies now');
+const hint = z.string().describe('how to fix it');
+export const rejectionQuery = z.strictObject({
+  ...pageQuery,
+  webhook_id: z.guid().optional().describe('rejections of this webhook alone'),
+  reason: reason.optional().describe('rejections for this reason alone'),
+});
+
+export const rejectionSchema = z
+  .object({
+    id: idOf('rejection'),
+    webhook_id: idOf('webhook'),
+    webhook_name: nameOf('webhook'),
+    received_at: receivedAt,
+    source_ip: sourceIp,
+    reason,
+    hint,
+    header: z.string().nullable().describe('where the fault is, when it is in a header'),
+    otherwise_valid: z
+      .boolean()
+      .nullable()
+      .describe('nothing else is wrong: once this is mended the request verifies; null: that cannot be told'),
+    other_webhook: z
+      .object({ id: idOf('webhook'), name: nameOf('webhook') })
+      .nullable()
+      .describe('whose secret signed it, where that was found out'),
+    expected_headers: z.array(z.string()).describe('where the webhook looks for the signature, as it is now'),
+    signatures: z
+      .array(
+        z.object({
+          name: z.string().describe('name of the header'),
+          shape: z.string().describe('what its value looks like, e.g. its length and prefix'),
+        }),
+      )
+      .describe('the signature headers, without their digests'),
+    bytes: bodyBytes,
+    body_kept: z.boolean().describe('false: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret'),
+    batch: z.boolean().describe('it was sent to /in/{webhook_id}/batch'),
+    accepted_event_id: z.guid().nullable().describe('the event that it was accepted as'),
+    last_check: z
+      .object({ at: timeOf('when it was checked'), verified, reason, hint })
+      .nullable()
+      .describe('what checking it again gave'),
+  })
+  .meta({ id: 'Rejection' });
+
+export const rejectionDetailSchema = rejectionSchema.extend({
+  headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
+  content_type: contentType,
+  body_preview: z.string().nullable().describe('the first 8 KiB, when they are text in UTF-8'),
+  body_preview_base64: z.string().nullable().describe('the first 8 KiB otherwise'),
+});
+
+export const acceptedSchema = z.object({ event_id: idOf('event') });
+
+export const recheckSchema = z.object({ verified, reason, hint });
+
+/** A rejection as people see it, and nothing else of its row: no digest, no secret. */
+export function describeRejection(row: RejectionRecord): z.output<typeof rejectionSchema> {
+  const { checked_at, checked_reason, signatures, signature_header, ...rest } = row;
+  return rejectionSchema.parse({
+    ...rest,
+    expected_headers: signature_header === null ? [...defaultSignatureHeaders] : [signature_header],
+    signatures: signatures.map(({ name, shape }) => ({ name, shape })),
+    hint: hintOf(row, row.reason),
+    last_check:
+      checked_at === null || checked_reason === null
+        ? null
+        : {
+            at: checked_at,
+            verified: checked_reason === 'verifies_now',
+            reason: checked_reason,
+            hint: hintOf(row, checked_reason),
+          },
+  });
+}
+
+/** The sentence of the table; an operator is also told which the other webhook is. */
+function hintOf({ other_webhook: other }: RejectionRecord, reason: RejectionReason): string {
+  const hint = rejectionReasons[reason];
+  return reason === 'other_webhook' && other !== null
+    ? `${hint} The other webhook is ${other.name} (${other.id}).`
+    : hint;
+}
+
+/** The start of a body as people see it. */
+export function previewOf(body: Buffer | null): { body_preview: string | null; body_preview_base64: string | null } {
+  if (body === null) return { body_preview: null, body_preview_base64: null };
+  const start = body.subarray(0, PREVIEW_BYTES_MAX);
+  try {
+    // As a stream, so that a character that the cut divides is left out instead of refused.
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: start.length < body.length });
+    return { body_preview: text, body_preview_base64: null };
+  } catch {
+    return { body_preview: null, body_preview_base64: start.toString('base64') };
+  }
+}

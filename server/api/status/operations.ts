@@ -1,0 +1,136 @@
+/** /api/v1/status: how this installation is set up, how it does, and what `weir doctor` says of it. */
+import { z } from 'zod';
+import { describeConninfo } from '../../db/conninfo.ts';
+import type { Database } from '../../db/pool.ts';
+import { readServerState } from '../../db/queries/server-state.ts';
+import type { Doctor } from '../../doctor/ask.ts';
+import { processSchema } from '../../live/counters.ts';
+import type { History } from '../../live/history.ts';
+import type { Settings } from '../../settings/read.ts';
+import { type Setting, settingTable } from '../../settings/table.ts';
+import { done, operation } from '../operation.ts';
+import { readVersions } from './versions.ts';
+
+const settingSchema = z.object({
+  name: z.string().describe('name of the environment variable'),
+  value: z.string().nullable().describe('value that is used; null when it is unset, and always for a secret'),
+  is_set: z.boolean().describe('false where Weir goes without it'),
+  default: z.string().nullable().describe('value without a setting, in words'),
+  secret: z.boolean().describe('true: its value is not shown'),
+  meaning: z.string().describe('what it sets'),
+});
+
+const checkSchema = z.object({
+  name: z.string().describe('what was looked at'),
+  state: z.enum(['ok', 'advice', 'problem']).describe('advice: works, but could be better'),
+  finding: z.string().describe('what was found'),
+  mend: z.string().nullable().describe('how to fix it; null: nothing to fix'),
+});
+
+export const statusSchema = z.object({
+  versions: z
+    .object({
+      weir: z.string().nullable().describe('null: unknown'),
+      node: z.string().describe('Node.js'),
+      uwebsockets: z.string().nullable().describe('uWebSockets.js; null: unknown'),
+      postgres: z.string().describe('the database server'),
+    })
+    .describe('versions of the parts'),
+  started_at: z.iso.datetime().nullable().describe('of Weir on this machine; null in its first second'),
+  uptime_seconds: z.number().nullable().describe('since started_at'),
+  processes: z.array(processSchema).describe('of this machine'),
+  database: z
+    .object({
+      kind: z.enum(['embedded', 'server']).describe('server: named by DATABASE_URL or POSTGRES_*'),
+      place: z.string().describe('host, port and name, without user and password'),
+      bytes: z.number().describe('on disk, indexes included'),
+      connections: z.number().describe('connections of all clients of the server'),
+      connections_max: z.number().describe('the setting max_connections of the server'),
+    })
+    .describe('the database of Weir'),
+  schema: z
+    .object({
+      version: z.number().describe('number of the newest migration that is applied'),
+      pending: z.array(z.string()).describe('migrations that are not applied yet'),
+    })
+    .describe('the tables of Weir'),
+  partitions: z
+    .object({ first: z.iso.date().describe('oldest day (UTC)'), last: z.iso.date().describe('newest day (UTC)') })
+    .nullable()
+    .describe('days for which events can be stored, and are kept'),
+  retention_days: z.number().describe('the setting RETENTION_DAYS'),
+  rate_limit_store: z
+    .object({
+      backend: z.enum(['memory', 'shared']).describe('the setting RATE_LIMIT_BACKEND'),
+      state: z.enum(['ok', 'degraded']).describe('degraded: requests pass uncounted'),
+    })
+    .describe('where requests are counted'),
+  settings: z.array(settingSchema).describe('every setting'),
+  doctor: z
+    .object({
+      state: z.enum(['done', 'running', 'failed']).describe('running: ask again in some seconds'),
+      at: z.iso.datetime().nullable().describe('when it was done'),
+      checks: z.array(checkSchema).describe('what was looked at'),
+    })
+    .describe('what weir doctor says'),
+});
+
+interface StatusParts {
+  settings: Settings;
+  conninfo: string;
+  database: Database;
+  history: History;
+  doctor: Doctor;
+  rateLimitStore: () => 'ok' | 'degraded';
+}
+
+export type StatusOperations = ReturnType<typeof statusOperations>;
+
+export function statusOperations(parts: StatusParts) {
+  const { settings, conninfo, database, history, doctor } = parts;
+  const versions = readVersions();
+  return {
+    showStatus: operation({
+      answers: { 200: statusSchema },
+      handle: async () => {
+        const [server, checkup] = await Promise.all([readServerState(database), doctor.ask()]);
+        const startedAt = history.latest?.started_at ?? null;
+        return done(200, {
+          versions: { ...versions, postgres: server.version },
+          started_at: startedAt,
+          uptime_seconds: startedAt && Math.round((Date.now() - Date.parse(startedAt)) / 1000),
+          processes: history.latest?.processes ?? [],
+          database: {
+            kind: settings.database.kind,
+            place: describeConninfo(conninfo),
+            bytes: server.bytes,
+            connections: server.connections,
+            connections_max: server.connectionsMax,
+          },
+          schema: { version: server.schemaVersion, pending: server.pending },
+          partitions: server.partitions,
+          retention_days: settings.RETENTION_DAYS,
+          rate_limit_store: { backend: settings.RATE_LIMIT_BACKEND, state: parts.rateLimitStore() },
+          settings: describeSettings(settings),
+          doctor: checkup,
+        });
+      },
+    }),
+  };
+}
+
+/** Every row of the table with the value in force; of a secret only whether it is set. */
+export function describeSettings(settings: Settings): z.input<typeof settingSchema>[] {
+  return Object.entries<Setting>(settingTable).map(([name, { secret = false, fallback, fallbackShown, meaning }]) => {
+    const value = settings[name as keyof typeof settingTable];
+    const text = value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value);
+    return {
+      name,
+      value: secret ? null : text,
+      is_set: text !== null && text !== '',
+      default: fallbackShown ?? fallback,
+      secret,
+      meaning,
+    };
+  });
+}

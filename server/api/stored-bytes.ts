@@ -1,0 +1,30 @@
+/** Answers with the body that a sender sent, so that no browser shows or runs it: its type is the sender's choice. */
+
+import type { Exchange } from '../http/exchange.ts';
+import { type AnswerBytes, done, type Reply } from './operation.ts';
+
+const TYPE_HEADER = 'X-Weir-Content-Type';
+
+/** Of the operations that answer so. */
+export const storedBytes: AnswerBytes = {
+  contentType: 'application/octet-stream',
+  headers: { [TYPE_HEADER]: 'the Content-Type of the request, which the sender chose; left out when there was none' },
+};
+
+/**
+ * Answers 200 with the bytes unchanged, as a download from an origin of its own.
+ * @param contentType of the stored request.
+ */
+export function answerStoredBytes(exchange: Exchange, id: string, contentType: string | null, body: Buffer): Reply {
+  exchange.setHeader('content-disposition', `attachment; filename="${id}"`);
+  exchange.setHeader('content-security-policy', "sandbox; default-src 'none'");
+  const type = headerText(contentType ?? '');
+  if (type !== '') exchange.setHeader(TYPE_HEADER.toLowerCase(), type);
+  exchange.answer(200, storedBytes.contentType, body);
+  return done(200);
+}
+
+/** In visible ASCII: a line end would begin another header field. */
+function headerText(value: string): string {
+  return value.replace(/[^ -~]/g, '?').trim();
+}

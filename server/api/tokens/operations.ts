@@ -1,0 +1,178 @@
+/** /api/v1/tokens: a person's own; administrators see and revoke everybody's. */
+import { z } from 'zod';
+import { hasSession, type Person } from '../../auth/person.ts';
+import { confirmIdentity } from '../../auth/step-up.ts';
+import type { Database } from '../../db/pool.ts';
+import { allows, type Role, roles } from '../../db/roles.ts';
+import { createdAt, email, idOf, nameOf } from '../../http/members.ts';
+import type { Passwords } from '../../passwords/hash.ts';
+import { currentPassword, refusalOf, stepUpProblems } from '../account/step-up.ts';
+import { nameText } from '../input.ts';
+import { done, invalid, operation, problem, type Reply } from '../operation.ts';
+import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
+import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './service.ts';
+
+const id = { schema: z.guid(), problem: 'token_unknown' } as const;
+
+const listQuery = z.strictObject({
+  ...pageQuery,
+  cursor: z.guid().optional().describe(cursorText),
+  user_id: z.guid().optional().describe("another user's; for administrators"),
+  all: z.enum(['true', 'false']).optional().describe("everybody's; for administrators"),
+});
+
+const days = `Give a whole number of days from 1 to ${EXPIRY_DAYS_MAX}, or null for a token that never expires.`;
+const moment = `Give a time to come within ${EXPIRY_DAYS_MAX} days, such as 2030-01-31T12:00:00Z, or null for a token that never expires.`;
+
+const tokenInput = z
+  .strictObject({
+    name: nameText.describe('1 to 200 characters'),
+    role: z
+      .enum(roles, { error: `Give one of ${roles.join(', ')}.` })
+      .optional()
+      .describe('at most your own here, which it is by default'),
+    expires_at: z.iso
+      .datetime({ offset: true, abort: true, error: moment })
+      .refine((text) => new Date(text).getTime() > Date.now() && new Date(text) <= inDays(EXPIRY_DAYS_MAX), moment)
+      .nullable()
+      .optional()
+      .describe('when it ends; null: never'),
+    expires_in_days: z
+      .int(days)
+      .min(1, days)
+      .max(EXPIRY_DAYS_MAX, days)
+      .nullable()
+      .optional()
+      .describe(`instead of expires_at; with neither, ${EXPIRY_DAYS}`),
+    current_password: currentPassword,
+  })
+  .refine((input) => input.expires_at === undefined || input.expires_in_days === undefined, {
+    path: ['expires_in_days'],
+    error: 'Give expires_at or expires_in_days, not both.',
+  });
+
+const tokenSchema = z
+  .object({
+    id: idOf('token'),
+    user_id: idOf('user'),
+    user_email: email,
+    name: nameOf('token'),
+    role: z.enum(roles).describe('at most this: while its user has less, so has the token'),
+    state: z
+      .enum(['in force', 'resting', 'expired', 'revoked'])
+      .describe('resting: refused until its user signs in at the OpenID Connect provider again'),
+    created_at: createdAt,
+    expires_at: z.iso.datetime().nullable().describe('when it ends; null: never'),
+    last_used_at: z.iso.datetime().nullable().describe('its last request, to the minute; null: none yet'),
+    revoked_at: z.iso.datetime().nullable().describe('when it was revoked; null: it was not'),
+  })
+  .meta({ id: 'Token' });
+
+/** @param parts.hosted AUTH_MODE is hosted: there are no passwords. */
+export function tokenOperations(parts: { database: Database; passwords: Passwords; hosted: boolean }) {
+  const { database } = parts;
+  return {
+    listTokens: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(tokenSchema) },
+      handle: async ({ who, query: { all, user_id, cursor, limit }, actor }) => {
+        const userId = all === 'true' ? null : (user_id ?? who.id);
+        if (userId !== who.id && !isAdministrator(who))
+          return problem(
+            'forbidden',
+            "Everybody's tokens are for administrators; without all and user_id you see yours.",
+          );
+        const rows = await new Tokens(database, actor).list(userId, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => row),
+        );
+      },
+    }),
+
+    /** The token is in this answer alone. */
+    createToken: operation({
+      idempotent: true,
+      input: tokenInput,
+      answers: { 201: tokenSchema.extend({ token: z.string().describe('shown this once') }) },
+      problems: ['tokens_too_many', 'session_required', ...stepUpProblems],
+      handle: async ({ who, input, actor, exchange }) => {
+        const role = input.role ?? who.role;
+        if (!allows(who.role, role)) return wrong('role', `Your role here is ${who.role}: a token can have no more.`);
+        const expiresAt = expiryOf(input);
+        if (isPowerful(role, expiresAt)) {
+          if (!hasSession(who)) return problem('session_required', NOT_BY_TOKEN);
+          const refused = refusalOf(await confirmIdentity(parts, exchange, who, actor, input.current_password));
+          if (refused !== null) return refused;
+        }
+        const made = await new Tokens(database, actor).add({ userId: who.id, name: input.name, role, expiresAt });
+        if (made.kind === 'too_many') return problem('tokens_too_many');
+        if (made.kind === 'user_gone') return problem('unauthenticated');
+        if (made.kind === 'outlives')
+          return wrong(
+            input.expires_at === undefined ? 'expires_in_days' : 'expires_at',
+            `The token that makes it ends at ${made.expiresAt.toISOString()}: it cannot hold longer.`,
+          );
+        return done(201, { ...made.token, token: made.text }, { location: `/api/v1/tokens/${made.token.id}` });
+      },
+    }),
+
+    showToken: operation({
+      id,
+      answers: { 200: tokenSchema },
+      handle: async ({ who, id, actor }) => {
+        const token = await new Tokens(database, actor).find(id, mineOrAll(who));
+        return token === undefined ? problem('token_unknown') : done(200, token);
+      },
+    }),
+
+    /** Also done when it was revoked before. */
+    revokeToken: operation({
+      id,
+      answers: { 204: null },
+      problems: ['session_required'],
+      handle: async ({ who, id, actor }) => {
+        const tokens = new Tokens(database, actor);
+        const token = await tokens.find(id, mineOrAll(who));
+        if (token === undefined) return problem('token_unknown');
+        if (token.user_id === who.id && !(await mayRevokeOwn(tokens, who, id))) return problem('session_required');
+        const outcome = await tokens.revoke(id, mineOrAll(who));
+        return outcome === 'unknown' ? problem('token_unknown') : done(204);
+      },
+    }),
+  };
+}
+
+/** Null: never; undefined: nothing was said. */
+function expiryOf({ expires_at: at, expires_in_days: days }: z.output<typeof tokenInput>): Date | null | undefined {
+  if (at === null || days === null) return null;
+  if (days !== undefined) return inDays(days);
+  return at === undefined ? undefined : new Date(at);
+}
+
+function isAdministrator({ role }: Person): boolean {
+  return role === 'administrator';
+}
+
+/** An administrator token or one without expiry: worth more than the session or token that asks for it. */
+function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
+  return role === 'administrator' || expiresAt === null;
+}
+
+const NOT_BY_TOKEN =
+  'A token creates no administrator token and none without expiry: use the session cookie of a signed-in browser, or weir token add.';
+
+/** A token revokes itself and what it created; every other token of the user needs a session. */
+async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promise<boolean> {
+  if (via.kind === 'session') return true;
+  return via.kind === 'token' && tokens.isOfFamily(id, via.tokenId);
+}
+
+/** Whose tokens somebody may look at and revoke; null: everybody's. */
+function mineOrAll(who: Person): string | null {
+  return isAdministrator(who) ? null : who.id;
+}
+
+function wrong(field: string, detail: string): Reply {
+  return invalid(`/${field}`, detail);
+}

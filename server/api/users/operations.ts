@@ -1,0 +1,188 @@
+/** /api/v1/users. */
+import { z } from 'zod';
+import type { Actor } from '../../audit/actor.ts';
+import { hasSession, type Person } from '../../auth/person.ts';
+import { confirmIdentity } from '../../auth/step-up.ts';
+import type { UserRecord } from '../../db/queries/users.ts';
+import { roles } from '../../db/roles.ts';
+import type { Exchange } from '../../http/exchange.ts';
+import { createdAt, email, idOf, nameOf, updatedAt } from '../../http/members.ts';
+import { passwordProblem } from '../../passwords/rules.ts';
+import { currentPassword, refusalOf, stepUpProblems } from '../account/step-up.ts';
+import { emailText, enteredPassword, optionalNameText, recordId, text } from '../input.ts';
+import { done, invalid, operation, problem, problemLater, type Reply } from '../operation.ts';
+import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { etagOf } from '../precondition.ts';
+import { type UserOutcome, type UserParts, Users } from './service.ts';
+
+const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
+
+const userSchema = z
+  .object({
+    id: idOf('user'),
+    email,
+    name: nameOf('user'),
+    role: z.enum(roles).describe('what the user may do'),
+    disabled: z.boolean().describe('can neither sign in nor use its tokens'),
+    has_password: z.boolean().describe('false: cannot sign in with a password'),
+    hosted: z.boolean().describe('known from the OpenID Connect provider'),
+    created_at: createdAt,
+    updated_at: updatedAt,
+    signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: none yet'),
+    role_until: z.iso
+      .datetime()
+      .nullable()
+      .describe(
+        'until then holds what the OpenID Connect provider last said of the role; afterwards API tokens rest until the user signs in again; null: the role is of Weir itself',
+      ),
+  })
+  .meta({ id: 'User' });
+
+const createdSchema = userSchema.extend({
+  generated_password: z.string().nullable().describe('told this once; null where none was generated'),
+});
+
+const listQuery = z.strictObject({
+  limit: recordPageQuery.limit,
+  cursor: z.string().max(254).optional().describe(cursorText),
+  q: text(1, 200).optional().describe('part of the email or the name, in any case of letters'),
+  role: role.optional().describe('users with this role alone'),
+});
+const createInput = z.strictObject({
+  email: emailText.describe('email address, at most 254 characters; two users cannot share one'),
+  name: optionalNameText.default('').describe('at most 200 characters'),
+  role: role.describe('what the user may do'),
+  password: enteredPassword
+    .optional()
+    .describe('12 to 200 characters, no common password; without it one is generated (AUTH_MODE local)'),
+  current_password: currentPassword,
+});
+const updateInput = z.strictObject({
+  name: optionalNameText.optional().describe('at most 200 characters'),
+  role: role.optional().describe('what the user may do'),
+  disabled: z.boolean('Say true or false.').optional().describe('true: can neither sign in nor use its tokens'),
+  password: enteredPassword
+    .optional()
+    .describe("a new one; the user's sessions end. Your own: POST /api/v1/account/password"),
+  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: the API tokens of the user end too'),
+  current_password: currentPassword,
+});
+const updatedSchema = userSchema.extend({
+  revoked_tokens: z.int().describe('how many API tokens ended by revoke_tokens'),
+});
+const deleteInput = z.strictObject({ current_password: currentPassword });
+
+type Request = { who: Person; exchange: Exchange; actor: Actor };
+
+/** @param hosted AUTH_MODE is hosted: there are no passwords. */
+export function userOperations({ hosted, ...parts }: UserParts & { hosted: boolean }) {
+  /** Null: the requester may go on. */
+  const refusal = async ({ who, exchange, actor }: Request, password: string | undefined) =>
+    refusalOf(await confirmIdentity({ ...parts, hosted }, exchange, who, actor, password));
+  const id = { schema: recordId, problem: 'user_unknown' } as const;
+  return {
+    listUsers: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(userSchema) },
+      handle: async ({ query, actor }) => {
+        const filter = { contains: query.q ?? null, role: query.role ?? null };
+        const rows = await new Users(parts, actor).list(filter, query.cursor ?? null, query.limit + 1);
+        const cursorOf = ({ email }: UserRecord) => email;
+        return done(
+          200,
+          pageOf(rows, query.limit, (row) => row, cursorOf),
+        );
+      },
+    }),
+
+    createUser: operation({
+      idempotent: true,
+      input: createInput,
+      answers: { 201: createdSchema },
+      problems: ['email_taken', 'local_mode_only', ...stepUpProblems],
+      handle: async (request) => {
+        const { current_password: current, ...input } = request.input;
+        if (hosted && input.password !== undefined) return problem('local_mode_only');
+        const wrong = input.password === undefined ? null : passwordProblem(input.password, input.email);
+        if (wrong !== null) return invalid('/password', wrong);
+        const refused = await refusal(request, current);
+        if (refused !== null) return refused;
+        const made = await new Users(parts, request.actor).create({
+          ...input,
+          password: input.password ?? (hosted ? null : 'generate'),
+        });
+        return answered(made, ({ user, generated }) =>
+          done(201, { ...user, generated_password: generated }, { location: `/api/v1/users/${user.id}` }),
+        );
+      },
+    }),
+
+    showUser: operation({
+      id,
+      answers: { 200: userSchema },
+      handle: async ({ id, actor }) => {
+        const user = await new Users(parts, actor).find({ id });
+        return user === undefined ? problem('user_unknown') : done(200, user);
+      },
+    }),
+
+    updateUser: operation({
+      id,
+      input: updateInput,
+      answers: { 200: updatedSchema },
+      representation: userSchema,
+      problems: ['last_administrator', 'local_mode_only', 'session_required', ...stepUpProblems],
+      handle: async (request) => {
+        const { who, id, actor, matches } = request;
+        const { current_password: current, revoke_tokens: revokeTokens, ...changes } = request.input;
+        const { password } = changes;
+        if (hosted && password !== undefined) return problem('local_mode_only');
+        if (id === who.id && !hasSession(who)) return problem('session_required');
+        // A session that was stolen must not be enough to take the account over.
+        if (id === who.id && password !== undefined)
+          return invalid('/password', 'This is your own password: change it with POST /api/v1/account/password.');
+        const users = new Users(parts, actor);
+        const user = await users.find({ id });
+        if (user === undefined) return problem('user_unknown');
+        const wrong = password === undefined ? null : passwordProblem(password, user.email);
+        if (wrong !== null) return invalid('/password', wrong);
+        const refused = await refusal(request, current);
+        if (refused !== null) return refused;
+        return answered(await users.update(id, { ...changes, revokeTokens }, matches), ({ user, revokedTokens }) => {
+          const etag = etagOf(JSON.stringify(userSchema.parse(user)));
+          return done(200, { ...user, revoked_tokens: revokedTokens }, { etag });
+        });
+      },
+    }),
+
+    deleteUser: operation({
+      id,
+      input: deleteInput,
+      answers: { 204: null },
+      representation: userSchema,
+      problems: ['last_administrator', 'session_required', ...stepUpProblems],
+      handle: async (request) => {
+        const { who, id, input, actor, matches } = request;
+        if (id === who.id && !hasSession(who)) return problem('session_required');
+        const refused = await refusal(request, input.current_password);
+        if (refused !== null) return refused;
+        return answered(await new Users(parts, actor).remove(id, matches), () => done(204));
+      },
+    }),
+  };
+}
+
+function answered<T>(outcome: UserOutcome<T>, whenDone: (value: T) => Reply): Reply {
+  switch (outcome.kind) {
+    case 'done':
+      return whenDone(outcome.value);
+    case 'unknown':
+      return problem('user_unknown');
+    case 'stale':
+      return problem('precondition_failed');
+    case 'busy':
+      return problemLater('sign_in_busy', 1);
+    default:
+      return problem(outcome.kind);
+  }
+}

@@ -1,0 +1,148 @@
+/** Users as administrators manage them. One administrator in force always remains. */
+import { randomUUID } from 'node:crypto';
+import type { Actor } from '../../audit/actor.ts';
+import { record } from '../../audit/record.ts';
+import { accountKey } from '../../auth/throttle.ts';
+import type { Database } from '../../db/pool.ts';
+import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
+import { forgetAccountFailures } from '../../db/queries/sign-in-failures.ts';
+import { revokeTokensOfUser } from '../../db/queries/tokens.ts';
+import {
+  changeUser,
+  deleteUser,
+  findUser,
+  insertUser,
+  listUsers,
+  lockAdministrators,
+  type UserFilter,
+  type UserRecord,
+} from '../../db/queries/users.ts';
+import type { Role } from '../../db/roles.ts';
+import { generatePassword, type Passwords } from '../../passwords/hash.ts';
+import { asItIs, type Expects } from '../change.ts';
+
+export interface UserParts {
+  database: Database;
+  passwords: Passwords;
+}
+
+interface UserToMake {
+  email: string;
+  name: string;
+  role: Role;
+  /** `generate`: one is made, and told this once; null: the user never signs in with a password. */
+  password: string | 'generate' | null;
+}
+
+/** What is undefined stays as it is. */
+interface UserChanges {
+  name?: string | undefined;
+  role?: Role | undefined;
+  disabled?: boolean | undefined;
+  /** Set anew by an administrator: the user's sessions end, and it is no longer throttled. */
+  password?: string | undefined;
+  /** Ends the user's API tokens. */
+  revokeTokens?: boolean | undefined;
+}
+
+/** `stale`: it is no longer what the change was meant for; `last_administrator`: the change would leave nobody who may undo it. */
+export type UserOutcome<T> =
+  | { kind: 'done'; value: T }
+  | { kind: 'unknown' | 'stale' | 'email_taken' | 'last_administrator' | 'busy' };
+
+type Query = Database['query'];
+
+export class Users {
+  readonly #parts: UserParts;
+  readonly #actor: Actor;
+
+  /** @param actor who makes the changes. */
+  constructor(parts: UserParts, actor: Actor) {
+    this.#parts = parts;
+    this.#actor = actor;
+  }
+
+  /** By email; those after the email `after`. */
+  list(filter: UserFilter, after: string | null, rowsMax: number): Promise<UserRecord[]> {
+    return listUsers(this.#parts.database, filter, after, rowsMax);
+  }
+
+  find(key: { id: string } | { email: string }): Promise<UserRecord | undefined> {
+    return findUser(this.#parts.database, key);
+  }
+
+  /** A generated password is told this once. The password given is one that passwordProblem has nothing against. */
+  async create(given: UserToMake): Promise<UserOutcome<{ user: UserRecord; generated: string | null }>> {
+    const generated = given.password === 'generate' ? generatePassword() : null;
+    const passwordHash = await this.#hash(generated ?? given.password);
+    if (passwordHash === 'busy') return { kind: 'busy' };
+    const id = randomUUID();
+    return this.#parts.database.transaction(async (query) => {
+      const { email, name, role } = given;
+      if (!(await insertUser(query, { id, email, name, role, passwordHash }))) return { kind: 'email_taken' };
+      const user = (await findUser({ query }, { id }))!;
+      await record(query, this.#actor, { action: 'user.create', target: targetOf(user), after: user });
+      return { kind: 'done', value: { user, generated } };
+    });
+  }
+
+  /** The password given is one that passwordProblem has nothing against. */
+  async update(
+    id: string,
+    changes: UserChanges,
+    expects: Expects<UserRecord> = asItIs,
+  ): Promise<UserOutcome<{ user: UserRecord; revokedTokens: number }>> {
+    const passwordHash = await this.#hash(changes.password ?? null);
+    if (passwordHash === 'busy') return { kind: 'busy' };
+    const { name, role, disabled, revokeTokens = false } = changes;
+    const endsAdministrator = disabled === true || (role !== undefined && role !== 'administrator');
+    return this.#parts.database.transaction(async (query) => {
+      const before = await this.#before(query, id, expects, endsAdministrator);
+      if ('kind' in before) return before;
+      await changeUser(query, id, { name, role, disabled, passwordHash });
+      if (disabled === true || passwordHash !== null) await deleteSessionsOfUser(query, id, null);
+      if (passwordHash !== null) await forgetAccountFailures({ query }, accountKey(before.email));
+      const revoked = revokeTokens ? await revokeTokensOfUser(query, id) : [];
+      const user = (await findUser({ query }, { id }))!;
+      const action = passwordHash === null ? 'user.update' : 'user.reset_password';
+      const after = { ...user, ...(revokeTokens ? { revoked_tokens: revoked } : {}) };
+      await record(query, this.#actor, { action, target: targetOf(before), before, after });
+      return { kind: 'done', value: { user, revokedTokens: revoked.length } };
+    });
+  }
+
+  /** With its sessions and tokens; the audit log keeps its name. */
+  remove(id: string, expects: Expects<UserRecord> = asItIs): Promise<UserOutcome<null>> {
+    return this.#parts.database.transaction(async (query) => {
+      const before = await this.#before(query, id, expects, true);
+      if ('kind' in before) return before;
+      await deleteUser(query, id);
+      await record(query, this.#actor, { action: 'user.delete', target: targetOf(before), before });
+      return { kind: 'done', value: null };
+    });
+  }
+
+  /** The user before a change. Whoever may change the administrators waits for its turn, so that two cannot end the last two. */
+  async #before(
+    query: Query,
+    id: string,
+    expects: Expects<UserRecord>,
+    endsAdministrator: boolean,
+  ): Promise<UserRecord | { kind: 'unknown' | 'stale' | 'last_administrator' }> {
+    const administrators = await lockAdministrators(query);
+    const before = await findUser({ query }, { id });
+    if (before === undefined) return { kind: 'unknown' };
+    if (!expects(before)) return { kind: 'stale' };
+    const isAdministrator = before.role === 'administrator' && !before.disabled;
+    return isAdministrator && endsAdministrator && administrators === 1 ? { kind: 'last_administrator' } : before;
+  }
+
+  async #hash(password: string | null): Promise<string | 'busy' | null> {
+    if (password === null) return null;
+    return (await this.#parts.passwords.admit((hasher) => hasher.hash(password))) ?? 'busy';
+  }
+}
+
+function targetOf({ id, email }: UserRecord): { kind: string; id: string; name: string } {
+  return { kind: 'user', id, name: email };
+}

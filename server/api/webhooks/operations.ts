@@ -1,0 +1,150 @@
+/** /api/v1/webhooks. */
+import { z } from 'zod';
+import type { Actor } from '../../audit/actor.ts';
+import { agentIdOf, type Reader } from '../../auth/reader.ts';
+import type { WebhookRecord } from '../../db/queries/manage-webhooks.ts';
+import { readSecretUses } from '../../db/queries/secret-uses.ts';
+import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity } from '../../db/queries/webhook-activity.ts';
+import type { Settings } from '../../settings/read.ts';
+import { replyTo } from '../change-reply.ts';
+import { recordId, text } from '../input.ts';
+import { done, operation, problem, readerOperation } from '../operation.ts';
+import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { rotateInput, secretSchema, webhookActivitySchema, webhookInput, webhookSchema } from './schema.ts';
+import { type WebhookParts, Webhooks } from './service.ts';
+import { type SendTest, testInput, testSchema } from './test-request.ts';
+
+const id = { schema: recordId, problem: 'webhook_unknown' } as const;
+const withSecret = webhookSchema.extend({
+  secret: z.string().optional().describe('only a generated one, and only in this answer'),
+});
+const listQuery = z.strictObject({
+  ...recordPageQuery,
+  enabled: flag.optional().describe('true: enabled webhooks alone; false: disabled webhooks alone'),
+  q: text(1, 200).optional().describe('part of the name, in any case of letters'),
+});
+
+const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 'of all').optional() });
+
+/** @param send to the webhooks of this very process. */
+export function webhookOperations(parts: WebhookParts, settings: Settings, send: SendTest) {
+  const input = webhookInput(settings);
+  const by = (actor: Actor) => new Webhooks(parts, actor);
+  const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
+
+  return {
+    /** An agent sees those that it is subscribed to. */
+    listWebhooks: readerOperation({
+      query: listQuery,
+      answers: { 200: pageSchema(webhookSchema) },
+      handle: async ({ who, actor, query: { enabled, q, cursor, limit } }) => {
+        const filter = { agentId: agentIdOf(who), enabled: flagValue(enabled), contains: q ?? null };
+        const rows = await by(actor).list(filter, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => describe(seenBy(who, row))),
+        );
+      },
+    }),
+
+    /** Apart from the webhooks themselves, whose entity tags would change all the time with it. */
+    listWebhookActivity: operation({
+      query: activityQuery,
+      answers: { 200: listSchema(webhookActivitySchema) },
+      handle: async ({ query }) =>
+        done(200, { items: await readWebhookActivity(parts.database, query.webhook_ids ?? null) }),
+    }),
+
+    createWebhook: operation({
+      idempotent: true,
+      input: input.create,
+      answers: { 201: withSecret },
+      handle: async ({ actor, input }) =>
+        replyTo(await by(actor).add(input), 'webhook_unknown', (made) =>
+          done(201, describe(made), { location: `/api/v1/webhooks/${made.id}` }),
+        ),
+    }),
+
+    showWebhook: readerOperation({
+      id,
+      answers: { 200: webhookSchema },
+      handle: async ({ who, actor, id }) => {
+        const webhook = await by(actor).find(id);
+        const agentId = agentIdOf(who);
+        if (webhook === undefined || (agentId !== null && !webhook.agent_ids.includes(agentId)))
+          return problem('webhook_unknown');
+        return done(200, describe(seenBy(who, webhook)));
+      },
+    }),
+
+    updateWebhook: operation({
+      id,
+      input: input.update,
+      answers: { 200: webhookSchema },
+      representation: webhookSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(
+          await by(actor).update(id, input, (current) => matches(describe(current))),
+          'webhook_unknown',
+          (webhook) => done(200, describe(webhook)),
+        ),
+    }),
+
+    deleteWebhook: operation({
+      id,
+      answers: { 204: null },
+      representation: webhookSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).remove(id, (current) => matches(describe(current))), 'webhook_unknown', () =>
+          done(204),
+        ),
+    }),
+
+    listSecrets: operation({
+      id,
+      answers: { 200: listSchema(secretSchema) },
+      handle: async ({ actor, id }) => {
+        if ((await by(actor).find(id)) === undefined) return problem('webhook_unknown');
+        return done(200, { items: await readSecretUses(parts.database, id) });
+      },
+    }),
+
+    testWebhook: operation({
+      id,
+      input: testInput,
+      answers: { 200: testSchema },
+      handle: async ({ actor, id, input, exchange }) => {
+        const webhook = await by(actor).find(id);
+        if (webhook === undefined) return problem('webhook_unknown');
+        const tested = await send(webhook, input, exchange.requestId);
+        await by(actor).recordTest(webhook, tested.status);
+        return done(200, tested);
+      },
+    }),
+
+    rotateSecret: operation({
+      idempotent: true,
+      id,
+      input: rotateInput,
+      answers: { 200: withSecret },
+      representation: webhookSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(
+          await by(actor).rotate(id, input, (current) => matches(describe(current))),
+          'webhook_unknown',
+          (webhook) => done(200, describe(webhook)),
+        ),
+    }),
+  };
+}
+
+/** @param base FRONTEND_PUBLIC_API_URL: where senders reach Weir. */
+export function describeWebhook(base: string) {
+  return <Row extends WebhookRecord>(row: Row): Row & { url: string } => ({ ...row, url: `${base}/in/${row.id}` });
+}
+
+/** An agent does not learn of the others. */
+function seenBy(who: Reader, webhook: WebhookRecord): WebhookRecord {
+  const agentId = agentIdOf(who);
+  return agentId === null ? webhook : { ...webhook, agent_ids: [agentId] };
+}

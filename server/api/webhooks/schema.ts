@@ -1,0 +1,160 @@
+/** What people give and see of a webhook. */
+import { z } from 'zod';
+import { createdAt, example, idOf, nameOf, updatedAt } from '../../http/members.ts';
+import type { Settings } from '../../settings/read.ts';
+import { fieldName, nameText, prose, recordIds, secretText } from '../input.ts';
+
+/** Postgres counts in 32 bits. */
+const INTEGER_MAX = 2_147_483_647;
+const OVERLAP_SECONDS_MAX = 31_536_000;
+
+type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAYS'>;
+
+const secret = secretText(1_000);
+
+/** @param limits the settings that a webhook may lower for itself. */
+export function webhookInput(limits: WebhookLimits) {
+  const fields = {
+    name: nameText.describe('1 to 200 characters'),
+    description: prose(2_000).describe('what it is for; at most 2000 characters'),
+    enabled: z.boolean().describe('false: requests are answered 410'),
+    signature_header: fieldName
+      .nullable()
+      .describe('the one header that carries the signature; null: either of the two usual ones'),
+    dedupe_header: fieldName.nullable().describe('a request that repeats the value of this header is not stored again'),
+    max_payload_bytes: atMost('WEBHOOK_MAX_PAYLOAD_BYTES', limits.WEBHOOK_MAX_PAYLOAD_BYTES),
+    rate_limit_max: z
+      .int()
+      .min(1)
+      .max(INTEGER_MAX)
+      .nullable()
+      .describe('requests a window and client address, counted for this webhook alone; null: the common limit'),
+    retention_days: atMost('RETENTION_DAYS', limits.RETENTION_DAYS),
+    agent_ids: recordIds.describe(
+      'agents that get its events; one that is taken out gets no new ones, and what waits for it stays claimable',
+    ),
+  };
+  return {
+    create: z
+      .strictObject({
+        ...fields,
+        description: fields.description.default(''),
+        enabled: fields.enabled.default(true),
+        signature_header: fields.signature_header.default(null),
+        dedupe_header: fields.dedupe_header.default(null),
+        max_payload_bytes: fields.max_payload_bytes.default(null),
+        rate_limit_max: fields.rate_limit_max.default(null),
+        retention_days: fields.retention_days.default(null),
+        agent_ids: fields.agent_ids.default([]),
+        secret: secret.nullable().default(null).describe('never shown again'),
+        generate_secret: z.boolean().default(false).describe('the answer shows the secret, once'),
+      })
+      .refine((given) => given.secret === null || !given.generate_secret, {
+        path: ['generate_secret'],
+        error: 'Give a secret or generate_secret, not both.',
+      }),
+    /** RFC 7396: what is absent stays, null unsets. */
+    update: z
+      .strictObject({
+        ...fields,
+        secret: z
+          .never('A secret is changed by POST /api/v1/webhooks/{id}/rotate-secret.')
+          .describe('not changed here, but by POST /api/v1/webhooks/{id}/rotate-secret'),
+      })
+      .partial(),
+  };
+}
+
+export const rotateInput = z.strictObject({
+  secret: secret.nullable().default(null).describe('absent: one is generated, and the answer shows it, once'),
+  overlap_seconds: z
+    .int()
+    .min(0)
+    .max(OVERLAP_SECONDS_MAX)
+    .default(0)
+    .describe('how long the secret before verifies beside the new one'),
+});
+
+type Input = ReturnType<typeof webhookInput>;
+export type NewWebhook = z.output<Input['create']>;
+export type WebhookPatch = z.output<Input['update']>;
+export type Rotation = z.output<typeof rotateInput>;
+
+export const webhookSchema = z
+  .object({
+    id: idOf('webhook'),
+    name: nameOf('webhook'),
+    description: z.string().describe('what it is for'),
+    url: z.string().describe('where senders post to'),
+    enabled: z.boolean().describe('false: requests are answered 410'),
+    has_secret: z.boolean().describe('false: signatures are not checked'),
+    previous_secret_expires_at: z.iso.datetime().nullable().describe('until then the secret before verifies too'),
+    signature_header: z
+      .string()
+      .nullable()
+      .describe('header that carries the signature; null: either of the two usual ones'),
+    dedupe_header: z.string().nullable().describe('header by whose value repeated requests are recognized; null: none'),
+    max_payload_bytes: z.int().nullable().describe('largest body; null: WEBHOOK_MAX_PAYLOAD_BYTES'),
+    rate_limit_max: z.int().nullable().describe('requests a window and client address; null: the default limit'),
+    retention_days: z.int().nullable().describe('days for which its events are kept; null: RETENTION_DAYS'),
+    agent_ids: z.array(z.guid()).describe('agents in force that get its events; an agent sees itself alone'),
+    created_at: createdAt,
+    updated_at: updatedAt,
+  })
+  .meta({
+    examples: [
+      {
+        id: example.webhook_id,
+        name: 'shop',
+        description: 'orders of the shop',
+        url: `https://weir.example.org/in/${example.webhook_id}`,
+        enabled: true,
+        has_secret: true,
+        previous_secret_expires_at: null,
+        signature_header: null,
+        dedupe_header: null,
+        max_payload_bytes: null,
+        rate_limit_max: null,
+        retention_days: 30,
+        agent_ids: [example.agent_id],
+        created_at: example.received_at,
+        updated_at: example.received_at,
+      },
+    ],
+  });
+
+export const webhookActivitySchema = z
+  .object({
+    webhook_id: idOf('webhook'),
+    last_event_at: z.iso
+      .datetime()
+      .nullable()
+      .describe('when its last event was received, a few seconds behind; null: none yet'),
+    last_rejection_at: z.iso
+      .datetime()
+      .nullable()
+      .describe('when the newest refused signature that is kept of it came'),
+    events_removed_before: z.iso
+      .datetime()
+
+      .nullable()
+      .describe('its events received before then were removed by its own retention_days; null: none yet'),
+  })
+  .meta({ id: 'WebhookActivity' });
+
+export const secretSchema = z.object({
+  slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at, beside the current one'),
+  created_at: createdAt,
+  expires_at: z.iso.datetime().nullable().describe('when it ends; null: never'),
+  uses: z.int().describe('requests that it verified, a few seconds behind'),
+  last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: not yet'),
+});
+
+function atMost(setting: string, max: number) {
+  return z
+    .int()
+    .min(1)
+    .max(max, `Give at most ${max}: a webhook may only lower ${setting}.`)
+    .nullable()
+    .describe(`null: ${setting}; may only be lower`);
+}

@@ -1,0 +1,110 @@
+/** Webhooks as people manage them: every change is committed, announced, and waited for until the processes know. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Actor } from '../../audit/actor.ts';
+import { record } from '../../audit/record.ts';
+import {
+  deleteWebhook,
+  findWebhook,
+  insertWebhook,
+  listWebhooks,
+  lockWebhook,
+  replaceSecret,
+  updateWebhook,
+  type WebhookFilter,
+  type WebhookRecord,
+} from '../../db/queries/manage-webhooks.ts';
+import { seal } from '../../secrets/seal.ts';
+import { setAgents } from '../agents/subscriptions.ts';
+import { asItIs, type Change, type ChangeParts, Changer, type Expects } from '../change.ts';
+import type { NewWebhook, Rotation, WebhookPatch } from './schema.ts';
+
+export interface WebhookParts extends ChangeParts {
+  /** Derived for webhook secrets, the current one. */
+  key: Buffer;
+}
+
+/** `secret` is there when it was generated: it is shown this once. */
+type WithSecret = WebhookRecord & { secret?: string };
+
+const everything: WebhookFilter = { agentId: null, enabled: null, contains: null };
+
+export class Webhooks {
+  readonly #parts: WebhookParts;
+  readonly #actor: Actor;
+  readonly #changer: Changer<WebhookRecord>;
+
+  /** @param actor who makes the changes. */
+  constructor(parts: WebhookParts, actor: Actor) {
+    this.#parts = parts;
+    this.#actor = actor;
+    this.#changer = new Changer(parts, actor, { name: 'webhook', lock: lockWebhook, find: findWebhook });
+  }
+
+  /** Newest first. */
+  list(filter: WebhookFilter = everything, before: string | null = null, limit: number | null = null) {
+    return listWebhooks(this.#parts.database, filter, before, limit);
+  }
+
+  find(id: string): Promise<WebhookRecord | undefined> {
+    return findWebhook(this.#parts.database.query, id);
+  }
+
+  async add({ agent_ids, secret, generate_secret, ...columns }: NewWebhook): Promise<Change<WithSecret>> {
+    const id = randomUUID();
+    const generated = generate_secret ? { secret: generateSecret() } : {};
+    const inForce = generated.secret ?? secret;
+    const made = await this.#changer.create(id, async (query) => {
+      await insertWebhook(query, id, columns);
+      if (inForce !== null) await replaceSecret(query, id, this.#seal(inForce, id), 0);
+      await setAgents(query, id, agent_ids);
+    });
+    return made.kind === 'done' ? { kind: 'done', value: { ...made.value, ...generated } } : made;
+  }
+
+  /** Sets what is given; the rest stays. */
+  update(
+    id: string,
+    { agent_ids, secret: _never, ...columns }: WebhookPatch,
+    expects: Expects<WebhookRecord> = asItIs,
+  ): Promise<Change<WebhookRecord>> {
+    return this.#changer.change(id, 'update', expects, async (query) => {
+      await updateWebhook(query, id, columns);
+      if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
+    });
+  }
+
+  /** Soft: events keep their webhook. */
+  remove(id: string, expects: Expects<WebhookRecord> = asItIs): Promise<Change<WebhookRecord>> {
+    return this.#changer.change(id, 'delete', expects, (query) => deleteWebhook(query, id));
+  }
+
+  /** The new secret holds at once; the one before verifies for `overlap_seconds` more. */
+  async rotate(
+    id: string,
+    { secret, overlap_seconds }: Rotation,
+    expects: Expects<WebhookRecord> = asItIs,
+  ): Promise<Change<WithSecret>> {
+    const inForce = secret ?? generateSecret();
+    const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
+      await replaceSecret(query, id, this.#seal(inForce, id), overlap_seconds);
+      await updateWebhook(query, id, {});
+    });
+    if (changed.kind !== 'done') return changed;
+    return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: inForce } : {}) } };
+  }
+
+  /** A test stores an event that no sender sent: it is on record who did. @param status of its answer. */
+  recordTest({ id, name }: WebhookRecord, status: number | null): Promise<void> {
+    const happened = { action: 'webhook.test', target: { kind: 'webhook', id, name }, after: { status } };
+    return this.#parts.database.transaction((query) => record(query, this.#actor, happened));
+  }
+
+  #seal(secret: string, id: string): Buffer {
+    return seal(Buffer.from(secret), this.#parts.key, id);
+  }
+}
+
+/** 32 random bytes in hex. */
+function generateSecret(): string {
+  return randomBytes(32).toString('hex');
+}

@@ -1,0 +1,65 @@
+/** POST /api/v1/webhooks/{id}/test: a really signed request, sent to Weir's own port as a sender sends it. */
+import { createHmac } from 'node:crypto';
+import { z } from 'zod';
+import type { Database } from '../../db/pool.ts';
+import { findSealedSecret, type WebhookRecord } from '../../db/queries/manage-webhooks.ts';
+import { unseal } from '../../secrets/seal.ts';
+import { defaultSignatureHeaders } from '../../signatures/signature.ts';
+
+const BODY_CHARACTERS_MAX = 65_536;
+const TIMEOUT_MS = 10_000;
+
+export const testInput = z.strictObject({
+  body: z.string().max(BODY_CHARACTERS_MAX).optional().describe('by default a small JSON document'),
+  content_type: z
+    .string()
+    .regex(/^[\x20-\x7e]{1,200}$/, 'Give a media type, such as application/json.')
+    .default('application/json')
+    .describe('Content-Type of the request'),
+});
+
+export const testSchema = z.object({
+  status: z.int().nullable().describe('of the answer; null: there was none'),
+  answer: z.unknown().describe('the document that the sender got; a problem where it was refused'),
+  duration_ms: z.number().describe('time until the answer'),
+});
+
+export type SendTest = (
+  webhook: WebhookRecord,
+  input: z.output<typeof testInput>,
+  requestId: string,
+) => Promise<z.input<typeof testSchema>>;
+
+/**
+ * @param keys of webhook secrets, current first.
+ * @param ownUrl origin of the port that this process listens on.
+ */
+export function createTest(database: Database, keys: readonly Buffer[], ownUrl: () => string): SendTest {
+  return async (webhook, input, requestId) => {
+    const body = input.body ?? JSON.stringify({ type: 'weir.test', sent_at: new Date().toISOString() });
+    const sealed = await findSealedSecret(database, webhook.id);
+    // A secret that no key opens refuses every sender; the answer will say so.
+    const secret = sealed === undefined ? null : unseal(sealed, keys, webhook.id);
+    const headers = {
+      'content-type': input.content_type,
+      'x-request-id': requestId,
+      ...(secret === null ? {} : { [webhook.signature_header ?? defaultSignatureHeaders[0]]: sign(body, secret) }),
+    };
+    const startMs = performance.now();
+    const answered = await post(`${ownUrl()}/in/${webhook.id}`, headers, body);
+    return { ...answered, duration_ms: Math.round((performance.now() - startMs) * 100) / 100 };
+  };
+}
+
+async function post(url: string, headers: Record<string, string>, body: string) {
+  try {
+    const response = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return { status: response.status, answer: await response.json() };
+  } catch (error) {
+    return { status: null, answer: { detail: `No answer came: ${(error as Error).message}.` } };
+  }
+}
+
+function sign(body: string, secret: Buffer): string {
+  return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
+}

@@ -1,0 +1,119 @@
+/** POST /api/v1/agent/deliveries/claim: leases deliveries, and waits for some when there are none. */
+import { isUtf8 } from 'node:buffer';
+import { z } from 'zod';
+import type { Database } from '../db/pool.ts';
+import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
+import type { Agent } from '../db/queries/read-agents.ts';
+import { releaseDeliveries } from '../db/queries/settle-deliveries.ts';
+import { receiptText } from '../db/receipt.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { readStoredHeaders } from '../signatures/stored-headers.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Arrivals } from './arrivals.ts';
+import type { Floors } from './floors.ts';
+import type { Turns } from './turns.ts';
+
+export const claimSchema = z.strictObject({
+  max: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(1)
+    .describe('deliveries to claim at most; bodies of one answer together are limited to 16 MiB'),
+  lease_seconds: z
+    .int()
+    .min(5)
+    .max(3600)
+    .default(30)
+    .describe('how long each delivery stays leased without ack, nack or extend'),
+  wait_seconds: z
+    .int()
+    .min(0)
+    .max(30)
+    .default(0)
+    .describe('how long the request waits for a delivery when there is none'),
+  webhook_ids: z.array(z.guid()).max(1000).optional().describe('deliveries of these webhooks alone; absent: of all'),
+});
+type ClaimInput = z.output<typeof claimSchema>;
+
+/** Bodies of one answer together: what a claim may cost in memory, here and at the agent. */
+const CLAIM_BYTES_MAX = 16_777_216;
+
+interface ClaimParts {
+  database: Database;
+  arrivals: Arrivals;
+  floors: Floors;
+  turns: Turns;
+  metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
+  /** DELIVERY_MAX_ATTEMPTS */
+  attemptsMax: number;
+}
+
+export function createClaim({ database, arrivals, floors, turns, metrics, attemptsMax }: ClaimParts) {
+  return async function claim(exchange: Exchange, agent: Agent, input: ClaimInput): Promise<void> {
+    const untilMs = performance.now() + input.wait_seconds * 1000;
+    const order = {
+      agentId: agent.id,
+      generation: agent.generation,
+      max: input.max,
+      leaseSeconds: input.lease_seconds,
+      webhookIds: input.webhook_ids ?? null,
+      bytesMax: CLAIM_BYTES_MAX,
+      attemptsMax,
+    };
+    let heardBefore = 0;
+    const look = async () => {
+      heardBefore = arrivals.heardSoFar;
+      const claimableFrom = floors.forClaim(agent.id, performance.now());
+      const afterWebhookId = turns.last(agent.id);
+      const found = await claimDeliveries(
+        database,
+        { ...order, claimableFrom, afterWebhookId },
+        ({ expired, dead }) => {
+          metrics.leasesExpired(agent.id, expired);
+          metrics.settled(agent.id, 'dead', dead);
+        },
+      );
+      if (found.length === 0) return found;
+      turns.note(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
+      // Where only some webhooks were looked at, others may have older ones.
+      if (order.webhookIds === null) floors.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
+      return found;
+    };
+    let claimed = await look();
+    while (claimed.length === 0 && !exchange.aborted && !exchange.draining) {
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0) break;
+      await arrivals.wait(agent.id, leftMs, heardBefore, (wake) => exchange.whenGone(wake));
+      exchange.waited();
+      if (!exchange.aborted) claimed = await look();
+    }
+    if (exchange.aborted && claimed.length > 0) return releaseDeliveries(database, agent.id, claimed.map(receiptOf));
+    exchange.answer(200, 'application/json', `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}`);
+  };
+}
+
+function receiptOf({ id, lease }: Claimed) {
+  return { deliveryId: id, lease };
+}
+
+function deliveryJson(claimed: Claimed): string {
+  const { body } = claimed;
+  const event = {
+    id: claimed.eventId,
+    webhook_id: claimed.webhookId,
+    webhook_name: claimed.webhookName,
+    received_at: claimed.receivedAt,
+    content_type: claimed.contentType,
+    headers: readStoredHeaders(claimed.headers.toString('utf8')),
+    // Text with NUL is legal JSON, but few programs survive it.
+    ...(isUtf8(body) && !body.includes(0) ? { body: body.toString('utf8') } : { body_base64: body.toString('base64') }),
+  };
+  return JSON.stringify({
+    id: claimed.id,
+    receipt: receiptText(receiptOf(claimed)),
+    attempt: claimed.attempt,
+    leased_until: claimed.leasedUntil,
+    event,
+  });
+}

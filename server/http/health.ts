@@ -1,0 +1,78 @@
+/** GET /healthz and /readyz. */
+import { z } from 'zod';
+import { migrationFiles, pendingMigrations } from '../db/migrate.ts';
+import type { Database } from '../db/pool.ts';
+import type { Exchange } from './exchange.ts';
+import { SharedCheck } from './shared-check.ts';
+
+const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded']).describe(of);
+const readiness = z.object({
+  status: z.enum(['ready', 'not_ready']).describe('ready: a webhook that is sent now is stored'),
+  checks: z
+    .object({
+      database: state('whether commits succeed'),
+      migrations: state('whether the schema is that of this release'),
+      threads: state('HMAC threads'),
+      draining: state('failing: this process ends, and takes no new work'),
+      rate_limit_store: state('degraded: requests pass uncounted'),
+      secrets: state('degraded: some stored webhook secrets open with no key'),
+    })
+    .describe('the parts that readiness depends on'),
+});
+
+/** For the OpenAPI document. */
+export const healthDescriptions = {
+  live: { answers: { 200: z.object({ status: z.literal('ok').describe('the process answers') }) }, problems: [] },
+  ready: { answers: { 200: readiness, 503: readiness }, problems: [] },
+};
+
+interface ReadinessParts {
+  database: Database;
+  /** A commit connection is up. */
+  canCommit: () => boolean;
+  /** False: an event that came now would not be stored. Resolves within a second. */
+  commits: () => Promise<boolean>;
+  threads: () => number;
+  draining: () => boolean;
+  rateLimitStore: () => 'ok' | 'degraded';
+  /** Every stored webhook secret opens. */
+  secretsReadable: () => boolean;
+  nowMs: () => number;
+}
+
+/** The state of the schema is kept for this long, and waited for no longer than that. */
+const SCHEMA_VALID_MS = 1_000;
+const SCHEMA_PATIENCE_MS = 800;
+
+/** Alive as soon as the event loop turns. */
+export function alive(exchange: Exchange): void {
+  exchange.json(200, { status: 'ok' });
+}
+
+/** 200 when a webhook sent now would be stored, else 503 with the failing check named; within a second. */
+export function createReady(parts: ReadinessParts): (exchange: Exchange) => Promise<void> {
+  const files = migrationFiles();
+  const migrations = new SharedCheck<SchemaState>({
+    ask: async () => ((await pendingMigrations(parts.database, files)).length === 0 ? 'ok' : 'pending'),
+    validMs: () => SCHEMA_VALID_MS,
+    patienceMs: SCHEMA_PATIENCE_MS,
+    late: 'unreachable',
+    nowMs: parts.nowMs,
+  });
+  return async (exchange) => {
+    const [schema, commits] = await Promise.all([migrations.answer(), parts.canCommit() && parts.commits()]);
+    const checks = {
+      database: schema !== 'unreachable' && commits ? 'ok' : 'failing',
+      migrations: schema === 'pending' ? 'failing' : schema === 'unreachable' ? 'unknown' : 'ok',
+      threads: parts.threads() > 0 ? 'ok' : 'failing',
+      draining: parts.draining() ? 'failing' : 'ok',
+      rate_limit_store: parts.rateLimitStore(),
+      secrets: parts.secretsReadable() ? 'ok' : 'degraded',
+    };
+    const ready = !Object.values(checks).includes('failing');
+    if (!ready) exchange.setHeader('retry-after', '1');
+    exchange.json(ready ? 200 : 503, { status: ready ? 'ready' : 'not_ready', checks });
+  };
+}
+
+type SchemaState = 'ok' | 'pending' | 'unreachable';

@@ -1,0 +1,68 @@
+/** Newline-delimited JSON: one JSON text a line, lines end with LF or CRLF, the last one with the body as well. */
+import { jsonFault } from '../http/json-text.ts';
+
+export interface Line<Memory extends ArrayBufferLike> {
+  /** From 1; empty lines count. */
+  number: number;
+  /** A view of the body: the line without its end. */
+  bytes: Uint8Array<Memory>;
+}
+
+interface LineFault {
+  line: number;
+  detail: string;
+}
+
+export type LinesOutcome<Memory extends ArrayBufferLike> =
+  | { kind: 'lines'; lines: Line<Memory>[] }
+  /** The first FAULTS_MAX lines that are no JSON. */
+  | { kind: 'faults'; faults: LineFault[] }
+  | { kind: 'too_many' }
+  | { kind: 'empty' };
+
+/** Lines that are told of in one answer; the rest is not even read. */
+export const FAULTS_MAX = 100;
+/** Bytes that are read without a pause: 1 to 5 ms. One line is never divided. */
+const SLICE_BYTES = 524_288;
+
+const LF = 0x0a;
+const CR = 0x0d;
+
+/**
+ * Reads the lines of a body and checks each; empty ones are skipped. Yields where the caller may let others have a turn.
+ * @param linesMax lines that are not empty; one more ends it.
+ */
+export function* readLines<Memory extends ArrayBufferLike>(
+  body: Uint8Array<Memory>,
+  linesMax: number,
+): Generator<undefined, LinesOutcome<Memory>> {
+  const lines: Line<Memory>[] = [];
+  const faults: LineFault[] = [];
+  let pauseAt = SLICE_BYTES;
+  for (let at = 0, number = 1; at < body.length && faults.length < FAULTS_MAX; number++) {
+    const end = lineEnd(body, at);
+    const textEnd = end > at && end < body.length && body[end - 1] === CR ? end - 1 : end;
+    if (textEnd > at) {
+      if (lines.length + faults.length === linesMax) return { kind: 'too_many' };
+      const bytes = body.subarray(at, textEnd);
+      const detail = jsonFault(bytes);
+      if (detail === null) lines.push({ number, bytes });
+      else faults.push({ line: number, detail });
+    }
+    at = end + 1;
+    if (at < pauseAt) continue;
+    pauseAt = at + SLICE_BYTES;
+    yield;
+  }
+  if (faults.length > 0) return { kind: 'faults', faults };
+  return lines.length === 0 ? { kind: 'empty' } : { kind: 'lines', lines };
+}
+
+/** Place of the next LF, or the end of the body. */
+function lineEnd(body: Uint8Array, start: number): number {
+  // A million empty lines would be a million calls into indexOf.
+  if (body[start] === LF) return start;
+  if (body[start] === CR && body[start + 1] === LF) return start + 1;
+  const found = body.indexOf(LF, start);
+  return found < 0 ? body.length : found;
+}

@@ -1,0 +1,28 @@
+/** JSON made readable by white space alone: JSON.parse and JSON.stringify would change long numbers and drop repeated names. */
+import { jsonFault } from '../http/json-text.ts';
+
+const INDENT = '  ';
+/** Every token of JSON, and nothing else; white space between tokens is skipped. */
+const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
+
+/** The same tokens, one member or element a line; null when the bytes are no JSON text. */
+export function prettyJson(bytes: Uint8Array): string | null {
+  if (jsonFault(bytes) !== null) return null;
+  let out = '';
+  let depth = 0;
+  let before = '';
+  const newLine = () => `\n${INDENT.repeat(depth)}`;
+  for (const [text] of Buffer.from(bytes).toString('utf8').matchAll(token)) {
+    const opened = before === '{' || before === '[';
+    if (text === '}' || text === ']') {
+      depth--;
+      out += opened ? text : newLine() + text;
+    } else {
+      if (opened || before === ',') out += newLine();
+      out += text === ':' ? ': ' : text;
+      if (text === '{' || text === '[') depth++;
+    }
+    before = text;
+  }
+  return out;
+}

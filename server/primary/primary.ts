@@ -1,0 +1,221 @@
+/** The primary: makes everything ready, keeps the processes running, and takes it down in the reverse order. */
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { systemActor } from '../audit/actor.ts';
+import { ensureAdministrator, setupAddress } from '../auth/setup.ts';
+import { attachDatabase, checkConnectionBudget } from '../db/attach.ts';
+import { ChangeListener } from '../db/listen.ts';
+import { lockDataDir } from '../db/lock.ts';
+import type { Database } from '../db/pool.ts';
+import { countOrEstimateDeliveries } from '../db/queries/count-deliveries.ts';
+import { DoctorOffice } from '../doctor/ask.ts';
+import { LiveHub } from '../live/hub.ts';
+import { openLimiter } from '../ratelimit/open.ts';
+import { checkKeys } from '../secrets/check.ts';
+import { derivedKeys, loadSecretsKeys } from '../secrets/keys.ts';
+import { noteKeys } from '../secrets/rotate.ts';
+import { portError, probePort } from '../settings/port.ts';
+import type { Configuration, Given, Settings } from '../settings/read.ts';
+import { type AdjustableLog, createLog, type LogDestination, openDestination } from '../telemetry/log.ts';
+import { FigureReader } from './database-figures.ts';
+import { findEntryFile, prepareForks } from './entry.ts';
+import { greet } from './greeting.ts';
+import { extendPartitions, keepHouse } from './housekeeping.ts';
+import type { Plan } from './member.ts';
+import { Members } from './members.ts';
+import { MetricsPage } from './metrics-page.ts';
+import { createRestart } from './restart.ts';
+import { chooseServingUser } from './serving-user.ts';
+import { type Ending, waitForEnd } from './signals.ts';
+import { Supervisor } from './supervisor.ts';
+import { UndoStack } from './undo.ts';
+
+interface Running {
+  supervisor: Supervisor;
+  restart: () => Promise<void>;
+  /** Those of now. */
+  settings: () => Settings;
+  address: string | null;
+}
+
+/**
+ * Runs Weir until a signal or a hopeless failure ends it; resolves with the exit code. Rejects when it cannot start, with
+ * a message fit for people, after everything that was begun has been undone.
+ * @param configure reads the settings, once more at each HUP. Throws SettingsError.
+ */
+export async function runPrimary(configure: () => Configuration, terminal: boolean): Promise<number> {
+  const first = configure();
+  const destination = openDestination(1, terminal);
+  const log = createLog(destination, first.settings.LOG_LEVEL, { place: 'primary' });
+  const undo = new UndoStack();
+  process.on('uncaughtException', (error) => {
+    log('crash', { err: error });
+    destination.flush();
+    process.exit(1);
+  });
+
+  const ending = waitForEnd(terminal);
+  try {
+    const { supervisor, restart, settings, address } = await start(configure, first, log, destination, undo, ending);
+    ending.onScale((change) => supervisor.scale(change));
+    ending.onRestart(() => void restart());
+    if (terminal) greet(first.settings, address, process.stdout);
+    const { code, reason } = await ending.ended;
+    log('draining', { reason });
+    supervisor.leave();
+    if (code === 0) await delay(settings().DRAIN_DELAY_SECONDS * 1000);
+    return code;
+  } finally {
+    await undo.run();
+    ending.stop();
+    log('stopped');
+    destination.flush();
+  }
+}
+
+async function start(
+  configure: () => Configuration,
+  first: Configuration,
+  log: AdjustableLog,
+  destination: LogDestination,
+  undo: UndoStack,
+  ending: Ending,
+): Promise<Running> {
+  const { settings } = first;
+  await probePort('PORT', settings.HOST, settings.PORT);
+  const keys = loadSecretsKeys(settings);
+  const lock = await lockDataDir(settings.DATA_DIR);
+  undo.push(() => lock.release());
+  log('starting', { processes: settings.WORKERS, threads: settings.THREADS, database: settings.database.kind });
+
+  const { conninfo, database, migrated, revive, detach } = await attachDatabase(
+    settings,
+    (line) => log('database_starting', { line }),
+    { joinSmaller: false },
+  );
+  undo.push(detach);
+  for (const name of migrated) log('migrated', { migration: name });
+  const entryFile = findEntryFile(fileURLToPath(new URL('../main.js', import.meta.url)), process.argv[1]);
+  const choosing = chooseServingUser(join(dirname(entryFile), 'trial.js'), settings, conninfo);
+  await checkConnectionBudget(database, settings);
+  await checkKeys(database, settings, keys);
+  if (await noteKeys(database, keys, systemActor)) log('secrets_key_replaced');
+  const address = await firstAdministrator(database, settings, derivedKeys(keys, 'setup')[0]!);
+  let horizon = await extendPartitions(database, log);
+  await (await openLimiter(settings, (fields) => log('rate_limit_store', fields), { requireStore: true })).close();
+
+  const figures = new FigureReader(database);
+  const choice = await choosing;
+  if (choice.kind === 'root') log('serving_as_root', { reason: choice.reason, fix: choice.fix });
+  const doctor = new DoctorOffice(join(dirname(entryFile), 'cli/weir.js'));
+  undo.push(() => doctor.close());
+
+  const page: MetricsPage = new MetricsPage(
+    () => members.collectMetrics(),
+    () => figures.figures(),
+    (error) => log('metrics_failed', { reason: error.message }),
+  );
+  page.horizon(horizon);
+  const plan = ({ given, settings }: Configuration): Plan => ({
+    processes: settings.WORKERS,
+    readyMs: settings.PROCESS_READY_SECONDS * 1000,
+    drainMs: settings.DRAIN_SECONDS * 1000,
+    order: () => ({ given: pinned(given, settings), conninfo, keys, horizon, history: live.history }),
+  });
+  const members = new Members();
+  const user = choice.kind === 'user' ? choice.user : null;
+  prepareForks(entryFile, user);
+  const supervisor: Supervisor = new Supervisor({
+    members,
+    plan: plan(first),
+    environment: user?.env ?? {},
+    log,
+    destination,
+    onSample: (pid, sample) => live.take(pid, sample),
+    askDoctor: () => doctor.ask(),
+    onEnded: (pid, lastSnapshot, byItself) => {
+      live.ended(pid);
+      page.keep(lastSnapshot);
+      if (byItself) page.died();
+    },
+    onHopeless: (reason) => ending.end(1, reason),
+  });
+  const live: LiveHub = new LiveHub({
+    collect: () => members.takeSamples(),
+    tell: (second) => members.broadcast({ kind: 'live', live: second }),
+    countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
+  });
+  let current = settings;
+  const restart = createRestart({
+    current: () => current,
+    read: configure,
+    replace: async (next) => {
+      const outcome = await supervisor.restart(plan(next));
+      if (outcome.replaced > 0) {
+        current = next.settings;
+        log.setLevel(current.LOG_LEVEL);
+      }
+      return outcome;
+    },
+    database,
+    log,
+    onDone: (outcome) => page.restarted(outcome),
+  });
+  await page.listen(settings.METRICS_HOST, settings.METRICS_PORT).catch((error) => {
+    throw portError('METRICS_PORT', settings.METRICS_HOST, settings.METRICS_PORT, error);
+  });
+  undo.push(() => page.close());
+
+  const listener = new ChangeListener(conninfo, {
+    change: (payload) => members.applyEverywhere(payload),
+    arrived: () => members.broadcast({ kind: 'arrived' }),
+    alive: () => members.broadcast({ kind: 'heard' }),
+    lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
+    up: () => {
+      log('listener_up');
+      members.broadcast({ kind: 'changes_lost' });
+    },
+    down: (reason) => log('listener_down', { reason }),
+  });
+  listener.start();
+  undo.push(() => listener.stop());
+
+  undo.push(
+    keepHouse(
+      database,
+      () => current,
+      log,
+      (next) => {
+        horizon = next;
+        page.horizon(next);
+        members.broadcast({ kind: 'horizon', horizon });
+      },
+      (deliveries) => page.deliveriesUnhandled(deliveries),
+      () => page.maintained(),
+      (agentIds) => page.lastLeasesEnded(agentIds),
+    ),
+  );
+
+  live.start();
+  undo.push(() => live.stop());
+
+  undo.push(() => supervisor.stop());
+  const isUp = await Promise.race([supervisor.start(), ending.ended.then(() => false)]);
+  if (isUp) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.wanted });
+  // Last, where it is seen; to the log, since without a terminal nobody else could tell it.
+  if (address !== null) log('setup_address', { url: address });
+  return { supervisor, restart, settings: () => current, address };
+}
+
+/** With the DATA_DIR that was found: a default may depend on who asks. */
+function pinned({ values, directory }: Given, { DATA_DIR }: Settings): Given {
+  return { values: { ...values, DATA_DIR }, directory };
+}
+
+/** The set-up address, where people sign in with passwords and there is no administrator that could. */
+async function firstAdministrator(database: Database, settings: Settings, key: Buffer): Promise<string | null> {
+  if (settings.AUTH_MODE === 'hosted') return null;
+  await ensureAdministrator(database, settings);
+  return setupAddress(database, key, settings.PUBLIC_URL);
+}

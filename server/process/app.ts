@@ -1,0 +1,221 @@
+/** A serving process: puts its parts together, once, and does what the primary asks of them. */
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expectedAnswers } from '../api/routes.ts';
+import { Changes } from '../db/announce.ts';
+import { pendingMigrations } from '../db/migrate.ts';
+import { type Horizon, nearestWithin } from '../db/partitions.ts';
+import { type Database, DatabaseUnavailable, openDatabase } from '../db/pool.ts';
+import { type Doctor, DoctorOffice } from '../doctor/ask.ts';
+import { createApiFields } from '../http/api-fields.ts';
+import { Clients } from '../http/clients.ts';
+import { alive, createReady } from '../http/health.ts';
+import { ByteBudget, SlabArena } from '../http/memory.ts';
+import { HttpServer } from '../http/server.ts';
+import type { Live, Sample } from '../live/counters.ts';
+import { parseNetwork } from '../net/address.ts';
+import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
+import { openLimiter } from '../ratelimit/open.ts';
+import type { Log } from '../telemetry/log.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import type { Base } from './base.ts';
+import { composeAgents } from './compose/agents.ts';
+import { composeIngest } from './compose/ingest.ts';
+import { composeLive } from './compose/live.ts';
+import { composePages } from './compose/pages.ts';
+import { composePeople } from './compose/people.ts';
+import { composeRejections } from './compose/rejections.ts';
+import { composeStatus } from './compose/status.ts';
+import { createObservers } from './observe.ts';
+import { routeTable } from './routes.ts';
+
+export interface App {
+  /** The port that it listens on; tests have the kernel choose a free one. */
+  port: number;
+  heard(): void;
+  arrived(): void;
+  changesLost(): void;
+  change(payload: string): Promise<void>;
+  setHorizon(horizon: Horizon): void;
+  metrics(): Promise<MetricsSnapshot>;
+  /** What it counted so far. */
+  sample(): Sample;
+  /** What all processes of the machine counted in the second that just went by. */
+  live(live: Live): void;
+  /** readyz fails from now on. */
+  leave(): void;
+  /** Closes the listener, answers what was accepted within DRAIN_SECONDS, and lets go of everything. */
+  drain(): Promise<void>;
+}
+
+/** The threads' files stand compiled beside this one's compiled form. */
+const defaultWorkers = fileURLToPath(new URL('../../workers', import.meta.url));
+
+/**
+ * Builds a process and listens. Rejects when it cannot listen. A database that is away is waited for while serving.
+ * @param workers directory of the compiled entry points of threads.
+ * @param doctor a serving process asks the primary's.
+ */
+export async function startApp(
+  order: StartOrder,
+  log: Log,
+  workers = defaultWorkers,
+  doctor: Doctor = new DoctorOffice(),
+): Promise<App> {
+  const { settings } = order;
+  let { horizon } = order;
+  let leaving = false;
+  let port = 0;
+
+  const base = await openBase(order, log);
+  const { metrics, observe, database, limiter } = base;
+  const rejections = composeRejections(base, join(workers, 'diagnose.js'));
+  const clampMs = (ms: number) => nearestWithin(horizon, ms);
+  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer);
+  const agents = composeAgents(base);
+  const live = composeLive(base, order.history);
+  const status = composeStatus(base, live.history, doctor);
+  const operations = { ...rejections.operations, ...live.operations, ...status.operations };
+  const people = composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
+  const pages = composePages(base, people, live.history);
+  ingest.onCommitted(agents.committed);
+  const ready = createReady({
+    database,
+    canCommit: ingest.canCommit,
+    commits: ingest.commits,
+    threads: () => ingest.verifier.threads,
+    draining: () => leaving,
+    rateLimitStore: () => limiter.health(),
+    secretsReadable: ingest.secretsReadable,
+    nowMs: () => performance.now(),
+  });
+  const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
+  const server = new HttpServer(
+    routeTable(
+      { live: alive, ready, ...ingest.handlers, ...agents.handlers, ...pages.handlers },
+      { ...people, ...pages },
+    ),
+    {
+      memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
+      clients: new Clients(
+        settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!),
+        settings.FORWARDED_HEADER,
+      ),
+      headerBytesMax: settings.HEADER_BYTES_MAX,
+      clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+      acceptsChunked: settings.CHUNKED_BODIES === 'accept',
+      prepare: createApiFields(people.cors),
+      onFinished: observe.finished,
+      isOutage: (error) => error instanceof DatabaseUnavailable,
+      onFailure: observe.failed,
+      refuse: pages.pages.refuse,
+    },
+  );
+
+  /** By the first word of a change's payload. */
+  const caches = { webhook: ingest.directory, agent: agents.directory };
+  metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
+  metrics.gauge('weir_connections', () => server.connections);
+  metrics.gauge('weir_open_requests', () => server.openRequests);
+  metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
+  metrics.gauge('weir_processes', () => 1);
+
+  // A database that is away at this moment does not keep the process from answering 503 for itself.
+  const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
+  const schema = refuseOldSchema(database);
+  await Promise.race([Promise.all([schema, ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
+  port = await server.listen(settings.HOST, settings.PORT);
+
+  return {
+    port,
+    heard: () => {
+      for (const cache of Object.values(caches)) cache.heard(Date.now());
+    },
+    arrived: () => agents.arrived(),
+    changesLost: () => {
+      for (const cache of Object.values(caches)) cache.invalidateAll();
+      void live.streams.recheck();
+    },
+    change: async (payload) => {
+      const [kind, id] = payload.split(':');
+      if (id === undefined) return;
+      if (kind === 'user') await live.streams.personChanged(id);
+      else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
+    },
+    setHorizon: (next) => {
+      horizon = next;
+    },
+    metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
+    sample: () =>
+      live.sample({
+        threads: ingest.verifier.threads,
+        database: ingest.canCommit() ? 'up' : 'down',
+        rateLimitStore: limiter.health(),
+        leaving,
+        gauges: {
+          queue_events: ingest.queued(),
+          verify_queue_requests: ingest.verifier.queued,
+          connections: server.connections,
+          open_requests: server.openRequests,
+        },
+      }),
+    live: live.heard,
+    leave: () => {
+      leaving = true;
+    },
+    drain: async () => {
+      leaving = true;
+      server.stopListening();
+      agents.close();
+      live.close();
+      status.close();
+      await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
+      if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
+      server.close();
+      await Promise.all([ingest.close(), rejections.close(), limiter.close()]);
+      await database.close();
+    },
+  };
+}
+
+/** Rejects when this build brings migrations that the database lacks; a database that cannot be asked lacks none. */
+async function refuseOldSchema(database: Database): Promise<void> {
+  const [first, ...rest] = await pendingMigrations(database).catch(() => []);
+  if (first === undefined) return;
+  const more = rest.length === 0 ? '' : ` and ${rest.length} more`;
+  throw new Error(
+    `the database lacks migration ${first}${more} of this build; run: npx weir migrate, then send HUP again`,
+  );
+}
+
+async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {
+  const metrics = new Metrics();
+  for (const { path, statuses } of expectedAnswers()) metrics.expect(path, statuses);
+  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
+  const database = openDatabase(conninfo, {
+    connectionsMax: settings.DB_POOL_MAX,
+    applicationName: 'weir',
+    onError: observe.databaseError,
+    onWaited: (ms) => metrics.poolWaited(ms / 1000),
+  });
+  const changes = new Changes(conninfo);
+  const limiter = await openLimiter(settings, (fields) => log('rate_limit_store', fields), {
+    requireStore: false,
+    onUncounted: ({ name }) => metrics.uncounted(name),
+  });
+  return { settings, conninfo, keys, log, metrics, observe, database, changes, limiter };
+}
+
+const START_WAIT_MS = 2_000;
+/**
+ * A draining process closes its idle connections when none has carried a request for this long. Closed at the first moment
+ * without an open request, TERM under 32 busy keep-alive connections reset up to 30 requests.
+ */
+const QUIET_MS = 500;
+
+/** Where a process reaches its own port; an address that stands for all of the machine is reached by loopback. */
+function ownUrl(host: string, port: number): string {
+  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
+}

@@ -1,0 +1,129 @@
+/** The parts of a process that take webhooks in. */
+import { probeCommit } from '../../db/commit-probe.ts';
+import { PartitionRepair } from '../../db/partition-repair.ts';
+import { addSecretUses } from '../../db/queries/secret-uses.ts';
+import { writeLastEvents } from '../../db/queries/webhook-activity.ts';
+import { storeBatch } from '../../ingest/batch.ts';
+import { CommitHealth } from '../../ingest/commit-health.ts';
+import { DedupeWriter } from '../../ingest/dedupe.ts';
+import { Gathered } from '../../ingest/gathered.ts';
+import { createIngest, type IngestParts } from '../../ingest/ingest.ts';
+import { EventWriter } from '../../ingest/persist.ts';
+import { RowMaker } from '../../ingest/rows.ts';
+import { storeSingle } from '../../ingest/single.ts';
+import { Verifier } from '../../ingest/verify.ts';
+import { isCurrent, type Webhook, webhookDirectory } from '../../ingest/webhook.ts';
+import { derivedKeys } from '../../secrets/keys.ts';
+import type { Base } from '../base.ts';
+
+/**
+ * @param workerFile compiled workers/hmac.js
+ * @param clampMs a time at which the events table has a partition.
+ * @param onRejected a signature was refused.
+ */
+export function composeIngest(
+  { settings, conninfo, keys, log, metrics, observe, database, limiter }: Base,
+  workerFile: string,
+  clampMs: (ms: number) => number,
+  onRejected: IngestParts['onRejected'],
+) {
+  const verifier = new Verifier({
+    workerFile,
+    threads: settings.THREADS,
+    timeoutMs: settings.HMAC_TIMEOUT_MS,
+    observer: observe.verifier,
+  });
+  const repair = new PartitionRepair(database, {
+    made: (partitions) => log('partitions_made', { partitions, newest: partitions.at(-1) }),
+    failed: (error) => log('partitions_failed', { reason: error.message }),
+  });
+  const health = new CommitHealth({
+    probe: () => probeCommit(database, clampMs(Date.now())),
+    onPartitionMissing: () => repair.begin(),
+    observer: observe.writer,
+    nowMs: () => performance.now(),
+  });
+  const writer = new EventWriter({
+    conninfo,
+    queueEventsMax: settings.QUEUE_EVENTS_MAX,
+    commitEventsMax: settings.COMMIT_EVENTS_MAX,
+    commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
+    observer: health.listening(observe.writer),
+  });
+  const dedupeWriter = new DedupeWriter({
+    database,
+    retentionDays: settings.RETENTION_DAYS,
+    queueEventsMax: settings.QUEUE_EVENTS_MAX,
+    commitEventsMax: settings.COMMIT_EVENTS_MAX,
+    available: () => writer.available,
+    observer: health.listening(observe.dedupeWriter),
+  });
+  const { directory, unreadable } = webhookDirectory({
+    database,
+    keys: derivedKeys(keys, 'webhook-secrets'),
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    onUnreadable: observe.secretUnreadable,
+  });
+  const secretUses = new Gathered(
+    (uses) => addSecretUses(database, uses),
+    (one, other) => one + other,
+  );
+  const lastEvents = new Gathered((lastMs) => writeLastEvents(database, lastMs), Math.max);
+  const parts: IngestParts = {
+    directory,
+    limiter,
+    policy: {
+      name: 'ingest',
+      max: settings.RATE_LIMIT_INGEST_MAX,
+      windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    },
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    verifier,
+    onVerified: (webhook, place) => {
+      metrics.verified(isCurrent(webhook, place) ? 'current' : 'previous');
+      secretUses.note(webhook.secretIds[place]!, 1);
+    },
+    onRejected,
+  };
+  const store = {
+    rows: new RowMaker(clampMs),
+    writer,
+    dedupeWriter,
+    onStored: ({ id }: Webhook, receivedAtMs: number) => lastEvents.note(id, receivedAtMs),
+  };
+
+  const queued = () => writer.queued + dedupeWriter.queued;
+  metrics.gauge('weir_queue_events', queued);
+  metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
+  metrics.gauge('weir_threads', () => verifier.threads);
+  metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
+  metrics.gauge('weir_database_up', () => Number(writer.available));
+
+  return {
+    handlers: {
+      ingest: createIngest(parts, storeSingle(store)),
+      ingestBatch: createIngest(parts, storeBatch(store, settings.BATCH_LINES_MAX)),
+    },
+    directory,
+    verifier,
+    /** False: no connection is up to store anything. */
+    canCommit: () => writer.available,
+    /** False: an event that came now would not be stored. Resolves within a second. */
+    commits: () => health.commits(),
+    /** Events that wait for their commit. */
+    queued,
+    /** Every stored secret of the known webhooks opens. */
+    secretsReadable: () => unreadable.size === 0,
+    start: () => writer.start(),
+    onCommitted: (callback: () => void) => {
+      writer.onCommitted(callback);
+      dedupeWriter.onCommitted(callback);
+    },
+    close: async () => {
+      writer.close();
+      dedupeWriter.close();
+      await Promise.all([verifier.close(), secretUses.close(), lastEvents.close(), repair.close()]);
+    },
+  };
+}

@@ -1,0 +1,60 @@
+/** The parts of a process that tell what goes on now. */
+
+import { liveOperations } from '../../api/live/operations.ts';
+import type { Gauges, Live, Sample, Second } from '../../live/counters.ts';
+import { History } from '../../live/history.ts';
+import { LoopLag } from '../../live/lag.ts';
+import { totalsOf } from '../../live/sample.ts';
+import { Streams } from '../../live/streams.ts';
+import type { Base } from '../base.ts';
+
+/** @param past the last minutes, as the primary knows them. */
+export function composeLive({ settings, metrics, database }: Base, past: readonly Second[]) {
+  const history = new History(past);
+  const streams = new Streams({
+    database,
+    history,
+    clientsMax: settings.STREAMS_MAX,
+    userClientsMax: settings.USER_STREAMS_MAX,
+    onCut: () => metrics.streamCut(),
+  });
+  const lag = new LoopLag();
+  metrics.gauge('weir_streams', () => streams.size);
+  metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
+  metrics.gauge('weir_event_loop_lag_seconds', () => lag.largest / 1000, 'max');
+
+  return {
+    history,
+    operations: liveOperations({ history, streams }),
+    streams,
+    /** A second went by, as the primary counted it. */
+    heard: (live: Live) => {
+      history.add(live);
+      streams.live(live);
+    },
+    sample: (of: SampledByParts): Sample => ({
+      startedMs: Math.round(performance.timeOrigin),
+      totals: totalsOf(metrics),
+      commitDurations: metrics.commits().durations,
+      threads: of.threads,
+      database: of.database,
+      rateLimitStore: of.rateLimitStore,
+      leaving: of.leaving,
+      gauges: {
+        ...of.gauges,
+        streams: streams.size,
+        resident_bytes: process.memoryUsage.rss(),
+        event_loop_lag_ms: Math.round(lag.take() * 100) / 100,
+      },
+    }),
+    close: () => {
+      streams.close();
+      lag.stop();
+    },
+  };
+}
+
+/** What other parts of the process know. */
+type SampledByParts = Pick<Sample, 'threads' | 'database' | 'rateLimitStore' | 'leaving'> & {
+  gauges: Omit<Gauges, 'streams' | 'resident_bytes' | 'event_loop_lag_ms'>;
+};

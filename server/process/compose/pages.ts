@@ -1,0 +1,85 @@
+/** The parts of a process that show pages. */
+
+import type { Operations } from '../../api/routes.ts';
+import type { AdmitsOpen } from '../../api/serve.ts';
+import type { Csrf } from '../../auth/csrf.ts';
+import type { HostedSignIn } from '../../auth/oidc/sign-in.ts';
+import type { People } from '../../auth/people.ts';
+import { countAdministrators } from '../../db/queries/users.ts';
+import type { ProblemCode } from '../../errors.ts';
+import type { History } from '../../live/history.ts';
+import { accountPages } from '../../pages/account.ts';
+import { agentPages } from '../../pages/agents.ts';
+import { Assets } from '../../pages/assets.ts';
+import { auditPages } from '../../pages/audit.ts';
+import { deliveryPages } from '../../pages/deliveries.ts';
+import { eventPages } from '../../pages/events.ts';
+import { oidcPages } from '../../pages/oidc.ts';
+import { overviewPage } from '../../pages/overview.ts';
+import { rejectionPages } from '../../pages/rejections.ts';
+import { Renderer } from '../../pages/render.ts';
+import { Pages } from '../../pages/serve.ts';
+import { setupPages } from '../../pages/setup.ts';
+import { signInPages } from '../../pages/sign-in.ts';
+import { statusPages } from '../../pages/status.ts';
+import { tokenPages } from '../../pages/tokens.ts';
+import { userPages } from '../../pages/user.ts';
+import { userListPages } from '../../pages/users.ts';
+import { webhookPages } from '../../pages/webhooks.ts';
+import type { Base } from '../base.ts';
+import type { PageTable } from '../routes.ts';
+
+interface PeopleParts {
+  people: People;
+  csrf: Csrf;
+  operations: Operations;
+  admitsOpen: AdmitsOpen;
+  /** `signIn` is null where people sign in at Weir itself. */
+  oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
+}
+
+/** @param history the last minutes, for the overview. */
+export function composePages(
+  { settings, database, limiter }: Base,
+  { people, csrf, operations, admitsOpen, oidc }: PeopleParts,
+  history: History,
+) {
+  const publicUrl = settings.PUBLIC_URL;
+  const assets = new Assets();
+  const pages = new Pages({
+    people,
+    csrf,
+    operations,
+    admitsOpen,
+    signIn: oidc.signIn,
+    renderer: new Renderer(),
+    assets,
+    settings,
+  });
+  async function whySetupIsClosed(): Promise<ProblemCode | null> {
+    if (settings.AUTH_MODE === 'hosted') return 'local_mode_only';
+    return (await countAdministrators(database)) > 0 ? 'setup_closed' : null;
+  }
+  const pageTable: PageTable = {
+    ...signInPages({
+      publicUrl,
+      isSetUp: async () => (await whySetupIsClosed()) !== null,
+      signOutAddress: oidc.signOutAddress,
+    }),
+    ...oidcPages(oidc.signIn && { signIn: oidc.signIn, limiter, publicUrl }),
+    ...setupPages({ whyClosed: whySetupIsClosed }),
+    ...accountPages,
+    ...userListPages,
+    ...userPages,
+    ...tokenPages,
+    ...auditPages,
+    overview: overviewPage(history),
+    ...webhookPages,
+    ...eventPages(database),
+    ...rejectionPages,
+    ...agentPages,
+    ...deliveryPages,
+    ...statusPages,
+  };
+  return { handlers: { asset: assets.serve }, pages, pageTable };
+}

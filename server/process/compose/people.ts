@@ -1,0 +1,103 @@
+/** The parts of a process that serve people: who they are, and what they manage. */
+
+import { accountOperations } from '../../api/account/operations.ts';
+import { signInOperations } from '../../api/account/sign-in-operations.ts';
+import { agentOperations } from '../../api/agents/operations.ts';
+import { auditOperations } from '../../api/audit/operations.ts';
+import { deliveryOperations } from '../../api/deliveries/operations.ts';
+import { eventOperations } from '../../api/events/operations.ts';
+import { Idempotency } from '../../api/idempotency.ts';
+import type { LiveOperations } from '../../api/live/operations.ts';
+import { openApiDocument } from '../../api/openapi/document.ts';
+import { openApiOperations } from '../../api/openapi/operations.ts';
+import type { RejectionOperations } from '../../api/rejections/operations.ts';
+import type { Operations } from '../../api/routes.ts';
+import { Api } from '../../api/serve.ts';
+import type { StatusOperations } from '../../api/status/operations.ts';
+import { tokenOperations } from '../../api/tokens/operations.ts';
+import { userOperations } from '../../api/users/operations.ts';
+import { webhookOperations } from '../../api/webhooks/operations.ts';
+import { createTest } from '../../api/webhooks/test-request.ts';
+import type { AgentAuth } from '../../auth/agent.ts';
+import { Csrf } from '../../auth/csrf.ts';
+import { DeviceCookies } from '../../auth/device-cookies.ts';
+import { cookieName, People } from '../../auth/people.ts';
+import { Cors } from '../../http/cors.ts';
+import type { Exchange } from '../../http/exchange.ts';
+import { admit } from '../../http/tell-limit.ts';
+import { Passwords } from '../../passwords/hash.ts';
+import type { Policy } from '../../ratelimit/limiter.ts';
+import { derivedKeys } from '../../secrets/keys.ts';
+import type { Base } from '../base.ts';
+import { composeOidc } from './oidc.ts';
+
+/** @param ownUrl origin of the port that this process listens on. */
+export function composePeople(
+  base: Base,
+  agentAuth: AgentAuth,
+  others: RejectionOperations & LiveOperations & StatusOperations,
+  ownUrl: () => string,
+) {
+  const { settings, keys, metrics, database, changes, limiter } = base;
+  const oidc = composeOidc(base);
+  const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
+    settings.PUBLIC_URL,
+    settings.FRONTEND_PUBLIC_API_URL,
+    ...settings.CORS_ORIGINS,
+  ]);
+  const openPolicy: Policy = {
+    name: 'sign-in',
+    max: settings.RATE_LIMIT_SIGN_IN_MAX,
+    windowSeconds: settings.RATE_LIMIT_SIGN_IN_WINDOW_SECONDS,
+  };
+  const admitsOpen = (exchange: Exchange) => admit(exchange, limiter, openPolicy);
+  const cookie = cookieName(settings.PUBLIC_URL);
+  const people = new People({ database, cookie, readJwt: oidc.readJwt });
+  const hosted = settings.AUTH_MODE === 'hosted';
+  const passwords = new Passwords(() => metrics.passwordHashed());
+  metrics.gauge('weir_password_requests', () => passwords.admitted);
+  const devices = new DeviceCookies(settings.PUBLIC_URL, derivedKeys(keys, 'device-cookies')[0]!);
+  const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, devices, csrf, hosted };
+  const document = () => openApiDocument({ operations, url: settings.FRONTEND_PUBLIC_API_URL, cookie });
+  const secretKeys = derivedKeys(keys, 'webhook-secrets');
+  const idempotency = new Idempotency(database, derivedKeys(keys, 'idempotency'));
+  const operations: Operations = {
+    ...openApiOperations(once(() => JSON.stringify(document()))),
+    ...signInOperations({
+      ...signInParts,
+      setupKey: derivedKeys(keys, 'setup')[0]!,
+      signOutAddress: oidc.signOutAddress,
+    }),
+    ...accountOperations(signInParts),
+    ...userOperations({ database, passwords, hosted }),
+    ...webhookOperations(
+      { database, changes, key: secretKeys[0]! },
+      settings,
+      createTest(database, secretKeys, ownUrl),
+    ),
+    ...agentOperations({ database, changes }),
+    ...eventOperations(database),
+    ...deliveryOperations(database),
+    ...tokenOperations({ database, passwords, hosted }),
+    ...auditOperations(database),
+    ...others,
+  };
+  return {
+    people,
+    csrf,
+    operations,
+    oidc,
+    admitsOpen,
+    api: new Api({ people, agentAuth, csrf, idempotency, admitsOpen }),
+    cors: new Cors(settings.CORS_ORIGINS),
+  };
+}
+
+/** Makes it when it is first asked for. */
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}

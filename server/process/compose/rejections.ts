@@ -1,0 +1,40 @@
+/** The parts of a process that keep refused signatures and explain them. */
+
+import { rejectionOperations } from '../../api/rejections/operations.ts';
+import { Diagnoser } from '../../rejections/diagnose.ts';
+import { RejectionKeeper } from '../../rejections/sampler.ts';
+import { derivedKeys } from '../../secrets/keys.ts';
+import type { Base } from '../base.ts';
+
+/** @param workerFile compiled workers/diagnose.js */
+export function composeRejections(
+  { settings, keys: secretsKeys, metrics, observe, database }: Base,
+  workerFile: string,
+) {
+  const keys = derivedKeys(secretsKeys, 'webhook-secrets');
+  const diagnoser = new Diagnoser(workerFile);
+  const diagnose = diagnoser.diagnose.bind(diagnoser);
+  const keeper = new RejectionKeeper({
+    database,
+    keys,
+    diagnose,
+    observer: observe.rejections,
+    limits: {
+      rejectionsMax: settings.REJECTIONS_KEPT_MAX,
+      webhookRejectionsMax: Math.ceil(settings.REJECTIONS_KEPT_MAX / 5),
+      bytesMax: settings.REJECTIONS_KEPT_BYTES_MAX,
+    },
+    bodyBytesMax: settings.REJECTION_BODY_BYTES_MAX,
+    nowMs: () => performance.now(),
+  });
+  metrics.gauge('weir_rejection_bytes_held', () => keeper.waitingBytes);
+
+  return {
+    offer: keeper.offer.bind(keeper),
+    operations: rejectionOperations({ database, keys, diagnose, retentionDays: settings.RETENTION_DAYS }),
+    close: async () => {
+      await keeper.close();
+      await diagnoser.close();
+    },
+  };
+}

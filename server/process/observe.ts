@@ -1,0 +1,143 @@
+/** Turns what happens in the parts of a process into metrics and log lines; the parts know neither. */
+
+import type { ProblemCode } from '../errors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { DedupeObserver } from '../ingest/dedupe.ts';
+import type { PersistObserver } from '../ingest/persist.ts';
+import type { VerifyObserver } from '../ingest/verify.ts';
+import type { RejectionObserver } from '../rejections/sampler.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { type Stage, stageNames } from '../telemetry/stages.ts';
+import { Throttle } from '../telemetry/throttle.ts';
+
+export interface Observers {
+  finished(exchange: Exchange): void;
+  failed(exchange: Exchange, error: unknown): void;
+  databaseError(error: Error): void;
+  secretUnreadable(webhookId: string): void;
+  writer: PersistObserver;
+  dedupeWriter: DedupeObserver;
+  verifier: VerifyObserver;
+  rejections: RejectionObserver;
+}
+
+/** Routes whose steps are in weir_stage_seconds. */
+const STAGED_PREFIX = '/in/';
+
+/** Bounds of what a process logs of requests that went wrong, all together. */
+const EVERY_MS = 1_000;
+const FAILED_LINES_MAX = 10;
+const REQUEST_IDS_MAX = 10;
+
+/** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
+export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
+  const logsRequests = log.enabled('request');
+  const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
+    log('database_refused', { ...fields, left_out: leftOut }),
+  );
+  const unserved = new Throttle<Exchange>(
+    EVERY_MS,
+    (exchange, leftOut) => log('request_unserved', { ...describe(exchange), left_out: leftOut }),
+    FAILED_LINES_MAX,
+  );
+  const failures = new Throttle<{ exchange: Exchange; error: unknown }>(
+    EVERY_MS,
+    ({ exchange, error }, leftOut) => log('request_failed', { ...describe(exchange), err: error, left_out: leftOut }),
+    FAILED_LINES_MAX,
+  );
+  const refusedRequests = new Throttle<Exchange>(EVERY_MS, (exchange, leftOut) =>
+    log('request_refused', { ...describe(exchange), left_out: leftOut }),
+  );
+  const problem = (exchange: Exchange, code: ProblemCode) => {
+    metrics.problem(code);
+    // A bug has its own line, with where it happened.
+    if (exchange.status >= 500 && code !== 'internal') unserved.add(exchange);
+    else if (exchange.status < 500) refusedRequests.add(exchange);
+  };
+  const commits: Omit<PersistObserver, 'connection'> = {
+    committed: (events, ms) => metrics.committed(events, ms / 1000),
+    inDoubt(events, found) {
+      metrics.inDoubt(events, found);
+      log('commit_in_doubt', { events, found });
+    },
+    refused: (rows, sqlState, message) =>
+      refusals.add({
+        events: rows.length,
+        sql_state: sqlState,
+        reason: message,
+        request_ids: [...new Set(rows.flatMap(({ requestId }) => requestId ?? []))].slice(0, REQUEST_IDS_MAX),
+      }),
+  };
+  return {
+    finished(exchange) {
+      const { clock, route } = exchange;
+      if (exchange.aborted) metrics.aborted(route);
+      else {
+        metrics.request(route, exchange.status, clock.totalMs / 1000);
+        if (exchange.problemCode !== null) problem(exchange, exchange.problemCode);
+      }
+      if (route.startsWith(STAGED_PREFIX))
+        for (let stage = 0; stage < clock.ms.length; stage++)
+          if (clock.ms[stage]! > 0) metrics.stage(stage as Stage, clock.ms[stage]! / 1000);
+      if (logsRequests) log('request', describe(exchange));
+      if (slowMs > 0 && clock.totalMs >= slowMs) log('request_slow', describe(exchange));
+    },
+    failed(exchange, error) {
+      failures.add({ exchange, error });
+    },
+    databaseError: (error) => log('database_error', { reason: error.message.trim() }),
+    secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
+    writer: {
+      ...commits,
+      connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
+    },
+    dedupeWriter: { ...commits, repeated: (events) => metrics.repeated(events) },
+    verifier: {
+      batch: (items) => metrics.verifyBatch(items),
+      threadFailed(error) {
+        metrics.threadFailed();
+        log('thread_failed', { reason: error.message });
+      },
+    },
+    rejections: {
+      passedOver: (why) => metrics.rejected(why, 1),
+      stored(reasons) {
+        metrics.rejected('stored', reasons.length);
+        for (const reason of reasons) metrics.rejectionStored(reason);
+      },
+      failed(samples, error) {
+        metrics.rejected('failed', samples);
+        log('rejections_lost', { rejections: samples, reason: error.message });
+      },
+    },
+  };
+}
+
+/** A well-formed one (W3C Trace Context, section 3.2), which is no place for anything else. */
+const traceparent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** What a log line says of a request: of its headers traceparent alone, never a body. */
+function describe(exchange: Exchange): Record<string, unknown> {
+  const trace = exchange.header('traceparent');
+  const { ms, totalMs } = exchange.clock;
+  const reached = stageNames.flatMap((name, stage) => (ms[stage]! > 0 ? [[name, rounded(ms[stage]!)]] : []));
+  return {
+    request_id: exchange.requestId,
+    method: exchange.method,
+    path: exchange.path,
+    status: exchange.aborted ? 'aborted' : exchange.status,
+    ...(exchange.problemCode === null ? {} : { code: exchange.problemCode }),
+    client: exchange.client.address,
+    ...(exchange.route.startsWith(STAGED_PREFIX) ? { webhook_id: exchange.parameters[0]!.toLowerCase() } : {}),
+    ...(exchange.eventId === null ? {} : { event_id: exchange.eventId }),
+    ...(trace !== undefined && traceparent.test(trace) ? { traceparent: trace } : {}),
+    total_ms: rounded(totalMs),
+    slowest_stage: stageNames[ms.indexOf(Math.max(...ms))],
+    stages_ms: Object.fromEntries(reached),
+  };
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}

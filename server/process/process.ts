@@ -1,0 +1,89 @@
+/** A serving process as the primary sees it: takes its orders over IPC and does them with an App. */
+
+import { DoctorRelay } from '../doctor/relay.ts';
+import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
+import { parseSettings } from '../settings/read.ts';
+import { createLog, openDestination } from '../telemetry/log.ts';
+import { type App, startApp } from './app.ts';
+
+/** Never returns; the process ends when it was told to drain, when the primary is gone, or by a bug. */
+export function runProcess(): void {
+  const destination = openDestination(1, false);
+  let app: App | null = null;
+  let log = createLog(destination, 'info', { place: 'process' });
+  /** The last message of a kind that came too early. */
+  const missed = new Map<ToProcess['kind'], ToProcess>();
+
+  const tell = (message: FromProcess) => {
+    if (process.connected) process.send?.(message);
+  };
+  const doctor = new DoctorRelay((ticket) => tell({ kind: 'ask_doctor', ticket }));
+  const end = (code: number): never => {
+    destination.flush();
+    process.exit(code);
+  };
+
+  // Ctrl-C and service managers signal the whole group; the primary alone decides, and tells by IPC.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGTTIN', 'SIGTTOU'] as const) process.on(signal, () => {});
+  process.on('disconnect', () => end(0));
+  process.on('uncaughtException', (error) => {
+    log('crash', { err: error });
+    end(1);
+  });
+
+  async function start({ given, ...order }: SentOrder): Promise<void> {
+    try {
+      const settings = parseSettings(given);
+      log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
+      app = await startApp({ ...order, settings }, log, undefined, doctor);
+      for (const message of missed.values()) await onMessage(message);
+      tell({ kind: 'listening' });
+    } catch (error) {
+      tell({ kind: 'refused', message: (error as Error).message });
+      end(1);
+    }
+  }
+
+  /** What cannot be done before there is an App, and still matters then. */
+  function miss(message: ToProcess): void {
+    if (message.kind === 'drain') end(0);
+    // What was read at the start may be older than the change.
+    if (message.kind === 'change') missed.set('changes_lost', { kind: 'changes_lost' });
+    if (message.kind === 'changes_lost' || message.kind === 'horizon') missed.set(message.kind, message);
+  }
+
+  async function onMessage(message: ToProcess): Promise<void> {
+    if (message.kind === 'start') return start(message.order);
+    if (app === null) return miss(message);
+    switch (message.kind) {
+      case 'heard':
+        return app.heard();
+      case 'changes_lost':
+        return app.changesLost();
+      case 'arrived':
+        return app.arrived();
+      case 'change':
+        // A database that cannot be asked right now: the cached state is gone already, which is what matters.
+        await app.change(message.payload).catch(() => {});
+        return tell({ kind: 'applied', number: message.number });
+      case 'horizon':
+        return app.setHorizon(message.horizon);
+      case 'collect_metrics':
+        return tell({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
+      case 'take_sample':
+        return tell({ kind: 'sample', number: message.number, sample: app.sample() });
+      case 'live':
+        return app.live(message.live);
+      case 'checkup':
+        return doctor.answer(message.ticket, message.checkup);
+      case 'leaving':
+        return app.leave();
+      case 'drain':
+        await app.drain();
+        return end(0);
+    }
+  }
+
+  process.on('message', (message: ToProcess) => void onMessage(message));
+  tell({ kind: 'awaiting_order', protocol: PROTOCOL });
+}

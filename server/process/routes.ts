@@ -1,0 +1,66 @@
+/** Mounts the tables of api/routes.ts: gives each row its handler. */
+import type { Operation } from '../api/operation.ts';
+import { type OperationAccess, type Operations, operationRoutes, pageRoutes, plainRoutes } from '../api/routes.ts';
+import type { Api } from '../api/serve.ts';
+import type { Person } from '../auth/person.ts';
+import type { Reader } from '../auth/reader.ts';
+import type { Cors } from '../http/cors.ts';
+import type { Handler, Route } from '../http/route.ts';
+import type { Page } from '../pages/page.ts';
+import type { Pages } from '../pages/serve.ts';
+
+export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
+
+/** What serves people. */
+interface PeopleHandlers {
+  api: Api;
+  operations: Operations;
+  pages: Pages;
+  pageTable: PageTable;
+  cors: Cors;
+}
+
+type PageRow = (typeof pageRoutes)[number];
+/** One for each row of pageRoutes. */
+export type PageTable = {
+  [Row in PageRow as Row[2]]: Page<Row[3] extends 'anyone' ? Person | null : Person>;
+};
+
+/** The table with its handlers; paths of the API answer preflights too. */
+export function routeTable(handlers: Handlers, { api, operations, pages, pageTable, cors }: PeopleHandlers): Route[] {
+  const plain = plainRoutes.map(([method, path, name]): Route => ({ method, path, handle: handlers[name] }));
+  const managed = operationRoutes.map(
+    ([method, path, name, access]): Route => ({
+      method,
+      path,
+      handle: served(api, access, operations[name]),
+    }),
+  );
+  const shown = pageRoutes.map(
+    ([method, path, name, access]): Route => ({
+      method,
+      path,
+      handle:
+        access === 'anyone'
+          ? pages.forAnyone(pageTable[name] as Page<Person | null>)
+          : pages.forUsers(access, pageTable[name] as Page),
+    }),
+  );
+  return [...plain, ...managed, ...preflights([...plain, ...managed], cors), ...shown];
+}
+
+function served(api: Api, access: OperationAccess, operation: Operations[keyof Operations]): Handler {
+  if (access === 'anyone') return api.forAnyone(operation as Operation<null>);
+  if (access === 'viewer or agent') return api.forReaders('viewer', operation as Operation<Reader>);
+  return api.forUsers(access, operation as Operation<Person>);
+}
+
+/** OPTIONS of everything below /api/, by known path too, so that Allow names it. */
+function preflights(routes: readonly Route[], cors: Cors): Route[] {
+  const paths = new Set(routes.map(({ path }) => path).filter((path) => path.startsWith('/api/')));
+  return [...paths, '/api/*'].map((path) => ({
+    method: 'OPTIONS',
+    path,
+    handle: (exchange) => cors.preflight(exchange),
+  }));
+}

@@ -1,0 +1,26 @@
+/** Whether the key is the one that the database was used with. */
+import { join } from 'node:path';
+import type { Database } from '../db/pool.ts';
+import { findOpening } from '../db/queries/sealed-secrets.ts';
+import { type Settings, SettingsError } from '../settings/read.ts';
+import { derivedKeys, type SecretsKeys } from './keys.ts';
+import { unseal } from './seal.ts';
+
+/**
+ * Throws SettingsError when no stored webhook secret opens: with the wrong key every webhook would answer 503. When some open and others
+ * do not, Weir starts: those others alone answer 503.
+ */
+export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
+  const derived = derivedKeys(keys, 'webhook-secrets');
+  const { examined, found } = await findOpening(
+    database,
+    (webhookId, sealed) => unseal(sealed, derived, webhookId) !== null,
+  );
+  if (found || examined === 0) return;
+  const given =
+    settings.SECRETS_KEY === undefined ? `the key in ${join(settings.DATA_DIR, 'secrets.key')}` : 'SECRETS_KEY';
+  throw new SettingsError([
+    `${given} opens none of the stored webhook secrets (${examined}); give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ` +
+      'If that key is lost, give a webhook a new secret: npx weir webhook rotate ID',
+  ]);
+}

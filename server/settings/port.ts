@@ -1,0 +1,29 @@
+/** Whether a port can be listened on, and why not. */
+import { createServer } from 'node:net';
+import { SettingsError } from './read.ts';
+
+/**
+ * Rejects with SettingsError when the port cannot be had. With SO_REUSEPORT a second installation would take half the traffic
+ * silently: an ordinary listener finds it first.
+ * @param setting PORT or METRICS_PORT, for the message.
+ */
+export function probePort(setting: string, host: string, port: number): Promise<void> {
+  const probe = createServer();
+  return new Promise((resolve, reject) => {
+    probe.once('error', (error) => reject(portError(setting, host, port, error)));
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()));
+  });
+}
+
+/** Why listening failed, with the setting that mends it. */
+export function portError(setting: string, host: string, port: number, error: Error): SettingsError {
+  const { code } = error as NodeJS.ErrnoException;
+  const hostSetting = setting.replace('PORT', 'HOST');
+  if (code === 'EADDRINUSE')
+    return new SettingsError([`${setting} ${port} on ${host} is in use by another program; stop it or set ${setting}`]);
+  if (code === 'EACCES')
+    return new SettingsError([`${setting} ${port} needs privileges that this user has not; choose one above 1023`]);
+  return new SettingsError([
+    `${hostSetting} ${host} cannot be listened on (${code}); set ${hostSetting} to an address of this machine`,
+  ]);
+}

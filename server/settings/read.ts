@@ -1,0 +1,198 @@
+/** Reads the settings: one parse of the environment and `.env` by setting-table.ts, and the rules that look at more than one. */
+import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
+import { isDeepStrictEqual, parseEnv } from 'node:util';
+import type { z } from 'zod';
+import { passwordProblem } from '../passwords/rules.ts';
+import { type Setting, settingTable } from './table.ts';
+
+type Table = typeof settingTable;
+type Name = keyof Table;
+type Parsed = {
+  [K in Name]: Table[K] extends { fallback: string }
+    ? z.output<Table[K]['schema']>
+    : z.output<Table[K]['schema']> | undefined;
+};
+
+/** Where the rows go: the server that ships with Weir, or one that a connection string names. */
+export type Database = { kind: 'embedded' } | { kind: 'server'; conninfo: string };
+
+/** All settings under their own names, computed defaults filled in. Plain data: it crosses process borders as it is. */
+export type Settings = Parsed & {
+  PUBLIC_URL: string;
+  WORKERS: number;
+  DATA_DIR: string;
+  FRONTEND_PUBLIC_API_URL: string;
+  FRONTEND_PUBLIC_AUTH_MODE: 'local' | 'hosted';
+  database: Database;
+  /** Redis nodes of the shared counters; empty when the backend is memory. */
+  sharedStoreUrls: string[];
+};
+
+/** Some settings are not usable; `problems` holds one sentence each, fit for people, free of secrets. */
+export class SettingsError extends Error {
+  readonly problems: string[];
+  constructor(problems: string[]) {
+    super(problems.join('\n'));
+    this.problems = problems;
+  }
+}
+
+/** What was written, before it is judged: values by name, without the empty ones, and the directory that relative paths start from. */
+export interface Given {
+  values: Record<string, string | undefined>;
+  directory: string;
+}
+
+/** The settings beside what was written: a process of another build reads the latter for itself. */
+export interface Configuration {
+  given: Given;
+  settings: Settings;
+}
+
+/** The environment and, where that is silent, `.env` in `directory`. Throws SettingsError when that file cannot be read. */
+function gather(environment: NodeJS.ProcessEnv, directory: string): Given {
+  return { values: { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(environment) }, directory };
+}
+
+/**
+ * Reads the settings from the environment and, where that is silent, from `.env` in `directory`.
+ * An empty value counts as unset. Throws SettingsError that names every bad setting at once.
+ */
+export function readSettings(environment: NodeJS.ProcessEnv, directory: string): Settings {
+  return readConfiguration(environment, directory).settings;
+}
+
+/** As `readSettings`, with what was written. */
+export function readConfiguration(environment: NodeJS.ProcessEnv, directory: string): Configuration {
+  const given = gather(environment, directory);
+  return { given, settings: parseSettings(given) };
+}
+
+/** Throws SettingsError that names every bad setting at once. */
+export function parseSettings({ values: given, directory }: Given): Settings {
+  const problems: string[] = [];
+  const parsed: Record<string, unknown> = {};
+  for (const [name, setting] of Object.entries(settingTable) as [Name, Setting][]) {
+    const value = given[name] ?? setting.fallback;
+    if (value === null) continue;
+    const result = setting.schema.safeParse(value);
+    if (result.success) parsed[name] = result.data;
+    else
+      problems.push(`${name} is ${setting.secret ? 'not usable' : JSON.stringify(value)}; allowed: ${setting.allowed}`);
+  }
+  if (problems.length > 0) throw new SettingsError(problems);
+  const settings = complete(parsed as Parsed, directory);
+  const refusals = refuse(settings, given);
+  if (refusals.length > 0) throw new SettingsError(refusals);
+  return settings;
+}
+
+/** Names of the settings that are not the same in both. */
+export function changedSettings(one: Settings, other: Settings): string[] {
+  return (Object.keys(settingTable) as Name[]).filter((name) => !isDeepStrictEqual(one[name], other[name]));
+}
+
+function complete(parsed: Parsed, directory: string): Settings {
+  const root = process.getuid?.() === 0;
+  const publicUrl = parsed.PUBLIC_URL ?? `http://${hostInUrl(parsed.HOST)}:${parsed.PORT}`;
+  return {
+    ...parsed,
+    PUBLIC_URL: publicUrl,
+    WORKERS: parsed.WORKERS ?? availableParallelism(),
+    DATA_DIR: resolve(directory, parsed.DATA_DIR ?? (root ? '/var/lib/weir' : 'data')),
+    FRONTEND_PUBLIC_API_URL: parsed.FRONTEND_PUBLIC_API_URL ?? publicUrl,
+    FRONTEND_PUBLIC_AUTH_MODE: parsed.FRONTEND_PUBLIC_AUTH_MODE ?? parsed.AUTH_MODE,
+    database: chooseDatabase(parsed),
+    sharedStoreUrls:
+      parsed.RATE_LIMIT_BACKEND === 'shared' ? (parsed.RATE_LIMIT_SHARED_URL ?? parsed.RQ_SHARED_URL ?? []) : [],
+  };
+}
+
+/** The rules that look at more than one setting. */
+function refuse(settings: Settings, given: Record<string, string | undefined>): string[] {
+  const problems: string[] = [];
+  if (settings.FRONTEND_PUBLIC_AUTH_MODE !== settings.AUTH_MODE)
+    problems.push(
+      `FRONTEND_PUBLIC_AUTH_MODE is ${settings.FRONTEND_PUBLIC_AUTH_MODE} but AUTH_MODE is ${settings.AUTH_MODE}; set both to the same mode`,
+    );
+  if (settings.RATE_LIMIT_BACKEND === 'shared' && settings.sharedStoreUrls.length === 0)
+    problems.push(
+      'RATE_LIMIT_BACKEND is shared but RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset; set one, or use memory',
+    );
+  if (settings.AUTH_MODE === 'hosted')
+    for (const name of ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const)
+      if (settings[name] === undefined) problems.push(`${name} is unset but AUTH_MODE is hosted; set it, or use local`);
+  if (settings.database.kind === 'server' && settings.SECRETS_KEY === undefined)
+    problems.push(
+      'SECRETS_KEY is unset but the database is not the embedded one; make one with: openssl rand -base64 32',
+    );
+  if (given.DATABASE_URL === undefined && settings.database.kind === 'server') problems.push(...weakPassword(settings));
+  problems.push(...badAdministrator(settings));
+  if (settings.BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
+    problems.push('BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held');
+  if (settings.CLIENT_BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
+    problems.push(
+      'CLIENT_BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held',
+    );
+  return problems;
+}
+
+function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGRES_DB: db }: Settings): string[] {
+  const mend = 'choose a strong one: openssl rand -hex 24';
+  if (password === undefined) return [`POSTGRES_PASSWORD is unset but the database is not the embedded one; ${mend}`];
+  if (password.length < 12) return [`POSTGRES_PASSWORD has fewer than 12 characters; ${mend}`];
+  if (password === user || password === db) return [`POSTGRES_PASSWORD equals POSTGRES_USER or POSTGRES_DB; ${mend}`];
+  if (/postgres|password/i.test(password))
+    return [`POSTGRES_PASSWORD holds a word that everybody tries first; ${mend}`];
+  return [];
+}
+
+function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Settings): string[] {
+  if (email === undefined && password === undefined) return [];
+  const mend = 'set both, or neither and use the set-up address that the first start prints';
+  if (email === undefined) return [`ADMIN_PASSWORD is set but ADMIN_EMAIL is not; ${mend}`];
+  if (password === undefined) return [`ADMIN_EMAIL is set but ADMIN_PASSWORD is not; ${mend}`];
+  const problem = passwordProblem(password, email);
+  return problem === null ? [] : [`ADMIN_PASSWORD is not usable. ${problem}`];
+}
+
+function chooseDatabase(parsed: Parsed): Database {
+  if (parsed.DATABASE_URL !== undefined) return { kind: 'server', conninfo: parsed.DATABASE_URL };
+  const parts = {
+    host: parsed.POSTGRES_HOST,
+    dbname: parsed.POSTGRES_DB,
+    user: parsed.POSTGRES_USER,
+    port: parsed.POSTGRES_PORT,
+    password: parsed.POSTGRES_PASSWORD,
+  };
+  if (Object.values(parts).every((part) => part === undefined)) return { kind: 'embedded' };
+  const words = Object.entries({ ...parts, host: parts.host ?? 'localhost' }).filter(
+    ([, value]) => value !== undefined,
+  );
+  return { kind: 'server', conninfo: words.map(([key, value]) => `${key}=${quoteConninfo(String(value))}`).join(' ') };
+}
+
+/** A value of libpq's keyword/value connection string. */
+function quoteConninfo(value: string): string {
+  return `'${value.replace(/[\\']/g, '\\$&')}'`;
+}
+
+function readEnvFile(path: string): Record<string, string | undefined> {
+  try {
+    return withoutEmpty(parseEnv(readFileSync(path, 'utf8')));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new SettingsError([`${path} cannot be read: ${(error as Error).message}`]);
+  }
+}
+
+function withoutEmpty(values: Record<string, string | undefined>): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== ''));
+}
+
+function hostInUrl(host: string): string {
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  return reachable.includes(':') ? `[${reachable}]` : reachable;
+}

@@ -1,0 +1,384 @@
+/**
+ * Every setting of Weir, one row each. The README's table and `.env.example` are generated from it; a test fails when they
+ * differ. config.ts reads the environment by it.
+ */
+import { z } from 'zod';
+import { parseNetwork } from '../net/address.ts';
+
+const wholeNumber = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d+$/)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max);
+
+const origin = z.string().refine(isOrigin);
+const isTrimmed = (text: string) => text.trim() === text;
+const text = z.string().min(1).refine(isTrimmed);
+const commaList = z.string().transform((list) =>
+  list
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== ''),
+);
+
+/** One row: what is accepted (`allowed` is for people), what holds without it, and what it means. */
+export interface Setting {
+  schema: z.ZodType<unknown, string>;
+  /** As it would be written in the environment; `null`: unset. */
+  fallback: string | null;
+  /** Shown in place of `fallback` where the default is computed. */
+  fallbackShown?: string;
+  allowed: string;
+  meaning: string;
+  secret?: true;
+  /** Read once, by the primary: HUP refuses a change of it, which needs a restart of the service. Others hold for new processes. */
+  fixed?: true;
+}
+
+const count = (fallback: number, min: number, max: number, meaning: string) => ({
+  schema: wholeNumber(min, max),
+  fallback: String(fallback),
+  allowed: `a whole number from ${min} to ${max}`,
+  meaning,
+});
+
+const optionalText = (allowed: string, meaning: string) => ({ schema: text, fallback: null, allowed, meaning });
+
+export const settingTable = {
+  HOST: {
+    schema: text,
+    fallback: '127.0.0.1',
+    allowed: 'an IP address or a host name',
+    meaning: 'listen address of the serving processes; put a proxy in front before opening it to the world',
+    fixed: true,
+  },
+  PORT: { ...count(8080, 1, 65535, 'listen port; a port that anything else holds refuses to start'), fixed: true },
+  PUBLIC_URL: {
+    schema: origin,
+    fallback: null,
+    fallbackShown: 'http://HOST:PORT',
+    allowed: 'an http or https origin without a path',
+    meaning: 'origin of the pages as a browser sees it (TLS ends at a proxy); https makes cookies Secure',
+  },
+  WORKERS: {
+    ...count(0, 1, 1024, 'serving processes; all of them listen on the one port'),
+    fallback: null,
+    fallbackShown: 'available cores',
+  },
+  PROCESS_READY_SECONDS: count(
+    30,
+    1,
+    600,
+    'a new process that does not listen within this time is ended; in a rolling restart the old one goes on serving',
+  ),
+  THREADS: count(1, 1, 64, 'HMAC threads in each process'),
+  DATA_DIR: {
+    schema: text,
+    fallback: null,
+    fallbackShown: './data; /var/lib/weir for root',
+    allowed: 'a directory',
+    meaning: 'embedded database and generated keys',
+    fixed: true,
+  },
+  DATABASE_URL: {
+    ...optionalText(
+      'a Postgres connection string, as libpq reads it',
+      'the Postgres to use; else POSTGRES_HOST and the four below; with none of them, an embedded real Postgres in DATA_DIR',
+    ),
+    secret: true,
+    fixed: true,
+  },
+  POSTGRES_HOST: {
+    ...optionalText(
+      'a host name, address or socket directory',
+      'host of Postgres when any POSTGRES_* setting is given',
+    ),
+    fallbackShown: 'localhost',
+    fixed: true,
+  },
+  POSTGRES_DB: { ...optionalText('a database name', 'database name'), fixed: true },
+  POSTGRES_USER: { ...optionalText('a role name', 'database user'), fixed: true },
+  POSTGRES_PORT: {
+    ...count(0, 1, 65535, 'database port'),
+    fallback: null,
+    fixed: true,
+  },
+  POSTGRES_PASSWORD: {
+    ...optionalText(
+      'at least 12 characters, unlike POSTGRES_USER and POSTGRES_DB, without the words postgres and password in it',
+      'database password; a weak one refuses to start',
+    ),
+    secret: true,
+    fixed: true,
+  },
+  DB_POOL_MAX: count(
+    4,
+    1,
+    1000,
+    'connections of a process besides its two for COPY; more than the server allows in all refuses to start',
+  ),
+  AUTH_MODE: {
+    schema: z.enum(['local', 'hosted']),
+    fallback: 'local',
+    allowed: 'local or hosted',
+    meaning: 'who checks people: Weir itself, or an OpenID Connect provider',
+    fixed: true,
+  },
+  OIDC_ISSUER: {
+    schema: text.refine(isIssuer),
+    fallback: null,
+    allowed: 'an https address without a query, as the provider writes it (http for a loopback address alone)',
+    meaning: 'OpenID Connect issuer; required when AUTH_MODE is hosted',
+  },
+  OIDC_CLIENT_ID: optionalText('the client id at the provider', 'required when AUTH_MODE is hosted'),
+  OIDC_CLIENT_SECRET: {
+    ...optionalText('the client secret at the provider', 'required when AUTH_MODE is hosted'),
+    secret: true,
+  },
+  OIDC_ROLE_CLAIM: {
+    schema: text,
+    fallback: 'weir_role',
+    allowed: 'the name of a claim; dots lead into objects (realm_access.roles)',
+    meaning: 'claim that carries administrator, operator or viewer, alone or in a list, of which the highest counts',
+  },
+  OIDC_SCOPES: {
+    schema: text.refine((scopes) => scopes.split(' ').includes('openid')),
+    fallback: 'openid profile email',
+    allowed: 'scopes with spaces between them, openid among them',
+    meaning: 'what Weir asks the provider for at sign-in',
+  },
+  OIDC_AUDIENCE: {
+    ...optionalText('a name that the provider puts into the claim aud', 'audience of bearer JWTs for the API'),
+    fallbackShown: 'OIDC_CLIENT_ID',
+  },
+  OIDC_SESSION_MINUTES: count(
+    60,
+    5,
+    720,
+    'a hosted session lasts this long, unless the provider confirms it meanwhile',
+  ),
+  OIDC_ROLE_DAYS: count(
+    30,
+    1,
+    3_650,
+    'days after its last sign-in at the provider for which API tokens of a hosted user hold',
+  ),
+  FRONTEND_PUBLIC_API_URL: {
+    schema: origin,
+    fallback: null,
+    fallbackShown: 'PUBLIC_URL',
+    allowed: 'an http or https origin without a path',
+    meaning: 'API base as the browser and the senders reach it; printed in endpoint addresses',
+  },
+  FRONTEND_PUBLIC_AUTH_MODE: {
+    schema: z.enum(['local', 'hosted']),
+    fallback: null,
+    fallbackShown: 'AUTH_MODE',
+    allowed: 'local or hosted',
+    meaning: 'must match AUTH_MODE; a mismatch refuses to start',
+  },
+  CORS_ORIGINS: {
+    schema: commaList.refine((list) => list.every(isOrigin)),
+    fallback: '',
+    allowed: 'a comma list of origins (https://example.org); * is refused',
+    meaning: 'origins whose pages may call the API, exact match, credentials allowed',
+  },
+  REQUEST_LOG_SLOW_MS: count(
+    1000,
+    0,
+    3_600_000,
+    'requests that take this long are logged as slow, time spent waiting on purpose left out; 0 turns it off',
+  ),
+  RATE_LIMIT_BACKEND: {
+    schema: z.enum(['memory', 'shared']),
+    fallback: 'memory',
+    allowed: 'memory or shared',
+    meaning: 'where the counters live: in each process (limit at a proxy too), or in Redis for all of them',
+  },
+  RATE_LIMIT_SHARED_URL: {
+    schema: commaList.refine((list) => list.length > 0 && list.every(isRedisUrl)),
+    fallback: null,
+    allowed: 'a redis:// or rediss:// address; a comma list means Redis Cluster',
+    meaning: 'Redis of the shared counters',
+    secret: true,
+  },
+  RQ_SHARED_URL: {
+    schema: commaList.refine((list) => list.length > 0 && list.every(isRedisUrl)),
+    fallback: null,
+    allowed: 'a redis:// or rediss:// address; a comma list means Redis Cluster',
+    meaning: 'fall-back of RATE_LIMIT_SHARED_URL',
+    secret: true,
+  },
+  RATE_LIMIT_INGEST_MAX: count(60, 1, 1_000_000_000, 'webhook requests a window and client IP'),
+  RATE_LIMIT_INGEST_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_AGENT_AUTH_MAX: count(20, 1, 1_000_000_000, 'agent authentications a window and client IP'),
+  RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_SIGN_IN_MAX: count(
+    60,
+    1,
+    1_000_000_000,
+    'requests to sign in or set up, by page and API, a window and client IP',
+  ),
+  RATE_LIMIT_SIGN_IN_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_KEYS_MAX: count(
+    100_000,
+    1_000,
+    10_000_000,
+    'client addresses that the memory counters of a process remember',
+  ),
+  WEBHOOK_MAX_PAYLOAD_BYTES: count(1_048_576, 1, 268_435_456, 'payload cap; one byte more is answered 413'),
+  BATCH_LINES_MAX: count(1000, 1, 100_000, 'lines of one batch request'),
+  CHUNKED_BODIES: {
+    schema: z.enum(['refuse', 'accept']),
+    fallback: 'refuse',
+    allowed: 'refuse or accept',
+    meaning: 'requests with Transfer-Encoding: chunked; refuse answers 411 and closes the connection',
+  },
+  BODY_BYTES_HELD_MAX: count(
+    67_108_864,
+    1_048_576,
+    17_179_869_184,
+    'request bodies that one process holds at a time; past it the answer is 503',
+  ),
+  CLIENT_BODY_BYTES_HELD_MAX: count(
+    16_777_216,
+    65_536,
+    17_179_869_184,
+    'the same for unfinished bodies of one client address (IPv6: its /64), so that slow senders cannot starve the rest',
+  ),
+  CLIENT_REQUESTS_MAX: count(
+    1024,
+    1,
+    1_000_000,
+    'requests of one client address (IPv6: its /64) that a process has under way; past it the answer is 503',
+  ),
+  STREAMS_MAX: count(
+    200,
+    1,
+    10_000,
+    'live streams (GET /api/v1/stream) that a process serves; past it the answer is 503',
+  ),
+  USER_STREAMS_MAX: count(20, 1, 10_000, 'live streams of one user in a process; past it the answer is 429'),
+  HEADER_BYTES_MAX: count(16_384, 1_024, 65_536, 'request header bytes; past it the answer is 431'),
+  QUEUE_EVENTS_MAX: count(
+    20_000,
+    1,
+    1_000_000,
+    'verified events that wait for their commit in one process; past it the answer is 503',
+  ),
+  COMMIT_EVENTS_MAX: count(2_000, 1, 100_000, 'events in one commit'),
+  COMMIT_TIMEOUT_MS: count(10_000, 100, 600_000, 'a commit that takes longer counts as a lost connection'),
+  HMAC_TIMEOUT_MS: count(2_000, 50, 60_000, 'a verification batch that takes longer is given to another thread, once'),
+  TRUSTED_PROXIES: {
+    schema: commaList.refine((list) => list.every((item) => parseNetwork(item) !== null)),
+    fallback: '',
+    allowed: 'a comma list of addresses and CIDR networks',
+    meaning: 'proxies that may name the client, as FORWARDED_HEADER says; the right-most untrusted address counts',
+  },
+  FORWARDED_HEADER: {
+    schema: z.enum(['forwarded', 'x-forwarded-for', 'proxy-protocol']),
+    fallback: 'x-forwarded-for',
+    allowed: 'forwarded, x-forwarded-for or proxy-protocol',
+    meaning: 'where TRUSTED_PROXIES name the client; the other two are ignored',
+  },
+  DELIVERY_MAX_ATTEMPTS: count(10, 1, 1_000, 'attempts of a delivery before it is a dead letter'),
+  REJECTIONS_KEPT_MAX: count(
+    1_000,
+    10,
+    10_000,
+    'refused signatures that are kept, the newest; a fifth of them of one webhook at most',
+  ),
+  REJECTIONS_KEPT_BYTES_MAX: count(33_554_432, 1_048_576, 1_073_741_824, 'the same in bytes, bodies included'),
+  REJECTION_BODY_BYTES_MAX: count(
+    65_536,
+    0,
+    1_048_576,
+    'body that is kept of a refused request; of a larger one neither reason nor a new check can be had',
+  ),
+  RETENTION_DAYS: count(30, 1, 3_650, 'days that events and finished deliveries are kept'),
+  DRAIN_DELAY_SECONDS: count(0, 0, 3_600, 'after TERM: readyz says 503 but all is served for this long'),
+  DRAIN_SECONDS: count(15, 1, 3_600, 'then the listener closes and the rest is answered within this long'),
+  METRICS_HOST: {
+    schema: text,
+    fallback: '127.0.0.1',
+    allowed: 'an IP address or a host name',
+    meaning: 'listen address of /metrics',
+    fixed: true,
+  },
+  METRICS_PORT: {
+    ...count(9464, 1, 65_535, 'port of /metrics: Prometheus text, summed over processes'),
+    fixed: true,
+  },
+  SECRETS_KEY: {
+    schema: z.string().refine(isKey),
+    fallback: null,
+    fallbackShown: 'generated in DATA_DIR',
+    allowed: '32 bytes in base64 (openssl rand -base64 32)',
+    meaning:
+      'encrypts webhook secrets and signs agent sessions (separate derived keys); required when the database is not the embedded one',
+    secret: true,
+    fixed: true,
+  },
+  SECRETS_KEY_PREVIOUS: {
+    schema: z.string().refine(isKey),
+    fallback: null,
+    allowed: '32 bytes in base64',
+    meaning: 'the key before, still read; weir keys rotate makes it superfluous',
+    secret: true,
+    fixed: true,
+  },
+  ADMIN_EMAIL: {
+    schema: text.pipe(z.email()),
+    fallback: null,
+    allowed: 'an email address',
+    meaning: 'first administrator; made at the start when there is none, and never changed by it',
+  },
+  ADMIN_PASSWORD: {
+    ...optionalText(
+      '12 to 200 characters, no common password, no part of the address',
+      'its password; without both the start prints a one-time set-up address while there is no administrator',
+    ),
+    secret: true,
+  },
+  LOG_LEVEL: {
+    schema: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
+    fallback: 'info',
+    allowed: 'a pino level (trace, debug, info, warn, error, fatal, silent)',
+    meaning: 'JSON lines on stdout, readable lines on a terminal; debug logs every request',
+  },
+} as const satisfies Record<string, Setting>;
+
+function isOrigin(value: string): boolean {
+  const url = tryUrl(value);
+  // A URL may hold a star for a host name; an origin that stands for many is refused.
+  return url !== null && /^https?:$/.test(url.protocol) && url.origin === value && !value.includes('*');
+}
+
+/** Without what would make discovery look elsewhere than at the issuer, or be read by anybody on the way. */
+function isIssuer(value: string): boolean {
+  const url = tryUrl(value);
+  if (url === null || /[?#@]|\/\.well-known\//.test(value)) return false;
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+}
+
+function isLoopback(host: string): boolean {
+  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host);
+}
+
+function isRedisUrl(value: string): boolean {
+  const url = tryUrl(value);
+  return url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== '';
+}
+
+function tryUrl(value: string): URL | null {
+  try {
+    return new URL(value);
+  } catch {
+    return null;
+  }
+}
+
+function isKey(value: string): boolean {
+  return /^[A-Za-z0-9+/]{43}=$/.test(value) && Buffer.from(value, 'base64').length === 32;
+}

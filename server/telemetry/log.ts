@@ -1,0 +1,159 @@
+/** What Weir says in its log: one table of events, JSON lines on stdout, readable lines on a terminal. */
+import pino from 'pino';
+import pretty from 'pino-pretty';
+import sonicBoom from 'sonic-boom';
+import { visible, visibleJson } from './visible.ts';
+
+/** Levels and meanings; the event's name is the field `event` of its line. */
+export const logEvents = {
+  starting: ['info', 'Weir starts'],
+  serving_as_root: [
+    'warn',
+    'started by root, and the user weir cannot serve: the processes run as root until the fix that this line names',
+  ],
+  database_starting: ['info', 'the embedded database makes progress'],
+  migrated: ['info', 'a migration was applied'],
+  partitions_made: ['info', 'partitions for the days ahead were made'],
+  partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
+  events_expired: ['info', 'events past the retention_days of their webhook were removed, with their deliveries'],
+  deliveries_unhandled: ['warn', 'deliveries were removed with their events before an agent settled them'],
+  dedupe_keys_expired: ['info', 'expired dedupe keys were deleted'],
+  audit_head: [
+    'info',
+    'the newest entry of the audit log; weir audit verify --head HASH checks that the chain still contains it',
+  ],
+  partitions_failed: ['error', 'missing partitions could not be made; the next try is within a minute'],
+  housekeeping_failed: ['error', 'old rows could not be removed, or last leases not ended; the next round tries again'],
+  last_leases_ended: ['info', 'deliveries became dead letters, since their last lease ended without an answer'],
+  listening: ['info', 'all processes listen'],
+  setup_address: ['warn', 'there is no administrator yet: whoever opens this address becomes the first one'],
+  sessions_expired: ['info', 'sessions that had ended were deleted'],
+  process_up: ['info', 'a process serves'],
+  process_died: ['error', 'a process ended by itself, or was not ready in time; another one takes its place'],
+  process_output: ['warn', 'a process wrote something that is no log line; lines that come together are one'],
+  processes_changed: ['info', 'the wanted number of processes was changed, by a signal or by WORKERS'],
+  restarting: ['info', 'a rolling restart begins'],
+  settings_changed: ['info', 'a rolling restart found changed settings; new processes have them'],
+  restarted: ['info', 'a rolling restart has ended: every process is new'],
+  restart_failed: ['error', 'a rolling restart was refused or given up; the processes that are left serve on'],
+  crash_loop: ['fatal', 'processes die as soon as they start; Weir gives up'],
+  draining: ['info', 'Weir stops: what was accepted is answered first'],
+  drain_timeout: ['warn', 'requests were still open at the end of DRAIN_SECONDS'],
+  stopped: ['info', 'Weir has stopped'],
+  request: ['debug', 'a request was answered'],
+  request_slow: ['warn', 'a request took REQUEST_LOG_SLOW_MS or longer'],
+  request_failed: ['error', 'a request failed by a bug; at most 10 lines a second, left_out counts the others'],
+  request_unserved: [
+    'warn',
+    'a request was answered 5xx though nothing was wrong with it; at most 10 lines a second, left_out counts the others',
+  ],
+  request_refused: ['info', 'a request was answered 4xx; a sample of one line a second, left_out counts the others'],
+  database_up: ['info', 'the commit connection is up'],
+  database_down: ['error', 'the commit connection is gone; requests are answered 503 until it is back'],
+  database_error: ['warn', 'an idle database connection was lost'],
+  database_refused: [
+    'error',
+    'the database refused events; one line a second with the ids of up to 10 requests, left_out counts the others',
+  ],
+  commit_in_doubt: ['warn', 'the connection was lost in the middle of a commit; its events were looked up'],
+  listener_up: ['info', 'changes of webhooks are listened for'],
+  listener_down: ['warn', 'changes of webhooks cannot be listened for; processes check with the database'],
+  thread_failed: ['error', 'an HMAC thread died or hung; its batch was tried again'],
+  rejections_lost: ['warn', 'samples of refused signatures could not be diagnosed or stored'],
+  rejections_expired: ['info', 'old rejections were deleted'],
+  secrets_key_replaced: [
+    'info',
+    'this is the first start with a new SECRETS_KEY; agent sessions of the one before hold for 15 minutes',
+  ],
+  secret_unreadable: ['error', 'a stored webhook secret opens with neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS'],
+  rate_limit_store: ['warn', 'the shared rate-limit store fails; requests are allowed uncounted'],
+  identity_provider_up: ['info', 'the OpenID Connect provider answers'],
+  identity_provider_down: ['warn', 'the OpenID Connect provider cannot be used; whoever needs it is answered 503'],
+  administrator_missing: [
+    'warn',
+    'the OpenID Connect provider took the role from the last administrator: give it to somebody there, or weir user set-role EMAIL administrator',
+  ],
+  identity_refused: ['warn', 'a hosted sign-in failed by what the provider or the browser sent'],
+  metrics_failed: ['warn', 'the metrics page could not be made'],
+  crash: ['fatal', 'a bug; the process ends'],
+} as const satisfies Record<string, readonly [pino.Level, string]>;
+
+type LogEvent = keyof typeof logEvents;
+
+/** Writes one line. Fields never hold secrets or any part of a token. */
+export interface Log {
+  (event: LogEvent, fields?: Record<string, unknown>): void;
+  /** False when a line of this event would be dropped: do not even gather its fields. */
+  enabled(event: LogEvent): boolean;
+}
+
+export interface AdjustableLog extends Log {
+  /** Writes lines of this level and above from now on. */
+  setLevel(level: string): void;
+}
+
+/** Where lines go, and how to get the last of them out before the process ends. */
+export interface LogDestination {
+  write(line: string): void;
+  flush(): void;
+}
+
+/** Bytes gathered before a write; a quiet log is flushed after FLUSH_MS. */
+const BUFFER_BYTES = 4_096;
+const FLUSH_MS = 250;
+/** What is kept for a reader that reads too slowly or not at all; lines past it are dropped. */
+const HELD_BYTES_MAX = 16_777_216;
+
+/** Lines on a file descriptor: JSON, gathered; or readable at once when it is a terminal. */
+export function openDestination(fd: number, terminal: boolean): LogDestination {
+  const minLength = terminal ? 0 : BUFFER_BYTES;
+  const sink = new sonicBoom.SonicBoom({ fd, sync: terminal, minLength, maxLength: HELD_BYTES_MAX });
+  // A reader that went away must not end the service.
+  sink.on('error', () => {});
+  const flush = () => {
+    try {
+      sink.flushSync();
+    } catch {
+      // Nothing is left to tell it to.
+    }
+  };
+  if (!terminal) setInterval(() => sink.flush(), FLUSH_MS).unref();
+  if (!terminal) return { write: (line) => void sink.write(visibleJson(line)), flush };
+  const readable = pretty.prettyFactory({
+    colorize: true,
+    ignore: 'pid,hostname,event,place,line',
+    // What another program said stands for itself; the meaning of the event is for machines.
+    messageFormat: (log, messageKey) => String(log.line ?? log[messageKey]),
+    translateTime: 'SYS:HH:MM:ss',
+    singleLine: true,
+  });
+  return { write: (line) => void sink.write(readable(withVisibleText(line))), flush };
+}
+
+/** A line's fields with their control characters as escapes: the readable form would send them to the terminal as they are. */
+function withVisibleText(line: string): object | string {
+  try {
+    return JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? visible(value) : value));
+  } catch {
+    // A process wrote something else that begins with a brace.
+    return visible(line);
+  }
+}
+
+/** @param base fields of every line, e.g. the place of the process. */
+export function createLog(destination: LogDestination, level: string, base: Record<string, unknown>): AdjustableLog {
+  const logger = pino(
+    { level, base: { pid: process.pid, ...base }, timestamp: pino.stdTimeFunctions.isoTime },
+    destination,
+  );
+  const log = (event: LogEvent, fields: Record<string, unknown> = {}) => {
+    const [level, meaning] = logEvents[event];
+    logger[level]({ event, ...fields }, meaning);
+  };
+  return Object.assign(log, {
+    enabled: (event: LogEvent) => logger.isLevelEnabled(logEvents[event][0]),
+    setLevel: (name: string) => {
+      logger.level = name;
+    },
+  });
+}

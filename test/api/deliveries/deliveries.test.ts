@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addAgent, letPass, request, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+let viewer: TestPerson;
+beforeAll(async () => {
+  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 });
+  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
+});
+afterAll(() => app.stop());
+
+const PATH = '/api/v1/deliveries';
+
+/** An agent with so many deliveries that are dead. */
+async function agentWithDead(count: number) {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const eventIds: string[] = [];
+  for (let i = 0; i < count; i++) eventIds.push(await send(webhook));
+  const claimed = await agent.claim();
+  await agent.nack(
+    claimed.map(({ receipt }) => receipt),
+    { reason: 'no luck' },
+  );
+  return { webhook, agent, eventIds, ids: claimed.map(({ id }) => id).sort() };
+}
+
+const listed = async (query: string) =>
+  (await viewer.api('GET', `${PATH}?${query}`)).body.items.map(({ id }: { id: string }) => id).sort();
+const counts = async (query: string) => (await viewer.api('GET', `${PATH}/counts?${query}`)).body;
+
+const lastAudit = async () => {
+  const [row] = await app.database.query<{ entry: object }>({
+    text: 'select entry from audit_log order by number desc limit 1',
+  });
+  return row!.entry;
+};
+
+describe('the list', () => {
+  test('filters by agent, webhook, event and state, each alone and together', async () => {
+    const { webhook, agent, eventIds, ids } = await agentWithDead(3);
+    const other = await addAgent(app, [webhook]);
+    const eventId = await send(webhook);
+    expect(await listed(`agent_id=${agent.id.toUpperCase()}&state=dead`)).toEqual(ids);
+    expect(await listed(`webhook_id=${webhook.id}&state=dead`)).toEqual(ids);
+    expect(await listed(`event_id=${eventIds[0]}`)).toHaveLength(1);
+    expect(await listed(`event_id=${eventId}`)).toHaveLength(2);
+    expect(await listed(`event_id=${eventId}&agent_id=${other.id}`)).toHaveLength(1);
+    expect(await listed(`event_id=${eventId}&agent_id=${other.id}&state=dead`)).toEqual([]);
+  });
+
+  test('goes on from a cursor, with the same filters', async () => {
+    const { agent, ids } = await agentWithDead(3);
+    const first = (await viewer.api('GET', `${PATH}?agent_id=${agent.id}&limit=2`)).body;
+    const rest = (await viewer.api('GET', `${PATH}?agent_id=${agent.id}&limit=2&cursor=${first.next_cursor}`)).body;
+    expect(rest.next_cursor).toBeNull();
+    expect([...first.items, ...rest.items].map(({ id }) => id).sort()).toEqual(ids);
+  });
+
+  test.each(['agent_id', 'webhook_id', 'event_id', 'cursor', 'state'])(
+    'with a %s that is none is refused',
+    async (name) => {
+      const { status, body } = await viewer.api('GET', `${PATH}?${name}=x`);
+      expect([status, body.errors[0].parameter]).toEqual([422, name]);
+    },
+  );
+});
+
+describe('one delivery', () => {
+  test.each([3, 1200])('of what waits or is leased is newest first, where %i deliveries do', async (count) => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await storeEvents(app.database, webhook.id, count);
+    const leased = (await agent.claim({ max: 2 })).map(({ id }) => id);
+    const page = async (query: string) => (await viewer.api('GET', `${PATH}?agent_id=${agent.id}&${query}`)).body;
+    const ids = (list: { items: { id: string }[] }) => list.items.map(({ id }) => id);
+
+    expect(ids(await page('state=leased'))).toEqual([...leased].sort().reverse());
+    const first = await page('state=pending&limit=1');
+    const rest = await page(`state=pending&limit=200&cursor=${first.next_cursor ?? first.items[0].id}`);
+    const seen = [...ids(first), ...ids(rest)];
+    expect(seen).toEqual([...seen].sort().reverse());
+    expect(new Set(seen).size).toBe(Math.min(count - 2, 201));
+    expect(seen).not.toEqual(expect.arrayContaining(leased));
+  });
+
+  test('is shown to people and to its own agent alone', async () => {
+    const { agent, ids, eventIds, webhook } = await agentWithDead(1);
+    const other = await addAgent(app, [webhook]);
+    const shown = (await viewer.api('GET', `${PATH}/${ids[0]}`)).body;
+    expect(shown).toEqual({
+      id: ids[0],
+      event_id: eventIds[0],
+      webhook_id: webhook.id,
+      agent_id: agent.id,
+      state: 'dead',
+      attempts: 1,
+      received_at: expect.stringMatching(/Z$/),
+      available_at: expect.stringMatching(/Z$/),
+      finished_at: expect.stringMatching(/Z$/),
+      reason: 'no luck',
+    });
+    const seenBy = (who: TestAgent) => request(`${app.url}${PATH}/${ids[0]}`, who.token);
+    expect((await seenBy(agent)).body).toEqual(shown);
+    expect((await seenBy(other)).body.code).toBe('delivery_unknown');
+    const foreign = await request(`${app.url}${PATH}?agent_id=${agent.id}`, other.token);
+    expect([foreign.status, foreign.body.items]).toEqual([200, []]);
+  });
+
+  test.each([randomUUID(), '0190a0a0-0000-7000-8000-000000000000', 'ffffffff-ffff-7fff-bfff-ffffffffffff', 'nonsense'])(
+    '%s is not there, and cannot be replayed',
+    async (id) => {
+      for (const [method, rest] of [
+        ['GET', ''],
+        ['POST', '/replay'],
+      ] as const) {
+        const { status, body } = await operator.api(method, `${PATH}/${id}${rest}`);
+        expect([status, body.code]).toEqual([404, 'delivery_unknown']);
+      }
+    },
+  );
+});
+
+describe('a replay', () => {
+  test('of one that is dead makes it pending again, on record, and its agent gets it', async () => {
+    const { agent, ids } = await agentWithDead(1);
+    const { status, body } = await operator.api('POST', `${PATH}/${ids[0]}/replay`);
+    expect([status, body]).toEqual([200, expect.objectContaining({ state: 'pending', attempts: 0, reason: null })]);
+    expect(await lastAudit()).toMatchObject({
+      action: 'delivery.replay',
+      actor: { id: operator.id },
+      target: { kind: 'delivery', id: ids[0] },
+      before: { state: 'dead' },
+      after: { state: 'pending' },
+    });
+    expect((await agent.claimOne()).id).toBe(ids[0]);
+  });
+
+  test('of one that is on its way is refused', async () => {
+    const { agent, ids } = await agentWithDead(1);
+    await operator.api('POST', `${PATH}/${ids[0]}/replay`);
+    for (const _state of ['pending', 'leased']) {
+      const { status, body } = await operator.api('POST', `${PATH}/${ids[0]}/replay`);
+      expect([status, body.code]).toEqual([409, 'delivery_unfinished']);
+      await agent.claim();
+    }
+  });
+
+  test('is claimed also where the subscription has ended since', async () => {
+    const { agent, ids } = await agentWithDead(2);
+    await operator.api('PATCH', `/api/v1/agents/${agent.id}`, { webhook_ids: [] });
+    await operator.api('POST', `${PATH}/${ids[0]}/replay`);
+    expect((await agent.claimOne()).id).toBe(ids[0]);
+    await operator.api('POST', `${PATH}/replay`, { agent_id: agent.id, state: 'dead' });
+    expect((await agent.claimOne()).id).toBe(ids[1]);
+  });
+
+  test('of many takes those of one agent, in one state, of one webhook where it is named', async () => {
+    const { agent, webhook } = await agentWithDead(3);
+    const order = { agent_id: agent.id, state: 'dead' };
+    const replay = async (body: object) => (await operator.api('POST', `${PATH}/replay`, body)).body;
+    expect(await replay({ ...order, webhook_id: randomUUID() })).toEqual({ replayed: 0, more: false });
+    expect(await replay({ ...order, state: 'done' })).toEqual({ replayed: 0, more: false });
+    expect(await replay({ ...order, webhook_id: webhook.id })).toEqual({ replayed: 3, more: false });
+    expect(await lastAudit()).toMatchObject({
+      action: 'delivery.replay',
+      target: { kind: 'agent', id: agent.id },
+      after: { state: 'dead', webhook_id: webhook.id, replayed: 3 },
+    });
+    expect(await agent.claim()).toHaveLength(3);
+  });
+
+  test.each([
+    ['no agent', { state: 'dead' }, '/agent_id'],
+    ['an agent id that is none', { agent_id: 'x', state: 'dead' }, '/agent_id'],
+    ['no state', { agent_id: randomUUID() }, '/state'],
+    ['a state of those on their way', { agent_id: randomUUID(), state: 'leased' }, '/state'],
+    ['a webhook id that is none', { agent_id: randomUUID(), state: 'dead', webhook_id: 1 }, '/webhook_id'],
+    ['an unknown field', { agent_id: randomUUID(), state: 'dead', all: true }, '/all'],
+  ])('of many with %s is refused', async (_what, body, pointer) => {
+    const answer = await operator.api('POST', `${PATH}/replay`, body);
+    expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, pointer]);
+  });
+
+  test('of many of an agent that nobody has is refused', async () => {
+    const { status, body } = await operator.api('POST', `${PATH}/replay`, { agent_id: randomUUID(), state: 'dead' });
+    expect([status, body.code]).toEqual([404, 'agent_unknown']);
+  });
+});
+
+test('the counts are those of an agent, of a webhook, or of both', async () => {
+  const { agent, webhook } = await agentWithDead(2);
+  for (let i = 0; i < 3; i++) await send(webhook);
+  await agent.claimOne();
+  const both = await addAgent(app, [webhook]);
+  await send(webhook);
+  await letPass(app.database, 0);
+  expect(await counts(`agent_id=${agent.id}`)).toEqual({ pending: 3, leased: 1, dead: 2, exact: true });
+  expect(await counts(`agent_id=${both.id}&webhook_id=${webhook.id}`)).toEqual({
+    pending: 1,
+    leased: 0,
+    dead: 0,
+    exact: true,
+  });
+  expect(await counts(`webhook_id=${webhook.id}`)).toEqual({ pending: 4, leased: 1, dead: 2, exact: true });
+  const all = await counts('');
+  expect(all.dead).toBeGreaterThanOrEqual(2);
+});

@@ -1,0 +1,137 @@
+/** New deliveries of an event, by the API and by the command; both leave an entry in the audit log, or nothing at all. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { PassThrough, Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runCommand } from '../../../server/cli/weir.ts';
+import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+let webhook: TestWebhook;
+let subscribed: TestAgent;
+let stranger: TestAgent;
+let revoked: TestAgent;
+
+beforeAll(async () => {
+  app = await startAgentApp();
+  operator = await addPerson(app, 'operator');
+  webhook = await app.addWebhook();
+  [subscribed, stranger, revoked] = [await addAgent(app, [webhook]), await addAgent(app), await addAgent(app)];
+  await agentsOf(app).revoke(revoked.id);
+});
+afterAll(() => app.stop());
+
+const NOTHING = '01900000-0000-7000-8000-000000000000';
+const replay = (id: string, input?: unknown) => operator.api('POST', `/api/v1/events/${id}/replay`, input);
+
+interface State {
+  deliveries: string[];
+  entries: { action: string; entry: Record<string, unknown> }[];
+}
+
+async function stateOf(eventId: string): Promise<State> {
+  const deliveries = await app.database.query<{ id: string }>({
+    text: 'select id from deliveries where event_id = $1',
+    values: [eventId],
+  });
+  const entries = await app.database.query<State['entries'][number]>({
+    text: 'select action, entry from audit_log where target_id = $1',
+    values: [eventId],
+  });
+  return { deliveries: deliveries.map(({ id }) => id), entries };
+}
+
+async function command(...words: string[]) {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: randomBytes(32).toString('base64') };
+  const io = { environment, directory: app.settings.DATA_DIR, stdin: Readable.from(['']), stdout, stderr };
+  const code = await runCommand(words, io);
+  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+}
+
+describe('an event that is replayed', () => {
+  test('is on its way again to every subscribed agent, and the log says who wanted it', async () => {
+    const event = await send(webhook);
+    const before = await stateOf(event);
+    const { status, body } = await replay(event);
+    expect([status, body]).toEqual([201, { delivery_ids: [expect.stringMatching(/^[0-9a-f-]{36}$/)] }]);
+    const after = await stateOf(event);
+    expect(after.deliveries.toSorted()).toEqual([...before.deliveries, ...body.delivery_ids].toSorted());
+    expect(after.entries).toMatchObject([
+      {
+        action: 'event.replay',
+        entry: {
+          actor: { kind: 'token', id: operator.id, name: operator.email },
+          after: { agent_ids: null, delivery_ids: body.delivery_ids },
+        },
+      },
+    ]);
+    expect((await subscribed.claim()).filter((delivery) => delivery.event.id === event)).toHaveLength(2);
+  });
+
+  test('goes to the named agents alone, once each', async () => {
+    const event = await send(webhook);
+    const { status, body } = await replay(event, { agent_ids: [stranger.id, stranger.id.toUpperCase()] });
+    expect([status, body.delivery_ids.length]).toEqual([201, 1]);
+    expect((await stranger.claimOne()).id).toBe(body.delivery_ids[0]);
+  });
+
+  test('may be replayed by the command, which is on record too', async () => {
+    const event = await send(webhook);
+    const { code, out } = await command('event', 'replay', event, '--agent', stranger.id, '--json');
+    expect([code, JSON.parse(out).delivery_ids.length]).toEqual([0, 1]);
+    expect((await stateOf(event)).entries).toMatchObject([{ entry: { actor: { kind: 'command' } } }]);
+  });
+});
+
+describe('nothing happens, and the answer says why', () => {
+  const unheard = async () => send(await app.addWebhook());
+  test.each<[string, () => Promise<string>, () => unknown, number, string]>([
+    ['when there is no such event', async () => NOTHING, () => undefined, 404, 'event_unknown'],
+    ['when nobody is subscribed', unheard, () => ({}), 409, 'event_unheard'],
+    ['when the list of agents is empty', unheard, () => ({ agent_ids: [] }), 422, 'invalid_request'],
+    ['when an agent is no id', unheard, () => ({ agent_ids: ['*'] }), 422, 'invalid_request'],
+    ['when the field is another', unheard, () => ({ agents: [] }), 422, 'invalid_request'],
+  ])('%s', async (_what, make, input, status, code) => {
+    const event = await make();
+    const before = await stateOf(event);
+    const answer = await replay(event, input());
+    expect([answer.status, answer.body.code]).toEqual([status, code]);
+    expect(await stateOf(event)).toEqual(before);
+  });
+
+  test('when one of the named agents is unknown or revoked, which it points at', async () => {
+    const event = await send(webhook);
+    const before = await stateOf(event);
+    const { status, body } = await replay(event, { agent_ids: [subscribed.id, revoked.id, randomUUID()] });
+    expect([status, body.errors.map(({ pointer }: { pointer: string }) => pointer)]).toEqual([
+      422,
+      ['/agent_ids/1', '/agent_ids/2'],
+    ]);
+    expect(await stateOf(event)).toEqual(before);
+  });
+
+  test.each([
+    ['an event that is none', () => [NOTHING], /no event has this id/],
+    ['an agent that is none', (event: string) => [event, '--agent', randomUUID()], /not in force/],
+  ])('when the command is given %s', async (_what, words, message) => {
+    const { code, err } = await command('event', 'replay', ...words(await send(webhook)));
+    expect([code, err]).toEqual([1, expect.stringMatching(message)]);
+  });
+});
+
+test('weir event list takes times and a text', async () => {
+  const event = await send(webhook, '{"find":"me"}');
+  const now = Date.now();
+  const from = new Date(now - 60_000).toISOString();
+  const listed = async (...words: string[]) => {
+    const { code, out, err } = await command('event', 'list', '--json', ...words);
+    expect([code, err]).toEqual([0, '']);
+    return JSON.parse(out).items.map(({ id }: { id: string }) => id);
+  };
+  expect(await listed('--search', '"find":"me"', '--from', from)).toEqual([event]);
+  expect(await listed('--search', '"find":"me"', '--to', from)).toEqual([]);
+  expect((await command('event', 'list', '--from', 'yesterday')).code).toBe(2);
+});

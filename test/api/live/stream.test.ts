@@ -1,0 +1,483 @@
+/** GET /api/v1/stream as its clients see it. */
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { uuidv7Milliseconds } from '../../../server/db/ids.ts';
+import { LiveHub } from '../../../server/live/hub.ts';
+import { OVERLAP_MS } from '../../../server/live/newest.ts';
+import { Tally } from '../../../server/live/tally.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { RawClient, rawRequest, signedRequest } from '../../helpers/requests.ts';
+import { openStream, type TestStream } from '../../helpers/stream.ts';
+import { until } from '../../helpers/wait.ts';
+
+/** As soon as a person would want to see it, on a machine that does other things too. */
+const SOON_MS = 2_500;
+
+let app: TestApp;
+let webhook: TestWebhook;
+let viewer: TestPerson;
+const streams: TestStream[] = [];
+beforeAll(async () => {
+  app = await startTestApp();
+  webhook = await app.addWebhook();
+  viewer = await addPerson(app, 'viewer');
+});
+afterAll(() => app.stop());
+afterEach(async () => {
+  for (const stream of streams.splice(0)) stream.leave();
+  await until(async () => (await app.metric('weir_streams')) === 0);
+});
+
+async function watch(query = '', headers: Record<string, string> = { cookie: viewer.cookie }, of = app) {
+  const stream = await openStream(`${of.url}/api/v1/stream${query}`, headers);
+  streams.push(stream);
+  return stream;
+}
+
+async function send(to: TestWebhook = webhook): Promise<string> {
+  const response = await fetch(to.url, signedRequest({ secret: to.secret }));
+  expect(response.status).toBe(202);
+  return ((await response.json()) as { id: string }).id;
+}
+
+const idsOf = (stream: TestStream) => stream.of('event').map(({ id }) => id);
+
+describe('a stream', () => {
+  test('is an event stream that nobody keeps or gathers', async () => {
+    const stream = await watch();
+    expect(stream.status).toBe(200);
+    expect(stream.headers.get('content-type')).toBe('text/event-stream');
+    expect(stream.headers.get('cache-control')).toBe('no-store');
+    expect(stream.headers.get('x-accel-buffering')).toBe('no');
+    await stream.next('history');
+    expect(stream.retryMs).toBe(1_000);
+  });
+
+  test('tells of a new event within about a second, once, as the list does', async () => {
+    const stream = await watch();
+    const id = await send();
+    const { data, id: frameId } = await stream.next('event', (event) => event.id === id, SOON_MS);
+    expect(frameId).toBe(id);
+    const listed = (await viewer.api('GET', `/api/v1/events/${id}`)).body;
+    const { headers: _, ...described } = listed;
+    expect(data).toEqual(described);
+    await delay(SOON_MS);
+    expect(idsOf(stream)).toEqual([id]);
+  });
+
+  test('tells nothing of what was there before', async () => {
+    const before = await send();
+    const stream = await watch();
+    const after = await send();
+    await stream.next('event', (event) => event.id === after);
+    expect(idsOf(stream)).not.toContain(before);
+  });
+
+  test('tells of an event that was committed later than a newer one, and goes on from the newest', async () => {
+    const stream = await watch();
+    const newer = await send();
+    await stream.next('event', (event) => event.id === newer);
+    const late = await insertEvent(Date.now() - 5_000);
+    const { id } = await stream.next('event', (event) => event.id === late);
+    expect(id).toBeUndefined();
+  });
+
+  test('of one webhook tells of no other', async () => {
+    const other = await app.addWebhook();
+    const [one, all] = await Promise.all([watch(`?webhook_id=${webhook.id.toUpperCase()}`), watch()]);
+    const [mine, others] = [await send(), await send(other)];
+    await Promise.all([mine, others].map((id) => all.next('event', (event) => event.id === id)));
+    await one.next('event', (event) => event.id === mine);
+    await delay(1_200);
+    expect(idsOf(one)).toEqual([mine]);
+  });
+
+  test.each([
+    ['a token', () => ({ authorization: `Bearer ${viewer.token}` }), 200],
+    ['a cookie', () => ({ cookie: viewer.cookie }), 200],
+    ['nothing', () => ({}), 401],
+  ] as const)('with %s', async (_what, headers, status) => {
+    expect((await watch('', headers())).status).toBe(status);
+  });
+
+  test.each(['?webhook_id=x', '?after=x', '?after=00000000-0000-4000-8000', '?else=1', '?webhook_id='])(
+    'that asks %s is refused',
+    async (query) => {
+      expect((await watch(query)).status).toBe(422);
+    },
+  );
+
+  test('asked for by HEAD is its head, and is no stream', async () => {
+    const head = `HEAD /api/v1/stream HTTP/1.1\r\nHost: x\r\nCookie: ${viewer.cookie}\r\n\r\n`;
+    const answer = await rawRequest(app.port, head);
+    expect([answer!.status, answer!.headers['content-type']]).toEqual([200, 'text/event-stream']);
+    expect([await app.metric('weir_streams'), await app.metric('weir_open_requests')]).toEqual([0, 0]);
+  });
+
+  test('of a client that left is forgotten, and was neither slow nor aborted', async () => {
+    const stream = await watch();
+    await stream.next('history');
+    await delay(1_100);
+    stream.leave();
+    await until(async () => (await app.metric('weir_streams')) === 0);
+    await until(async () => (await app.metric('weir_open_requests')) === 0);
+    const lines = app.logLines.map((line) => JSON.parse(line)).filter(({ path }) => path === '/api/v1/stream');
+    expect(lines.at(-1)).toMatchObject({ event: 'request', status: 200 });
+    expect(lines.filter(({ event }) => event === 'request_slow')).toEqual([]);
+    expect(await app.metric('weir_requests_aborted_total')).toBe(0);
+  });
+
+  test('whose client leaves at once leaves nothing behind', async () => {
+    for (let i = 0; i < 30; i++) {
+      const client = await RawClient.connect(app.port);
+      await client.send(`GET /api/v1/stream HTTP/1.1\r\nHost: x\r\nCookie: ${viewer.cookie}\r\n\r\n`);
+      if (i % 2 === 0) await delay(i);
+      client.destroy();
+    }
+    await until(async () => (await app.metric('weir_open_requests')) === 0);
+    expect(await app.metric('weir_streams')).toBe(0);
+  });
+});
+
+describe('a client that comes again', () => {
+  test.each([
+    ['by Last-Event-ID', (id: string) => ['', { 'last-event-id': id }] as const],
+    ['by the parameter', (id: string) => [`?after=${id}`, {}] as const],
+    ['by both, of which the header counts', (id: string) => [`?after=${uuidAt(0)}`, { 'last-event-id': id }] as const],
+    ['by an id in capitals', (id: string) => ['', { 'last-event-id': id.toUpperCase() }] as const],
+  ])('%s is told what it missed, in order, and then what is new', async (_how, asking) => {
+    const own = await app.addWebhook();
+    const ids = [await send(own), await send(own), await send(own)];
+    const [query, headers] = asking(ids[0]!);
+    const stream = await watch(query === '' ? `?webhook_id=${own.id}` : `${query}&webhook_id=${own.id}`, {
+      cookie: viewer.cookie,
+      ...headers,
+    });
+    await stream.next('event', (event) => event.id === ids[2]);
+    const later = await send(own);
+    await stream.next('event', (event) => event.id === later);
+    await delay(1_200);
+    expect(idsOf(stream)).toEqual([...ids, later]);
+    expect(stream.of('gap')).toEqual([]);
+  });
+
+  test('is told of an event that is older than the one it knows, and was committed after it', async () => {
+    const own = await app.addWebhook();
+    const known = await send(own);
+    const knownMs = uuidv7Milliseconds(known);
+    await insertEvent(knownMs - OVERLAP_MS - 1, own);
+    const late = await insertEvent(knownMs - OVERLAP_MS, own);
+    const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': known });
+    await stream.next('event', (event) => event.id === known);
+    expect(idsOf(stream)).toEqual([late, known]);
+    // It goes on from the highest.
+    expect(stream.frames.filter(({ event }) => event === 'event').map(({ id }) => id)).toEqual([undefined, undefined]);
+  });
+
+  test('with an id that is none is told what is new', async () => {
+    const stream = await watch('', { cookie: viewer.cookie, 'last-event-id': "1' or true" });
+    const id = await send();
+    await stream.next('event', (event) => event.id === id);
+    expect(idsOf(stream)).toEqual([id]);
+  });
+
+  test('after more than 200 events is told of a gap, and the newest 200', async () => {
+    const own = await app.addWebhook();
+    const first = await send(own);
+    await insertEvents(200, own);
+    const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': first });
+    await until(() => idsOf(stream).length === 200);
+    expect(stream.frames.map(({ event }) => event).indexOf('gap')).toBeLessThan(
+      stream.frames.map(({ event }) => event).indexOf('event'),
+    );
+    expect(idsOf(stream)).toEqual([...idsOf(stream)].sort());
+  });
+
+  test('after 200 events is told all of them, without a gap', async () => {
+    const own = await app.addWebhook();
+    const first = await send(own);
+    await insertEvents(199, own);
+    const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': first });
+    await until(() => idsOf(stream).length === 200);
+    expect(stream.of('gap')).toEqual([]);
+  });
+});
+
+describe('a stream ends', () => {
+  const sql = (text: string, values: unknown[]) => app.database.query({ text, values });
+
+  test.each([
+    ['sign-out', (p: TestPerson) => sql('delete from sessions where id = $1', [p.sessionId]), 'cookie'],
+    [
+      'disabling the user',
+      (p: TestPerson) => sql('update users set disabled_at = now() where id = $1', [p.id]),
+      'both',
+    ],
+    ['deleting the user', (p: TestPerson) => sql('delete from users where id = $1', [p.id]), 'both'],
+    ['a higher role', (p: TestPerson) => sql(`update users set role = 'operator' where id = $1`, [p.id]), 'cookie'],
+    [
+      'revoking the token',
+      (p: TestPerson) => sql('update api_tokens set revoked_at = now() where user_id = $1', [p.id]),
+      'token',
+    ],
+    [
+      'a lower role of the token',
+      (p: TestPerson) => sql(`update api_tokens set role = 'viewer' where user_id = $1`, [p.id]),
+      'none',
+    ],
+  ] as const)('within a second of %s, and no other', async (_what, change, which) => {
+    const person = await addPerson(app, 'viewer');
+    const [byCookie, byToken, other] = await Promise.all([
+      watch('', { cookie: person.cookie }),
+      watch('', { authorization: `Bearer ${person.token}` }),
+      watch(),
+    ]);
+    await change(person);
+    await until(() => byCookie.ended === (which === 'cookie' || which === 'both'), { timeoutMs: 1_000 });
+    await until(() => byToken.ended === (which === 'token' || which === 'both'), { timeoutMs: 1_000 });
+    await delay(200);
+    expect([byCookie.ended, byToken.ended, other.ended]).toEqual([
+      which === 'cookie' || which === 'both',
+      which === 'token' || which === 'both',
+      false,
+    ]);
+  });
+
+  test('when a lower role of its user reaches it', async () => {
+    const person = await addPerson(app, 'administrator');
+    const stream = await watch('', { authorization: `Bearer ${person.token}` });
+    await sql(`update users set role = 'viewer' where id = $1`, [person.id]);
+    await until(() => stream.ended, { timeoutMs: 1_000 });
+    expect((await watch('', { authorization: `Bearer ${person.token}` })).status).toBe(200);
+  });
+
+  test('some seconds after its session has run out, or was not used for a day (to watch is no use of it), which nobody announces', async () => {
+    const changes = [
+      `expires_at = now() + interval '1 second'`,
+      `last_seen_at = now() - interval '1 day' + interval '1 second'`,
+    ];
+    const ended = changes.map(async (change) => {
+      const person = await addPerson(app, 'viewer');
+      const stream = await watch('', { cookie: person.cookie });
+      await sql(`update sessions set ${change} where id = $1`, [person.sessionId]);
+      await until(() => stream.ended, { timeoutMs: 20_000 });
+    });
+    await Promise.all(ended);
+  });
+});
+
+describe('counters', () => {
+  let hub: LiveHub;
+  beforeAll(() => {
+    // What the primary does for its processes, here for the one.
+    hub = new LiveHub({
+      collect: async () => hub.take(process.pid, app.app.sample()),
+      tell: (live) => app.app.live(live),
+      countDeliveries: async () => ({ pending: 1, leased: 2, dead: 3, exact: true, at: new Date().toISOString() }),
+    });
+    hub.start();
+  });
+  afterAll(() => hub.stop());
+
+  test('come each second, after the seconds before', async () => {
+    const stream = await watch();
+    const before = (await stream.next('history')).data.length;
+    await until(() => stream.of('counters').length >= 3, { timeoutMs: 5_000 });
+    expect((await viewer.api('GET', '/api/v1/counters')).body.history.length).toBeGreaterThan(before);
+    const [, one, two] = stream.of('counters');
+    expect(Date.parse(two.second.at) - Date.parse(one.second.at)).toBeGreaterThan(500);
+    expect(two.processes).toMatchObject([{ pid: process.pid, state: 'serving', database: 'up', streams: 1 }]);
+  });
+
+  test('count what was accepted and what was refused, and why', async () => {
+    const stream = await watch();
+    const totals = async () => (await stream.next('counters')).data.totals;
+    const before = await totals();
+    for (let i = 0; i < 3; i++) await send();
+    await fetch(webhook.url, signedRequest({ secret: 'wrong' }));
+    await fetch(webhook.url, { method: 'POST', body: 'x' });
+    await fetch(`${app.url}/in/00000000-0000-4000-8000-000000000000`, { method: 'POST', body: 'x' });
+    const grown = (name: string, by: number) => (data: { totals: Record<string, number> }) =>
+      data.totals[name]! - before[name] === by;
+    await stream.next('counters', grown('accepted', 3));
+    await stream.next('counters', grown('rejected', 2));
+    await stream.next('counters', grown('refused', 1));
+    const { body } = await viewer.api('GET', '/api/v1/counters');
+    const sum = (name: string) =>
+      body.history.reduce((all: number, second: Record<string, number>) => all + second[name]!, 0);
+    expect([sum('accepted'), sum('rejected')]).toEqual([body.latest.totals.accepted, body.latest.totals.rejected]);
+  });
+
+  test('have the deliveries while somebody watches', async () => {
+    const stream = await watch();
+    await stream.next('counters', (live) => live.deliveries?.pending === 1);
+    stream.leave();
+    await until(async () => (await viewer.api('GET', '/api/v1/counters')).body.latest.deliveries === null);
+  });
+
+  test('go on while the database is away, and say so; events follow when it is back', async () => {
+    const stream = await watch();
+    await app.cutOff();
+    await stream.next('counters', (live) => live.database === 'down');
+    await app.restore();
+    await until(async () => (await fetch(`${app.url}/readyz`)).status === 200, { timeoutMs: 20_000 });
+    const id = await send();
+    await stream.next('event', (event) => event.id === id);
+    expect(stream.ended).toBe(false);
+  });
+});
+
+/** With very many processes the frame is large. */
+function largeLive(processes: number) {
+  const tally = new Tally(0);
+  const sample = app.app.sample();
+  for (let pid = 1; pid <= processes; pid++) tally.take(pid, sample, 0);
+  return tally.second(Date.now(), null);
+}
+
+describe('a client that does not read', () => {
+  /** Asks, and reads nothing until it is resumed. */
+  async function openUnread(): Promise<Socket> {
+    const client = connect({ host: '127.0.0.1', port: app.port });
+    client.on('error', () => {});
+    client.pause().write(`GET /api/v1/stream HTTP/1.1\r\nHost: x\r\nCookie: ${viewer.cookie}\r\n\r\n`);
+    await until(async () => (await app.metric('weir_streams')) === 1);
+    return client;
+  }
+
+  test('is cut after ten seconds, and costs no more memory than it may', { timeout: 40_000 }, async () => {
+    const client = await openUnread();
+    const live = largeLive(2_000);
+    const cutBefore = await app.metric('weir_streams_cut_total');
+    const rssBefore = process.memoryUsage.rss();
+    const startedMs = performance.now();
+    for (let i = 0; i < 200; i++) app.app.live(live);
+    const heldBytes = process.memoryUsage.rss() - rssBefore;
+    expect(JSON.stringify(live).length * 200).toBeGreaterThan(100_000_000);
+    expect(heldBytes).toBeLessThan(60_000_000);
+    await until(async () => (await app.metric('weir_streams_cut_total')) === cutBefore + 1, { timeoutMs: 20_000 });
+    expect(performance.now() - startedMs).toBeGreaterThan(8_000);
+    expect([await app.metric('weir_streams'), await app.metric('weir_open_requests')]).toEqual([0, 0]);
+    client.destroy();
+  });
+
+  test('and reads again is told that it missed something', { timeout: 40_000 }, async () => {
+    const client = await openUnread();
+    const live = largeLive(2_000);
+    for (let i = 0; i < 20; i++) app.app.live(live);
+    await send();
+    await delay(1_500);
+    let received = '';
+    client.setEncoding('utf8').on('data', (text) => {
+      received += text;
+    });
+    client.resume();
+    await until(() => received.includes('event: gap'));
+    client.destroy();
+  });
+});
+
+test('a process serves no more than STREAMS_MAX', async () => {
+  const small = await startTestApp({ STREAMS_MAX: 2 }, app);
+  try {
+    const headers = { authorization: `Bearer ${viewer.token}` };
+    const open = await Promise.all([1, 2].map(() => watch('', headers, small)));
+    expect(open.map(({ status }) => status)).toEqual([200, 200]);
+    const refused = await watch('', headers, small);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+    open[0]!.leave();
+    await until(async () => (await small.metric('weir_streams')) === 1);
+    expect((await watch('', headers, small)).status).toBe(200);
+  } finally {
+    await small.stop();
+  }
+});
+
+test('a user has no more than USER_STREAMS_MAX, however the requests are signed in', async () => {
+  const small = await startTestApp({ USER_STREAMS_MAX: 2 }, app);
+  try {
+    const headers = [{ cookie: viewer.cookie }, { authorization: `Bearer ${viewer.token}` }];
+    const asked = await Promise.all([0, 1, 1, 0].map((i) => watch('', headers[i]!, small)));
+    expect(asked.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429]);
+    const refused = await fetch(`${small.url}/api/v1/stream`, { headers: headers[0]! });
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']);
+    expect(((await refused.json()) as { code: string }).code).toBe('user_streams_full');
+    const other = await addPerson(small, 'viewer');
+    expect((await watch('', { cookie: other.cookie }, small)).status).toBe(200);
+    asked.find(({ status }) => status === 200)!.leave();
+    await until(async () => (await small.metric('weir_streams')) === 2);
+    expect((await watch('', headers[0]!, small)).status).toBe(200);
+  } finally {
+    await small.stop();
+  }
+});
+
+test('a process that drains ends its streams at once', async () => {
+  const leaving = await startTestApp({ DRAIN_SECONDS: 15 }, app);
+  const stream = await watch('', { authorization: `Bearer ${viewer.token}` }, leaving);
+  const startedMs = performance.now();
+  await leaving.stop();
+  expect(performance.now() - startedMs).toBeLessThan(5_000);
+  expect(stream.ended).toBe(true);
+  expect(leaving.logLines.filter((line) => line.includes('drain_timeout'))).toEqual([]);
+});
+
+test('fifty clients cost the database no more than one does', { timeout: 60_000 }, async () => {
+  /** How often the database is asked for new events within six seconds, for so many who watch. */
+  async function looksFor(clients: number): Promise<number> {
+    const apart = await startTestApp({ USER_STREAMS_MAX: Math.max(clients, 1) });
+    try {
+      const { cookie } = await addPerson(apart, 'viewer');
+      for (let i = 0; i < clients; i++) await watch('', { cookie }, apart);
+      expect(await apart.metric('weir_streams')).toBe(clients);
+      // What the server counts is seen about a second later.
+      await delay(2_000);
+      const before = await looksSoFar(apart);
+      await delay(6_000);
+      return (await looksSoFar(apart)) - before;
+    } finally {
+      await apart.stop();
+    }
+  }
+  const [none, one, fifty] = (await Promise.all([0, 1, 50].map(looksFor))) as [number, number, number];
+  expect(none).toBe(0);
+  expect(one).toBeGreaterThanOrEqual(4);
+  expect(fifty).toBeLessThanOrEqual(one * 1.5);
+});
+
+/** Whoever asks for new events looks into the indexes of the table's days; nobody else does here. */
+async function looksSoFar({ database }: TestApp): Promise<number> {
+  const [row] = await database.query<{ looks: number }>({
+    text: `select sum(idx_scan)::int as looks from pg_stat_user_indexes where relname ~ '^events_'`,
+  });
+  return row!.looks;
+}
+
+const uuidAt = (ms: number) =>
+  ms
+    .toString(16)
+    .padStart(12, '0')
+    .replace(/^(.{8})(.{4})$/, '$1-$2-7000-8000-000000000000');
+
+/** Stored as a process stores it whose commit took long. */
+async function insertEvent(receivedMs: number, of = webhook): Promise<string> {
+  const id = uuidAt(receivedMs);
+  await app.database.query({
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+           values ($1, $2, $3, '127.0.0.1', '', '', 0)`,
+    values: [id, of.id, new Date(receivedMs).toISOString()],
+  });
+  return id;
+}
+
+async function insertEvents(count: number, of = webhook): Promise<void> {
+  const nowMs = Date.now();
+  await app.database.query({
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+           select (left($1, 24) || lpad(to_hex(n), 12, '0'))::uuid, $2, $3, '127.0.0.1', '', '', 0
+           from generate_series(1, $4::int) n`,
+    values: [uuidAt(nowMs), of.id, new Date(nowMs).toISOString(), count],
+  });
+}

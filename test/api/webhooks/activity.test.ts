@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readWebhookActivity, writeLastEvents } from '../../../server/db/queries/webhook-activity.ts';
+import { Gathered } from '../../../server/ingest/gathered.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: TestApp;
+let viewer: TestPerson;
+beforeAll(async () => {
+  app = await startTestApp();
+  viewer = await addPerson(app, 'viewer');
+});
+afterAll(() => app.stop());
+
+const PATH = '/api/v1/webhooks/activity';
+const of = async (...ids: string[]) => (await viewer.api('GET', `${PATH}?webhook_ids=${ids.join(',')}`)).body.items;
+const send = (webhook: TestWebhook, secret = webhook.secret, path = '') =>
+  fetch(webhook.url + path, signedRequest({ secret, body: '{"a":1}' }));
+
+test('a webhook that nothing was sent to has no last event, and no last rejection', async () => {
+  const { id } = await app.addWebhook();
+  expect(await of(id)).toEqual([
+    { webhook_id: id, last_event_at: null, last_rejection_at: null, events_removed_before: null },
+  ]);
+});
+
+test.each(['', '/batch'])(
+  'a request to /in/{webhook_id}%s is its last event, and its entity tag is no other',
+  async (path) => {
+    const webhook = await app.addWebhook();
+    const tag = async () => (await viewer.api('GET', `/api/v1/webhooks/${webhook.id}`)).headers.get('etag');
+    const before = await tag();
+    expect((await send(webhook, webhook.secret, path)).status).toBe(202);
+    await until(async () => (await of(webhook.id))[0].last_event_at !== null);
+    const [{ last_event_at: at }] = await of(webhook.id);
+    expect(Math.abs(Date.now() - Date.parse(at))).toBeLessThan(60_000);
+    expect(await tag()).toBe(before);
+  },
+);
+
+test('a refused signature is its last rejection, and no event', async () => {
+  const webhook = await app.addWebhook();
+  expect((await send(webhook, 'a wrong secret')).status).toBe(403);
+  await until(async () => (await of(webhook.id))[0].last_rejection_at !== null);
+  expect((await of(webhook.id))[0].last_event_at).toBeNull();
+});
+
+test('what another process wrote later stays', async () => {
+  const { id } = await app.addWebhook();
+  const gone = randomUUID();
+  await writeLastEvents(
+    app.database,
+    new Map([
+      [id, Date.parse('2026-02-02T00:00:00Z')],
+      [gone, 0],
+    ]),
+  );
+  await writeLastEvents(app.database, new Map([[id, Date.parse('2026-01-01T00:00:00Z')]]));
+  expect(await readWebhookActivity(app.database, [id, gone])).toEqual([
+    { webhook_id: id, last_event_at: '2026-02-02T00:00:00.000Z', last_rejection_at: null, events_removed_before: null },
+  ]);
+});
+
+test('what the database did not take is written the next time, with what came since', async () => {
+  const written: [string, number][][] = [];
+  let away = true;
+  const gathered = new Gathered(async (notes) => {
+    if (away) throw new Error('the database is away');
+    written.push([...notes]);
+  }, Math.max);
+  gathered.note('a', 2);
+  await gathered.flush();
+  gathered.note('a', 1);
+  gathered.note('b', 3);
+  away = false;
+  await gathered.flush();
+  await gathered.flush();
+  await gathered.close();
+  expect(written).toEqual([
+    [
+      ['a', 2],
+      ['b', 3],
+    ],
+  ]);
+});
+
+test('the upgrade finds the last event of each webhook that was there', async () => {
+  const webhook = await app.addWebhook();
+  expect((await send(webhook)).status).toBe(202);
+  await until(async () => (await of(webhook.id))[0].last_event_at !== null);
+  const [before] = await of(webhook.id);
+  await app.database.query({ text: 'update webhooks set last_event_at = null where id = $1', values: [webhook.id] });
+  const migration = new URL('../../../server/db/migrations/0015_webhook_activity.sql', import.meta.url);
+  await app.database.query({ text: readFileSync(migration, 'utf8').split(';').at(-2)! });
+  expect(await of(webhook.id)).toEqual([before]);
+});
+
+test.each(['?webhook_ids=', '?webhook_ids=somewhere', `?webhook_ids=${Array(201).fill(randomUUID()).join(',')}`])(
+  'ids that cannot be are refused: %.30s',
+  async (query) => {
+    expect((await viewer.api('GET', PATH + query)).status).toBe(422);
+  },
+);

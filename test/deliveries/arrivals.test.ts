@@ -1,0 +1,75 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { uuidText, uuidv7 } from '../../server/db/ids.ts';
+import { Arrivals } from '../../server/deliveries/arrivals.ts';
+import { Floors } from '../../server/deliveries/floors.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+const WAIT_MS = 5_000;
+const EVERYWHERE_EVERY_MS = 15_000;
+
+let fresh: FreshDatabase;
+const agentId = randomUUID();
+
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  const webhookId = randomUUID();
+  const { database } = fresh;
+  await database.query({ text: `insert into webhooks (id, name) values ($1, 'a')`, values: [webhookId] });
+  await database.query({
+    text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'a', 'abcdefghijkl', $2)`,
+    values: [agentId, randomBytes(32)],
+  });
+  await database.query({ text: 'insert into subscriptions values ($1, $2)', values: [webhookId, agentId] });
+  // As a claim leaves it that was rolled back after another one had gone past it.
+  const nowMs = Date.now();
+  await database.query({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+           values ($1, $2, $3, $4, $5, 1, now() - interval '1 hour')`,
+    values: [uuidText(uuidv7(nowMs, randomBytes(16))), webhookId, agentId, randomUUID(), new Date(nowMs).toISOString()],
+  });
+});
+
+afterAll(() => fresh.drop());
+
+test('what was heard of between a look and its wait is not slept through', async () => {
+  const arrivals = new Arrivals(fresh.database, new Floors());
+  onTestFinished(() => arrivals.close());
+  const heardBefore = arrivals.heardSoFar;
+  arrivals.heard();
+  const startMs = performance.now();
+  await arrivals.wait(agentId, WAIT_MS, heardBefore, () => {});
+  expect(performance.now() - startMs).toBeLessThan(900);
+});
+
+/** Whether a claim that waits was woken, rather than that its time was over. */
+async function isWoken(arrivals: Arrivals): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), 3_000);
+  });
+  const woken = arrivals.wait(agentId, WAIT_MS, arrivals.heardSoFar, () => {}).then(() => true as const);
+  const outcome = await Promise.race([woken, tooLate]);
+  clearTimeout(timer);
+  return outcome;
+}
+
+test('what lies below the floor is not looked for, but once in 15 seconds it is, and the next claim looks at everything', async () => {
+  const aheadMs = { value: 0 };
+  const realNow = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => realNow() + aheadMs.value);
+  onTestFinished(() => void vi.restoreAllMocks());
+  // The first look of all is one at everything, and takes place before the floor is learnt.
+  aheadMs.value = EVERYWHERE_EVERY_MS;
+  const floors = new Floors();
+  const arrivals = new Arrivals(fresh.database, floors);
+  onTestFinished(() => arrivals.close());
+  expect(await isWoken(arrivals)).toBe(true);
+
+  floors.learn(agentId, Date.now(), performance.now());
+  expect(await isWoken(arrivals)).toBe(false);
+
+  aheadMs.value += EVERYWHERE_EVERY_MS;
+  expect(await isWoken(arrivals)).toBe(true);
+  expect(floors.forClaim(agentId, performance.now())).toBe('-infinity');
+});

@@ -1,0 +1,123 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { partitionedTables, partitionName } from '../../server/db/partitions.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { until } from '../helpers/wait.ts';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startTestApp();
+});
+afterAll(() => app.stop());
+
+const ok = {
+  database: 'ok',
+  migrations: 'ok',
+  threads: 'ok',
+  draining: 'ok',
+  rate_limit_store: 'ok',
+  secrets: 'ok',
+};
+
+async function ready(): Promise<{ status: number; retryAfter: string | null; body: unknown }> {
+  const response = await fetch(`${app.url}/readyz`);
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.json() };
+}
+
+test('a process that lives says so', async () => {
+  const response = await fetch(`${app.url}/healthz`);
+  expect(response.status).toBe(200);
+  expect(response.headers.get('content-type')).toBe('application/json');
+  expect(await response.json()).toEqual({ status: 'ok' });
+});
+
+describe('readiness', () => {
+  afterEach(() => app.restore());
+
+  test('is there when a webhook sent now would be stored', async () => {
+    expect(await ready()).toEqual({ status: 200, retryAfter: null, body: { status: 'ready', checks: ok } });
+  });
+
+  test('goes when the database is gone, which is named, and comes back with it', async () => {
+    await app.cutOff();
+    const gone = await until(async () => {
+      const answer = await ready();
+      // The check's last answer holds for a second.
+      return JSON.stringify(answer.body).includes('unknown') && answer;
+    });
+    expect(gone).toEqual({
+      status: 503,
+      retryAfter: '1',
+      body: { status: 'not_ready', checks: { ...ok, database: 'failing', migrations: 'unknown' } },
+    });
+    expect((await fetch(`${app.url}/healthz`)).status).toBe(200);
+    await app.restore();
+    await until(async () => (await ready()).status === 200);
+  });
+
+  test.each(partitionedTables)('goes when %s has no partition for today, and comes back with it', async (table) => {
+    const name = partitionName(table, Date.now());
+    // A table that cannot be attached keeps the partition from being made.
+    await app.database.query({ text: `drop table ${name}; create table ${name} ()` });
+    const gone = await until(async () => {
+      const answer = await ready();
+      return answer.status === 503 && answer;
+    });
+    expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
+    await app.database.query({ text: `drop table ${name}` });
+    await until(async () => (await ready()).status === 200);
+  });
+
+  test('goes when the disk is full, at the first probe, and comes back when there is room', async () => {
+    // What Postgres says when it cannot make a table longer, for whatever needs a page more.
+    await app.database.query({
+      text: `create function refuse() returns trigger language plpgsql as
+               $$ begin raise exception 'could not extend file' using errcode = '53100'; end $$;
+             create trigger full_disk before insert on events for each row when (new.bytes >= 8192) execute function refuse()`,
+    });
+    const gone = await until(async () => {
+      const answer = await ready();
+      return answer.status === 503 && answer;
+    });
+    expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
+    await app.database.query({ text: 'drop trigger full_disk on events; drop function refuse' });
+    await until(async () => (await ready()).status === 200);
+  });
+
+  test('asks once for all who ask at the same time, and leaves nothing behind', async () => {
+    const probes = async () => {
+      const [row] = await app.database.query<{ probes: number }>({
+        text: `select coalesce(sum(n_tup_ins), 0)::int as probes from pg_stat_all_tables where relname like 'deliveries%'`,
+      });
+      return row!.probes;
+    };
+    await until(async () => (await probes()) > 0);
+    const before = await probes();
+    await Promise.all(Array.from({ length: 50 }, ready));
+    expect(await probes()).toBeLessThanOrEqual(before + 1);
+    expect(await app.database.query({ text: 'select from events' })).toEqual([]);
+    expect(await app.database.query({ text: 'select from deliveries' })).toEqual([]);
+  });
+
+  test('goes when the schema is older than the release', async () => {
+    await app.database.query({ text: 'update schema_migrations set version = version + 1000' });
+    const behind = await until(async () => {
+      const answer = await ready();
+      return answer.status === 503 && answer;
+    });
+    expect(behind.body).toEqual({ status: 'not_ready', checks: { ...ok, migrations: 'failing' } });
+    await app.database.query({ text: 'update schema_migrations set version = version - 1000' });
+    await until(async () => (await ready()).status === 200);
+  });
+
+  // The last one: there is no way back.
+  test('goes when the process is about to leave, which serves on', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    app.app.leave();
+    expect(await ready()).toEqual({
+      status: 503,
+      retryAfter: '1',
+      body: { status: 'not_ready', checks: { ...ok, draining: 'failing' } },
+    });
+    expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
+  });
+});

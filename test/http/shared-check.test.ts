@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { SharedCheck } from '../../server/http/shared-check.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A check whose questions are answered by the test. */
+function checkOf() {
+  const asked: { resolve: (answer: string) => void; reject: (error: Error) => void }[] = [];
+  const check = new SharedCheck<string>({
+    ask: () => new Promise((resolve, reject) => asked.push({ resolve, reject })),
+    validMs: (answer) => (answer === 'good' ? 5_000 : 1_000),
+    patienceMs: 800,
+    late: 'late',
+    nowMs: () => Date.now(),
+  });
+  return { check, asked };
+}
+
+test('all who ask at the same time share one question, and its answer while it is valid', async () => {
+  const { check, asked } = checkOf();
+  const answers = [check.answer(), check.answer()];
+  expect(asked).toHaveLength(1);
+  asked[0]!.resolve('good');
+  expect(await Promise.all(answers)).toEqual(['good', 'good']);
+  vi.advanceTimersByTime(4_999);
+  expect(await check.answer()).toBe('good');
+  expect(asked).toHaveLength(1);
+  vi.advanceTimersByTime(1);
+  void check.answer();
+  expect(asked).toHaveLength(2);
+});
+
+test('a question without an answer is waited for once, never asked twice, and later callers get the answer at once', async () => {
+  const { check, asked } = checkOf();
+  const first = check.answer();
+  vi.advanceTimersByTime(800);
+  expect(await first).toBe('late');
+  expect(await check.answer()).toBe('late');
+  expect(asked).toHaveLength(1);
+  asked[0]!.resolve('good');
+  await vi.advanceTimersByTimeAsync(0);
+  expect(await check.answer()).toBe('good');
+});
+
+test('a question that fails is late, for as long as a late answer is valid', async () => {
+  const { check, asked } = checkOf();
+  const first = check.answer();
+  asked[0]!.reject(new Error('gone'));
+  expect(await first).toBe('late');
+  vi.advanceTimersByTime(999);
+  expect(await check.answer()).toBe('late');
+  expect(asked).toHaveLength(1);
+});
+
+test('what is noted saves the question, and an older answer does not replace it', async () => {
+  const { check, asked } = checkOf();
+  check.note('bad');
+  expect(await check.answer()).toBe('bad');
+  vi.advanceTimersByTime(1_000);
+  void check.answer();
+  vi.advanceTimersByTime(100);
+  check.note('good');
+  asked[0]!.resolve('bad');
+  await vi.advanceTimersByTimeAsync(0);
+  expect(await check.answer()).toBe('good');
+});

@@ -1,0 +1,26 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { backoffMs } from '../../server/net/backoff.ts';
+
+const range = { firstMs: 100, maxMs: 5_000 };
+
+test.each([
+  [0, 0, 50],
+  [0, 0.999, 100],
+  [1, 0, 100],
+  [3, 0, 400],
+  [6, 0, 2_500],
+  [1_000_000, 0, 2_500],
+])('try %i with random %d waits %i ms', (attempt, random, expected) => {
+  expect(backoffMs(attempt, range, random)).toBe(expected);
+});
+
+test('a wait is never longer than the most, nor shorter than half of the first', () => {
+  fc.assert(
+    fc.property(fc.nat(), fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (attempt, random) => {
+      const ms = backoffMs(attempt, range, random);
+      expect(ms).toBeGreaterThanOrEqual(50);
+      expect(ms).toBeLessThanOrEqual(5_000);
+    }),
+  );
+});

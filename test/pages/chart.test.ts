@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { chart, niceCeiling } from '../../server/pages/chart.ts';
+
+const frame = { width: 110, height: 66, left: 10, bottom: 10 };
+
+test('the newest point stands at the right edge, the greatest value under the top', () => {
+  const { lines, ticks } = chart({ a: [0, 4] }, 11, frame);
+  expect(lines).toEqual([{ name: 'a', line: 'M100 56L110 6', area: 'M100 56L100 56L110 6L110 56Z' }]);
+  expect(ticks).toEqual([
+    { value: 0, y: 56 },
+    { value: 2, y: 31 },
+    { value: 4, y: 6 },
+  ]);
+});
+
+test('where nothing was measured the line has a gap, and a point between two is a dash', () => {
+  expect(chart({ a: [1, null, 1] }, 3, frame).lines[0]!.line).toBe('M10 6h1M110 6h1');
+});
+
+test('all series share one scale', () => {
+  const { lines } = chart({ a: [10], b: [5] }, 2, frame);
+  expect(lines.map(({ line }) => line)).toEqual(['M110 6h1', 'M110 31h1']);
+});
+
+test('nothing to show is an empty chart', () => {
+  expect(chart({ a: [] }, 300, frame).lines).toEqual([{ name: 'a', line: '', area: '' }]);
+});
+
+test.each([
+  [0, 1],
+  [1, 1],
+  [3, 4],
+  [41, 50],
+  [50, 50],
+  [51, 100],
+  [28_300, 40_000],
+])('the scale above %i ends at %i', (value, ceiling) => {
+  expect(niceCeiling(value)).toBe(ceiling);
+});

@@ -1,0 +1,34 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { prettyJson } from '../../server/pages/pretty-json.ts';
+
+const pretty = (text: string) => prettyJson(Buffer.from(text));
+
+test('what JSON.stringify would print, it prints alike', () => {
+  fc.assert(
+    fc.property(fc.json(), (text) => {
+      expect(pretty(text)).toBe(JSON.stringify(JSON.parse(text), null, 2));
+    }),
+  );
+});
+
+test.each([
+  ['a number longer than a double', '{"id":12345678901234567890}', '{\n  "id": 12345678901234567890\n}'],
+  ['a number as it was written', '[1.0,1E5]', '[\n  1.0,\n  1E5\n]'],
+  ['repeated names', '{"a":1,"a":2}', '{\n  "a": 1,\n  "a": 2\n}'],
+  ['escapes as they were written', '["\\u0041\\/\\""]', '[\n  "\\u0041\\/\\""\n]'],
+  ['brackets and colons inside strings', '{"a":"{[:,]}"}', '{\n  "a": "{[:,]}"\n}'],
+  ['what is empty', '{ "a" : [ ] , "b" : { } }', '{\n  "a": [],\n  "b": {}\n}'],
+  ['a text that was pretty already', '[\n 1,\n\n 2 ]', '[\n  1,\n  2\n]'],
+])('keeps %s', (_, text, expected) => {
+  expect(pretty(text)).toBe(expected);
+});
+
+test.each([
+  ['nothing', ''],
+  ['no JSON', 'a=b&c=d'],
+  ['JSON with something after it', '{} {}'],
+  ['JSON that ends too early', '{"a":'],
+])('makes nothing of %s', (_, text) => {
+  expect(pretty(text)).toBeNull();
+});

@@ -1,0 +1,284 @@
+/** What is kept of a flood, and what it costs: bounds at their limit and one over. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { uuidText, uuidv7 } from '../../server/db/ids.ts';
+import { DAY_MS } from '../../server/db/partitions.ts';
+import { deleteOldRejections, type RejectionRow, storeRejections } from '../../server/db/queries/rejections.ts';
+import { randomSource } from '../../server/ingest/rows.ts';
+import { Diagnoser } from '../../server/rejections/diagnose.ts';
+import { RejectionKeeper, WAITING_BYTES_MAX } from '../../server/rejections/sampler.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+
+let app: TestApp;
+beforeEach(async () => {
+  app = await startTestApp();
+});
+afterEach(() => app.stop());
+
+const kept = async (webhook?: TestWebhook) => {
+  const text = 'select id from rejections where $1::uuid is null or webhook_id = $1 order by id';
+  return (await app.database.query<{ id: string }>({ text, values: [webhook?.id ?? null] })).map(({ id }) => id);
+};
+
+describe('the ring', () => {
+  const random = randomSource();
+  const row = (webhook: TestWebhook, i: number, body = Buffer.alloc(0)): RejectionRow => ({
+    id: uuidText(uuidv7(Date.now() - 10_000 + i, random())),
+    webhookId: webhook.id,
+    receivedAt: new Date().toISOString(),
+    sourceIp: '192.0.2.1',
+    reason: 'digest_differs',
+    header: null,
+    otherwiseValid: false,
+    otherWebhookId: null,
+    headers: '',
+    signatures: [],
+    body,
+    bytes: body.length,
+    batch: false,
+    dedupeKey: null,
+  });
+  const limits = { rejectionsMax: 1_000, webhookRejectionsMax: 1_000, bytesMax: 1_000_000 };
+
+  test('keeps so many, and of one more lets the oldest go', async () => {
+    const webhooks = [await app.addWebhook(), await app.addWebhook()];
+    const rows = Array.from({ length: 6 }, (_, i) => row(webhooks[i % 2]!, i));
+    const store = (some: RejectionRow[]) => storeRejections(app.database, some, { ...limits, rejectionsMax: 5 });
+    await store(rows.slice(0, 5));
+    expect(await kept()).toEqual(rows.slice(0, 5).map(({ id }) => id));
+    await store(rows.slice(5));
+    expect(await kept()).toEqual(rows.slice(1).map(({ id }) => id));
+  });
+
+  test('keeps so many of one webhook, whatever the others have', async () => {
+    const [loud, quiet] = [await app.addWebhook(), await app.addWebhook()];
+    const store = (some: RejectionRow[]) => storeRejections(app.database, some, { ...limits, webhookRejectionsMax: 3 });
+    const old = row(quiet, 0);
+    const rows = [1, 2, 3, 4].map((i) => row(loud, i));
+    await store([old, ...rows.slice(0, 3)]);
+    expect((await kept()).length).toBe(4);
+    await store(rows.slice(3));
+    expect(await kept(loud)).toEqual(rows.slice(1).map(({ id }) => id));
+    expect(await kept(quiet)).toEqual([old.id]);
+  });
+
+  test('keeps so many bytes, of headers, signatures and bodies', async () => {
+    const webhook = await app.addWebhook();
+    // Two bytes are the empty list of signatures.
+    const store = (some: RejectionRow[]) => storeRejections(app.database, some, { ...limits, bytesMax: 306 });
+    const rows = [98, 98, 98].map((bytes, i) => ({ ...row(webhook, i, Buffer.alloc(bytes)), headers: 'a: b' }));
+    rows[0]!.headers = '';
+    rows[1]!.headers = '';
+    rows[2]!.headers = 'a: b56';
+    await store(rows);
+    expect((await kept()).length).toBe(3);
+    await store([row(webhook, 3, Buffer.alloc(99))]);
+    expect((await kept()).length).toBe(2);
+  });
+
+  test('writers at the same time keep it, and none waits for ever', async () => {
+    const webhook = await app.addWebhook();
+    const rounds = Array.from({ length: 12 }, (_, i) => [row(webhook, 2 * i), row(webhook, 2 * i + 1)]);
+    await Promise.all(rounds.map((rows) => storeRejections(app.database, rows, { ...limits, rejectionsMax: 7 })));
+    expect((await kept()).length).toBe(7);
+  });
+
+  test('lets go of what is older than the retention, the webhook’s own or the common one, or of a deleted webhook', async () => {
+    const [usual, brief, gone] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+    await app.database.query({ text: 'update webhooks set retention_days = 2 where id = $1', values: [brief.id] });
+    const aged = (webhook: TestWebhook, days: number) => ({
+      ...row(webhook, 0),
+      receivedAt: new Date(Date.now() - days * DAY_MS).toISOString(),
+    });
+    const rows = [aged(usual, 4.9), aged(usual, 5.1), aged(brief, 1.9), aged(brief, 2.1), aged(gone, 0)];
+    await storeRejections(app.database, rows, limits);
+    await app.webhooks.remove(gone.id);
+    expect(await deleteOldRejections(app.database, 5)).toBe(3);
+    expect((await kept()).sort()).toEqual([rows[0]!.id, rows[2]!.id].sort());
+    expect(await deleteOldRejections(app.database, 5)).toBe(0);
+  });
+});
+
+/** Sends unsigned requests, a few under way at a time; how many were answered 403. */
+async function flood(webhook: TestWebhook, requests: number, bodyBytes: number): Promise<number> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  const body = Buffer.alloc(bodyBytes, 'x');
+  let [left, refused] = [requests, 0];
+  const lane = async () => {
+    while (left-- > 0)
+      await new Promise<void>((resolve, reject) => {
+        const sent = request(webhook.url, { method: 'POST', agent, headers: { 'content-length': bodyBytes } });
+        sent.once('error', reject).once('response', (response) => {
+          if (response.statusCode === 403) refused++;
+          response.resume().once('end', resolve);
+        });
+        sent.end(body);
+      });
+  };
+  await Promise.all(Array.from({ length: 16 }, lane));
+  agent.destroy();
+  return refused;
+}
+
+test('the settings bound it: so many, a fifth of them of one webhook, and bodies of so many bytes', async () => {
+  const small = await startTestApp({ REJECTIONS_KEPT_MAX: 10, REJECTION_BODY_BYTES_MAX: 100 });
+  onTestFinished(() => small.stop());
+  const webhook = await small.addWebhook();
+  const kept = () =>
+    small.database.query<{ bytes: number; kept: boolean }>({
+      text: 'select bytes, body is not null as kept from rejections order by bytes',
+    });
+  const refuse = async (bytes: number) => {
+    expect((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(bytes) })).status).toBe(403);
+    await until(async () => (await kept()).some((row) => row.bytes === bytes));
+  };
+  for (const bytes of [99, 100, 101]) await refuse(bytes);
+  expect(await kept()).toEqual([
+    { bytes: 100, kept: true },
+    { bytes: 101, kept: false },
+  ]);
+});
+
+test('a flood of bad signatures is sampled: memory stays bounded, others are served, and have their rejections kept', async () => {
+  const [loud, quiet, served] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+  const startMs = performance.now();
+  const flooding = flood(loud, 3_000, 60_000);
+  let highest = 0;
+  const watching = setInterval(async () => {
+    highest = Math.max(highest, await app.metric('weir_rejection_bytes_held'));
+  }, 5);
+  onTestFinished(() => clearInterval(watching));
+  for (let i = 0; i < 20; i++)
+    expect((await fetch(served.url, signedRequest({ secret: served.secret }))).status).toBe(202);
+  expect((await fetch(quiet.url, { method: 'POST', body: '{}' })).status).toBe(403);
+  expect(await flooding).toBe(3_000);
+  const seconds = (performance.now() - startMs) / 1_000;
+  await until(async () => (await app.metric('weir_rejection_bytes_held')) === 0);
+  expect(await kept(quiet)).toHaveLength(1);
+  const samples = (await kept(loud)).length;
+  expect(samples).toBeGreaterThanOrEqual(10);
+  expect(samples).toBeLessThanOrEqual(10 + seconds + 1);
+  expect(highest).toBeGreaterThan(0);
+  expect(highest).toBeLessThan(2_000_000);
+  expect(await app.metric('weir_rejections_total')).toBe(3_001);
+  expect(await app.metric('weir_rejections_stored_total')).toBe(samples + 1);
+});
+
+test('a database that goes away costs samples and nothing else', async () => {
+  const webhook = await app.addWebhook();
+  expect((await fetch(webhook.url, { method: 'POST', body: 'lost' })).status).toBe(403);
+  await app.cutOff();
+  await until(() => app.logLines.some((line) => JSON.parse(line).event === 'rejections_lost'), { timeoutMs: 20_000 });
+  await app.restore();
+  await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
+  expect((await fetch(webhook.url, { method: 'POST', body: 'kept' })).status).toBe(403);
+  await until(async () => (await kept(webhook)).length === 1);
+  expect(await app.metric('weir_rejections_total')).toBe(2);
+});
+
+describe('what waits for its round', () => {
+  const exchange = { route: '/in/:webhook_id', headers: ['a', 'bc'], client: { address: '192.0.2.1' } } as never;
+  /** In memory, two bytes a character of the headers. */
+  const HEADER_BYTES = 6;
+
+  /** A keeper whose rounds wait until told otherwise, on a clock of the test. */
+  function keeperOf(diagnose: () => Promise<never[]>) {
+    const told: string[] = [];
+    const clock = { nowMs: 0 };
+    const keeper = new RejectionKeeper({
+      database: app.database,
+      keys: [],
+      diagnose,
+      observer: {
+        passedOver: (why) => told.push(why),
+        stored: () => told.push('stored'),
+        failed: (samples, error) => told.push(`${samples} failed: ${error.message}`),
+      },
+      limits: { rejectionsMax: 1_000, webhookRejectionsMax: 200, bytesMax: 1_000_000 },
+      bodyBytesMax: 65_536,
+      nowMs: () => clock.nowMs,
+    });
+    return { keeper, told, clock };
+  }
+
+  test('is bounded in bytes, to the byte', async () => {
+    const webhook = { id: (await app.addWebhook({ secret: null })).id, dedupeHeader: null } as never;
+    const { keeper, told, clock } = keeperOf(async () => []);
+    const offer = (bytes: number) => {
+      clock.nowMs += 1_000;
+      keeper.offer(exchange, webhook, new Uint8Array(bytes));
+    };
+    const rounds = Math.floor(WAITING_BYTES_MAX / (65_536 + HEADER_BYTES));
+    for (let i = 0; i < rounds; i++) offer(65_536);
+    const left = WAITING_BYTES_MAX - keeper.waitingBytes;
+    expect(left).toBeLessThanOrEqual(65_536 + HEADER_BYTES);
+    offer(left - HEADER_BYTES + 1);
+    expect(told).toEqual(['queue_full']);
+    offer(left - HEADER_BYTES);
+    expect([told.length, keeper.waitingBytes]).toEqual([1, WAITING_BYTES_MAX]);
+    await keeper.close();
+  });
+
+  test('is sampled by webhook and in all: a burst, then a rate', () => {
+    const { keeper, told, clock } = keeperOf(async () => []);
+    const taken = (webhookId: string, times: number) => {
+      const before = told.length;
+      for (let i = 0; i < times; i++)
+        keeper.offer(exchange, { id: webhookId, dedupeHeader: null } as never, new Uint8Array(1));
+      return times - (told.length - before);
+    };
+    expect(taken('a', 11)).toBe(10);
+    expect(taken('b', 11)).toBe(10);
+    expect(taken('c', 11)).toBe(5);
+    clock.nowMs += 999;
+    expect(taken('a', 5)).toBe(0);
+    clock.nowMs += 1;
+    expect(taken('a', 5)).toBe(1);
+    expect(['d', 'e', 'f', 'g', 'h'].map((id) => taken(id, 1))).toEqual([1, 1, 1, 1, 0]);
+    void keeper.close();
+  });
+
+  test('a thread that fails loses its round, and the next one is stored', async () => {
+    const webhook = { id: (await app.addWebhook()).id, dedupeHeader: null } as never;
+    let fails = true;
+    const { keeper, told } = keeperOf(async () => {
+      if (!fails) return [];
+      fails = false;
+      throw new Error('the thread died');
+    });
+    keeper.offer(exchange, webhook, new Uint8Array(1));
+    await until(() => told.length === 1);
+    // Without its keys no webhook is known, and there is nothing to diagnose.
+    keeper.offer(exchange, webhook, new Uint8Array(1));
+    await until(() => told.length === 2);
+    expect(told).toEqual(['1 failed: the thread died', 'stored']);
+    expect(keeper.waitingBytes).toBe(0);
+    await keeper.close();
+  });
+});
+
+test.each([
+  ['hangs', 'for (;;);'],
+  ['throws', 'throw new Error("broken");'],
+  ['ends', 'process.exit(1);'],
+])('a thread that %s is told, and the next one serves', async (_, fault) => {
+  const directory = await mkdtemp(join(tmpdir(), 'weir-dt-'));
+  const workerFile = join(directory, 'worker.mjs');
+  await writeFile(
+    workerFile,
+    `export default (requests) => { if (requests.length === 1) { ${fault} } return requests; }`,
+  );
+  const diagnoser = new Diagnoser(workerFile, { timeoutMs: 2_000 });
+  onTestFinished(async () => {
+    await diagnoser.close();
+    await rm(directory, { recursive: true });
+  });
+  const requested = { headers: [], body: null, signatureHeader: null, secrets: [], others: [] };
+  await expect(diagnoser.diagnose([requested])).rejects.toThrow();
+  expect(await diagnoser.diagnose([requested, requested])).toHaveLength(2);
+});

@@ -1,0 +1,80 @@
+/** The generated key in DATA_DIR and the one before it. */
+import { existsSync, linkSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { loadSecretsKeys, replaceKeptKey } from '../../server/secrets/keys.ts';
+import { SettingsError } from '../../server/settings/read.ts';
+import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts';
+
+const otherKey = Buffer.alloc(32, 9).toString('base64');
+const modeOf = (path: string) => statSync(path).mode & 0o777;
+const kept = (directory: string) => settingsOf({ DATA_DIR: directory });
+
+test('a key is made once, for its owner alone, in a DATA_DIR for its owner alone', () => {
+  const directory = join(temporaryDirectory(), 'data');
+  const [key] = loadSecretsKeys(kept(directory));
+  expect(Buffer.from(key!, 'base64')).toHaveLength(32);
+  expect(loadSecretsKeys(kept(directory))).toEqual([key]);
+  // Under root the account of the embedded Postgres walks through the directory.
+  expect([modeOf(directory), modeOf(join(directory, 'secrets.key'))]).toEqual([
+    process.getuid!() === 0 ? 0o711 : 0o700,
+    0o600,
+  ]);
+});
+
+test('SECRETS_KEY_PREVIOUS that is SECRETS_KEY is no other key', () => {
+  expect(loadSecretsKeys(settingsOf({ SECRETS_KEY: someKey, SECRETS_KEY_PREVIOUS: someKey }))).toEqual([someKey]);
+  expect(loadSecretsKeys(settingsOf({ SECRETS_KEY: someKey, SECRETS_KEY_PREVIOUS: otherKey }))).toEqual([
+    someKey,
+    otherKey,
+  ]);
+});
+
+describe('a generated key that is replaced', () => {
+  test('stays as the previous one, and nothing else is left', () => {
+    const directory = temporaryDirectory();
+    const [before] = loadSecretsKeys(kept(directory));
+    replaceKeptKey(directory);
+    const [current, previous, ...rest] = loadSecretsKeys(kept(directory));
+    expect([previous, rest]).toEqual([before, []]);
+    expect(current).not.toBe(before);
+    expect(readdirSync(directory).sort()).toEqual(['secrets.key', 'secrets.key.previous']);
+    expect(readdirSync(directory).map((name) => modeOf(join(directory, name)))).toEqual([0o600, 0o600]);
+    // A key that is set takes the place of both files.
+    expect(loadSecretsKeys({ ...kept(directory), SECRETS_KEY: someKey })).toEqual([someKey]);
+  });
+
+  test('is replaced once more only when the previous one is deleted: what needs it would be lost', () => {
+    const directory = temporaryDirectory();
+    loadSecretsKeys(kept(directory));
+    replaceKeptKey(directory);
+    const keys = loadSecretsKeys(kept(directory));
+    expect(() => replaceKeptKey(directory)).toThrow(SettingsError);
+    expect(() => replaceKeptKey(directory)).toThrow(/secrets\.key\.previous .*weir keys rotate, then delete/);
+    expect(loadSecretsKeys(kept(directory))).toEqual(keys);
+  });
+
+  test('is replaced by the next try when the first was killed between its two steps', () => {
+    const directory = temporaryDirectory();
+    const [before] = loadSecretsKeys(kept(directory));
+    linkSync(join(directory, 'secrets.key'), join(directory, 'secrets.key.previous'));
+    expect(loadSecretsKeys(kept(directory))).toEqual([before]);
+    replaceKeptKey(directory);
+    const [current, previous] = loadSecretsKeys(kept(directory));
+    expect([previous, current === before]).toEqual([before, false]);
+  });
+
+  test('is not made where there is none', () => {
+    const directory = temporaryDirectory();
+    expect(() => replaceKeptKey(directory)).toThrow(/there is no key/);
+    expect(existsSync(join(directory, 'secrets.key'))).toBe(false);
+  });
+
+  test('whose previous file holds no key refuses to be used', () => {
+    const directory = temporaryDirectory();
+    loadSecretsKeys(kept(directory));
+    writeFileSync(join(directory, 'secrets.key.previous'), 'nonsense');
+    expect(() => loadSecretsKeys(kept(directory))).toThrow(/secrets\.key\.previous holds no key/);
+    expect(readFileSync(join(directory, 'secrets.key.previous'), 'utf8')).toBe('nonsense');
+  });
+});

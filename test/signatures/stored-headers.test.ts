@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { printable, storedHeaders } from '../../server/signatures/stored-headers.ts';
+
+describe('the stored headers', () => {
+  test('keep order, repetition and values', () => {
+    expect(storedHeaders(['x-b', '2', 'x-a', '1', 'x-b', 'three  words'], null)).toBe(
+      'x-b: 2\nx-a: 1\nx-b: three  words',
+    );
+  });
+
+  test.each([
+    'authorization',
+    'proxy-authorization',
+    'cookie',
+    'x-hub-signature-256',
+    'x-webhook-signature',
+    'x-own-signature',
+    'x-gitlab-token',
+    'x-client-secret',
+    'x-api-key',
+    'a-key',
+  ])('leave out %s', (name) => {
+    expect(storedHeaders(['accept', '*/*', name, 'hush', 'host', 'x'], 'x-own-signature')).toBe('accept: */*\nhost: x');
+  });
+
+  test.each(['token', 'x-token-count', 'key', 'x-tokens', 'x-secretary', 'x-hub-signature', 'set-cookie', 'x-apikey'])(
+    'keep %s',
+    (name) => {
+      expect(storedHeaders([name, 'seen'], null)).toBe(`${name}: seen`);
+    },
+  );
+
+  test('are empty when there is nothing to keep', () => {
+    expect(storedHeaders([], null)).toBe('');
+    expect(storedHeaders([], null, 'id')).toBe('x-request-id: id');
+    expect(storedHeaders(['a', 'b'], null, 'id')).toBe('x-request-id: id\na: b');
+    expect(storedHeaders(['cookie', 'hush'], null)).toBe('');
+  });
+
+  test('have as many lines as fields, whatever the values hold', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: 'binary' })), (values) => {
+        const lines = storedHeaders(
+          values.flatMap((value) => ['x-field', value]),
+          null,
+        );
+        expect(lines === '' ? 0 : lines.split('\n').length).toBe(values.length);
+        expect(lines).not.toContain('\0');
+      }),
+    );
+  });
+});
+
+test('a printable value keeps tabs and what lies beyond ASCII, and loses control characters', () => {
+  expect(printable('a\tb\0c\r\nd\x7fé\u2028')).toBe('a\tb c  d é\u2028');
+});

@@ -1,0 +1,76 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { text } from 'node:stream/consumers';
+import { stripVTControlCharacters } from 'node:util';
+import { afterEach, expect, test } from 'vitest';
+
+const logFile = new URL('../../dist/server/log.js', import.meta.url).href;
+
+const children: ChildProcessWithoutNullStreams[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+});
+
+/** A process whose log is its stdout; it logs so many lines of 1,000 bytes, then does the rest. */
+function logs(lines: number, rest: string): ChildProcessWithoutNullStreams {
+  const code = `
+    const { openDestination } = await import(${JSON.stringify(logFile)});
+    const destination = openDestination(1, false);
+    await new Promise((go) => process.stdin.once('data', go));
+    for (let i = 0; i < ${lines}; i++) {
+      destination.write(String(i).padEnd(999, 'x') + '\\n');
+      if (i % 1000 === 0) await new Promise(setImmediate);
+    }
+    ${rest}`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: 'pipe' });
+  children.push(child);
+  return child;
+}
+
+const flushAndEnd = `destination.flush(); console.error('flushed'); process.exit(0);`;
+
+test('the last lines reach a reader that reads', async () => {
+  const child = logs(1000, flushAndEnd);
+  child.stdin.write('go');
+  expect((await text(child.stdout)).length).toBe(1_000_000);
+});
+
+test('a reader that has gone away keeps nobody from ending', async () => {
+  const child = logs(1000, flushAndEnd);
+  child.stdout.destroy();
+  child.stdin.write('go');
+  expect(await text(child.stderr)).toBe('flushed\n');
+});
+
+test('a reader that does not read costs memory up to a limit', async () => {
+  // The end is not flushed, which would wait for the reader.
+  const child = logs(200_000, `process.stderr.end(String(process.memoryUsage().rss));`);
+  child.stdin.write('go');
+  expect(Number(await text(child.stderr))).toBeLessThan(150_000_000);
+});
+
+test.each([
+  ['a pipe', false],
+  ['a terminal', true],
+])('text of requests cannot steer %s', async (_, terminal) => {
+  const hostile = '\x1b[2J\x1b]0;owned\x07\r\x7f\u009b31m\u202egpj';
+  const code = `
+    const { createLog, openDestination } = await import(${JSON.stringify(logFile)});
+    const destination = openDestination(1, ${terminal});
+    const log = createLog(destination, 'info', {});
+    const hostile = ${JSON.stringify(hostile)};
+    log('process_output', { line: hostile });
+    log('request_failed', { path: hostile, err: new Error(hostile) });
+    destination.write('{not a log line ' + hostile + '\\n');
+    destination.flush();
+    process.exit(0);`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: 'pipe' });
+  children.push(child);
+  // The colours of the readable form are Weir's own.
+  const told = stripVTControlCharacters(await text(child.stdout));
+  expect(told).toContain('owned');
+  // What is no log line comes from the process itself; in a pipe it stays as it is.
+  const lines = terminal ? told : told.split('\n').slice(0, 2).join('\n');
+  expect(lines).not.toMatch(/[^\P{Cc}\n\t]|\p{Bidi_Control}/u);
+  if (terminal) expect(told).toContain('\\x1b[2J\\x1b]0;owned\\x07\\x0d\\x7f\\x9b31m\\u202egpj');
+  else expect(JSON.parse(told.split('\n')[0]!).line).toBe(hostile);
+});
