@@ -63,7 +63,7 @@ describe('audit list', () => {
       text: `begin; alter table audit_log disable trigger user; delete from audit_log where number = 4;
              alter table audit_log enable trigger user; commit`,
     });
-    expect(out).toContain('�[2Jgone');
+    expect(out).toContain('\\x1b[2Jgone');
     expect(out).not.toContain('\x1b');
   });
 });

@@ -330,7 +330,8 @@ describe('leases', () => {
     expect(exitCode).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ done: 3, gone: 0 });
     expect(weir.calls('extend').length).toBeGreaterThanOrEqual(2);
-    expect(weir.calls('extend')[0]!.body.receipts).toHaveLength(3);
+    // On a busy machine the first request may go out before the third command has started.
+    expect(weir.calls('extend').map(({ body }) => body.receipts?.length)).toContain(3);
   });
 
   test('that were lost are told, and the command is stopped with all that it started', async () => {
