@@ -1,6 +1,6 @@
 /**
- * Who is an agent: a credential `wa_…`, looked up and compared by hash, or a session `ws_…`, checked without a query.
- * Nothing of a presented token is ever logged, and a refusal does not say which part was wrong.
+ * Agent authentication: a credential `wa_…`, looked up and compared by hash, or a session `ws_…`, verified without a query. A
+ * presented token is never logged, and a refusal does not say which part was wrong.
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Directory } from '../db/directory.ts';
@@ -13,7 +13,7 @@ import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../secrets/previous-key.t
 import { parseCredential } from './credential.ts';
 import { readSession, signSession } from './session-token.ts';
 
-/** Sessions are short, so that a stolen one is soon worthless; agents fetch a new one with their credential. */
+/** Short, so that a stolen session expires soon. Agents get a new session with their credential. */
 export const SESSION_SECONDS = 900;
 
 interface AgentAuthParts {
@@ -21,9 +21,9 @@ interface AgentAuthParts {
   agents: Directory<Agent>;
   limiter: RateLimiter;
   policy: Policy;
-  /** Told of each agent that is recognized, and the address that it came from. */
+  /** Called with each authenticated agent and its client address. */
   seen: (agentId: string, address: string) => void;
-  /** Keys that sign sessions, current first. */
+  /** Session signing keys, current first. */
   keys: readonly Buffer[];
   previousKey: PreviousKey;
 }
@@ -36,8 +36,9 @@ export class AgentAuth {
   }
 
   /**
-   * The agent of a request to an agent-only route; null when it is refused, and then the exchange is answered. A session in
-   * force neither counts in the limit nor is refused by it; a credential counts, and so does everything that fails.
+   * Returns the agent of a request to an agent-only route, or null when the request was refused; the exchange is then already
+   * answered. A valid session is not counted against the rate limit and not refused by it. A credential is counted, and so is
+   * every failure.
    */
   async agent(exchange: Exchange): Promise<Agent | null> {
     const token = bearer(exchange);
@@ -47,7 +48,10 @@ export class AgentAuth {
     return (await this.count(exchange)) ? this.byCredential(exchange, token) : null;
   }
 
-  /** The agent of a mixed route, where no user was found: there every request of an agent counts. Null as above. */
+  /**
+   * Returns the agent of a request to a mixed route that has no authenticated user. Every agent request to such a route is
+   * counted. Null as for `agent`.
+   */
   async fallback(exchange: Exchange): Promise<Agent | null> {
     if (!(await this.count(exchange))) return null;
     const token = bearer(exchange);
@@ -56,15 +60,15 @@ export class AgentAuth {
     return session ?? this.byCredential(exchange, token, MIXED);
   }
 
-  /** A token for SESSION_SECONDS from now on. */
+  /** Returns a session token valid for SESSION_SECONDS from `nowMs`. */
   session(agent: Agent, nowMs: number): string {
     const { id, generation } = agent;
     return signSession({ agentId: id, generation, expiresAtMs: nowMs + SESSION_SECONDS * 1000 }, this.#parts.keys[0]!);
   }
 
   /**
-   * @param text the credential, from the header or a body.
-   * @param refusal what is said when it is none in force, where the usual sentence does not do.
+   * @param text the credential, from the header or a body
+   * @param refusal error detail when the credential is not valid; default: the standard text
    */
   async byCredential(exchange: Exchange, text: string, refusal?: string): Promise<Agent | null> {
     const credential = parseCredential('wa', text);
@@ -80,7 +84,7 @@ export class AgentAuth {
     }
   }
 
-  /** Null: no session in force; undefined: nobody can say, since the database is away. */
+  /** Null: not a valid session. Undefined: unknown, because the database is unavailable. */
   async #bySession(exchange: Exchange, token: string): Promise<Agent | null | undefined> {
     const nowMs = Date.now();
     const claim = readSession(token, this.#parts.keys, nowMs, SESSION_SECONDS * 1000 + CLOCK_DIFFERENCE_MS);
@@ -96,17 +100,20 @@ export class AgentAuth {
     return agent;
   }
 
-  /** Counts one authentication; false when the limit is used up, and then the exchange is answered. */
+  /** Counts one authentication. Returns false when the rate limit is exceeded; the exchange is then already answered. */
   count(exchange: Exchange): Promise<boolean> {
     return admit(exchange, this.#parts.limiter, this.#parts.policy);
   }
 }
 
-/** Of routes for users and agents. */
+/** Error detail on routes for users and agents. */
 const MIXED =
   'Sign in, or present as Authorization: Bearer an API token, an agent credential or an agent session that is in force.';
 
-/** The token of `Authorization: Bearer …`, or nothing; nothing too when the field was sent twice: nobody can say which counts. */
+/**
+ * Returns the token of `Authorization: Bearer …`, or an empty string. A repeated field is ambiguous and also returns an empty
+ * string.
+ */
 export function bearer(exchange: Exchange): string {
   const [value = '', ...more] = exchange.headers.filter((_, i, all) => i % 2 === 1 && all[i - 1] === 'authorization');
   return more.length > 0 ? '' : (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '');

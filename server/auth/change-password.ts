@@ -1,4 +1,4 @@
-/** A user's own change of password: with the present one, and every other session ends. */
+/** Password change by the user: requires the current password and ends every other session. */
 
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -10,7 +10,7 @@ import type { Person } from './person.ts';
 import type { SignInParts } from './sign-in.ts';
 import { checkOwnPassword } from './step-up.ts';
 
-/** `failed`: the present password is another one. */
+/** `failed`: the current password is wrong. */
 type ChangeOutcome =
   | { kind: 'done'; revokedTokens: number }
   | { kind: 'failed' | 'busy' }
@@ -18,9 +18,9 @@ type ChangeOutcome =
 
 interface PasswordChange {
   current: string;
-  /** One that passwordProblem has nothing against. */
+  /** Must pass passwordProblem. */
   next: string;
-  /** Ends the user's API tokens too: whoever had the password may have created some. */
+  /** Revokes the user's API tokens too: anyone who knew the old password may have created some. */
   revokeTokens: boolean;
 }
 

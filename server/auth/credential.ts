@@ -1,7 +1,7 @@
 /**
- * Long-lived credentials, `wa_…` of agents and `wu_…` of users: `<kind>_<lookup id>_<secret><check digits>`. Found by the look-up
- * id in one index probe, compared by hash.
- * The check digits let a secret scanner tell a real one from a look-alike, and Weir refuse a mistyped one without a query.
+ * Long-lived credentials, `wa_…` of agents and `wu_…` of users: `<kind>_<lookup id>_<secret><check digits>`. A credential is
+ * found by its lookup id in one index probe and compared by hash. With the check digits a secret scanner can tell a real
+ * credential from a look-alike, and Weir refuses a mistyped one without a query.
  */
 import { createHash, randomInt } from 'node:crypto';
 
@@ -20,11 +20,11 @@ const shape = new RegExp(
 
 export interface Credential {
   lookupId: string;
-  /** SHA-256 of the secret part, 32 bytes: what is stored. */
+  /** SHA-256 of the secret part, 32 bytes; this is what is stored. */
   secretHash: Buffer;
 }
 
-/** A new credential: the text is shown once, the rest is stored. */
+/** Creates a credential. `text` is shown once; the other fields are stored. */
 export function makeCredential(kind: CredentialKind): Credential & { text: string } {
   const lookupId = randomText(LOOKUP_CHARACTERS);
   const secret = randomText(SECRET_CHARACTERS);
@@ -32,7 +32,7 @@ export function makeCredential(kind: CredentialKind): Credential & { text: strin
   return { text, lookupId, secretHash: hashSecret(secret) };
 }
 
-/** Reads a presented credential; null when it is of another kind or shape, or has wrong check digits. */
+/** Parses a presented credential. Returns null when the kind, the shape or the check digits are wrong. */
 export function parseCredential(kind: CredentialKind, text: string): Credential | null {
   const match = shape.exec(text);
   if (match === null || match[1] !== kind) return null;

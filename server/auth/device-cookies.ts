@@ -1,12 +1,12 @@
 /**
- * Device cookies (OWASP, "Slow Down Online Guessing Attacks with Device Cookies"): a browser in which a user signed in before tries
- * the password under a counter of its own, so that strangers who pause the account do not keep its owner out.
+ * Device cookies (OWASP, "Slow Down Online Guessing Attacks with Device Cookies"): a browser in which the user has signed in
+ * before has its own failure counter. An attacker who causes the account to be paused does not lock out its owner.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Exchange } from '../http/exchange.ts';
 import { setCookie } from './sessions.ts';
 
-/** A browser is known for so long after its last sign-in. */
+/** Lifetime of a device cookie, counted from the last sign-in. */
 export const DEVICE_SECONDS = 180 * 86_400;
 
 export class DeviceCookies {
@@ -14,14 +14,18 @@ export class DeviceCookies {
   readonly #key: Buffer;
   readonly #name: string;
 
-  /** @param key derived for this. The current one alone: after a rotation each browser has to sign in once. */
+  /**
+   * @param key derived for device cookies. Only the current key is accepted: after a rotation each browser has to sign in once.
+   */
   constructor(publicUrl: string, key: Buffer) {
     this.#publicUrl = publicUrl;
     this.#key = key;
     this.#name = publicUrl.startsWith('https:') ? '__Host-weir_device' : 'weir_device';
   }
 
-  /** The browser's counter for this user; null: it presents no cookie, or one that expired or is another user's. */
+  /**
+   * Returns the key of the browser's counter for this user. Null: no device cookie, or it has expired or belongs to another user.
+   */
   counterKey(exchange: Exchange, userId: string, nowMs: number): string | null {
     const [nonce = '', expires = '', mac = ''] = (exchange.cookie(this.#name) ?? '').split('.');
     const [given, wanted] = [Buffer.from(mac), Buffer.from(this.#mac(userId, nonce, expires))];
@@ -29,7 +33,9 @@ export class DeviceCookies {
     return Number(expires) * 1000 > nowMs ? `device:${nonce}` : null;
   }
 
-  /** Makes the browser known for this user, who has just signed in; another user of the same browser is not any more. */
+  /**
+   * Sets the device cookie for a user who has just signed in. It replaces the device cookie of any other user in this browser.
+   */
   keep(exchange: Exchange, userId: string, nowMs: number): void {
     const nonce = randomBytes(16).toString('base64url');
     const expires = String(Math.floor(nowMs / 1000) + DEVICE_SECONDS);

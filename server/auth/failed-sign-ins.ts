@@ -1,6 +1,6 @@
 /**
- * Failed sign-ins in the audit log. Entries cannot be changed afterwards, so failures are tallied by account and hour: the first
- * one is recorded at once, the one with which the account is paused too, and the count when the hour is over.
+ * Failed sign-ins in the audit log. Entries cannot be changed later, so failures are tallied by account and hour. Recorded are
+ * the first failure at once, the failure that pauses the account at once, and the count when the hour is over.
  */
 import { type Actor, systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -8,18 +8,21 @@ import type { Database } from '../db/pool.ts';
 import { closeTallies, type TriedAccount, tallyFailure } from '../db/queries/sign-in-tallies.ts';
 import { ACCOUNT_LIMIT } from './throttle.ts';
 
-/** Accounts that are tallied apart within an hour; failures of further ones share a tally. At most three entries a tally and hour. */
+/**
+ * Accounts with their own tally within an hour; failures of further accounts share one tally. A tally makes at most three entries
+ * an hour.
+ */
 export const TALLIES_MAX = 1_000;
 export const TALLY_SECONDS = 3_600;
 
 const action = 'session.sign_in_failed';
-/** Failures of a tally that are recorded when they happen. */
+/** Failures of a tally that are recorded immediately. */
 const isRecordedAtOnce = (failures: number) => failures === 1 || failures === ACCOUNT_LIMIT.free;
 
 /**
- * Counts a failure, of an account that exists or not. It is not the change that an Idempotency-Key stands for: the actor's `confirm`
- * is left out.
- * @param key see accountKey.
+ * Counts a failure, whether or not the account exists. The failure is not the change that an Idempotency-Key refers to, so the
+ * actor's `confirm` is left out.
+ * @param key see accountKey
  */
 export async function recordFailure(
   database: Database,
@@ -33,7 +36,7 @@ export async function recordFailure(
   });
 }
 
-/** Records the counts of the tallies whose hour is over; housekeeping calls it. */
+/** Records the counts of the tallies whose hour is over. Called by the housekeeping. */
 export async function recordTallies(database: Database): Promise<void> {
   await database.transaction(async (query) => {
     for (const { failures, target, since } of await closeTallies(query, TALLY_SECONDS))

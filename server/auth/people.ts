@@ -1,6 +1,7 @@
 /**
- * Who is a person: a session cookie, an API token `wu_…`, or in hosted mode a JWT of the provider. Sessions and tokens are read
- * from the database at each request, so that a sign-out or a change of role holds for the next one everywhere.
+ * User authentication: a session cookie, an API token `wu_…`, or in hosted mode a JWT of the identity provider. Sessions and
+ * tokens are read from the database at each request, so that a sign-out or role change applies to the next request in every
+ * process.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
@@ -13,8 +14,8 @@ import { parseCredential } from './credential.ts';
 import type { Person } from './person.ts';
 
 /**
- * The user of a JWT that the provider signed for this API; null when it did not. Rejects with DatabaseUnavailable, and with
- * Refused where the provider is away, or the person has no role in Weir.
+ * Returns the user of a JWT that the provider signed for this API, or null for any other token. Rejects with DatabaseUnavailable,
+ * and with Refused when the provider is unavailable or the person has no role in Weir.
  */
 export type ReadJwt = (token: string, exchange: Exchange) => Promise<UserRow | null>;
 
@@ -22,16 +23,19 @@ export interface PeopleParts {
   database: Database;
   /** Name of the session cookie, see cookieName. */
   cookie: string;
-  /** Hosted mode alone. */
+  /** Null in local mode. */
   readJwt: ReadJwt | null;
 }
 
-/** Cookies of an https origin carry the prefix with which a browser refuses them from anywhere else (RFC 6265bis). */
+/**
+ * On an https origin the name has the `__Host-` prefix, with which a browser accepts the cookie only from this host (RFC
+ * 6265bis).
+ */
 export function cookieName(publicUrl: string): string {
   return publicUrl.startsWith('https:') ? '__Host-weir_session' : 'weir_session';
 }
 
-/** A session ends so long after its last request, and in any case so long after the sign-in. */
+/** A session expires this long after its last request, and at the latest SESSION_SECONDS after the sign-in. */
 export const SESSION_IDLE_SECONDS = 86_400;
 export const SESSION_SECONDS = 7 * 86_400;
 
@@ -43,8 +47,8 @@ export class People {
   }
 
   /**
-   * The person of a request; null when there is none in force. A bearer token decides alone where there is one. Rejects with
-   * DatabaseUnavailable or Refused, with which the server answers.
+   * Returns the person of a request, or null without valid credentials. If there is a bearer token, only the token is used.
+   * Rejects with DatabaseUnavailable or Refused; the server turns both into responses.
    */
   async find(exchange: Exchange): Promise<Person | null> {
     if (exchange.header('authorization') === undefined) return this.#bySession(exchange.cookie(this.#parts.cookie));
@@ -79,7 +83,7 @@ export class People {
 /** 32 random bytes in base64url. */
 const SESSION_SHAPE = /^[A-Za-z0-9_-]{43}$/;
 
-/** What the database keeps of a session cookie. The cookie is random: no salt or stretching is needed. */
+/** Hash of a session cookie, as the database stores it. The cookie is random, so no salt or stretching is needed. */
 export function hashSessionToken(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }

@@ -1,34 +1,37 @@
-/** A user who was recognized in a request, and by what. */
+/** An authenticated user and the authentication method. */
 
 import type { Actor } from '../audit/actor.ts';
 import type { Role } from '../db/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
 
 export interface Person {
-  /** Of the user. */
+  /** Id of the user. */
   id: string;
   email: string;
   name: string;
-  /** In force for this request: the user's, or the token's when that is less. */
+  /** Role for this request: the lower of the user's role and the token's role. */
   role: Role;
   via:
     | {
         kind: 'session';
         sessionId: string;
         secondsLeft: number;
-        /** Since the user last signed in, here or at the identity provider. */
+        /** Since the user last signed in, in Weir or at the identity provider. */
         authenticatedSecondsAgo: number;
       }
     | { kind: 'token'; tokenId: string }
     | { kind: 'jwt' };
 }
 
-/** False: an API token or a JWT, which changes other users by its role and of its own user only what it created. */
+/**
+ * False for an API token or a JWT. These may change other users as their role allows, but of their own user only what they
+ * created.
+ */
 export function hasSession({ via }: Person): boolean {
   return via.kind === 'session';
 }
 
-/** The person as the audit log names whoever makes a change. */
+/** The person as an actor in the audit log. */
 export function actorOf(person: Person, exchange: Exchange): Actor {
   return {
     kind: person.via.kind === 'token' ? 'token' : 'user',
@@ -40,7 +43,7 @@ export function actorOf(person: Person, exchange: Exchange): Actor {
   };
 }
 
-/** Somebody who is not signed in, as the audit log names whoever makes a change. */
+/** An unauthenticated client as an actor in the audit log. */
 export function visitor(exchange: Exchange): Actor {
   return {
     kind: 'anyone',

@@ -1,10 +1,11 @@
-/** Where a browser goes after it signed in. */
+/** The page to open after sign-in. */
 
 const RETURN_TO_CHARACTERS_MAX = 1_024;
 
 /**
- * The address on our own origin that `path` stands for, absolute, so that it cannot be read as another's; the first page when
- * it stands for none. A browser drops tabs and line ends, and takes `\` for `/`: the WHATWG URL parser does the same.
+ * Returns the absolute URL of `path` on Weir's own origin, or the first page when `path` is not a path on this origin. Absolute,
+ * so that it cannot be read as a URL of another origin. A browser drops tabs and line ends and reads `\` as `/`; the WHATWG URL
+ * parser does the same.
  */
 export function returnAddress(path: string | null | undefined, publicUrl: string): string {
   const first = `${publicUrl}/`;

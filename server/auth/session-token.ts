@@ -1,12 +1,12 @@
 /**
- * Agent sessions, `ws_<base64url of: version, agent id, generation, expiry, HMAC-SHA256>`. Signed, not stored: any process
- * with the key checks one without a query, against the generation that it knows of the agent.
+ * Agent sessions, `ws_<base64url of: version, agent id, generation, expiry, HMAC-SHA256>`. Sessions are signed, not stored: any
+ * process with the key verifies one without a query, against the agent's cached generation.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { uuidBytes, uuidText } from '../db/ids.ts';
 
 const VERSION = 1;
-/** Version, 16 of the agent's id, 4 of its generation, 6 of the expiry. */
+/** 1 byte version, 16 agent id, 4 generation, 6 expiry. */
 const CLAIM_BYTES = 1 + 16 + 4 + 6;
 const TAG_BYTES = 32;
 const TEXT_CHARACTERS = Math.ceil(((CLAIM_BYTES + TAG_BYTES) * 4) / 3);
@@ -17,9 +17,9 @@ interface SessionClaim {
   expiresAtMs: number;
 }
 
-/** A claim that was verified. */
+/** A verified claim. */
 interface ReadClaim extends SessionClaim {
-  /** Of the key that signed it. */
+  /** Index of the key that signed it. */
   keyPlace: number;
 }
 
@@ -34,9 +34,9 @@ export function signSession({ agentId, generation, expiresAtMs }: SessionClaim, 
 }
 
 /**
- * The claim of a presented token, when one of the keys signed it and it has not expired; else null. Constant time over the
- * signature. Whether the generation is still the agent's, and a previous key still accepted, is the caller's question.
- * @param longestMs a token that ends later than this from now was not made by Weir, whatever key signed it: null.
+ * Returns the claim of a presented token that one of the keys signed and that has not expired; otherwise null. Compares
+ * signatures in constant time. The caller checks the generation, and whether a previous key is still accepted.
+ * @param longestMs a token that expires later than this from now was not created by Weir and is refused, whichever key signed it
  */
 export function readSession(
   token: string,
@@ -47,7 +47,7 @@ export function readSession(
   if (!token.startsWith('ws_') || token.length !== 3 + TEXT_CHARACTERS) return null;
   const bytes = Buffer.from(token.slice(3), 'base64url');
   if (bytes.length !== CLAIM_BYTES + TAG_BYTES || bytes[0] !== VERSION) return null;
-  // The last character has two bits to spare, which the decoder drops: one session would have four texts.
+  // The last character has two spare bits, which the decoder drops. Without this check one session would have four texts.
   if (bytes.toString('base64url') !== token.slice(3)) return null;
   const claim = bytes.subarray(0, CLAIM_BYTES);
   const tag = bytes.subarray(CLAIM_BYTES);

@@ -1,4 +1,4 @@
-/** Sessions of browsers: a cookie of 256 random bits, of which the database keeps the hash. Local and hosted sign-in open them here. */
+/** Browser sessions: a cookie of 256 random bits, of which the database stores the hash. Used by local and hosted sign-in. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
 import {
@@ -13,19 +13,19 @@ import { cookieName, hashSessionToken } from './people.ts';
 
 type Query = Database['query'];
 
-/** Sessions that a user may have at a time; one more ends the one that was used longest ago. */
+/** Sessions per user; opening one more ends the least recently used. */
 export const SESSIONS_OF_USER_MAX = 100;
 const USER_AGENT_CHARACTERS_MAX = 500;
 
 export interface OpenedSession {
   id: string;
-  /** What the cookie holds; never kept or logged. */
+  /** Cookie value; never stored or logged. */
   token: string;
-  /** For how long it is in force, and the cookie kept. */
+  /** Lifetime of the session and of its cookie. */
   seconds: number;
 }
 
-/** Opens a session for a user who has just proved who it is. The caller records it and answers with `sessionCookie`. */
+/** Opens a session for a user who has just been authenticated. The caller records the sign-in and sends `sessionCookie`. */
 export async function openSession(
   query: Query,
   userId: string,
@@ -42,15 +42,15 @@ export async function openSession(
     seconds,
     authenticatedSecondsAgo,
     sourceIp: exchange.client.address,
-    // Printable ASCII alone: it is shown to people, and a browser sends nothing else.
+    // Printable ASCII only: the value is shown to people, and browsers send nothing else.
     userAgent: (exchange.header('user-agent') ?? '').replace(/[^ -~]/g, '?').slice(0, USER_AGENT_CHARACTERS_MAX),
   });
   return { id, token, seconds };
 }
 
 /**
- * Lets the session that the request presents go on, so that forms which are open in the browser stay good. Null: it is another
- * user's or not in force, or there would be more than `secondsMax` from its sign-in to its end.
+ * Extends the session that the request presents, so that open forms in the browser stay valid. Null: the session belongs to
+ * another user or has expired, or its total lifetime would exceed `secondsMax`.
  */
 export async function goOn(
   query: Query,
@@ -65,23 +65,26 @@ export async function goOn(
   return id === undefined ? null : { id, token, seconds: prolongation.seconds };
 }
 
-/** Ends the session that the request presents, whoever it is of: at a sign-in nothing of what was there before goes on. */
+/** Ends the session that the request presents, whichever user it belongs to: nothing of it continues after a sign-in. */
 export async function endPresentedSession(query: Query, exchange: Exchange, publicUrl: string): Promise<void> {
   const cookie = exchange.cookie(cookieName(publicUrl));
   if (cookie !== undefined) await deleteSessionOf(query, hashSessionToken(cookie));
 }
 
-/** The field Set-Cookie that signs a browser in. Lax: a link from elsewhere finds the person signed in, a form does not. */
+/**
+ * Set-Cookie value that signs a browser in. SameSite=Lax: a link from another site opens Weir signed in; a form on another site
+ * does not send the cookie.
+ */
 export function sessionCookie(publicUrl: string, { token, seconds }: OpenedSession): string {
   return setCookie(publicUrl, cookieName(publicUrl), token, seconds);
 }
 
-/** The field Set-Cookie that takes the session's cookie away. */
+/** Set-Cookie value that removes the session cookie. */
 export function noSessionCookie(publicUrl: string): string {
   return setCookie(publicUrl, cookieName(publicUrl), '', 0);
 }
 
-/** Set-Cookie of a cookie that no script reads and no other site's form sends (RFC 6265bis). */
+/** Set-Cookie value of a cookie that scripts cannot read and forms of other sites do not send (RFC 6265bis). */
 export function setCookie(publicUrl: string, name: string, value: string, seconds: number): string {
   const secure = publicUrl.startsWith('https:') ? '; Secure' : '';
   return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`;

@@ -1,4 +1,6 @@
-/** The first administrator: from ADMIN_EMAIL and ADMIN_PASSWORD, or of whoever opens the set-up address that the start prints. */
+/**
+ * The first administrator: from ADMIN_EMAIL and ADMIN_PASSWORD, or the first person to open the set-up URL printed at startup.
+ */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { type Actor, systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -13,13 +15,15 @@ import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
 
 type Query = Database['query'];
 
-/** The page where the first administrator is made, with its token; null once there is an administrator. */
+/** Returns the URL of the page that creates the first administrator, with its token; null if an administrator exists. */
 export async function setupAddress(database: Database, key: Buffer, publicUrl: string): Promise<string | null> {
   if ((await countAdministrators(database)) > 0) return null;
   return `${publicUrl}/setup?token=${await setupToken(database, key)}`;
 }
 
-/** The same at every process and start over this database, and at no other: nothing has to be kept. */
+/**
+ * The token is the same in every process and after every restart on this database, and different on any other. Nothing is stored.
+ */
 async function setupToken(database: Database, key: Buffer): Promise<string> {
   const [row] = await database.query<{ madeAt: string }>({
     text: `select extract(epoch from min(applied_at))::text as "madeAt" from schema_migrations`,
@@ -33,10 +37,10 @@ interface FirstAdministrator {
   password: string;
 }
 
-/** `closed`: there is an administrator; `refused`: the token is another one. */
+/** `closed`: an administrator exists; `refused`: the token is wrong. */
 type SetUpOutcome = SignedIn | { kind: 'closed' | 'refused' | 'email_taken' | 'busy' };
 
-/** Makes the first administrator and signs in. Of two at once one wins, and the other finds it closed. */
+/** Creates the first administrator and signs in. Of two concurrent calls one succeeds; the other returns `closed`. */
 export async function setUp(
   { database, passwords, publicUrl, key }: SignInParts & { key: Buffer },
   exchange: Exchange,
@@ -55,8 +59,8 @@ export async function setUp(
 }
 
 /**
- * At the start, in local mode: makes the administrator that the settings name when there is none. Never changes one. Throws
- * when somebody who is no administrator has its email.
+ * Creates the administrator named in the settings if none exists. Runs at startup in local mode. Never changes an existing user.
+ * Throws when a user of another role has this email.
  */
 export async function ensureAdministrator(database: Database, settings: Settings): Promise<void> {
   const { ADMIN_EMAIL: email, ADMIN_PASSWORD: password } = settings;

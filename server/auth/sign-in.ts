@@ -1,4 +1,4 @@
-/** Signing in with email and password: throttle, verify, open a new session in place of the one that was presented. */
+/** Sign-in with email and password: throttles, verifies, and replaces the presented session with a new one. */
 
 import { record } from '../audit/record.ts';
 import type { Database } from '../db/pool.ts';
@@ -26,10 +26,10 @@ export interface SignedIn {
   session: OpenedSession;
 }
 
-/** `failed` says nothing of why: no such account, none in force, without a password, or another password. */
+/** `failed` gives no reason: unknown account, disabled account, account without a password, or wrong password. */
 type SignInOutcome = SignedIn | { kind: 'failed' } | { kind: 'wait'; seconds: number } | { kind: 'busy' };
 
-/** Does the same work whether there is such an account or not. */
+/** Does the same work whether or not the account exists. */
 export async function signIn(
   { database, passwords, publicUrl, devices }: SignInParts,
   exchange: Exchange,
@@ -52,7 +52,7 @@ export async function signIn(
   return outcome ?? { kind: 'busy' };
 }
 
-/** Null when the user was disabled, or got another password, since it was read. */
+/** Returns null if the user was disabled, or the password changed, after the user was read. */
 async function open(
   database: Database,
   hasher: Hasher,
@@ -71,8 +71,8 @@ async function open(
 }
 
 /**
- * The last step of every sign-in: a new session, the presented one ended, on record.
- * @param authenticatedSecondsAgo since the user proved who it is.
+ * Last step of every sign-in: opens a session, ends the presented one, and records the sign-in.
+ * @param authenticatedSecondsAgo since the user was authenticated
  */
 export async function startSession(
   query: Database['query'],

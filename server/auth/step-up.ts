@@ -1,6 +1,7 @@
 /**
- * Step-up: a change that would outlast a stolen cookie asks once more who it is. In local mode for the password; in hosted mode for a
- * sign-in at the provider a short while ago. Tokens and JWTs are not asked: what they may do is limited otherwise.
+ * Step-up: a change whose effect would outlast a stolen cookie requires the user to authenticate again. Local mode asks for the
+ * password; hosted mode requires a recent sign-in at the provider. API tokens and JWTs are exempt: other rules limit what they
+ * may do.
  */
 import type { Actor } from '../audit/actor.ts';
 import type { Database } from '../db/pool.ts';
@@ -12,22 +13,25 @@ import { recordFailure } from './failed-sign-ins.ts';
 import { hasSession, type Person } from './person.ts';
 import { type Attempt, accountKey, attempt } from './throttle.ts';
 
-/** Hosted mode: how long ago the sign-in at the provider may be. */
+/** Hosted mode: maximum age of the sign-in at the provider. */
 export const REAUTHENTICATION_SECONDS = 300;
 
 interface StepUpParts {
   database: Database;
   passwords: Passwords;
-  /** AUTH_MODE is hosted: there are no passwords. */
+  /** AUTH_MODE is hosted: users have no passwords. */
   hosted: boolean;
 }
 
-/** `missing`: no password was given; `failed`: another one; `stale`: the sign-in at the provider was too long ago. */
+/** `missing`: no password given; `failed`: wrong password; `stale`: the sign-in at the provider is too old. */
 export type Confirmation =
   | { kind: 'confirmed' | 'missing' | 'failed' | 'stale' | 'busy' }
   | { kind: 'wait'; seconds: number };
 
-/** Whether somebody who wants to make such a change is who it says. @param password what was given as current_password. */
+/**
+ * Authenticates the person again before a sensitive change.
+ * @param password the given current_password
+ */
 export async function confirmIdentity(
   { database, passwords, hosted }: StepUpParts,
   exchange: Exchange,
@@ -47,7 +51,7 @@ export async function confirmIdentity(
   return outcome ?? { kind: 'busy' };
 }
 
-/** True while the last sign-in of the session is recent enough. */
+/** True while the session's last sign-in is recent enough. */
 export function isFresh({ via }: Person): boolean {
   return via.kind === 'session' && via.authenticatedSecondsAgo <= REAUTHENTICATION_SECONDS;
 }
@@ -58,8 +62,8 @@ type OwnPassword =
   | { kind: 'wait'; seconds: number };
 
 /**
- * Verifies the password of somebody who is signed in. Throttled, so that a stolen session is no way to guess; by id, so that
- * strangers at the sign-in form cannot use it up.
+ * Verifies the password of a signed-in user. Throttled, so that a stolen session cannot be used to guess it. Counted by user id,
+ * so that failures at the sign-in form do not use up this limit.
  */
 export async function checkOwnPassword(
   database: Database,

@@ -1,4 +1,7 @@
-/** The user of Weir that a person at the provider is: found, made at first sign-in, and kept as the provider describes it. */
+/**
+ * Maps a person at the identity provider to a Weir user: finds the user, creates it at first sign-in, and updates it from the
+ * claims.
+ */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { type AuditRecord, record } from '../../audit/record.ts';
@@ -23,20 +26,20 @@ import type { Identity } from './claims.ts';
 type Query = Database['query'];
 
 /**
- * `roleBefore` is null for a new user. `role_ended`: the provider gave the user a role before, and gives none now; sessions and
- * tokens have ended by it.
+ * `roleBefore` is null for a new user. `role_ended`: the provider assigned a role before and assigns none now; the user's
+ * sessions and tokens have been ended.
  */
 type Admission =
   | { kind: 'admitted'; user: UserRow; roleBefore: Role | null; actor: Actor; happened: AuditRecord | null }
   | { kind: 'role_ended'; user: UserRow; roleBefore: Role; actor: Actor; happened: AuditRecord }
   | { kind: 'refused'; code: 'role_missing' | 'user_disabled' | 'email_of_another_user' };
 
-/** Two others may come first: one with this subject, one with this email. */
+/** An insert can conflict twice: with a user of the same subject and with a user of the same email. */
 const TRIES_MAX = 3;
 
 /**
- * Finds or makes the user, in the transaction of `query`. The caller records what `happened`, last in its transaction. A local
- * user of the same email becomes the provider's only when the provider vouches for the address.
+ * Finds or creates the user, in the transaction of `query`. The caller records `happened` last in that transaction. A local user
+ * with the same email is linked to the provider only when the provider has verified the address.
  * @param roleDays OIDC_ROLE_DAYS
  */
 export async function admit(
@@ -48,7 +51,8 @@ export async function admit(
   if (identity.role === null) return turnAway(query, identity, exchange);
   const { issuer, subject, role } = identity;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
-    // In this order: once we hold the row of this email, whoever was about to make it this subject's has done so.
+    // Lock the email row first. A concurrent transaction that links this row to the same subject has then committed before the
+    // subject is looked up.
     const sameEmail = identity.email === null ? undefined : await lockUserByEmail(query, identity.email);
     const known = await findHostedUser(query, issuer, subject);
     const before = known ?? sameEmail;
@@ -73,7 +77,7 @@ export async function admit(
   return { kind: 'refused', code: 'email_of_another_user' };
 }
 
-/** Somebody without a role has no business here: what the same person had here before ends at once. */
+/** Refuses a person without a role. Existing sessions and the role of the same person end immediately. */
 async function turnAway(query: Query, { issuer, subject }: Identity, exchange: Exchange): Promise<Admission> {
   const known = await findHostedUser(query, issuer, subject);
   if (known === undefined || known.disabled || !(await endRole(query, known.id)))
@@ -89,7 +93,7 @@ async function turnAway(query: Query, { issuer, subject }: Identity, exchange: E
   };
 }
 
-/** Records what an admission changed, where it changed anything. */
+/** Records the change that an admission made, if any. */
 export async function recordAdmission(query: Query, { actor, happened }: Exclude<Admission, { kind: 'refused' }>) {
   if (happened !== null) await record(query, actor, happened);
 }
@@ -111,7 +115,10 @@ function happened(user: HostedUser, before: HostedUserRow | null): AuditRecord |
   return changes(before, user) ? { action: 'user.update', target, before: was, after: user } : null;
 }
 
-/** For people of whom the provider says no address: one that is nobody's (RFC 2606), and always the same. */
+/**
+ * Placeholder address for people without an email claim. The domain is reserved (RFC 2606), and the address is the same at every
+ * sign-in.
+ */
 function standInEmail({ issuer, subject }: Identity): string {
   const hash = createHash('sha256').update(`${issuer}\n${subject}`).digest('hex');
   return `${hash.slice(0, 32)}@oidc.invalid`;

@@ -1,4 +1,4 @@
-/** Bearer JWTs of the provider for the API: access tokens (RFC 9068, and what providers made before it; RFC 8725). */
+/** Bearer JWTs of the identity provider for the API: access tokens (RFC 9068, and the formats that preceded it; RFC 8725). */
 import { type JWTPayload, type JWTVerifyResult, errors as joseErrors, jwtVerify } from 'jose';
 import type { Database } from '../../db/pool.ts';
 import { findHostedUser } from '../../db/queries/hosted-users.ts';
@@ -22,8 +22,8 @@ interface BearerParts {
 }
 
 /**
- * Reads tokens: whoever the provider made one for is a user from its first use on, in the role that the token itself says.
- * The reader rejects with Refused where the provider is away and its keys are not known, and where the token names no role.
+ * Creates the token reader. The subject of a token becomes a user at its first use, with the role in the token. The reader
+ * rejects with Refused when the provider is unavailable and its keys are not cached, and when the token contains no role.
  */
 export function createReadJwt({ provider, database, audience, roleClaim, roleDays }: BearerParts): ReadJwt {
   return async (token, exchange) => {
@@ -44,19 +44,19 @@ export function createReadJwt({ provider, database, audience, roleClaim, roleDay
 }
 
 /**
- * A token that says that it is something else than an access token is none. An ID token travels through browsers, and its
- * audience may be ours: it has the nonce of its sign-in, which Weir always asks for, or hashes of what came with it.
+ * Returns the payload, or null when the token is marked as another type. ID tokens are refused: they pass through browsers, and
+ * their audience may be the same. An ID token is recognized by the nonce, which Weir always requests, or by a hash claim.
  */
 function accessTokenPayload({ protectedHeader, payload }: JWTVerifyResult): JWTPayload | null {
   const type = protectedHeader.typ?.toLowerCase().replace(/^application\//, '') ?? 'jwt';
   if (type === 'at+jwt') return payload;
-  // Keycloak says it in the payload.
+  // Keycloak sets the type in the payload.
   if (type !== 'jwt' || (payload.typ ?? 'Bearer') !== 'Bearer') return null;
   const isIdToken = payload.typ === undefined && ['nonce', 'at_hash', 'c_hash'].some((claim) => claim in payload);
   return isIdToken ? null : payload;
 }
 
-/** A known user is only read: what the token says of name, email and role holds for this request, and changes nothing. */
+/** An existing user is only read: name, email and role in the token apply to this request alone and are not stored. */
 async function findOrAdmit(
   database: Database,
   identity: Identity,

@@ -1,22 +1,25 @@
-/** What the claims of a provider say of a person (OpenID Connect Core 1.0, section 5.1). */
+/** Reads the claims of an identity provider (OpenID Connect Core 1.0, section 5.1). */
 import { type Role, roles } from '../../db/roles.ts';
 
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** Who stands at the provider, as Weir understands it. */
+/** A person at the provider, with claims validated. */
 export interface Identity {
   issuer: string;
   subject: string;
-  /** Null: the provider says none, or one that cannot be an address. */
+  /** Null: the claim is missing or not an email address. */
   email: string | null;
-  /** The provider vouches that the person reads mail of this address. */
+  /** The provider has verified that the person controls this address. */
   emailVerified: boolean;
   name: string;
-  /** Null: none that Weir knows. */
+  /** Null: the claims contain no Weir role. */
   role: Role | null;
 }
 
-/** @param roleClaim OIDC_ROLE_CLAIM. Null when the subject is none that can be kept. */
+/**
+ * Returns null when the subject cannot be stored.
+ * @param roleClaim OIDC_ROLE_CLAIM
+ */
 export function identityOf(issuer: string, claims: Claims, roleClaim: string): Identity | null {
   const { sub, email, email_verified, name, preferred_username } = claims;
   if (typeof sub !== 'string' || !/^[ -~]{1,255}$/.test(sub)) return null;
@@ -31,8 +34,8 @@ export function identityOf(issuer: string, claims: Claims, roleClaim: string): I
 }
 
 /**
- * The ID token and what the userinfo endpoint adds to it. The address and whether it is verified come from one document: a
- * `email_verified` of the one says nothing about the address of the other.
+ * Merges the ID token and the userinfo response. `email` and `email_verified` are taken from the same document: the flag in one
+ * says nothing about the address in the other.
  */
 export function combinedClaims(idToken: Claims, userInfo: Claims): Claims {
   const { email, email_verified } = isAddress(idToken.email) ? idToken : userInfo;
@@ -47,13 +50,13 @@ const EMAIL_CHARACTERS_MAX = 254;
 const EMAIL_SHAPE = /^[^\s\p{C}@]+@[^\s\p{C}@]+$/u;
 const NAME_CHARACTERS_MAX = 200;
 
-/** As a name is kept: without control characters and broken surrogates, and not too long. */
+/** Name as it is stored: without control characters and broken surrogates, truncated. */
 function shown(value: unknown): string {
   if (typeof value !== 'string') return '';
   return [...value.replace(/\p{C}/gu, '').trim()].slice(0, NAME_CHARACTERS_MAX).join('');
 }
 
-/** A claim by its name or, where none is called so, by the way into nested ones: names may hold dots themselves. */
+/** Looks up a claim by its full name first, because names may contain dots, then as a path into nested claims. */
 function lookUp(claims: Claims, path: string): unknown {
   if (Object.hasOwn(claims, path)) return claims[path];
   let value: unknown = claims;
@@ -64,7 +67,7 @@ function lookUp(claims: Claims, path: string): unknown {
   return value;
 }
 
-/** Of a name or a list of names, the one that may most. Other names are for other services. */
+/** Returns the highest Weir role in a name or list of names. Other names belong to other services. */
 function highestRole(value: unknown): Role | null {
   const names: unknown[] = Array.isArray(value) ? value : [value];
   return roles.findLast((role) => names.includes(role)) ?? null;

@@ -1,4 +1,4 @@
-/** Who it is that the provider sent back: the code exchanged, the ID token checked, claims gathered. */
+/** Identifies the person after the redirect from the provider: exchanges the code, verifies the ID token, collects the claims. */
 import { errors as joseErrors, jwtVerify } from 'jose';
 import * as oidc from 'openid-client';
 import { Refused } from '../../http/refused.ts';
@@ -6,14 +6,14 @@ import { type Claims, combinedClaims, type Identity, identityOf } from './claims
 import type { Pending } from './pending.ts';
 import { CLOCK_TOLERANCE_SECONDS, type KnownProvider, providerAway, signingAlgorithms } from './provider.ts';
 
-/** What to wait before a request that just failed is repeated. */
+/** Wait before a request that just failed is retried. */
 const AGAIN_MS = 1_000;
 
 /**
- * @param callback the address that the browser came back to.
+ * Rejects with Refused; its cause is for operators. `authTime` is the time of the sign-in at the provider, in seconds since 1970;
+ * null: the provider does not report it.
+ * @param callback the callback URL that the browser requested
  * @param roleClaim OIDC_ROLE_CLAIM
- * `authTime`: when the person signed in there, in seconds since 1970; null: the provider does not say.
- * Rejects with Refused, whose cause is for operators.
  */
 export async function identify(
   known: KnownProvider,
@@ -42,8 +42,9 @@ export async function identify(
 }
 
 /**
- * openid-client checks the claims and, as the token comes from the provider itself, leaves the signature. We check it all the
- * same. For a key that is new the keys are asked for at once: nobody but the provider got us here.
+ * openid-client checks the claims but not the signature, because the token comes directly from the provider. Weir verifies the
+ * signature as well. An unknown key reloads the key set immediately, without the cooldown: only a response of the provider leads
+ * here.
  */
 async function checkSignature({ keys }: KnownProvider, idToken: string): Promise<void> {
   const verify = () =>
@@ -55,7 +56,7 @@ async function checkSignature({ keys }: KnownProvider, idToken: string): Promise
   });
 }
 
-/** Providers may keep the ID token small, and tell the rest here. */
+/** Providers may keep the ID token small and return the other claims here. */
 async function userInfo(config: oidc.Configuration, accessToken: string, subject: string): Promise<Claims> {
   if (config.serverMetadata().userinfo_endpoint === undefined) return {};
   return oidc.fetchUserInfo(config, accessToken, subject);
@@ -74,11 +75,11 @@ function refusalOf(error: unknown): unknown {
   return isRefusal ? new Refused('identity_refused', { cause: error }) : error;
 }
 
-/** The request did not arrive, or the provider failed at it. */
+/** The request did not reach the provider, or the provider failed. */
 function isAway(error: unknown): boolean {
   if (error instanceof oidc.ResponseBodyError) return error.status >= 500;
   if (error instanceof oidc.ClientError)
     return error.code === 'OAUTH_TIMEOUT' || (error.cause instanceof Response && error.cause.status >= 500);
-  // What fetch rejects with has a cause, unlike a bug.
+  // A fetch failure is a TypeError with a cause; a bug has no cause.
   return error instanceof TypeError && error.cause instanceof Error;
 }

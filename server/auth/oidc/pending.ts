@@ -1,11 +1,13 @@
-/** A sign-in under way: what its callback is checked against, sealed into a cookie, so that any process can finish it. */
+/**
+ * A pending sign-in: the values that its callback is checked against, sealed into a cookie, so that any process can finish it.
+ */
 
 import type { Exchange } from '../../http/exchange.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../secrets/previous-key.ts';
 import { seal, unsealBy } from '../../secrets/seal.ts';
 import { setCookie } from '../sessions.ts';
 
-/** From the way to the provider until the way back. */
+/** Longest time between the redirect to the provider and its callback. */
 const PENDING_SECONDS = 600;
 
 export interface Pending {
@@ -13,7 +15,7 @@ export interface Pending {
   nonce: string;
   /** PKCE (RFC 7636). */
   verifier: string;
-  /** An address of our own, see returnAddress. */
+  /** A URL on Weir's own origin, see returnAddress. */
   returnTo: string;
   /** The provider was asked for a fresh sign-in. */
   fresh: boolean;
@@ -21,14 +23,14 @@ export interface Pending {
 
 interface PendingParts {
   publicUrl: string;
-  /** Of the purpose oidc-state, current first. */
+  /** Keys for the purpose oidc-state, current first. */
   keys: readonly Buffer[];
   previousKey: PreviousKey;
-  /** What a cookie is bound to: one that was made for another issuer or client does not open. */
+  /** Binding of a cookie: one created for another issuer or client cannot be unsealed. */
   context: string;
 }
 
-/** A browser holds one: a sign-in that is begun later takes the place of the one before. */
+/** A browser holds one pending sign-in: a new one replaces it. */
 export class PendingCookie {
   readonly #parts: PendingParts;
   readonly #name: string;
@@ -45,7 +47,7 @@ export class PendingCookie {
     exchange.setHeader('set-cookie', setCookie(publicUrl, this.#name, value, PENDING_SECONDS));
   }
 
-  /** Null: there is none, it is over, or it is none of ours. Rejects with DatabaseUnavailable. */
+  /** Returns null when the cookie is missing, expired or invalid. Rejects with DatabaseUnavailable. */
   async read(exchange: Exchange, nowMs: number): Promise<Pending | null> {
     const { keys, context, previousKey } = this.#parts;
     const opened = unsealBy(Buffer.from(exchange.cookie(this.#name) ?? '', 'base64url'), keys, context);

@@ -1,23 +1,23 @@
 /**
- * The OpenID Connect provider: what it says of itself (OpenID Connect Discovery 1.0) and its keys, fetched when first needed and
- * kept. It may be away, at the start too: then whoever needs it is told when to come again, and meanwhile nobody knocks.
+ * The OpenID Connect provider: its metadata (OpenID Connect Discovery 1.0) and keys, fetched on first use and cached. The
+ * provider may be unavailable, also at startup: callers then get a retry time, and no request is sent to it before that time.
  */
 import { createRemoteJWKSet, customFetch, type FetchImplementation, type RemoteJWKSet } from 'jose';
 import * as oidc from 'openid-client';
 import { Refused } from '../../http/refused.ts';
 import { backoffMs } from '../../net/backoff.ts';
 
-/** Our clock and the provider's may differ by so much. */
+/** Accepted clock difference between Weir and the provider. */
 export const CLOCK_TOLERANCE_SECONDS = 30;
-/** What a sign-in or a token may be signed with: asymmetric alone, so that a public key is never taken for a shared secret. */
+/** Accepted signature algorithms. Only asymmetric ones, so that a public key is never used as a shared secret. */
 export const signingAlgorithms = ['RS256', 'PS256', 'ES256', 'EdDSA'];
 
 const REQUEST_TIMEOUT_SECONDS = 5;
-/** Endpoints may move; until the new ones are known the old ones serve. */
+/** The provider's endpoints may change. The cached ones are used until discovery succeeds again. */
 const DISCOVERY_MAX_AGE_MS = 3_600_000;
-/** A key that the provider took back is believed for no longer. */
+/** A key that the provider has withdrawn is accepted for at most this long. */
 const KEYS_MAX_AGE_MS = 600_000;
-/** Tokens under unknown keys, which anybody can make, lead to one request to the provider in so long. */
+/** Anyone can make tokens with unknown keys. They cause at most one request to the provider in this time. */
 const KEYS_COOLDOWN_MS = 10_000;
 const backoff = { firstMs: 1_000, maxMs: 30_000 };
 
@@ -25,13 +25,13 @@ interface ProviderParts {
   issuer: string;
   clientId: string;
   clientSecret: string;
-  /** Called when it was found to answer, or not to, otherwise than before. */
+  /** Called when the provider becomes available or unavailable. */
   onChange: (up: boolean, reason?: string) => void;
 }
 
-/** The provider as it was found. */
+/** A provider whose metadata is loaded. */
 export interface KnownProvider {
-  /** Exactly as its tokens name it. */
+  /** Exactly as in the `iss` claim of its tokens. */
   issuer: string;
   config: oidc.Configuration;
   keys: RemoteJWKSet;
@@ -55,7 +55,7 @@ export class Provider {
     this.#keys = new Attempts(onChange);
   }
 
-  /** Rejects with Refused (identity_provider_unavailable) while it was never found. */
+  /** Returns the provider. Rejects with Refused (identity_provider_unavailable) if discovery has never succeeded. */
   async find(): Promise<KnownProvider> {
     if (this.#known !== null && Date.now() < this.#known.staleAtMs) return this.#known.provider;
     this.#underWay ??= this.#discover().finally(() => {
@@ -70,7 +70,7 @@ export class Provider {
     const config = await this.#discovery.run(() => discover(this.#parts));
     const { issuer, jwks_uri } = config.serverMetadata();
     const jwksUri = new URL(jwks_uri!);
-    // Keys that were fetched already stay as long as they stay in one place.
+    // Keep the cached keys while jwks_uri is unchanged.
     const before = this.#known?.provider;
     const keys =
       before?.config.serverMetadata().jwks_uri === jwks_uri
@@ -87,7 +87,7 @@ export class Provider {
   }
 }
 
-/** Asks the provider what it is. Rejects when it is away, or says what cannot be worked with. */
+/** Runs discovery. Rejects when the provider is unavailable or its metadata cannot be used. */
 export async function discover({ issuer, clientId, clientSecret }: Omit<ProviderParts, 'onChange'>) {
   const url = new URL(issuer);
   const config = await oidc.discovery(
@@ -109,7 +109,7 @@ export async function discover({ issuer, clientId, clientSecret }: Omit<Provider
   return config;
 }
 
-/** The way that every provider must know (RFC 6749, section 2.3.1), unless this one says that it does not. */
+/** Uses client_secret_basic, which every provider must support (RFC 6749, section 2.3.1), unless the metadata excludes it. */
 function clientAuthentication(clientSecret: string): oidc.ClientAuth {
   const basic = oidc.ClientSecretBasic(clientSecret);
   const post = oidc.ClientSecretPost(clientSecret);
@@ -119,7 +119,7 @@ function clientAuthentication(clientSecret: string): oidc.ClientAuth {
       : post(server, ...rest);
 }
 
-/** Looked into here, so that an answer that holds no keys counts as a failed attempt too. */
+/** The response is parsed here, so that one without keys counts as a failed attempt too. */
 async function fetchKeys(...request: Parameters<FetchImplementation>): Promise<Response> {
   const response = await fetch(...request);
   if (response.status !== 200) throw new Error(`the provider's keys were answered ${response.status}`);
@@ -128,7 +128,7 @@ async function fetchKeys(...request: Parameters<FetchImplementation>): Promise<R
   return Response.json(document);
 }
 
-/** Requests to the provider of one kind: after a failed one there is none for a while, longer each time. */
+/** Requests of one kind to the provider, with exponential backoff after a failure. */
 class Attempts {
   readonly #onChange: ProviderParts['onChange'];
   #failures = 0;
@@ -159,7 +159,10 @@ export function providerAway(waitMs: number, cause?: unknown): Refused {
   return new Refused('identity_provider_unavailable', { cause, retryAfterSeconds });
 }
 
-/** What went wrong, for operators: the message, what lies under it, and the words of OAuth (RFC 6749, section 5.2); never a secret. */
+/**
+ * Describes an error for operators: its message, its causes, and the OAuth error fields (RFC 6749, section 5.2). Never contains a
+ * secret.
+ */
 export function reasonOf(error: unknown): string {
   const words: unknown[] = [];
   for (let each = error; each instanceof Error && words.length < 8; each = each.cause) {

@@ -1,4 +1,6 @@
-/** Sign-in at the provider: authorization code flow with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9700). */
+/**
+ * Sign-in at the identity provider: authorization code flow with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9700).
+ */
 import * as oidc from 'openid-client';
 import type { Database } from '../../db/pool.ts';
 import type { UserRow } from '../../db/queries/people.ts';
@@ -16,13 +18,16 @@ import { identify } from './identify.ts';
 import type { Pending, PendingCookie } from './pending.ts';
 import { type Provider, reasonOf } from './provider.ts';
 
-/** However often the provider confirms it, a session is replaced by a new one after so long. */
+/** A session is replaced by a new one after this time, however often the provider has confirmed it. */
 const HOSTED_SESSION_SECONDS_MAX = 12 * 3600;
 
-/** `max_age` of a step-up: who signed in there longer ago does so again. Much less than REAUTHENTICATION_SECONDS. */
+/**
+ * `max_age` of a step-up: a person whose last sign-in at the provider is older has to sign in again. Much less than
+ * REAUTHENTICATION_SECONDS.
+ */
 const FRESH_SECONDS = 60;
 
-/** How a callback ended; its pages are made from it. */
+/** Result of a callback; the pages render it. */
 type CallbackOutcome =
   | { kind: 'signed_in'; session: OpenedSession; returnTo: string }
   | { kind: 'refused'; code: ProblemCode; retryAfterSeconds: number | null };
@@ -38,11 +43,14 @@ export interface SignInParts {
   roleClaim: string;
   /** OIDC_ROLE_DAYS */
   roleDays: number;
-  /** OIDC_SESSION_MINUTES: somebody whom the provider sends away is out within so long, whatever the browser does. */
+  /**
+   * OIDC_SESSION_MINUTES in seconds: a person whose account at the provider was removed is signed out within this time, whatever
+   * the browser does.
+   */
   sessionSeconds: number;
-  /** A sign-in failed by what came from outside. */
+  /** Called when a sign-in failed because of the provider or the request. */
   onRefused: (exchange: Exchange, reason: string) => void;
-  /** The provider took the role from the last administrator. */
+  /** Called when the provider has removed the role of the last administrator. */
   onNoAdministrator: (exchange: Exchange, user: UserRow) => void;
 }
 
@@ -54,9 +62,10 @@ export class HostedSignIn {
   }
 
   /**
-   * Keeps the sign-in in a cookie, and the address of the provider that goes with it. Rejects with Refused while it is away.
+   * Stores the pending sign-in in a cookie and returns the provider's authorization URL. Rejects with Refused while the provider
+   * is unavailable.
    * @param returnTo path of a page
-   * @param fresh asks the provider for a sign-in that has just taken place, see step-up.ts
+   * @param fresh requests a sign-in that has just taken place, see step-up.ts
    */
   async begin(exchange: Exchange, returnTo: string | null, fresh = false): Promise<URL> {
     const { provider, pending, publicUrl, scopes } = this.#parts;
@@ -81,8 +90,9 @@ export class HostedSignIn {
   }
 
   /**
-   * Where a page leads instead, whose session is in the second half of its time: to the provider and back, unseen by whoever is
-   * signed in there. Null: it is not due, one is under way or was given up a moment ago, or the provider is away.
+   * Returns the authorization URL to which a page redirects in the second half of its session's lifetime. The provider redirects
+   * back without a prompt if the person is still signed in there. Null: not due yet, a confirmation is pending or was abandoned
+   * recently, or the provider is unavailable.
    */
   async confirmation(exchange: Exchange, { via }: Person, path: string): Promise<URL | null> {
     const { pending, sessionSeconds } = this.#parts;
@@ -94,7 +104,9 @@ export class HostedSignIn {
     });
   }
 
-  /** What the browser brings back from the provider. Nothing is asked of the provider for a sign-in that was not begun here. */
+  /**
+   * Handles the callback from the provider. Sends no request to the provider for a sign-in that did not begin in this browser.
+   */
   async finish(exchange: Exchange): Promise<CallbackOutcome> {
     const { pending, provider, publicUrl, roleClaim } = this.#parts;
     const begun = await pending.read(exchange, Date.now());
@@ -108,7 +120,7 @@ export class HostedSignIn {
       return outcome;
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      // While the provider is away the same callback may be tried again.
+      // While the provider is unavailable the same callback can be retried.
       if (error.retryAfterSeconds === null) pending.forget(exchange);
       if (error.cause !== undefined) this.#parts.onRefused(exchange, reasonOf(error.cause));
       return { kind: 'refused', code: error.code, retryAfterSeconds: error.retryAfterSeconds };
@@ -131,7 +143,7 @@ export class HostedSignIn {
     });
     if (outcome.kind === 'refused') return refused(outcome.code);
     const { user, roleBefore } = outcome;
-    // What the provider says holds, whoever it is: it also says who may be administrator next.
+    // The provider's roles apply to every user, the last administrator included: the provider can assign the next one.
     if (roleBefore === 'administrator' && user.role !== 'administrator' && (await countAdministrators(database)) === 0)
       onNoAdministrator(exchange, user);
     if (outcome.kind === 'role_ended') return refused('role_missing');
@@ -154,15 +166,16 @@ export class HostedSignIn {
 }
 
 /**
- * How long ago the person signed in at the provider. Null: the provider does not say, and was not asked: then the session keeps
- * what it knows, and a new one was signed in now. A provider that was asked, and does not say, has sent the person back: now.
+ * Seconds since the person signed in at the provider. Null: the provider does not report it and was not asked. An existing
+ * session then keeps its value, and a new session counts as signed in now. A provider that was asked for a fresh sign-in and does
+ * not report the time counts as signed in now.
  */
 function secondsSince(authTime: number | null, fresh: boolean): number | null {
   if (authTime === null) return fresh ? 0 : null;
   return Math.max(0, Math.round(Date.now() / 1000 - authTime));
 }
 
-/** Where the provider sends browsers back to; it must be registered there. */
+/** The redirect URI; it must be registered at the provider. */
 export function redirectUri(publicUrl: string): string {
   return `${publicUrl}/oidc/callback`;
 }

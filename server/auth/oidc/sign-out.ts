@@ -1,11 +1,11 @@
-/** Sign-out at the provider too (OpenID Connect RP-Initiated Logout 1.0). */
+/** Sign-out at the identity provider (OpenID Connect RP-Initiated Logout 1.0). */
 import * as oidc from 'openid-client';
 import { Refused } from '../../http/refused.ts';
 import type { Provider } from './provider.ts';
 
 /**
- * Where a browser that was signed out of Weir may sign out of the provider, which sends it back to the pages. Null: the provider
- * has no such place, or is away, which keeps nobody from signing out here.
+ * Returns the provider's sign-out URL for a browser that was signed out of Weir; the provider redirects back to the pages. Null:
+ * the provider has no such endpoint or is unavailable. Neither prevents the sign-out from Weir.
  */
 export async function signOutAddress(provider: Provider, publicUrl: string): Promise<string | null> {
   try {
