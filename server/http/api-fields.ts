@@ -1,17 +1,17 @@
-/** Header fields of every answer below /api/, errors of the server itself among them. */
+/** Header fields of every answer under /api/, including errors. */
 import type { Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 
 /**
- * JSON is for scripts: a browser that shows it runs nothing and frames nothing, and no other site's page may embed it (requests
- * with CORS are asked by `cors` instead). With the rest that every answer has, OWASP's list for APIs is complete.
+ * A browser that displays the JSON runs and frames nothing, and pages of other sites cannot embed it (`cors` decides on CORS requests).
+ * Together with the fields of every answer, these complete OWASP's list for APIs.
  */
 const FIELDS: readonly (readonly [string, string])[] = [
   ['content-security-policy', "default-src 'none'; frame-ancestors 'none'"],
   ['cross-origin-resource-policy', 'same-origin'],
 ];
 
-/** Call it before anything is answered. */
+/** Returns a function that sets the fields. Call that function before the exchange is answered. */
 export function createApiFields(cors: Cors): (exchange: Exchange) => void {
   return (exchange) => {
     if (!exchange.path.startsWith('/api/')) return;

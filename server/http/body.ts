@@ -1,4 +1,4 @@
-/** Streams a request body into memory and stops at the cap. */
+/** Streams a request body into memory, up to a size cap. */
 import type { HttpResponse } from 'uWebSockets.js';
 import type { ClientLoad } from './clients.ts';
 import type { ByteBudget, HeldBody, SlabArena } from './memory.ts';
@@ -16,17 +16,17 @@ interface BodySize {
   chunked: boolean;
 }
 
-/** What bodies are held in; one for a process. */
+/** The memory that holds bodies. One per process. */
 export interface BodyMemory {
   budget: ByteBudget;
   arena: SlabArena;
-  /** Unfinished bytes of one client (CLIENT_BODY_BYTES_HELD_MAX). */
+  /** Maximum bytes of incomplete bodies of one client (CLIENT_BODY_BYTES_HELD_MAX). */
   clientBytesMax: number;
 }
 
 /**
- * One body on its way. A first chunk that is also the last goes straight into a slab; other bodies gather privately,
- * so that a slow sender pins no slab.
+ * Receives one body. A body of one chunk goes straight into a slab. The chunks of other bodies are kept outside the slabs until the
+ * body is complete: a slow sender pins no slab.
  */
 export class BodyReader {
   readonly #memory: BodyMemory;
@@ -39,15 +39,15 @@ export class BodyReader {
   #abandoned = false;
   #held: HeldBody | null = null;
   receivedBytes = 0;
-  /** True once the last byte arrived, wanted or not. */
+  /** True once the last byte arrived, even if the body was dropped. */
   complete = false;
   readonly outcome: Promise<BodyOutcome>;
 
   /**
-   * @param size.declaredBytes the Content-Length; null without one.
-   * @param size.capBytes a body of this size passes, one byte more does not.
-   * @param size.chunked the outcome waits until all bytes that came with the last chunk are parsed: a request or an error among
-   * them ends the connection, and then it is `aborted`.
+   * @param size.declaredBytes the Content-Length; null if absent.
+   * @param size.capBytes the largest body that is accepted.
+   * @param size.chunked true: the outcome waits until all bytes received with the last chunk are parsed. A request or an error among
+   * them closes the connection, and the outcome is `aborted`.
    */
   constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, size: BodySize) {
     const { declaredBytes, capBytes } = size;
@@ -60,18 +60,18 @@ export class BodyReader {
       resolve = settle;
     });
     this.#settle = resolve;
-    // uWebSockets.js goes on calling this after an answer was sent; then the bytes are let go.
+    // uWebSockets.js keeps calling this after an answer was sent. The bytes are then dropped.
     res.onData((chunk, isLast) => this.#onChunk(new Uint8Array(chunk), isLast));
     if (declaredBytes !== null && declaredBytes > capBytes) this.#end({ kind: 'too_large' });
   }
 
-  /** The client is gone: what was gathered is let go. A body that is complete stays until `release`. */
+  /** Releases the gathered chunks after the client disconnected. A complete body stays valid until `release`. */
   abandon(): void {
     this.#abandoned = true;
     this.#end({ kind: 'aborted' });
   }
 
-  /** Gives back all memory; whoever started to read calls it when nothing looks at the bytes any more. */
+  /** Releases all memory. The caller that started the read calls it once nothing reads the bytes any more. */
   release(): void {
     this.abandon();
     this.#held?.release();
@@ -89,7 +89,7 @@ export class BodyReader {
 
   #finish(lastChunk: Uint8Array): void {
     const chunks = [...this.#chunks, lastChunk];
-    // Given back first: they are copied and gone before this turn ends, and a body must not have to fit in twice.
+    // Release the chunks before allocating the slab, so that one body is not counted twice. They are copied within this turn.
     this.#giveBack();
     const body = this.#memory.arena.hold(chunks, this.receivedBytes);
     this.#held = body;
@@ -101,7 +101,7 @@ export class BodyReader {
       return this.#end({ kind: 'client_busy' });
     if (!this.#memory.budget.take(chunk.length)) return this.#end({ kind: 'memory_full' });
     this.#client.gatheringBytes += chunk.length;
-    // The chunk's memory is taken back when this call returns.
+    // uWebSockets.js invalidates the chunk's memory when this call returns.
     this.#chunks.push(chunk.slice());
   }
 

@@ -1,4 +1,4 @@
-/** Who is at the other end, and how much of this process each client may hold at a time. */
+/** Identifies the client of a request and tracks the resources that each client holds in this process. */
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import {
   addressFromBytes,
@@ -10,22 +10,22 @@ import {
   rateLimitKey,
 } from '../net/address.ts';
 
-/** What a client holds of this process. The addresses of one rate-limit key, such as an IPv6 /64, share one. */
+/** Resources that a client holds in this process. Addresses with the same rate-limit key, such as an IPv6 /64, share one. */
 export interface ClientLoad {
-  /** Requests under way; a request ends when its answer has gone to the socket, or its connection is gone. */
+  /** Open requests. A request ends when the socket has taken its whole answer or its connection is closed. */
   requests: number;
-  /** Bytes of unfinished bodies. */
+  /** Bytes of incomplete bodies. */
   gatheringBytes: number;
 }
 
-/** One client address in the forms that the request path needs, computed once. */
+/** One client address in the forms that the request path needs, each computed once. */
 export class Client {
   readonly address: string;
-  /** Postgres's binary inet. */
+  /** The address in the binary format of the Postgres type inet. */
   readonly inet: Uint8Array;
   readonly load: ClientLoad;
   readonly #limitKey: string;
-  /** A key is the same string every time: its hash is computed once, not for each request. */
+  /** Keys are reused as the same string object, so that the hash is computed once and not for each request. */
   readonly #scopedKeys = new Map<string, string>();
 
   constructor(address: string, limitKey: string, load: ClientLoad) {
@@ -35,7 +35,7 @@ export class Client {
     this.#limitKey = limitKey;
   }
 
-  /** Key of a rate-limit counter of this client (IPv4 whole, IPv6 by its /64) within a scope, e.g. a webhook's id. */
+  /** Returns this client's rate-limit key (full IPv4 address or IPv6 /64) within a scope, e.g. a webhook id. */
   limitKey(scope: string): string {
     const known = this.#scopedKeys.get(scope);
     if (known !== undefined) return known;
@@ -45,32 +45,32 @@ export class Client {
   }
 }
 
-/** Scopes of one client that are remembered; more are computed each time. */
+/** Maximum scopes cached for one client. Keys of further scopes are computed on each call. */
 const SCOPES_MAX = 64;
 
-/** Client addresses that are remembered; to forget one only costs computing its forms again. */
+/** Maximum client addresses cached. Evicting one only costs computing its forms again. */
 const KNOWN_CLIENTS_MAX = 10_000;
 
-/** FORWARDED_HEADER: where a trusted proxy names the client. */
+/** FORWARDED_HEADER: how a trusted proxy reports the client address. */
 type ForwardedHeader = 'forwarded' | 'x-forwarded-for' | 'proxy-protocol';
 
 export class Clients {
   readonly #trusted: readonly Network[];
   readonly #forwardedHeader: ForwardedHeader;
   readonly #known = new Map<string | number, Client>();
-  /** By rate-limit key. A load that is in use stays here, even when its client address is forgotten. */
+  /** By rate-limit key. A load in use stays here even if its client address is evicted. */
   readonly #loads = new Map<string, ClientLoad>();
 
   /**
-   * @param trusted networks of the proxies that may name the client (TRUSTED_PROXIES).
-   * @param forwardedHeader where they do it; the other two ways are ignored, since a proxy may pass on what its client sent there.
+   * @param trusted networks of the proxies that may report the client address (TRUSTED_PROXIES).
+   * @param forwardedHeader how they report it. The other two are ignored, because a proxy may forward what its client sent there.
    */
   constructor(trusted: readonly Network[], forwardedHeader: ForwardedHeader) {
     this.#trusted = trusted;
     this.#forwardedHeader = forwardedHeader;
   }
 
-  /** The client of a request; call while its HttpRequest lives. */
+  /** Returns the client of a request. Call it while the HttpRequest is valid. */
   of(res: HttpResponse, req: HttpRequest): Client {
     const bytes = res.getRemoteAddress();
     const peer = this.#knownPeer(bytes);
@@ -79,7 +79,7 @@ export class Clients {
     return this.#known.get(address) ?? this.#remember(address, address);
   }
 
-  /** An IPv4 peer is found by its number: making its text costs more than all the rest. */
+  /** Looks up an IPv4 peer by its 32-bit number: formatting the address costs more than the rest of the lookup. */
   #knownPeer(bytes: ArrayBuffer): Client {
     if (bytes.byteLength === 4) {
       const number = new DataView(bytes).getUint32(0);
@@ -109,7 +109,7 @@ export class Clients {
     return client;
   }
 
-  /** Once in KNOWN_CLIENTS_MAX new clients, so that its cost for each is small. */
+  /** Runs once per KNOWN_CLIENTS_MAX new clients, so the amortized cost is small. */
   #forget(): void {
     this.#known.clear();
     for (const [key, load] of this.#loads)
@@ -117,7 +117,7 @@ export class Clients {
   }
 }
 
-/** The hops that the field (RFC 7239, or X-Forwarded-For) names; repeated fields are joined in order. */
+/** Returns the hops in the field (RFC 7239 Forwarded, or X-Forwarded-For). Repeated fields are joined in order. */
 function headerHops(req: HttpRequest, field: Exclude<ForwardedHeader, 'proxy-protocol'>): string[] {
   const hops: string[] = [];
   req.forEach((name, value) => {

@@ -1,14 +1,14 @@
-/** CORS of the API, exactly by CORS_ORIGINS (Fetch standard, section 3.3). */
+/** CORS for the API: allows exactly the origins in CORS_ORIGINS (Fetch standard, section 3.3). */
 import type { Exchange } from './exchange.ts';
 
 const ALLOWED_METHODS = 'GET, HEAD, POST, PATCH, DELETE';
-/** By name: with credentials a star is no wildcard, and authorization is never under one. */
+/** Listed by name: `*` is not a wildcard for requests with credentials, and never covers authorization. */
 const ALLOWED_HEADERS =
   'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, x-csrf-token, x-request-id';
-/** What scripts of other origins may read of an answer, beside what the standard allows always. */
+/** Answer fields that scripts of other origins may read, in addition to those that the standard always allows. */
 const EXPOSED_HEADERS =
   'allow, content-disposition, etag, idempotent-replayed, location, ratelimit, ratelimit-policy, retry-after, www-authenticate, x-request-id, x-weir-content-type';
-/** Seconds for which a browser need not ask again; Chromium keeps it no longer. */
+/** Seconds for which a browser caches a preflight. Chromium's maximum. */
 const PREFLIGHT_SECONDS = 7200;
 
 export class Cors {
@@ -18,10 +18,10 @@ export class Cors {
     this.#origins = new Set(origins);
   }
 
-  /** Lets the page that asks read the answer, whatever it is, when its origin is one of ours. */
+  /** Lets the requesting page read the answer, including errors, if its origin is in CORS_ORIGINS. */
   allow(exchange: Exchange): void {
     const origin = exchange.header('origin');
-    // Also where it is not allowed: a cache must not give one origin's answer to another.
+    // Set even if the origin is not allowed: a cache must not serve one origin's answer to another.
     if (this.#origins.size > 0) exchange.setHeader('vary', 'origin');
     if (origin === undefined || !this.#origins.has(origin)) return;
     exchange.setHeader('access-control-allow-origin', origin);
@@ -29,7 +29,7 @@ export class Cors {
     if (exchange.method !== 'OPTIONS') exchange.setHeader('access-control-expose-headers', EXPOSED_HEADERS);
   }
 
-  /** Answers OPTIONS, also where there is nothing: else a page could not read the 404. Without the fields a browser refuses. */
+  /** Answers OPTIONS for every path: otherwise a page could not read a 404. Without the fields, the browser blocks the request. */
   preflight(exchange: Exchange): void {
     if (this.#origins.has(exchange.header('origin') ?? '')) {
       exchange.setHeader('access-control-allow-methods', ALLOWED_METHODS);

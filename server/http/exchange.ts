@@ -1,4 +1,4 @@
-/** One request and its answer: a snapshot that outlives uWebSockets.js's HttpRequest, and the only way to answer. */
+/** One request and its answer. Holds a snapshot that outlives uWebSockets.js's HttpRequest, and is the only way to answer. */
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { STATUS_CODES } from 'node:http';
@@ -8,17 +8,17 @@ import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
 import { answerAndClose } from './last-answer.ts';
 
-/** After an early answer so much of the body is still read and dropped; if more is to come, the connection is closed. */
+/** After an early answer, up to this much of the body is read and dropped. If more is due, the connection is closed. */
 const DISCARD_BYTES_MAX = 1_048_576;
 
 const statusLines = Object.fromEntries(Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]));
 
-/** Keeps a browser from reading JSON as anything else. */
+/** Stops browsers from sniffing JSON as another content type. */
 const securityFields = '\r\nx-content-type-options: nosniff';
-/** Statuses whose answers have no body, and no length either. */
+/** Statuses whose answers have neither a body nor a Content-Length. */
 const bodiless = new Set([204, 304]);
 
-/** What an exchange needs of the server it belongs to. */
+/** The parts of the server that an exchange uses. */
 export interface ExchangeHost {
   readonly memory: BodyMemory;
   /** While true, every answer closes its connection. */
@@ -27,22 +27,24 @@ export interface ExchangeHost {
 }
 
 /**
- * What becomes of the connection with the answer. `keep`: the next request, unless the process drains. `last`: it closes; the answer
- * waits until all bytes that were received with the request are parsed, and a request among them closes it without an answer.
- * `cut`: it closes before anything behind the head is parsed.
+ * What happens to the connection after the answer.
+ * `keep`: stays open for the next request, unless the process drains.
+ * `last`: closes. The answer waits until all bytes received with the request are parsed; a further request among them closes the
+ * connection without an answer.
+ * `cut`: closes before anything after the head is parsed.
  */
 type Ending = 'keep' | 'last' | 'cut';
 
-/** An answer that goes on, e.g. server-sent events. After its end nothing of it does anything. */
+/** A streaming answer, e.g. server-sent events. After its end, all methods do nothing. */
 export interface StreamAnswer {
-  /** False: the client is gone, or has not read what came before: the rest is kept for it in memory. */
+  /** Returns false if the client disconnected, or has not read the earlier text. Unread text is buffered in memory. */
   write(text: string): boolean;
   end(): void;
-  /** Ends it without waiting for a client that does not read. */
+  /** Closes the connection without waiting for the client to read. */
   cut(): void;
 }
 
-/** RFC 9457, with extension members. */
+/** Problem document (RFC 9457) with extension members. */
 export interface ProblemDocument {
   type: string;
   title: string;
@@ -55,28 +57,28 @@ export interface ProblemDocument {
 export class Exchange {
   readonly method: string;
   readonly path: string;
-  /** Without the question mark; read for GET and HEAD alone. */
+  /** Without the question mark. Empty for methods other than GET and HEAD. */
   readonly query: string;
   readonly route: string;
   /** Path parameters, in order. */
   readonly parameters: readonly string[];
-  /** Field names in lower case and their values, in turn; repeated fields stand as often as they were sent. */
+  /** Alternating field names (lower case) and values. Repeated fields are kept separate. */
   readonly headers: readonly string[];
   readonly client: Client;
   readonly requestId: string;
-  /** The request id is the client's own. */
+  /** True if the client sent the request id. */
   readonly sentRequestId: boolean;
   readonly clock = new StageClock();
-  /** Status sent; 0 before that, and for ever when the client left first. */
+  /** Status sent; 0 until then, and 0 for good if the client disconnected first. */
   status = 0;
   aborted = false;
-  /** Of the problem document that it was answered with. */
+  /** Code of the problem document sent, if any. */
   problemCode: ProblemCode | null = null;
-  /** Of the event that it was stored as, or the first one of a batch. */
+  /** Id of the stored event, or of the first event of a batch. */
   eventId: string | null = null;
-  /** RFC 9111; by default nobody keeps an answer. */
+  /** Cache-Control of the answer (RFC 9111). */
   cacheControl = 'no-store';
-  /** Set where a person looks at the answer: shows a problem in place of the document. */
+  /** Set on page routes: renders a problem as a page instead of a problem document. */
   showProblem: ((problem: ProblemDocument) => void) | null = null;
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
@@ -104,7 +106,7 @@ export class Exchange {
     this.#host = host;
     this.method = req.getCaseSensitiveMethod();
     this.path = req.getUrl();
-    // Without a question mark it is undefined, whatever the types say.
+    // Despite its type, getQuery returns undefined if there is no question mark.
     this.query = this.method === 'GET' || this.method === 'HEAD' ? (req.getQuery() ?? '') : '';
     this.route = snapshot.route;
     this.parameters = snapshot.parameters;
@@ -117,36 +119,36 @@ export class Exchange {
     res.onAborted(() => this.#onAborted());
   }
 
-  /** The process is about to end: answer soon. */
+  /** True while the process drains: answer soon. */
   get draining(): boolean {
     return this.#host.draining;
   }
 
-  /** First value of a field, by its name in lower case. */
+  /** Returns the first value of a field. @param name in lower case. */
   header(name: string): string | undefined {
     for (let i = 0; i < this.headers.length; i += 2) if (this.headers[i] === name) return this.headers[i + 1];
     return undefined;
   }
 
-  /** Value of a cookie; undefined too when it was sent twice: nobody can say which counts. */
+  /** Returns the value of a cookie. Also undefined if it was sent twice, because neither value takes precedence. */
   cookie(name: string): string | undefined {
     const pairs = (this.header('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(`${name}=`));
     return pairs.length === 1 ? pairs[0]!.slice(name.length + 1) : undefined;
   }
 
-  /** Calls back when the client leaves before its answer; one callback at a time. */
+  /** Sets the callback for a client that disconnects before its answer. Replaces the previous callback; null removes it. */
   whenGone(callback: (() => void) | null): void {
     this.#onGone = callback;
   }
 
-  /** Starts to read the body; call it before the route handler gives up its turn, or the first chunks are lost. Release it. */
+  /** Starts reading the body. Call it synchronously in the handler, or the first chunks are lost. The caller releases the reader. */
   readBody(capBytes: number): BodyReader {
     const declared = this.header('content-length');
     const declaredBytes = declared === undefined ? null : Number(declared);
     const chunked = this.#ending === 'last';
     const body = new BodyReader(this.#res, this.#host.memory, this.client.load, { declaredBytes, capBytes, chunked });
     this.#body = body;
-    // Nothing behind the last chunk is read any more, trailers among them.
+    // Stop reading after the last chunk. Trailers are ignored too.
     if (chunked)
       void body.outcome.then(({ kind }) => {
         if (kind === 'complete' && !this.#ended) this.#res.pause();
@@ -154,29 +156,29 @@ export class Exchange {
     return body;
   }
 
-  /** Adds a field to the answer; the value is ours and holds no line end. */
+  /** Adds a field to the answer. The caller ensures that the value contains no line end. */
   setHeader(name: string, value: string): void {
     this.#extraFields += `\r\n${name}: ${value}`;
   }
 
-  /** Leaves out the time since the last stage: it was spent waiting on purpose. */
+  /** Excludes the time since the last stage from the timings: it was an intentional wait. */
   waited(): void {
     this.clock.skip();
   }
 
-  /** Ends a stage of the answer path; see stages.ts. */
+  /** Ends a stage of the answer path. See stages.ts. */
   lap(stage: Stage): void {
     this.clock.lap(stage);
   }
 
   /**
-   * Sends the answer, once; nothing happens when the client is gone. The request is under way until the socket has taken all of
-   * it: a client that does not read its answers keeps to CLIENT_REQUESTS_MAX of them.
+   * Sends the answer. Does nothing if the client disconnected or the exchange was answered. The request stays open until the socket
+   * has taken the whole answer, so a client that does not read is limited to CLIENT_REQUESTS_MAX unread answers.
    */
   answer(status: number, contentType: string, body: string | Uint8Array): void {
     if (this.aborted || this.status !== 0) return;
     this.status = status;
-    // The handler has done its work: from now on it does not matter to it whether the client leaves.
+    // The handler has finished, so a later disconnect is not reported to it.
     this.#onGone = null;
     if (this.#ending === 'last') setImmediate(() => this.#send(contentType, body));
     else this.#send(contentType, body);
@@ -186,7 +188,7 @@ export class Exchange {
     if (this.#ended) return;
     const { status } = this;
     const res = this.#res;
-    // All fields in one call: each one into uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
+    // Write all fields in one call: each call into uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
     const fields = this.#fields(contentType);
     if (this.#ending === 'cut') {
       this.#ended = true;
@@ -202,9 +204,9 @@ export class Exchange {
       res.writeHeader('content-type', fields);
       if (bodiless.has(status)) this.#endHead(null, close);
       else if (this.method === 'HEAD') this.#endHead(bodyBytes, close);
-      // It closes the connection when all is sent, and 10 s after the client has stopped to read.
+      // Closes the connection after everything is sent, or 10 s after the client stopped reading.
       else if (close) res.end(body, true);
-      // Costs what end does (9 us with the fields), which would keep for the client whatever it does not read.
+      // tryEnd costs as much as end (9 us with the fields). end would buffer everything that the client does not read.
       else taken = res.tryEnd(body, bodyBytes)[0];
     });
     this.lap(Stage.respond);
@@ -212,7 +214,7 @@ export class Exchange {
     else this.#sendRest(body);
   }
 
-  /** Sends what the socket did not take, as the client reads. uWebSockets.js cuts a client that has not read for 10 s. */
+  /** Sends the rest of the answer as the client reads. uWebSockets.js disconnects a client that has not read for 10 s. */
   #sendRest(body: string | Uint8Array): void {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     this.#res.onWritable((offset) => {
@@ -224,15 +226,15 @@ export class Exchange {
     });
   }
 
-  /** The value of content-type, and all fields after it. */
+  /** The value of content-type, followed by all other fields. */
   #fields(contentType: string): string {
     return `${contentType}\r\nx-request-id: ${this.requestId}${securityFields}\r\ncache-control: ${this.cacheControl}${this.#extraFields}`;
   }
 
   /**
-   * Begins an answer of unknown length, 200. It counts as under way until it is ended or the client leaves (see whenGone), and
-   * its time is spent waiting on purpose. Null: there is nobody to write to, since the client has left or asked by HEAD, and then
-   * it is answered.
+   * Starts a 200 answer of unknown length. The request stays open until the answer ends or the client disconnects (see whenGone).
+   * Its duration counts as an intentional wait. Returns null if the client disconnected, the exchange was answered, or the method is
+   * HEAD, which is then answered.
    */
   stream(contentType: string): StreamAnswer | null {
     if (this.aborted || this.status !== 0) return null;
@@ -269,8 +271,8 @@ export class Exchange {
   }
 
   /**
-   * Given a length, even undefined, endWithoutBody expects a body to follow, and the connection is lost for the next request.
-   * @param bodyBytes null: no length is sent.
+   * If endWithoutBody gets a length argument, even undefined, it expects a body, and the connection cannot carry another request.
+   * @param bodyBytes null: sends no Content-Length.
    */
   #endHead(bodyBytes: number | null, close: boolean): void {
     if (close) this.#res.endWithoutBody(bodyBytes ?? 0, true);
@@ -282,7 +284,7 @@ export class Exchange {
     this.answer(status, 'application/json', JSON.stringify(value));
   }
 
-  /** Answers with RFC 9457 problem details; `detail` replaces the table's sentence, `members` are extension members. */
+  /** Answers with a problem document (RFC 9457). `detail` replaces the sentence in the table; `members` are extension members. */
   problem(code: ProblemCode, detail?: string, members: Record<string, unknown> = {}): void {
     const { status, title, detail: usual } = problems[code];
     this.problemCode = code;
@@ -300,15 +302,15 @@ export class Exchange {
   }
 
   /**
-   * Refuses a request whose end is uncertain, and closes the connection before anything behind its head is parsed. For a handler
-   * that has not returned. An answer to HEAD, which has no body to pad, may be lost to what follows it.
+   * Refuses a request with invalid framing and closes the connection before anything after its head is parsed. Call it before the
+   * handler returns. An answer to HEAD has no body to pad, so the bytes after the head may prevent it.
    */
   problemAndClose(code: ProblemCode): void {
     this.#ending = this.method === 'HEAD' ? 'last' : 'cut';
     this.problem(code);
   }
 
-  /** The same with Retry-After, for 429 and 503. */
+  /** Answers with a problem document and Retry-After, for 429 and 503. */
   problemLater(code: ProblemCode, retryAfterSeconds: number): void {
     this.setHeader('retry-after', String(retryAfterSeconds));
     this.problem(code);

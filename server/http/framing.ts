@@ -1,16 +1,16 @@
 /**
- * How a request says where its body ends (RFC 9112, section 6). uWebSockets.js 3.0.6 looks at the first of repeated fields, takes
- * every Transfer-Encoding for chunked and an empty value for a missing field, and calls the handler before it looks at the digits.
+ * Request body framing (RFC 9112, section 6). These checks are needed because uWebSockets.js 3.0.6 reads only the first of repeated
+ * fields, treats every Transfer-Encoding as chunked and an empty value as absent, and calls the handler before it checks the digits.
  */
 import type { ProblemCode } from '../errors.ts';
 
 export const Framing = { none: 0, length: 1, chunked: 2, invalid: 3 } as const;
 export type Framing = (typeof Framing)[keyof typeof Framing];
 
-/** uWebSockets.js reads no longer number. */
+/** uWebSockets.js parses at most 18 digits. */
 const CONTENT_LENGTH = /^\d{1,18}$/;
 
-/** The framing after one more header field; call it for each, beginning with `none`. Most names are told by their length alone. */
+/** Returns the framing after one more header field. Call it for each field, starting with `none`. The length rules out most names. */
 export function framingWith(before: Framing, name: string, value: string): Framing {
   switch (name.length) {
     case 14:
@@ -24,7 +24,7 @@ export function framingWith(before: Framing, name: string, value: string): Frami
   }
 }
 
-/** Why a request with this framing is not served; null: it is. */
+/** Returns the problem to answer for this framing, or null if the request is acceptable. */
 export function framingProblem(framing: Framing, acceptsChunked: boolean): ProblemCode | null {
   if (framing === Framing.invalid) return 'length_invalid';
   return framing === Framing.chunked && !acceptsChunked ? 'length_required' : null;

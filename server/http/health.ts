@@ -28,28 +28,28 @@ export const healthDescriptions = {
 
 interface ReadinessParts {
   database: Database;
-  /** A commit connection is up. */
+  /** True if a commit connection is up. */
   canCommit: () => boolean;
-  /** False: an event that came now would not be stored. Resolves within a second. */
+  /** Resolves within a second, with false if an event received now would not be stored. */
   commits: () => Promise<boolean>;
   threads: () => number;
   draining: () => boolean;
   rateLimitStore: () => 'ok' | 'degraded';
-  /** Every stored webhook secret opens. */
+  /** True if every stored webhook secret can be decrypted. */
   secretsReadable: () => boolean;
   nowMs: () => number;
 }
 
-/** The state of the schema is kept for this long, and waited for no longer than that. */
+/** How long a schema state stays valid, and how long a request waits for it. */
 const SCHEMA_VALID_MS = 1_000;
 const SCHEMA_PATIENCE_MS = 800;
 
-/** Alive as soon as the event loop turns. */
+/** GET /healthz: 200 whenever the event loop runs. */
 export function alive(exchange: Exchange): void {
   exchange.json(200, { status: 'ok' });
 }
 
-/** 200 when a webhook sent now would be stored, else 503 with the failing check named; within a second. */
+/** GET /readyz: 200 if an event sent now would be stored, else 503 naming the failing check. Answers within a second. */
 export function createReady(parts: ReadinessParts): (exchange: Exchange) => Promise<void> {
   const files = migrationFiles();
   const migrations = new SharedCheck<SchemaState>({

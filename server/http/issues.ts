@@ -1,9 +1,9 @@
-/** What a zod schema finds wrong with input: a sentence for each bad field, fit to stand beside it. */
+/** Validates input with a zod schema and reports one sentence for each invalid field, suitable for display beside the field. */
 import { z } from 'zod';
 
-/** Issues of one input that are reported; the rest is counted. */
+/** Maximum issues reported for one input; further issues are only counted. */
 export const ISSUES_MAX = 20;
-/** UTF-16 units of a name in a path that are reported; a sender chooses the names of unknown fields. */
+/** Maximum UTF-16 units of a reported name. A sender chooses the names of unknown fields. */
 const NAME_UNITS_MAX = 100;
 
 export interface FieldIssue {
@@ -12,14 +12,14 @@ export interface FieldIssue {
   detail: string;
 }
 
-/** The first ISSUES_MAX issues of an input, and how many more there are. */
+/** The first ISSUES_MAX issues of an input, and the number of further ones. */
 export interface Refusal {
   issues: FieldIssue[];
-  /** Issues beyond those; 0 when all are there. */
+  /** Number of issues not listed. */
   omitted: number;
 }
 
-/** Checks input by a schema. A message of the schema's own goes before the general ones below. */
+/** Validates input with a schema. A message defined in the schema takes precedence over the general messages below. */
 export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | Refusal {
   const result = schema.safeParse(value, { error: describe });
   if (result.success) return { data: result.data };
@@ -33,17 +33,17 @@ export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | Re
   return { issues, omitted: total - issues.length };
 }
 
-/** Members of a problem document: what is reported of each issue, and the count of the rest where there is one. */
+/** Problem document members: `errors`, and `errors_omitted` if issues were left out. */
 export function problemMembers<T>({ issues, omitted }: Refusal, describeIssue: (issue: FieldIssue) => T) {
   return { errors: issues.map(describeIssue), ...(omitted > 0 ? { errors_omitted: omitted } : {}) };
 }
 
-/** RFC 6901. */
+/** Formats a path as a JSON Pointer (RFC 6901). */
 export function jsonPointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** Unknown fields are one issue to zod; here each of the first `max` is its own, with the known names. */
+/** Splits zod's single issue for all unknown fields into one issue for each of the first `max` fields, with the list of known names. */
 function issuesOf(issue: z.core.$ZodIssue, schema: z.ZodType, max: number): FieldIssue[] {
   if (issue.code !== 'unrecognized_keys') return [{ path: issue.path.map(shortened), detail: issue.message }];
   const known = issue.path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
@@ -55,7 +55,7 @@ function shortened(name: PropertyKey): PropertyKey {
   return typeof name === 'string' && name.length > NAME_UNITS_MAX ? `${name.slice(0, NAME_UNITS_MAX)}…` : name;
 }
 
-/** By zod's names of types and formats. */
+/** What to ask for, by zod's type or format name. */
 const wanted: Readonly<Record<string, string>> = {
   string: 'text',
   number: 'a number',
@@ -71,7 +71,7 @@ const wanted: Readonly<Record<string, string>> = {
 function describe(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'unrecognized_keys':
-      // Else zod joins all their names into a sentence; issuesOf has one for each.
+      // Otherwise zod joins all names into one sentence. issuesOf writes one sentence for each name.
       return 'This is not known here.';
     case 'invalid_type':
       return issue.input === undefined ? 'This is required.' : give(wanted[issue.expected]);

@@ -1,7 +1,7 @@
-/** Members and parameters that many schemas have, each with what the OpenAPI document says of it. */
+/** Members and parameters shared by many schemas, with their descriptions for the OpenAPI document. */
 import { z } from 'zod';
 
-/** Ids and times of the document's examples; the ids of event and delivery hold received_at. */
+/** Ids and times for the examples in the OpenAPI document. The ids of event and delivery encode received_at. */
 export const example = {
   webhook_id: '01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a',
   agent_id: '01a1ffb5-9c41-7d52-a1c3-5b7e20d84f16',

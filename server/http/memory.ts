@@ -1,6 +1,6 @@
-/** How many bytes of request bodies this process holds, and the slabs that complete bodies lie in. */
+/** The byte budget for request bodies of this process, and the slabs that hold complete bodies. */
 
-/** A named limit that is counted, not allocated: whoever holds body bytes takes them here first and gives them back. */
+/** Counts held body bytes against a limit; allocates nothing. Callers take bytes before they hold them, and give them back after. */
 export class ByteBudget {
   readonly maxBytes: number;
   heldBytes = 0;
@@ -9,7 +9,7 @@ export class ByteBudget {
     this.maxBytes = maxBytes;
   }
 
-  /** False when the bytes would pass the limit; then nothing was taken. */
+  /** Returns false, and takes nothing, if the bytes would exceed the limit. */
   take(bytes: number): boolean {
     if (this.heldBytes + bytes > this.maxBytes) return false;
     this.heldBytes += bytes;
@@ -21,7 +21,7 @@ export class ByteBudget {
   }
 }
 
-/** A complete body in memory that threads can read. Whoever asked for it releases it, once. */
+/** A complete body in memory that threads can read. The caller of `hold` releases it once. */
 export interface HeldBody {
   /** The body's bytes; valid until `release`. */
   readonly bytes: Uint8Array<SharedArrayBuffer>;
@@ -39,9 +39,9 @@ class Slab {
 }
 
 /**
- * Bump allocation in fixed slabs of shared memory: a body costs an addition and a copy, and no garbage.
- * A slab is used again when its last body is released; at most `spareSlabs` empty ones are kept.
- * A body larger than a slab has memory of its own.
+ * Bump allocation in fixed-size slabs of shared memory: a body costs one addition and one copy, and creates no garbage.
+ * A slab is reused after its last body is released. At most `spareSlabs` empty slabs are kept.
+ * A body larger than a slab gets a separate allocation.
  */
 export class SlabArena {
   readonly #budget: ByteBudget;
@@ -56,7 +56,7 @@ export class SlabArena {
     this.#spareSlabs = spareSlabs;
   }
 
-  /** Copies the chunks of a complete body; null when the budget has no room for it. */
+  /** Copies the chunks of a complete body. Returns null if the budget has no room for it. */
   hold(chunks: readonly Uint8Array[], bodyBytes: number): HeldBody | null {
     if (bodyBytes > this.#slabBytes) return this.#holdAlone(chunks, bodyBytes);
     const slab = this.#slabWithRoom(bodyBytes);
@@ -79,14 +79,14 @@ export class SlabArena {
     const current = this.#current;
     if (current !== null && current.usedBytes + bodyBytes <= this.#slabBytes) return current;
     if (!this.#budget.take(this.#slabBytes)) return null;
-    // The full slab left behind comes back through the release of its last body.
+    // The previous slab returns to the free list when its last body is released.
     this.#current = this.#free.pop() ?? new Slab(this.#slabBytes);
     return this.#current;
   }
 
   #release(slab: Slab): void {
     if (--slab.liveBodies > 0) return;
-    // Also the current one: an idle process holds nothing, or a small budget would have no room left to gather in.
+    // Retire the current slab too: if an idle process kept it, a small budget would have no room for incoming chunks.
     if (slab === this.#current) this.#current = null;
     this.#retire(slab);
   }

@@ -1,4 +1,4 @@
-/** Request bodies that are read whole and parsed: JSON, checked by a zod schema, or the fields of a form. */
+/** Reads whole request bodies and parses them: JSON, validated with a zod schema, or form fields. */
 
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
@@ -9,17 +9,17 @@ import { check, jsonPointer, problemMembers } from './issues.ts';
 import { jsonFault } from './json-text.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
-/** Of a body that anyone may send: sign-in, set-up and agent sessions. */
+/** Maximum size of a body on a route without authentication: sign-in, set-up and agent sessions. */
 export const OPEN_BODY_BYTES_MAX = 16_384;
-/** Objects and arrays inside each other; nothing of ours needs more, and deeper ones only cost stack. */
+/** Maximum nesting of objects and arrays. The API needs no more, and deeper nesting only costs stack. */
 const DEPTH_MAX = 32;
-/** Values of one document; our longest list has 1,000. A schema takes 6 ms for 10,000 unknown members, and 380 ms for 200,000. */
+/** Maximum values in one document. The API's longest list has 1,000. A schema takes 6 ms for 10,000 unknown members, 380 ms for 200,000. */
 const VALUES_MAX = 10_000;
-/** Fields of one form: an id for each checkbox. 500,000 fields take 110 ms. */
+/** Maximum fields in one form: one id per checkbox. Parsing 500,000 fields takes 110 ms. */
 const FORM_FIELDS_MAX = 2_000;
 const RETRY_SECONDS = 1;
 
-/** How reading one may be answered. */
+/** Problem codes that reading a JSON body can answer with. */
 export const jsonBodyProblems = [
   'invalid_json',
   'body_too_large',
@@ -33,14 +33,14 @@ export class ParsedBody {
   readonly #capBytes: number;
   readonly #reading: BodyReader;
 
-  /** Starts to read; make it before the handler gives up its turn. */
+  /** Starts reading. Create it synchronously in the handler, or the first chunks are lost. */
   constructor(exchange: Exchange, capBytes = BODY_BYTES_MAX) {
     this.#exchange = exchange;
     this.#capBytes = capBytes;
     this.#reading = exchange.readBody(capBytes);
   }
 
-  /** The checked value; undefined when there is none, and then the exchange is answered. An empty body reads as `{}`. */
+  /** Returns the validated value. On failure, answers the exchange and returns undefined. An empty body is read as `{}`. */
   async json<T>(schema: z.ZodType<T>): Promise<T | undefined> {
     const exchange = this.#exchange;
     const bytes = await this.#whole();
@@ -54,7 +54,7 @@ export class ParsedBody {
     return void exchange.problem('invalid_request', undefined, members);
   }
 
-  /** The fields of an `application/x-www-form-urlencoded` body; undefined when there is none, and then the exchange is answered. */
+  /** Returns the fields of an `application/x-www-form-urlencoded` body. On failure, answers the exchange and returns undefined. */
   async form(): Promise<URLSearchParams | undefined> {
     const bytes = await this.#whole();
     if (bytes === undefined) return undefined;
@@ -62,7 +62,7 @@ export class ParsedBody {
     return void this.#exchange.problem('invalid_request', `The form has more than ${FORM_FIELDS_MAX} fields.`);
   }
 
-  /** For a handler that answers without looking at the body. */
+  /** Releases the body. For a handler that answers without reading it. */
   release(): void {
     this.#reading.release();
   }
@@ -71,14 +71,14 @@ export class ParsedBody {
     return `The request body exceeds ${this.#capBytes / 1024} KiB.`;
   }
 
-  /** A copy of the body, which is released; undefined when it did not come whole, and then the exchange is answered. */
+  /** Copies the body and releases it. If the body is incomplete, answers the exchange and returns undefined. */
   async #whole(): Promise<Buffer | undefined> {
     try {
       const received = await this.#reading.outcome;
       if (received.kind === 'aborted') return undefined;
       if (received.kind === 'too_large') return void this.#exchange.problem('body_too_large', this.#tooLarge);
       if (received.kind !== 'complete') return void this.#exchange.problemLater(received.kind, RETRY_SECONDS);
-      // Decoders refuse shared memory, and the slab is wanted back.
+      // Copy: decoders reject shared memory, and the slab must be released.
       return Buffer.from(received.bytes);
     } finally {
       this.#reading.release();
@@ -86,19 +86,19 @@ export class ParsedBody {
   }
 }
 
-/** `fault`: what keeps it from being JSON, for people. */
+/** `fault`: why the bytes are not valid JSON, as text for the sender. */
 function parseJson(own: Buffer): { value: unknown } | { fault: string } {
   if (own.length === 0) return { value: {} };
   const excess = excessOf(own);
   if (excess !== null) return { fault: excess };
-  // A body that is right, as most are, is read once; only for a wrong one is it looked up where.
+  // A valid body, the common case, is parsed once. Only an invalid body is scanned for the position of the fault.
   try {
     if (isUtf8(own)) return { value: JSON.parse(own.toString('utf8')) };
   } catch {}
   return { fault: jsonFault(own)! };
 }
 
-/** What is too much, found without building a value: nothing recursive ever sees what is too deep, and no schema what is too long. */
+/** Checks DEPTH_MAX and VALUES_MAX without building a value, before recursive code or a schema sees the document. */
 function excessOf(json: Uint8Array): string | null {
   let depth = 0;
   let values = 1;
@@ -117,7 +117,7 @@ function excessOf(json: Uint8Array): string | null {
   return null;
 }
 
-/** Ampersands of a form, at most `max`. */
+/** Counts the ampersands of a form, up to `max`. */
 function countUpTo(max: number, form: Buffer): number {
   let count = 0;
   for (let at = form.indexOf(AMPERSAND); at >= 0 && count < max; at = form.indexOf(AMPERSAND, at + 1)) count++;

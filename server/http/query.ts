@@ -1,9 +1,9 @@
-/** Query parameters checked by a zod schema. */
+/** Validates query parameters with a zod schema. */
 import type { z } from 'zod';
 import type { Exchange } from './exchange.ts';
 import { check, problemMembers } from './issues.ts';
 
-/** The checked parameters; undefined when they are wrong, and then the exchange is answered. Of a repeated one the last counts. */
+/** Returns the validated parameters. If they are invalid, answers the exchange and returns undefined. The last repeated value wins. */
 export function parseQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T | undefined {
   const result = check(schema, Object.fromEntries(new URLSearchParams(exchange.query)));
   if ('data' in result) return result.data;

@@ -1,6 +1,6 @@
 /**
- * A record of these entries that inherits nothing. Text of a request that is looked up in it finds an entry or nothing, while an object
- * literal also has `constructor`, `toString`, `valueOf` and `__proto__`.
+ * Creates a record without a prototype. Use it for lookups by text from a request: an object literal would also match `constructor`,
+ * `toString`, `valueOf` and `__proto__`.
  */
 export function recordOf<Value>(entries: Iterable<readonly [string, Value]> = []): Record<string, Value> {
   const record: Record<string, Value> = Object.create(null);

@@ -1,9 +1,9 @@
-/** Thrown where a request has to be answered with a problem by whoever serves it, e.g. where nobody can say who asks. */
+/** Error that the server answers with a problem document, e.g. when the caller's identity cannot be determined. */
 import type { ProblemCode } from '../errors.ts';
 
 export class Refused extends Error {
   readonly code: ProblemCode;
-  /** Null: repeating it does not help. */
+  /** Value of Retry-After; null if a retry does not help. */
   readonly retryAfterSeconds: number | null;
 
   constructor(

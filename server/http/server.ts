@@ -1,4 +1,4 @@
-/** The listening side: attaches the route table to uWebSockets.js and knows which requests are under way. */
+/** The HTTP server: attaches the route table to uWebSockets.js and counts open requests. */
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import uWS from 'uWebSockets.js';
@@ -18,47 +18,47 @@ interface ServerOptions {
   headerBytesMax: number;
   /** CLIENT_REQUESTS_MAX */
   clientRequestsMax: number;
-  /** CHUNKED_BODIES is accept. */
+  /** True if CHUNKED_BODIES is `accept`. */
   acceptsChunked: boolean;
-  /** Called before a request is served or refused: fields that its answer has in any case. */
+  /** Called before a request is served or refused. Sets the fields that every answer has. */
   prepare: (exchange: Exchange) => void;
-  /** Called once for each request, after its answer or its abort. */
+  /** Called once for each request, after it was answered or aborted. */
   onFinished: (exchange: Exchange) => void;
-  /** True of what a handler throws when the database is away, which is no bug: 503. */
+  /** True if the error means that the database is unavailable. That is not a bug, so the answer is 503. */
   isOutage: (error: unknown) => boolean;
-  /** Answers what no route takes. */
+  /** Answers requests that match no route. */
   refuse: (exchange: Exchange, code: 'not_found' | 'method_not_allowed') => void;
-  /** A handler threw: a bug. The exchange was answered 500. */
+  /** Called after a handler threw because of a bug and the exchange was answered 500. */
   onFailure: (exchange: Exchange, error: unknown) => void;
 }
 
 export class HttpServer implements ExchangeHost {
   readonly memory: BodyMemory;
   draining = false;
-  /** Requests that are neither answered nor aborted. */
+  /** Requests neither answered nor aborted yet. */
   openRequests = 0;
-  /** TCP connections, idle ones included. */
+  /** TCP connections, including idle ones. */
   connections = 0;
   readonly #app: TemplatedApp;
   readonly #options: ServerOptions;
   readonly #requestIds = requestIdSource();
   #listener: us_listen_socket | null = null;
   #onIdle: (() => void) | null = null;
-  /** Requests that were answered or aborted so far. */
+  /** Total requests answered or aborted. */
   #finished = 0;
 
   constructor(routes: readonly Route[], options: ServerOptions) {
     this.memory = options.memory;
     this.#options = options;
     this.#app = uWS.App();
-    // biome-ignore lint/suspicious/useIterableCallbackReturn: not an array's filter, but a hook on connections
+    // biome-ignore lint/suspicious/useIterableCallbackReturn: this filter is a connection hook, not Array.prototype.filter
     this.#app.filter((_res, change) => {
       this.connections += Number(change);
     });
     this.#attach(routes);
   }
 
-  /** Listens with SO_REUSEPORT beside the other processes; resolves with the port, rejects when it cannot be had. */
+  /** Listens with SO_REUSEPORT, like the other processes. Resolves with the port; rejects if it is unavailable. */
   listen(host: string, port: number): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#app.listen(host, port, (socket) => {
@@ -69,7 +69,7 @@ export class HttpServer implements ExchangeHost {
     });
   }
 
-  /** Stops to accept; connections that are open get their answers, and `Connection: close` with them. */
+  /** Stops accepting connections. Requests on open connections are still answered, with `Connection: close`. */
   stopListening(): void {
     this.draining = true;
     if (this.#listener !== null) uWS.us_listen_socket_close(this.#listener);
@@ -77,8 +77,8 @@ export class HttpServer implements ExchangeHost {
   }
 
   /**
-   * Resolves when no connection is left, or none has carried a request for `quietMs`. A client that keeps its connection may
-   * have sent its next request already: the moment without an open request is not yet the moment to close.
+   * Resolves when no connection is left, or no connection has carried a request for `quietMs`. The wait is needed because a
+   * keep-alive client may already have sent its next request when no request is open.
    */
   async quiet(quietMs: number): Promise<void> {
     for (;;) {
@@ -90,7 +90,7 @@ export class HttpServer implements ExchangeHost {
     }
   }
 
-  /** Resolves when no request is under way. */
+  /** Resolves when no request is open. */
   idle(): Promise<void> {
     if (this.openRequests === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -120,7 +120,7 @@ export class HttpServer implements ExchangeHost {
       const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, res, req);
       attach[route.method](this.#app, route.path, handler);
     }
-    // Below a star there may be nothing: that is no wrong method.
+    // A wildcard route has no fixed method list, so it never answers 405.
     for (const [path, methods] of methodsOf)
       if (!path.endsWith('*'))
         this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods, refuse), res, req));
@@ -201,14 +201,14 @@ function wrongMethod(path: string, methods: readonly string[], refuse: ServerOpt
   };
 }
 
-/** Ids of this process: unique, short, and sortable within the process. */
+/** Generates request ids that are unique, short and sortable within the process. */
 function requestIdSource(): () => string {
   const prefix = `${process.pid.toString(36)}-${Date.now().toString(36)}-`;
   let counter = 0;
   return () => prefix + (counter++).toString(36);
 }
 
-/** The sender's own X-Request-Id, when it is one that can be logged and echoed without harm. */
+/** Returns the sender's X-Request-Id if it is safe to log and echo. */
 function wellFormedRequestId(headers: readonly string[]): string | undefined {
   for (let i = 0; i < headers.length; i += 2) {
     if (headers[i] !== 'x-request-id') continue;

@@ -1,14 +1,14 @@
-/** A question that many callers ask: asked once at a time, its answer kept for a while, and nobody waits long for it. */
+/** Options of an asynchronous check that callers share: one check runs at a time, its answer is cached, and waits are bounded. */
 interface SharedCheckOptions<T> {
-  /** Asks. When it rejects, the answer is `late`. */
+  /** Runs the check. If it rejects, the answer is `late`. */
   ask: () => Promise<T>;
-  /** How long an answer is kept. */
+  /** How long an answer is cached. */
   validMs: (answer: T) => number;
-  /** How long a caller waits for a question under way, counted from its begin. */
+  /** How long a caller waits for a running check, counted from the start of the check. */
   patienceMs: number;
-  /** What a caller gets that waited for so long. */
+  /** Answer after `patienceMs`. */
   late: T;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
@@ -21,12 +21,12 @@ export class SharedCheck<T> {
     this.#options = options;
   }
 
-  /** The answer is known from elsewhere. */
+  /** Records an answer obtained elsewhere. */
   note(answer: T): void {
     this.#known = { answer, atMs: this.#options.nowMs() };
   }
 
-  /** Resolves within `patienceMs`; never rejects. */
+  /** Returns the cached answer or runs the check. Resolves within `patienceMs`; never rejects. */
   async answer(): Promise<T> {
     const { validMs, patienceMs, late, nowMs } = this.#options;
     if (this.#known !== null && nowMs() - this.#known.atMs < validMs(this.#known.answer)) return this.#known.answer;
@@ -44,7 +44,7 @@ export class SharedCheck<T> {
     const startedMs = this.#options.nowMs();
     const answer = await this.#options.ask().catch(() => this.#options.late);
     this.#underWay = null;
-    // What was noted in the meantime is newer.
+    // Keep an answer noted while the check ran: it is newer.
     if (this.#known === null || this.#known.atMs <= startedMs) this.note(answer);
     return answer;
   }

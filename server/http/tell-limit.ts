@@ -1,14 +1,14 @@
-/** Rate limits in answers: what is left, by draft-ietf-httpapi-ratelimit-headers-10, and the refusal. */
+/** Rate limits in answers: the RateLimit fields (draft-ietf-httpapi-ratelimit-headers-10) and the 429 answer. */
 import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Exchange } from './exchange.ts';
 
-/** Puts RateLimit-Policy and RateLimit on the answer. */
+/** Sets RateLimit-Policy and RateLimit on the answer. */
 export function tellLimit(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
   exchange.setHeader('ratelimit-policy', `"${policy.name}";q=${policy.max};w=${policy.windowSeconds}`);
   exchange.setHeader('ratelimit', `"${policy.name}";r=${remaining};t=${resetSeconds}`);
 }
 
-/** Counts a request of the client under the policy's name; false when the limit is used up, and then the exchange is answered. */
+/** Counts a request of the client against the policy. If the limit is exceeded, answers the exchange and returns false. */
 export async function admit(exchange: Exchange, limiter: RateLimiter, policy: Policy): Promise<boolean> {
   const decision = await limiter.take(exchange.client.limitKey(policy.name), policy);
   tellLimit(exchange, policy, decision);
