@@ -1,4 +1,4 @@
-/** Exponential back-off with full jitter, so that many clients that failed together do not come back together. */
+/** Exponential back-off with jitter: clients that failed at the same time do not retry at the same time. */
 
 export interface Backoff {
   firstMs: number;
@@ -6,8 +6,8 @@ export interface Backoff {
 }
 
 /**
- * Milliseconds to wait before try number `attempt` (0 for the first retry).
- * @param random in [0, 1); the wait lies between half and the whole of the exponential step.
+ * Returns the milliseconds to wait before retry number `attempt` (0 for the first retry).
+ * @param random in [0, 1). The wait is between half and all of the exponential step.
  */
 export function backoffMs(attempt: number, { firstMs, maxMs }: Backoff, random: number): number {
   const step = Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 30));
