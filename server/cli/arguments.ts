@@ -1,4 +1,4 @@
-/** Parsers of arguments that several commands take; commander tells InvalidArgumentError, the command line CommandError. */
+/** Argument parsers shared by several commands. They throw InvalidArgumentError for commander or CommandError for the command line. */
 import { InvalidArgumentError } from 'commander';
 import { instant } from '../api/instant.ts';
 import { isUuid } from '../db/ids.ts';
@@ -9,7 +9,7 @@ export function uuid(text: string): string {
   return text.toLowerCase();
 }
 
-/** For an option that may be given several times. */
+/** Parser for a repeatable option. Throws InvalidArgumentError. */
 export function uuids(text: string, before: string[] = []): string[] {
   return [...before, uuid(text)];
 }
@@ -24,14 +24,14 @@ export function seconds(text: string): number {
   return Number(text);
 }
 
-/** ISO 8601 in UTC. */
+/** Parses an ISO 8601 time in UTC. */
 export function time(text: string): string {
   const result = instant.safeParse(text);
   if (!result.success) throw new InvalidArgumentError(result.error.issues[0]!.message);
   return result.data;
 }
 
-/** An http or https address. */
+/** Parses an http or https URL. */
 export function parseAddress(address: string): URL {
   const url = URL.canParse(address) ? new URL(address) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
@@ -39,7 +39,7 @@ export function parseAddress(address: string): URL {
   return url;
 }
 
-/** A reader of whole numbers from `min` to `max`, both included. */
+/** Returns a parser for whole numbers from `min` to `max`, both inclusive. */
 export function wholeNumber(option: string, max: number, min = 1): (given: string) => number {
   return (given) => {
     const value = /^\d{1,10}$/.test(given) ? Number(given) : -1;

@@ -83,7 +83,7 @@ function describe(items: readonly z.output<typeof auditEntrySchema>[]): string {
   );
 }
 
-/** A parser that takes what the API's parameter takes. */
+/** Returns a parser that accepts the same values as the API parameter. */
 function by(schema: z.ZodType<string | undefined>): (text: string) => string {
   return (text) => {
     const result = schema.safeParse(text);

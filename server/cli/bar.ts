@@ -1,15 +1,15 @@
-/** A bar on a terminal, as commands that take their time show it. */
+/** Progress bar for commands that take a long time. */
 import { Presets, SingleBar } from 'cli-progress';
 import type { CommandIo } from './io.ts';
 
-/** @param format in the words of cli-progress, such as `{bar} {value}/{total}` */
+/** @param format cli-progress format, such as `{bar} {value}/{total}` */
 export function openBar(format: string, stderr: CommandIo['stderr']): SingleBar {
   return new SingleBar(
     {
       stream: stderr,
       format,
       hideCursor: true,
-      // Ctrl-C is the command's: it has a summary to print.
+      // The command handles Ctrl-C itself, because it prints a summary.
       gracefulExit: false,
     },
     Presets.shades_classic,

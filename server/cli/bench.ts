@@ -1,4 +1,4 @@
-/** `weir bench`: this machine's own scaling curve, measured on a Weir that is started for it and goes again. */
+/** `weir bench`: measures the scaling curve of this machine on a temporary Weir. */
 import { availableParallelism, loadavg } from 'node:os';
 import { Command, Option } from 'commander';
 import { settingTable } from '../settings/table.ts';
@@ -22,15 +22,15 @@ interface BenchOptions {
 
 const WORKERS_MAX = 256;
 const SECONDS_MAX = 3_600;
-/** Below it the smallest JSON of the load does not fit. */
+/** The smallest JSON body of the load does not fit below this size. */
 const BODY_BYTES_MIN = 32;
 const CONNECTIONS_MAX = 10_000;
 const SENDERS_MAX = 64;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Builds the command. It fails with CommandError: exit code 2 for unusable arguments, 1 when an answer was no 202, when what is
- * stored is not what was answered 202, or when a signal came before the end.
+ * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when a request was not
+ * answered 202, when the stored rows do not match the 202 answers, or when a signal ended the run early.
  */
 export function benchCommand(io: CommandIo): Command {
   const cores = availableParallelism();
@@ -61,7 +61,7 @@ async function bench({ size, json, ...given }: BenchOptions, cores: number, io: 
   const machine = { cores, load_before: Number(loadavg()[0]!.toFixed(2)), in_memory: await isInMemory() };
   const runs: Run[] = [];
   const stop = new AbortController();
-  // A second one finds us tidying up: npm passes the terminal's Ctrl-C on once more.
+  // The second signal arrives during cleanup: npm forwards the terminal's Ctrl-C a second time.
   const onSignal = () => stop.abort();
   for (const name of SIGNALS) process.on(name, onSignal);
   const progress = showProgress(order.workers.length, WARM_UP_SECONDS + order.seconds, io.stderr);
@@ -85,7 +85,7 @@ async function bench({ size, json, ...given }: BenchOptions, cores: number, io: 
     throw new CommandError('These figures do not count: a request was not answered 202, or stored events differ.');
 }
 
-/** 1, 2, 4 ... and the cores themselves. */
+/** Powers of two below `cores`, then `cores`. */
 function doublings(cores: number): number[] {
   const below = Array.from({ length: Math.ceil(Math.log2(cores)) }, (_, power) => 2 ** power);
   return [...below, cores];

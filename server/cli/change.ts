@@ -1,12 +1,12 @@
-/** Changes as commands make them: what goes wrong is told in one sentence. */
+/** Runs a change for a command and reports a failure in one sentence. */
 import type { Change } from '../api/change.ts';
 import { InputError } from '../api/input.ts';
 import { CommandError } from './io.ts';
 
-/** Where the ids of a field are listed. */
+/** Commands that list the ids of a field. */
 const lists: Readonly<Record<string, string>> = { agent_ids: 'weir agent list', webhook_ids: 'weir webhook list' };
 
-/** What became of a change. Throws CommandError. @param missing said when there is no such thing. */
+/** Returns the value of a successful change. Throws CommandError. @param missing message when the object does not exist */
 export function made<T>(change: Change<T>, missing: string): T {
   switch (change.kind) {
     case 'done':
@@ -22,7 +22,7 @@ export function made<T>(change: Change<T>, missing: string): T {
   }
 }
 
-/** Runs work whose input is checked as the API checks it; bad input is wrong usage. */
+/** Runs work whose input the API's schemas check. Invalid input counts as wrong usage. */
 export async function withInput<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -28,18 +28,19 @@ interface ConsumeOptions {
 }
 
 const MAX_MAX = 1_000_000_000;
-/** As many as one claim can ask for. */
+/** Maximum number of deliveries in one claim. */
 const CONCURRENCY_MAX = 1_000;
 const LEASE_SECONDS_MAX = 3_600;
 const WAIT_SECONDS_MAX = 30;
 const DRAIN_SECONDS_MAX = 86_400;
 
-/** With `--once`, e.g. in a timer's job, a server that is away is given up after about twenty seconds. */
+/** With `--once`, for example in a timer's job, the command gives up on an unreachable server after about twenty seconds. */
 const ONCE_TRIES_MAX = 10;
 
 /**
- * Builds the command. It fails with CommandError: exit code 2 for unusable arguments; 1 when the credential is refused, the
- * API cannot be used, or something claimed could not be settled. Commands that fail are the deliveries' matter: exit 0.
+ * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when the credential is
+ * refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed commands belong to the
+ * deliveries: exit code 0.
  */
 export function consumeCommand(io: CommandIo): Command {
   return new Command('consume')
@@ -114,7 +115,7 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
     cut,
   });
 
-  // The reader of the lines may go away at any time; the write that notices tells it.
+  // The reader may close the pipe at any time; the failing write reports it.
   const onOutputError = () => {};
   io.stdout.on('error', onOutputError);
   const ending = watchEnd(
@@ -152,7 +153,7 @@ function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Progres
   });
 }
 
-/** Standard output is for the deliveries' lines or the commands' output; only the document of --json may join it. */
+/** Prints the summary. Standard output is reserved for delivery lines or command output; only the `--json` document may be added. */
 function report(summary: ConsumeSummary, { exec, json }: ConsumeOptions, io: CommandIo): void {
   if (json === true && exec !== undefined) printJson(io, summary);
   else tellText(io, describeConsumed(summary));

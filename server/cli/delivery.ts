@@ -94,7 +94,7 @@ export function deliveryCommand(io: CommandIo): Command {
   return command;
 }
 
-/** Portion by portion; each is on record. */
+/** Replays in batches; each batch is recorded in the audit log. */
 async function replayAll(database: Database, order: ManyOrder): Promise<number> {
   for (let sum = 0; ; ) {
     const portion = await replayMany(database, commandActor(), order);

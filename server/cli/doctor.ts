@@ -5,7 +5,7 @@ import { CommandError, type CommandIo, printJson, printText, tellText } from './
 
 const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
 
-/** `weir doctor`: what is wrong and how to mend it. Fails with exit code 1 when there is a problem; advice alone is no failure. */
+/** `weir doctor`: reports problems and their fixes. Exits with code 1 when there is a problem; advice alone is not a failure. */
 export function doctorCommand(io: CommandIo): Command {
   return new Command('doctor')
     .description('say what is wrong with settings, database, store, keys, origins and kernel, and how to mend it')

@@ -45,7 +45,7 @@ export function eventCommand(io: CommandIo): Command {
     .action(({ webhook, from, to, search, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
         const { filter, span } = filterOf({ webhook_id: webhook, from, to, q: search, limit }, null, null);
-        // Never busy: it is the only search of this process.
+        // The search limit cannot be reached: this is the only search in this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) printJson(io, { items: rows.map(describeEvent) });
         else if (rows.length === 0) printText(io, 'No events yet.\n');

@@ -1,4 +1,4 @@
-/** What people are told when a command fails. */
+/** Message that a failed command prints. */
 
 import { DatabaseError } from '../db/attach.ts';
 import { EmbeddedPostgresError } from '../db/embedded/join.ts';
@@ -8,7 +8,7 @@ import { SettingsError } from '../settings/read.ts';
 
 const expected = [SettingsError, DatabaseError, EmbeddedPostgresError, DataDirInUseError, LockError, SharedStoreError];
 
-/** The message alone for what is known to go wrong; with the stack for a bug. */
+/** Returns the message alone for an expected error, and the stack for a bug. */
 export function describeFailure(error: unknown): string {
   if (expected.some((kind) => error instanceof kind))
     return (error as Error).message

@@ -1,7 +1,7 @@
-/** What a command may touch of the world outside, and the only place from which commands write to it. */
+/** Input and output of commands. Commands write output only here. */
 import { visible, visibleJson } from '../telemetry/visible.ts';
 
-/** Tests hand in their own. */
+/** Tests pass their own implementation. */
 export interface CommandIo {
   environment: NodeJS.ProcessEnv;
   directory: string;
@@ -10,34 +10,34 @@ export interface CommandIo {
   stderr: NodeJS.WritableStream & { isTTY?: boolean };
 }
 
-/** Lines for people. They may hold what a stranger sent, so that control characters are shown instead of sent to the terminal. */
+/** Prints text for people. The text may contain data from untrusted senders, so control characters are made visible. */
 export function printText({ stdout }: Pick<CommandIo, 'stdout'>, text: string): void {
   stdout.write(visible(text));
 }
 
-/** The same on standard error: progress, advice and failures. */
+/** Same as `printText`, on standard error: progress, advice and failures. */
 export function tellText({ stderr }: Pick<CommandIo, 'stderr'>, text: string): void {
   stderr.write(visible(text));
 }
 
-/** Bytes as they are: what a person asked for by name, such as a body. */
+/** Prints bytes unchanged: output that the user requested explicitly, such as a body. */
 export function printBytes({ stdout }: Pick<CommandIo, 'stdout'>, bytes: Uint8Array): void {
   stdout.write(bytes);
 }
 
-/** What `--json` asks for: one document, in one line. */
+/** Prints the `--json` document on one line. */
 export function printJson({ stdout }: CommandIo, value: unknown): void {
   stdout.write(jsonLine(value));
 }
 
-/** A document as one line of JSON, its control characters as escapes. */
+/** Formats a document as one line of JSON with control characters escaped. */
 export function jsonLine(value: unknown): string {
   return `${visibleJson(JSON.stringify(value))}\n`;
 }
 
 /**
- * Whoever reads the output may leave before its end, as `head` does. That ends no command halfway, with what it started left
- * behind; any other fault of the output is a failure, unless the command listens to it by itself.
+ * Ignores a closed pipe on the outputs. A reader such as `head` may close the output early; the command then still runs to
+ * its end and cleans up. Any other output error is a failure, unless the command registers its own listener.
  */
 export function outliveReaders(outputs: readonly NodeJS.WritableStream[]): void {
   for (const output of outputs)
@@ -46,7 +46,7 @@ export function outliveReaders(outputs: readonly NodeJS.WritableStream[]): void 
     });
 }
 
-/** A failure to be told in one sentence; the process exits with `exitCode` (1 failure, 2 usage). */
+/** A failure that is reported in one sentence; the process exits with `exitCode` (1 failure, 2 usage). */
 export class CommandError extends Error {
   readonly exitCode: 1 | 2;
   constructor(message: string, exitCode: 1 | 2 = 1) {

@@ -1,17 +1,17 @@
-/** Kept-alive connections to one address, by node:http or node:https. */
+/** Keep-alive connections to one address, through node:http or node:https. */
 import { Agent as HttpAgent, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 
-/** Idle connections are closed by us first: Weir drops them after ten seconds, and a reset in between looks like a fault. */
+/** The client closes idle connections first. Weir closes them after ten seconds, and a reset on reuse would look like a fault. */
 const IDLE_TIMEOUT_MS = 4_000;
 
 interface KeepAlive {
-  /** Destroying it closes every connection; requests under way fail with ECONNRESET. */
+  /** Destroying the agent closes every connection; requests in flight fail with ECONNRESET. */
   agent: HttpAgent;
   request: typeof httpRequest;
 }
 
-/** @param connectionsMax connections open at a time; further requests wait for one */
+/** @param connectionsMax maximum number of open connections; further requests wait */
 export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
   const options = { keepAlive: true, maxSockets: connectionsMax, timeout: IDLE_TIMEOUT_MS };
   return url.protocol === 'https:'
@@ -19,7 +19,10 @@ export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
     : { agent: new HttpAgent(options), request: httpRequest };
 }
 
-/** A name with several addresses (localhost) fails with an AggregateError that carries the code of the tries. */
+/**
+ * Name of a connection error. A host name with several addresses (localhost) fails with an AggregateError, which has the
+ * code of the attempts.
+ */
 export function nameOf(error: NodeJS.ErrnoException): string {
   return error.code ?? error.name;
 }

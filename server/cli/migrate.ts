@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 
-/** `weir migrate`: brings the schema to this release; `weir start` does it too. */
+/** `weir migrate`: upgrades the schema to this release. `weir start` does the same. */
 export function migrateCommand(io: CommandIo): Command {
   return new Command('migrate')
     .description('bring the database schema to this release')

@@ -84,7 +84,7 @@ export function rejectionCommand(io: CommandIo): Command {
         const { verified, reason, hint } = describeRejection(outcome.rejection).last_check!;
         if (json) printJson(io, { id, verified, reason, hint });
         else printText(io, `${id}: ${reason}. ${hint}\n`);
-        // What it found has been said already.
+        // The check has already printed its result.
         if (!verified) throw new CommandError('');
       }),
     );
@@ -110,12 +110,12 @@ function rejectionsOf({ database, keys, settings }: Session): Rejections {
     database,
     keys: derivedKeys(keys, 'webhook-secrets'),
     retentionDays: settings.RETENTION_DAYS,
-    // A command serves nobody else meanwhile: no thread is needed.
+    // A command serves no other requests, so the check needs no thread.
     diagnose: async (requests) => requests.map((request) => ({ diagnosis: diagnose(request) })),
   });
 }
 
-/** Postgres reads no other. */
+/** Throws for an id that Postgres would not accept. */
 function timed(id: string): string {
   if (!isTimedId(id)) throw unknown(id);
   return id;

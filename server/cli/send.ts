@@ -1,4 +1,4 @@
-/** `weir send`: sends signed webhook requests, and says what became of them. */
+/** `weir send`: sends signed webhook requests and reports the results. */
 import { Command } from 'commander';
 import { parseAddress, wholeNumber } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
@@ -23,12 +23,12 @@ const COUNT_MAX = 1_000_000_000;
 const RATE_MAX = 1_000_000;
 const CONCURRENCY_MAX = 10_000;
 
-/** After Ctrl-C the requests under way have this long for their answers. */
+/** Requests in flight get this long to finish after Ctrl-C. */
 const INTERRUPT_GRACE_MS = 1_000;
 
 /**
- * Builds the command. It fails with CommandError: exit code 2 for unusable arguments, 1 when any request had another
- * end than a 2xx answer, or when Ctrl-C came before the last one.
+ * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when any request did not end
+ * with a 2xx answer, or when Ctrl-C ended the run early.
  */
 export function sendCommand(io: CommandIo): Command {
   return new Command('send')
@@ -71,7 +71,7 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   const tally = new Tally();
   const stop = new AbortController();
   let cut: NodeJS.Timeout | undefined;
-  // Once: a second Ctrl-C ends the process the usual way.
+  // Registered once: a second Ctrl-C ends the process in the default way.
   const onInterrupt = () => {
     stop.abort();
     cut = setTimeout(client.close, INTERRUPT_GRACE_MS);
@@ -105,7 +105,7 @@ function parseRate(given: string): number {
   );
 }
 
-/** A token in the sense of RFC 9110, 5.6.2. */
+/** Parses a token as RFC 9110, 5.6.2 defines it. */
 function parseHeaderName(given: string): string {
   if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(given)) return given;
   throw new CommandError(

@@ -1,4 +1,4 @@
-/** What a command that works on the database needs; the same settings as the server, whether it runs or not. */
+/** Context of commands that use the database. They read the same settings as the server, whether or not the server runs. */
 
 import { type Attached, attachDatabase } from '../db/attach.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../secrets/keys.ts';
@@ -10,7 +10,7 @@ export interface Session extends Attached {
   keys: SecretsKeys;
 }
 
-/** Attaches the database (starting the embedded one when it is down), runs the work, and detaches whatever happens. */
+/** Attaches the database (starts the embedded one when it is not running), runs the work, and detaches in every case. */
 export async function withDatabase<T>(io: CommandIo, work: (session: Session) => Promise<T>): Promise<T> {
   const settings = readSettings(io.environment, io.directory);
   const keys = loadSecretsKeys(settings);

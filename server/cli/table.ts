@@ -1,6 +1,9 @@
 import { visibleLine } from '../telemetry/visible.ts';
 
-/** Rows in columns, for people; two spaces between, the header first. Control characters are shown, line feeds too. */
+/**
+ * Formats rows as columns for people: two spaces between columns, header first. Control characters, including line feeds,
+ * are made visible.
+ */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [header, ...rows].map((row) => row.map((cell) => visibleLine(cell)));
   const widths = header.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));

@@ -106,7 +106,7 @@ export function tokenCommand(io: CommandIo): Command {
   return command;
 }
 
-/** More than anybody reads; the API has pages. */
+/** More rows than a person reads; the API is paginated. */
 const LIST_MAX = 10_000;
 
 function expiryDays(text: string): number | 'never' {

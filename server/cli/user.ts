@@ -172,7 +172,7 @@ function withUsers(io: CommandIo, work: (users: Users, hosted: boolean) => Promi
   });
 }
 
-/** @param key an id or an email. */
+/** Finds a user by id or email. Throws CommandError. */
 async function known(users: Users, key: string): Promise<UserRecord> {
   const user = await users.find(isUuid(key) ? { id: key.toLowerCase() } : { email: key });
   if (user === undefined) throw new CommandError(`no user has the id or email ${key}; see: weir user list`);

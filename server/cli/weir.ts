@@ -22,7 +22,7 @@ import { tokenCommand } from './token.ts';
 import { userCommand } from './user.ts';
 import { webhookCommand } from './webhook.ts';
 
-/** Runs one command; resolves with the exit code. What goes wrong is told on stderr in one sentence. */
+/** Runs one command; resolves with the exit code. Failures are printed on stderr in one sentence. */
 export async function runCommand(args: readonly string[], io: CommandIo): Promise<number> {
   let exitCode = 0;
   const program = new Command('weir')

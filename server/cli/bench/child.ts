@@ -1,4 +1,4 @@
-/** Child processes of a bench: started until they say that they are ready, stopped by their id. */
+/** Child processes of a bench: started and awaited until ready, stopped by process id. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { promisify } from 'node:util';
 import { CommandError } from '../io.ts';
@@ -10,11 +10,11 @@ export interface Child {
 
 interface ChildOptions {
   name: string;
-  /** Compiled file and its arguments. */
+  /** Path of the compiled file, then its arguments. */
   args: readonly string[];
   environment: NodeJS.ProcessEnv;
   directory: string;
-  /** A line of output that holds this says that it is ready. */
+  /** The child is ready when its output contains this text. */
   readyText: string;
 }
 
@@ -23,15 +23,16 @@ const STOP_TIMEOUT_MS = 30_000;
 const OUTPUT_KEPT = 4_000;
 
 /**
- * Starts a Node program and waits for its ready line. Rejects with CommandError and the end of its output when it ends first.
- * It has a session of its own: Ctrl-C is for us, and we stop it in order.
+ * Starts a Node program and waits until it is ready. Rejects with CommandError, which includes the end of the output, when
+ * the program exits first or takes too long.
+ * The child runs in its own session, so that Ctrl-C reaches only the bench, which then stops the child in order.
  */
 export async function startChild({ name, args, environment, directory, readyText }: ChildOptions): Promise<Child> {
   const child = spawn(process.execPath, args, {
     cwd: directory,
     env: environment,
     detached: true,
-    // The pipe to its standard input closes when we are gone, whatever killed us; the peers end then.
+    // The child's standard input closes when the bench exits, even when the bench is killed. The peers exit then.
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   const ended = new Promise<string>((resolve) => {
@@ -66,7 +67,7 @@ async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void>
   clearTimeout(killer);
 }
 
-/** Runs a Node program to its end; resolves with its standard output. Rejects with CommandError. */
+/** Runs a Node program until it exits; resolves with its standard output. Rejects with CommandError. */
 export async function runToEnd(args: readonly string[], environment: NodeJS.ProcessEnv, directory: string) {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory, env: environment });

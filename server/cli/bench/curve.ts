@@ -1,5 +1,5 @@
 /**
- * The curve: a Weir of its own for each number of processes, one after the other on one database.
+ * The scaling curve: one Weir for each number of processes, one after another on one database.
  *
  *     empty the table, checkpoint, `weir start`, warm-up, measured window, wait for the last answers, TERM, count the rows
  */
@@ -26,21 +26,21 @@ import { bodyOf, requestBytes, type SignedRequest, signedRequest } from './signe
 import { measureWindow, type Window } from './window.ts';
 
 export interface CurveOrder {
-  /** Numbers of serving processes, in the order in which they are measured. */
+  /** Numbers of serving processes, in measuring order. */
   workers: readonly number[];
-  /** Of one window. */
+  /** Length of one measured window. */
   seconds: number;
   bodyBytes: number;
   connections: number;
-  /** Threads that send. */
+  /** Number of sender threads. */
   senders: number;
 }
 
 const weirFile = fileURLToPath(new URL('../weir.js', import.meta.url));
 
 /**
- * Measures, and tells each run when it is done. Rejects with AbortError once `stop` aborts. However it ends, what it started
- * has ended before, and its folder is gone.
+ * Measures each number of processes and reports each run when it is complete. Rejects with AbortError when `stop` aborts. In
+ * every case, all started processes have ended and the folder is removed before the promise settles.
  */
 export async function measureCurve(
   order: CurveOrder,
@@ -54,7 +54,7 @@ export async function measureCurve(
     const environment = {
       ...withoutSettings(io.environment),
       DATA_DIR: directory,
-      // Room in Postgres for the largest.
+      // Postgres reserves connections for the largest number of processes.
       WORKERS: String(Math.max(...order.workers)),
       RATE_LIMIT_INGEST_MAX: '1000000000',
     };
@@ -82,7 +82,7 @@ type WeirOrder = Omit<CurveOrder, 'workers' | 'bodyBytes'> & {
   environment: NodeJS.ProcessEnv;
 };
 
-/** Starts a Weir with so many processes, measures one window, and stops it. */
+/** Starts a Weir with the given number of processes, measures one window, and stops it. */
 async function measureWeir(
   { workers, seconds, connections, senders, path, signed, environment }: WeirOrder,
   { database, settings }: Session,
@@ -115,13 +115,13 @@ async function measureWeir(
   }
 }
 
-/** Committed rows. Nothing is under way any more when Weir has ended. */
+/** Counts committed rows. Weir has exited, so no more rows can follow. */
 async function countEvents({ database }: Session): Promise<number> {
   const [row] = await database.query<{ count: number }>({ text: 'select count(*)::int as count from events' });
   return row!.count;
 }
 
-/** Resolves with the path of an endpoint that verifies with `secret`. */
+/** Creates a webhook that verifies with `secret`; resolves with its path. */
 async function makeEndpoint({ database, conninfo, keys, settings }: Session, secret: string): Promise<string> {
   const parts = { database, changes: new Changes(conninfo), key: derivedKeys(keys, 'webhook-secrets')[0]! };
   const input = checked(webhookInput(settings).create, { name: 'bench', secret });
@@ -129,7 +129,10 @@ async function makeEndpoint({ database, conninfo, keys, settings }: Session, sec
   return `/in/${id}`;
 }
 
-/** The operator's database is not touched, and their settings are not what is measured. */
+/**
+ * Removes Weir's settings from the environment, so that the bench neither touches the operator's database nor measures their
+ * settings.
+ */
 function withoutSettings(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !(name in settingTable)));
 }

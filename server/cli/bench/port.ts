@@ -1,11 +1,11 @@
-/** Ports for servers that are started for a while. */
+/** Ports for temporary servers. */
 import { createServer } from 'node:net';
 
-/** Below the ports that the system gives to outgoing connections (32,768 and up): no connection of a neighbour takes one in between. */
+/** The range is below the kernel's ephemeral ports (32,768 and up), so that no outgoing connection takes a port after the check. */
 const LOWEST = 11_000;
 const COUNT = 10_000;
 
-/** A port of 127.0.0.1 on which nothing listens; so is the one that stands `besides` above it, when that is given. */
+/** Returns a port of 127.0.0.1 on which nothing listens. With `besides`, the port that many above it is free as well. */
 export async function freePort({ besides = 0 } = {}): Promise<number> {
   for (;;) {
     const port = LOWEST + Math.floor(Math.random() * COUNT);

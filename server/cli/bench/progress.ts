@@ -1,16 +1,16 @@
-/** Shows on standard error how `weir bench` goes: a bar on a terminal, nothing in a pipe. */
+/** Shows the progress of `weir bench` on standard error: a bar on a terminal, nothing in a pipe. */
 import { openBar } from '../bar.ts';
 import type { CommandIo } from '../io.ts';
 
 export interface Progress {
-  /** What is measured from now on. */
+  /** Starts the next phase with this name. */
   phase: (name: string) => void;
-  /** A second has passed under load. */
+  /** One second under load has passed. */
   second: () => void;
   stop: () => void;
 }
 
-/** @param phases how many there will be, each with so many `phaseSeconds` under load */
+/** @param phases number of phases, each with `phaseSeconds` under load */
 export function showProgress(phases: number, phaseSeconds: number, stderr: CommandIo['stderr']): Progress {
   if (stderr.isTTY !== true) return { phase: () => {}, second: () => {}, stop: () => {} };
   const bar = openBar('{bar} {value}/{total} s, {phase}', stderr);

@@ -1,4 +1,4 @@
-/** Tells the curve to people: a table, what was checked, and what it means. */
+/** Formats the scaling curve as text: a table, the checks, and an interpretation. */
 import { table } from '../table.ts';
 import type { CurveOrder } from './curve.ts';
 import { faultsOf, type Run } from './run.ts';
@@ -6,31 +6,31 @@ import { WARM_UP_SECONDS } from './window.ts';
 
 /** The document of `--json`. */
 export interface BenchReport {
-  /** Of this machine, shared by Weir, Postgres and the senders. */
+  /** Cores of this machine, shared by Weir, Postgres and the senders. */
   cores: number;
-  /** Runnable tasks in the minute before: what else wanted the cores. */
+  /** Load average of the minute before the run: tasks of other programs that use the cores. */
   load_before: number;
-  /** The database stood in memory (tmpfs), where fsync costs nothing. */
+  /** The database was in memory (tmpfs), where fsync costs nothing. */
   in_memory: boolean;
   seconds: number;
   warm_up_seconds: number;
   body_bytes: number;
   connections: number;
   senders: number;
-  /** `times_first`: requests/s over those of the first run. */
+  /** `times_first`: requests/s divided by the requests/s of the first run. */
   runs: (Run & { times_first: number | null })[];
-  /** Why runs do not count, a sentence each. */
+  /** Reasons why runs are invalid, one sentence each. */
   faults: string[];
 }
 
-/** A step that brings less than this does not pay. */
+/** Speed-up below which another step is not worthwhile. */
 const PAYS = 1.1;
-/** A share of the cores above which nobody could have had more of them. */
+/** Share above which the cores or the sender threads count as fully used. */
 const FULL = 0.9;
-/** Above it something else wants the cores too. */
+/** Load average above which other programs compete for the cores. */
 const BUSY_LOAD = 0.5;
 
-/** What the figures were measured on. */
+/** Conditions of the measurement. */
 type Machine = Pick<BenchReport, 'cores' | 'load_before' | 'in_memory'>;
 
 export function reportOf(order: CurveOrder, runs: readonly Run[], machine: Machine): BenchReport {
@@ -50,7 +50,7 @@ export function reportOf(order: CurveOrder, runs: readonly Run[], machine: Machi
   };
 }
 
-/** The report for people; at least one run. */
+/** Formats the report as text. Needs at least one run. */
 export function describeReport(report: BenchReport): string {
   const { body_bytes, connections, senders, seconds, runs, faults } = report;
   const accepted = runs.reduce((sum, run) => sum + run.accepted, 0);
@@ -77,7 +77,7 @@ export function describeReport(report: BenchReport): string {
   ].join('\n');
 }
 
-/** What the curve says, a sentence each. */
+/** Interprets the curve, one sentence for each finding. */
 export function interpret({ cores, load_before, in_memory, senders, runs }: BenchReport): string[] {
   const bySize = runs.toSorted((a, b) => a.workers - b.workers);
   const last = bySize.at(-1)!;

@@ -1,9 +1,9 @@
-/** Resident memory of serving processes under load, as the kernel counts it. */
+/** Resident memory of serving processes under load, as reported by the kernel. */
 import { readFileSync } from 'node:fs';
 
 const SAMPLE_EVERY_MS = 250;
 
-/** Processes that `pid` started and that run Node, itself left out. */
+/** Child processes of `pid` that run Node. */
 export function nodeChildren(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
   return children
@@ -11,7 +11,7 @@ export function nodeChildren(pid: number): number[] {
     .filter((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0] === process.execPath);
 }
 
-/** Resident bytes of a process; 0 when it is gone. */
+/** Resident memory of a process in bytes; 0 when the process has exited. */
 function residentBytes(pid: number): number {
   try {
     const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -21,7 +21,7 @@ function residentBytes(pid: number): number {
   }
 }
 
-/** Runs `work` and watches meanwhile; `peakBytes` is the highest that any one of the processes had. */
+/** Runs `work` and samples memory until it ends. `peakBytes` is the highest value of any single process. */
 export async function watchResident<T>(
   pids: readonly number[],
   work: () => Promise<T>,

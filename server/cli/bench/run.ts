@@ -1,28 +1,28 @@
-/** What one number of processes gave: the figures of the document, and why they may not count. */
+/** Results of one number of processes: the figures of the document, and the reasons why they may be invalid. */
 import { createHistogram } from 'node:perf_hooks';
 import type { Window } from './window.ts';
 
-/** One run in the document of `--json`. */
+/** One run in the `--json` document. */
 export interface Run {
   workers: number;
-  /** Answers 202 in the window. */
+  /** 202 answers per second in the window. */
   requests_per_second: number;
-  /** Of these answers; null when there was none. */
+  /** Latency of these answers; null when there were none. */
   latency_ms: { p50: number | null; p99: number | null; max: number | null };
-  /** Resident, the highest of any serving process. */
+  /** Highest resident memory of any serving process. */
   process_memory_mb: number;
-  /** Cores that each had in the window, on average. */
+  /** Average number of cores used in the window. */
   cores_used: { weir: number; postgres: number; senders: number };
-  /** Every answer by its status, warm-up included. */
+  /** Number of answers by status, warm-up included. */
   statuses: Record<string, number>;
-  /** Connections that broke, by the name of the error. */
+  /** Number of broken connections by error name. */
   errors: Record<string, number>;
-  /** Requests answered 202, warm-up included, and the rows that are committed for them. */
+  /** Requests answered 202, warm-up included, and the rows committed for them. */
   accepted: number;
   stored: number;
 }
 
-/** Puts the reports of all senders together. @param stored rows that were counted when Weir had ended */
+/** Combines the reports of all senders. @param stored rows counted after Weir had exited */
 export function runOf(workers: number, { reports, residentBytes, cores }: Window, stored: number): Run {
   const latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
   for (const report of reports) latenciesUs.add(report.latenciesUs);
@@ -52,12 +52,12 @@ export function runOf(workers: number, { reports, residentBytes, cores }: Window
   };
 }
 
-/** What helps against an answer, where the load is the cause. */
+/** Fixes by status, for answers that the load itself causes. */
 const mends: Readonly<Record<string, string>> = {
   503: '; if more is under way than Weir holds, a lower --connections or --size helps',
 };
 
-/** Why a run does not count, a sentence each. */
+/** Reasons why a run is invalid, one sentence each. */
 export function faultsOf({ workers, statuses, errors, accepted, stored }: Run): string[] {
   const lost = Object.values(errors).reduce((sum, times) => sum + times, 0);
   const said = `WORKERS=${workers}:`;
@@ -67,7 +67,7 @@ export function faultsOf({ workers, statuses, errors, accepted, stored }: Run): 
       .map(([status, times]) => `${said} ${times} answers were ${status}, not 202${mends[status] ?? ''}.`),
     ...Object.entries(errors).map(([name, times]) => `${said} ${times} connections broke (${name}).`),
     ...(accepted === 0 ? [`${said} nothing was answered 202.`] : []),
-    // A connection that broke may have had a request under way that was stored, and nobody was told.
+    // A broken connection may have carried a request that was stored but not answered.
     ...(stored < accepted || stored > accepted + lost
       ? [`${said} ${accepted} requests were answered 202, but ${stored} events are stored.`]
       : []),

@@ -1,17 +1,17 @@
-/** The load: threads of this process, so that nothing of it is left however the process ends. */
+/** Load generator: threads of this process, so that none of them outlives the process. */
 import { Worker } from 'node:worker_threads';
 import type { SenderCommand, SenderOrder, SenderReport } from '../../../workers/sender.ts';
 
 interface Senders {
-  /** Opens the window that is measured; what was sent before was warm-up. */
+  /** Starts the measured window; earlier requests count as warm-up. */
   measure: () => void;
-  /** Closes the window; resolves when everything under way has its answer. */
+  /** Ends the window; resolves when every request in flight has been answered. */
   stop: () => Promise<SenderReport[]>;
-  /** Ends the threads, whatever they do. */
+  /** Terminates the threads at once. */
   terminate: () => Promise<unknown>;
 }
 
-/** Starts `senders` threads, which share the connections and begin at once. */
+/** Starts `senders` threads. They share the connections and start at the same time. */
 export function openSenders(senders: number, { connections, ...order }: SenderOrder): Senders {
   const threads = Array.from({ length: senders }, (_, index) => {
     const share = Math.floor(connections / senders) + (index < connections % senders ? 1 : 0);
@@ -23,7 +23,7 @@ export function openSenders(senders: number, { connections, ...order }: SenderOr
       (thread) => new Promise<SenderReport>((resolve, reject) => thread.once('message', resolve).once('error', reject)),
     ),
   );
-  // It is awaited when the window closes; a thread that fails before waits to be told then.
+  // The promise is awaited when the window ends. Until then this handler prevents an unhandled rejection.
   reports.catch(() => {});
   const tell = (command: SenderCommand) => {
     for (const thread of threads) thread.postMessage(command);

@@ -1,4 +1,4 @@
-/** A request that is signed once and sent again and again. */
+/** A request that is signed once and sent repeatedly. */
 import { createHmac, randomBytes } from 'node:crypto';
 
 export interface SignedRequest {
@@ -6,7 +6,7 @@ export interface SignedRequest {
   body: string;
 }
 
-/** JSON of exactly so many bytes that does not compress much. */
+/** JSON of exactly `bytes` bytes that hardly compresses. */
 export function bodyOf(bytes: number): string {
   const frame = '{"action":"opened","data":""}';
   const fill = randomBytes(bytes)
@@ -15,13 +15,13 @@ export function bodyOf(bytes: number): string {
   return frame.replace('""', `"${fill}"`);
 }
 
-/** Headers and body as GitHub would send them. */
+/** Headers and body in GitHub's format. */
 export function signedRequest(secret: string, body: string): SignedRequest {
   const signature = createHmac('sha256', secret).update(body).digest('hex');
   return { headers: { 'Content-Type': 'application/json', 'X-Hub-Signature-256': `sha256=${signature}` }, body };
 }
 
-/** The same as the bytes of an HTTP/1.1 POST to 127.0.0.1 that keeps its connection. */
+/** The same request as the bytes of an HTTP/1.1 POST to 127.0.0.1 over a keep-alive connection. */
 export function requestBytes(port: number, path: string, { headers, body }: SignedRequest): Buffer {
   const fields = { Host: `127.0.0.1:${port}`, ...headers, 'Content-Length': Buffer.byteLength(body) };
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);

@@ -1,4 +1,4 @@
-/** One measured window: load on a Weir that runs, and what it took. */
+/** One measured window: load on a running Weir, and the resources used. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SenderOrder, SenderReport } from '../../../workers/sender.ts';
 import { ownProcessorSeconds, processorSeconds } from './processor.ts';
@@ -8,28 +8,28 @@ import { openSenders } from './senders.ts';
 export const WARM_UP_SECONDS = 2;
 
 export interface Window {
-  /** Of each sender. */
+  /** One report per sender. */
   reports: readonly SenderReport[];
-  /** The highest of any serving process. */
+  /** Highest resident memory of any serving process. */
   residentBytes: number;
-  /** Cores that each had, on average. */
+  /** Average number of cores used. */
   cores: { weir: number; postgres: number; senders: number };
 }
 
 interface WindowOrder {
   load: SenderOrder;
-  /** Threads that share its connections. */
+  /** Sender threads, which share the connections. */
   senders: number;
   seconds: number;
-  /** Serving processes. */
+  /** Ids of the serving processes. */
   weirPids: readonly number[];
-  /** Asked after the warm-up, when every connection to the database stands. */
+  /** Called after the warm-up, when every database connection is open. */
   postgresPids: () => Promise<number[]>;
-  /** Is called once a second. */
+  /** Called once a second. */
   onSecond: () => void;
 }
 
-/** Resolves when all that was sent has its answer. Rejects with AbortError once `stop` aborts. */
+/** Resolves when every request has been answered. Rejects with AbortError when `stop` aborts. */
 export async function measureWindow(order: WindowOrder, stop: AbortSignal): Promise<Window> {
   const senders = openSenders(order.senders, order.load);
   const ticking = setInterval(order.onSecond, 1000);

@@ -1,4 +1,4 @@
-/** The calls of an agent, each under its session. */
+/** API calls of an agent. Each call uses the agent's session. */
 import { type Backoff, backoffMs } from '../../net/backoff.ts';
 import { CommandError } from '../io.ts';
 import { pause } from '../pause.ts';
@@ -9,31 +9,31 @@ import type { Session } from './session.ts';
 
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/** Between sign-ins while fresh sessions are refused: a clock that is off, or a process that does not know the agent yet. */
+/** Delay between sign-ins while new sessions are refused. Causes: a wrong clock, or a process that does not know the agent yet. */
 const backoff: Backoff = { firstMs: 250, maxMs: 10_000 };
 
 export interface ClaimOrder {
   max: number;
   lease_seconds: number;
-  /** How long the server waits for a delivery when there is none. */
+  /** How long the server waits for a delivery when none is ready. */
   wait_seconds: number;
   webhook_ids?: readonly string[];
 }
 
 export type SettlePath = 'ack' | 'nack' | 'extend';
 
-/** Which of the receipts were settled; the leases of the others are lost. */
+/** Receipts that were settled; the leases of the other receipts are lost. */
 export type Settled = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
 
-/** Every call repeats until it is answered (repeat.ts), and rejects with CommandError when nothing mends it. */
+/** Every call is retried until it is answered (repeat.ts). Rejects with CommandError when a retry cannot help. */
 export interface AgentApi {
-  /** Null when `signal` ended it: the server takes back what it had claimed for a client that is gone. */
+  /** Null when `signal` ended the call. The server releases deliveries that it claimed for a disconnected client. */
   claim: (order: ClaimOrder, signal: AbortSignal) => Promise<Delivery[] | null>;
-  /** @param fields what goes along with the receipts, e.g. `lease_seconds` */
+  /** @param fields request fields besides the receipts, such as `lease_seconds` */
   settle: (path: SettlePath, receipts: readonly string[], fields: object) => Promise<Settled>;
 }
 
-/** @param repetition its signal ends every call but claims, which have their own */
+/** @param repetition its signal ends every call except claims, which have their own signal */
 export function agentApi(client: ApiClient, session: Session, repetition: Repetition): AgentApi {
   async function call(name: string, body: object, waitMs: number, signal: AbortSignal): Promise<object | null> {
     const path = `api/v1/agent/deliveries/${name}`;
@@ -46,7 +46,7 @@ export function agentApi(client: ApiClient, session: Session, repetition: Repeti
       if (told.status === 200 && typeof told.document === 'object' && told.document !== null) return told.document;
       if (told.status !== 401) throw unexpected(client.base, path, told.status, told.document);
       session.refused(token);
-      // The first refusal is the usual end of a session.
+      // The first refusal is normal: the session has expired.
       if (refusals > 0) await pause(backoffMs(refusals - 1, backoff, Math.random()), signal);
     }
   }

@@ -1,30 +1,30 @@
-/** Claims deliveries, as many as there is room for, until enough are settled or a signal ends it. */
+/** Claims deliveries up to the free capacity, until enough are settled or a signal ends the loop. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { backoffMs } from '../../net/backoff.ts';
 import { pause } from '../pause.ts';
 import type { AgentApi, ClaimOrder } from './api.ts';
 import type { Delivery } from './delivery.ts';
 
-/** A server that answers a long poll with nothing, before its time, is not asked again at once. */
+/** Delay before the next claim when the server answers a long poll early and empty. */
 const emptyBackoff = { firstMs: 100, maxMs: 1_000 };
 
 interface Claiming {
   api: AgentApi;
-  /** All but how many. */
+  /** The claim without its size. */
   order: Omit<ClaimOrder, 'max'>;
-  /** One claim is enough. */
+  /** Stop after one claim. */
   once: boolean;
-  /** How many more may be claimed; below one: wait for a change. */
+  /** Number of deliveries that may be claimed now; below one: wait for a change. */
   room: () => number;
-  /** Whether there is nothing more to claim. */
+  /** True when no more deliveries are needed. */
   enough: () => boolean;
-  /** Resolves when `room` or `enough` may have changed, or the signal has come. */
+  /** Resolves when `room` or `enough` may have changed, or when the signal aborts. */
   changed: () => Promise<void>;
   begin: (delivery: Delivery) => void;
   signal: AbortSignal;
 }
 
-/** Rejects with CommandError when the API refuses claims for good. */
+/** Rejects with CommandError when the API refuses claims permanently. */
 export async function claimAll(claiming: Claiming): Promise<void> {
   const { api, order, once, room, enough, changed, begin, signal } = claiming;
   const waitMs = order.wait_seconds * 1000;
@@ -33,7 +33,7 @@ export async function claimAll(claiming: Claiming): Promise<void> {
     const max = room();
     if (max < 1) {
       await changed();
-      // What else ends in this turn makes room for the same claim.
+      // Other deliveries that end in this turn add to the same claim.
       await turn();
       continue;
     }

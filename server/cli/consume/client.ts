@@ -1,41 +1,41 @@
-/** JSON over POST to the API of a Weir, over kept-alive connections. */
+/** Client for JSON over POST to the Weir API, over keep-alive connections. */
 import type { IncomingMessage } from 'node:http';
 import { keepAlive, nameOf } from '../keep-alive.ts';
 import { parseRetryAfter } from '../send/pace.ts';
 
-/** A claim bounds its bodies at 16 MiB and one more; escaped, or as base64, they are longer. */
+/** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */
 const ANSWER_BYTES_MAX = 268_435_456;
 
-/** The long poll, an ack, a nack, an extension, a sign-in, and one to spare. */
+/** Long poll, ack, nack, extension, sign-in, and one spare. */
 const CONNECTIONS_MAX = 6;
 
-/** What became of one request. `document` is null when the answer is no JSON. */
+/** Result of one request. `document` is null when the answer is not JSON. */
 export type Answer =
   | { kind: 'answered'; status: number; retryAfterMs: number | null; document: unknown }
   | { kind: 'failed'; name: string };
 
 export interface Call {
-  /** Below the base address, e.g. `api/v1/agent/session`. */
+  /** Path relative to the base address, such as `api/v1/agent/session`. */
   path: string;
-  /** Goes into Authorization, and nowhere else. */
+  /** Sent in the Authorization header only. */
   token: string;
   body: object;
-  /** Without an answer in this time the request has failed with ETIMEDOUT. */
+  /** A request without an answer in this time fails with ETIMEDOUT. */
   timeoutMs: number;
-  /** Ends the request, which has then failed. */
+  /** Cancels the request, which then fails. */
   signal: AbortSignal;
 }
 
 export interface ApiClient {
-  /** The address that calls go to, as people are told it. */
+  /** Base address of the calls, as shown in messages. */
   base: string;
   /** Never rejects. */
   post: (call: Call) => Promise<Answer>;
-  /** Closes every connection; requests under way fail. */
+  /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
 
-/** @param url base of the API; it may have a path of its own */
+/** @param url base URL of the API; may have a path */
 export function openApiClient(url: URL): ApiClient {
   const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;

@@ -1,29 +1,29 @@
-/** The file of an agent's credential. Nothing of its content is ever told. */
+/** The credential file of an agent. Messages never include its content. */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { parseCredential } from '../../auth/credential.ts';
 import { CommandError } from '../io.ts';
 
-/** Far more than a credential has. */
+/** Far more than the length of a credential. */
 const FILE_BYTES_MAX = 4_096;
 
-/** Read by the group or by everybody. */
+/** Permission bits: readable by the group or by others. */
 const OTHERS_READ = 0o044;
 
 interface CredentialFile {
-  /** Reads it again: the credential as it is now, or the last one when the file is gone or can be read only once. */
+  /** Reads the file again. Returns the previous credential when the file is gone or can be read only once. */
   read: () => Promise<string>;
-  /** An advice about its permissions, null when they are well. */
+  /** Advice about the file's permissions; null when they are correct. */
   advice: string | null;
 }
 
-/** Reads the file once; CommandError when it cannot be read or holds no credential. */
+/** Reads the file once. Throws CommandError when the file cannot be read or holds no credential. */
 export async function openCredentialFile(name: string, directory: string): Promise<CredentialFile> {
   const path = resolve(directory, name);
   const found = await stat(path).catch(unreadable(name));
   if (found.size > FILE_BYTES_MAX) throw holdsNone(name);
   let last = await readCredential(path, name);
-  // A pipe, as <(...) makes one, ends with the first reader.
+  // A pipe, such as <(...), can be read only once.
   const again = found.isFile();
   return {
     read: async () => {

@@ -1,9 +1,9 @@
-/** A delivery as a claim hands it over. */
+/** A delivery in the answer to a claim. */
 export interface Delivery {
   id: string;
-  /** Names this delivery and this attempt. */
+  /** Identifies this delivery and this attempt. */
   receipt: string;
-  /** From 1. */
+  /** Starts at 1. */
   attempt: number;
   event: {
     id: string;
@@ -12,25 +12,25 @@ export interface Delivery {
     received_at: string;
     content_type: string | null;
     headers: Record<string, string>;
-    /** Where the bytes are UTF-8 without NUL; else body_base64. */
+    /** Present when the bytes are UTF-8 without NUL; otherwise body_base64. */
     body?: string;
     body_base64?: string;
   };
 }
 
-/** Whether an answer's element can be worked on; what else it holds is passed on as it is. */
+/** Checks that an element of an answer has the required fields; other fields are passed on unchanged. */
 export function isDelivery(value: unknown): value is Delivery {
   if (typeof value !== 'object' || value === null) return false;
   const { id, receipt, event } = value as Partial<Delivery>;
   return typeof id === 'string' && typeof receipt === 'string' && typeof event === 'object' && event !== null;
 }
 
-/** The bytes that the webhook's sender sent. */
+/** The body as the sender sent it. */
 export function bodyOf({ event }: Delivery): Buffer {
   return event.body === undefined ? Buffer.from(event.body_base64 ?? '', 'base64') : Buffer.from(event.body, 'utf8');
 }
 
-/** What a command learns about its delivery. */
+/** Environment variables for the command of a delivery. */
 export function environmentOf({ id, attempt, event }: Delivery): Record<string, string> {
   return {
     WEIR_DELIVERY_ID: id,

@@ -1,4 +1,4 @@
-/** Works on deliveries by running a command for each. */
+/** Processes deliveries by running a command for each. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -6,10 +6,10 @@ import { bodyOf, environmentOf } from './delivery.ts';
 import { failureReason, LastLine } from './reason.ts';
 import type { Verdict, Worker } from './work.ts';
 
-/** A command that was asked to end has this long before it is killed. */
+/** Time from the request to stop a command until it is killed. */
 const KILL_AFTER_MS = 5_000;
 
-/** A command has ended when its shell has: what still holds its output open is waited for no longer than this. */
+/** A command ends when its shell exits. Other processes that keep its output open are awaited for at most this time. */
 const OUTPUT_GRACE_MS = 500;
 
 type Sink = (chunk: Buffer) => Promise<unknown>;
@@ -18,14 +18,15 @@ interface ExecParts {
   command: string;
   directory: string;
   environment: NodeJS.ProcessEnv;
-  /** Where the command's output and complaints go; each resolves when there is room for more. */
+  /** Destinations of the command's stdout and stderr; each resolves when it accepts more data. */
   output: Sink;
   complaint: Sink;
 }
 
 /**
- * `sh -c` with the body on standard input and the metadata in the environment; exit 0 is done. Each command leads a process
- * group of its own: Ctrl-C at the terminal reaches only us, and a command is stopped with all that it started.
+ * Runs `sh -c` with the body on standard input and the metadata in the environment; exit code 0 means done. Each command
+ * leads its own process group: Ctrl-C at the terminal reaches only this process, and stopping a command stops all processes
+ * that it started.
  */
 export function executor({ command, directory, environment, output, complaint }: ExecParts): Worker {
   return (delivery) => {
@@ -44,7 +45,7 @@ export function executor({ command, directory, environment, output, complaint }:
         return complaint(chunk);
       }),
     ];
-    // A command need not read its input.
+    // A command may exit without reading its input.
     child.stdin.on('error', () => {});
     child.stdin.end(bodyOf(delivery));
 
@@ -54,7 +55,7 @@ export function executor({ command, directory, environment, output, complaint }:
       try {
         process.kill(-child.pid, signal);
       } catch {
-        // It has just ended.
+        // The process group has just exited.
       }
     };
     let killTimer: NodeJS.Timeout | undefined;
@@ -83,7 +84,7 @@ export function executor({ command, directory, environment, output, complaint }:
   };
 }
 
-/** Passes on what a stream gives, as fast as it is taken. */
+/** Copies a stream to a sink at the speed of the sink. */
 class Copy {
   readonly #from: Readable;
   readonly #finished: Promise<void>;
@@ -96,7 +97,7 @@ class Copy {
     this.#finished = this.#run(to);
   }
 
-  /** Call it when the writer has ended; resolves when the rest was passed on, or nothing came for OUTPUT_GRACE_MS. */
+  /** Call after the writer has exited. Resolves when the rest has been copied, or when no data arrived for OUTPUT_GRACE_MS. */
   async end(): Promise<void> {
     for (let before = -1; !this.#isFinished && (this.#passing || this.#chunks !== before); ) {
       before = this.#chunks;
@@ -114,7 +115,7 @@ class Copy {
         this.#passing = false;
       }
     } catch {
-      // Cut off after the command's end.
+      // The stream was destroyed after the command ended.
     }
     this.#isFinished = true;
   }

@@ -1,10 +1,10 @@
-/** Keeps the leases of deliveries that are worked on: each is extended, many in one request, when a third of it has passed. */
+/** Extends the leases of deliveries that are being processed: when a third of the lease has passed, many in one request. */
 import type { AgentApi } from './api.ts';
 
 const RECEIPTS_MAX = 1_000;
 
 interface Held {
-  /** By performance.now(). */
+  /** Start of the lease, as performance.now(). */
   sinceMs: number;
   lost: () => void;
 }
@@ -17,16 +17,16 @@ export class Leases {
   readonly #timer: NodeJS.Timeout;
   #asking = false;
 
-  /** @param failed is told, once a try, when the API refuses extensions for good */
+  /** @param failed called after each attempt when the API refuses extensions permanently */
   constructor(api: AgentApi, leaseSeconds: number, failed: (error: unknown) => void) {
     this.#api = api;
     this.#leaseSeconds = leaseSeconds;
     this.#failed = failed;
-    // Looking at every sixth, a lease is extended between a third and a half of its time.
+    // Checking every sixth of the lease extends it between a third and a half of its time.
     this.#timer = setInterval(() => void this.#extend(), (leaseSeconds * 1000) / 6);
   }
 
-  /** @param lost is called when the server says that the lease is somebody else's now */
+  /** @param lost called when the server reports that the lease is lost */
   hold(receipt: string, lost: () => void): void {
     this.#held.set(receipt, { sinceMs: performance.now(), lost });
   }
@@ -40,7 +40,7 @@ export class Leases {
   }
 
   async #extend(): Promise<void> {
-    // A request that is being repeated speaks for its own receipts only; the next look takes the rest.
+    // A pending request covers only its own receipts; the next check covers the others.
     if (this.#asking) return;
     const askedMs = performance.now();
     const dueMs = askedMs - (this.#leaseSeconds * 1000) / 3;
@@ -52,7 +52,7 @@ export class Leases {
       const settled = await this.#api.settle('extend', receipts, { lease_seconds: this.#leaseSeconds });
       if (settled.kind === 'stopped') return;
       for (const [receipt, held] of due) {
-        // What was settled meanwhile has no lease to lose.
+        // Deliveries settled during the request have no lease to lose.
         if (this.#held.get(receipt) !== held) continue;
         if (settled.done.has(receipt)) held.sinceMs = askedMs;
         else {

@@ -1,18 +1,18 @@
-/** Works on deliveries by printing them: one line of JSON each. */
+/** Processes deliveries by printing each as one line of JSON. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { jsonLine } from '../io.ts';
 import type { Delivery } from './delivery.ts';
 import type { Verdict, Worker } from './work.ts';
 
-/** Resolves when the text was handed to the system whole, or with why it cannot be. */
+/** Resolves with null when the whole text was passed to the system, otherwise with the error. */
 type Write = (text: string) => Promise<Error | null>;
 
-/** Lines are written for so long before everything else has its turn. */
+/** Maximum time of consecutive writes before the event loop runs other work. */
 const TURN_MS = 5;
 
 /**
- * A delivery is done when its line was handed to the system whole. Node writes to pipes synchronously: a slow reader must not
- * keep signals and the extension of leases waiting longer than one line takes, hence the turns in between.
+ * A delivery is done when its whole line was passed to the system. Node writes to pipes synchronously; the breaks between
+ * lines ensure that a slow reader delays signals and lease extensions by no more than one line.
  */
 export function printer(write: Write): Worker {
   let before: Promise<unknown> = Promise.resolve();

@@ -1,4 +1,4 @@
-/** Shows on standard error how `weir consume` goes: a line kept up to date on a terminal, and lines of note everywhere. */
+/** Shows the progress of `weir consume` on standard error: a status line on a terminal, and messages everywhere. */
 
 import { visible, visibleLine } from '../../telemetry/visible.ts';
 import type { CommandIo } from '../io.ts';
@@ -12,9 +12,9 @@ const CLEAR_LINE = '\r\x1b[K';
 type Stream = CommandIo['stderr'];
 
 export interface Progress extends Trouble {
-  /** A line that stays. */
+  /** Prints a permanent line. */
   tell: (line: string) => void;
-  /** Writes to a stream that may be the same terminal; resolves when it is written, with the error if it cannot be. */
+  /** Writes to a stream that may be the same terminal. Resolves after the write, with the error if it failed. */
   write: (stream: Stream, chunk: Buffer | string) => Promise<Error | null>;
   stop: () => void;
 }
@@ -22,10 +22,10 @@ export interface Progress extends Trouble {
 export function showProgress(tally: Tally, stderr: Stream & { columns?: number }): Progress {
   const terminal = stderr.isTTY === true;
   let shown = '';
-  // What commands say may end in the middle of a line, which must not be written over.
+  // Command output may end in the middle of a line, which must not be overwritten.
   let lineOpen = false;
   const draw = () => {
-    // One column stays free: a full line would wrap. Some terminals say that they have none.
+    // One column stays free, because a full line would wrap. Some terminals report a width of zero columns.
     const text = visibleLine(progressLine(tally)).slice(0, (stderr.columns || COLUMNS_DEFAULT) - 1);
     if (text === shown || lineOpen) return;
     stderr.write(`${CLEAR_LINE}${text}`);
@@ -56,7 +56,7 @@ export function showProgress(tally: Tally, stderr: Stream & { columns?: number }
     },
     waiting: (cause, afterMs) => {
       tally.lastError = cause;
-      // Once for each time of trouble: its tries may be many.
+      // Report each outage once: it may have many attempts.
       if (!inTrouble) tell(`${cause}: the next try is in ${(afterMs / 1000).toFixed(1)} s.`);
       inTrouble = true;
     },

@@ -1,13 +1,13 @@
-/** Why a command failed, as the server stores it with the delivery. */
+/** The failure reason of a command, which the server stores with the delivery. */
 import { stripVTControlCharacters } from 'node:util';
 
-/** The API takes 500. */
+/** The API accepts 500. */
 const REASON_CHARACTERS_MAX = 400;
 
-/** Of a command's stderr; a longer last line is told by its end. */
+/** Part of stderr that is kept; a longer last line is truncated at its start. */
 const TAIL_BYTES_MAX = 4_096;
 
-/** Keeps the end of what a command says. */
+/** Keeps the end of a command's output. */
 export class LastLine {
   #tail = Buffer.alloc(0);
 
@@ -15,7 +15,7 @@ export class LastLine {
     this.#tail = Buffer.concat([this.#tail, chunk]).subarray(-TAIL_BYTES_MAX);
   }
 
-  /** The last line that holds anything, without control characters; empty when there is none. */
+  /** The last non-empty line without control characters; an empty string when there is none. */
   text(): string {
     const lines = stripVTControlCharacters(this.#tail.toString('utf8')).split(/[\r\n]+/);
     return (
@@ -27,13 +27,13 @@ export class LastLine {
   }
 }
 
-/** `exit 3: what it said`, or `signal SIGKILL: …`. */
+/** Formats `exit 3: last line`, or `signal SIGKILL: …`. */
 export function failureReason(end: { code: number | null; signal: string | null }, lastLine: string): string {
   const how = end.code === null ? `signal ${end.signal}` : `exit ${end.code}`;
   return bounded(lastLine === '' ? how : `${how}: ${lastLine}`);
 }
 
-/** Cuts between characters, never inside one. */
+/** Truncates between characters, never inside one. */
 function bounded(text: string): string {
   if (text.length <= REASON_CHARACTERS_MAX) return text;
   const cut = text.slice(0, REASON_CHARACTERS_MAX - 1);

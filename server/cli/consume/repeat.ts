@@ -1,36 +1,36 @@
-/** Repeats a request until the server has said what it has to say. */
+/** Retries a request until the server gives a final answer. */
 import { type Backoff, backoffMs } from '../../net/backoff.ts';
 import { visibleLine } from '../../telemetry/visible.ts';
 import { CommandError } from '../io.ts';
 import { pause } from '../pause.ts';
 import type { Answer } from './client.ts';
 
-/** Between tries where the server named no wait. */
+/** Delay between attempts without Retry-After. */
 const backoff: Backoff = { firstMs: 200, maxMs: 10_000 };
 
-/** Is told of tries that fail; must not throw. */
+/** Callbacks for failing attempts; must not throw. */
 export interface Trouble {
-  /** A try failed, and the next one comes in `afterMs`. */
+  /** An attempt failed; the next one follows in `afterMs`. */
   waiting: (cause: string, afterMs: number) => void;
-  /** A request was answered again. */
+  /** A request was answered after failures. */
   over: () => void;
 }
 
 export interface Repetition {
-  /** Where the request goes, for the message of the last failure. */
+  /** Address of the request, for the final error message. */
   base: string;
-  /** Tries that end in a lost connection or in a 5xx, the first included, before it is given up. */
+  /** Maximum attempts that end in a lost connection or a 5xx, including the first. */
   triesMax: number;
   trouble: Trouble;
   signal: AbortSignal;
 }
 
-/** `stopped`: the signal ended it, and nobody knows whether the last try arrived. */
+/** `stopped`: the signal ended the request; whether the server received the last attempt is unknown. */
 export type Told = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
 
 /**
- * Tries until the answer is neither 429 nor 5xx: lost connections and faults are repeated with back-off, 429 and 503 after
- * what Retry-After says. Throws CommandError when the tries are used up.
+ * Retries until the answer is neither 429 nor 5xx: lost connections and server errors with back-off, 429 and 503 after the
+ * Retry-After delay. Throws CommandError when no attempts are left.
  */
 export async function repeat(attempt: () => Promise<Answer>, repetition: Repetition): Promise<Told> {
   const { base, triesMax, trouble, signal } = repetition;
@@ -55,7 +55,7 @@ export async function repeat(attempt: () => Promise<Answer>, repetition: Repetit
 
 const DETAIL_CHARACTERS_MAX = 300;
 
-/** The failure of an answer that no repetition mends; it tells the server's own detail (RFC 9457). */
+/** Error for an answer that a retry cannot change. It includes the server's `detail` (RFC 9457). */
 export function unexpected(base: string, path: string, status: number, document: unknown): CommandError {
   if (status === 404)
     return new CommandError(`${base} has no ${path}; give the address at which Weir's API is reached.`);

@@ -1,4 +1,4 @@
-/** The consuming itself: claims what there is room for, has it worked on, settles it, and drains when told to. */
+/** The main loop of `weir consume`: claims deliveries up to the free capacity, processes and settles them, and drains on request. */
 import { setMaxListeners } from 'node:events';
 import { CommandError } from '../io.ts';
 import type { AgentApi } from './api.ts';
@@ -9,24 +9,24 @@ import { Settler } from './settle.ts';
 import type { Tally } from './tally.ts';
 import type { Verdict, Work, Worker } from './work.ts';
 
-/** Claimed and not yet settled, however fast the work is: what waits for the answers to acks. */
+/** Maximum number of claimed but unsettled deliveries. It limits how many wait for answers to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;
 
-/** How long the server is tried for after the last work of a drain has ended. */
+/** Maximum time to settle after the last work of a drain has ended. */
 const SETTLE_MS_MAX = 10_000;
 
 interface ConsumeJob {
-  /** Deliveries worked on at a time. */
+  /** Maximum number of deliveries processed at a time. */
   concurrency: number;
-  /** Ends when so many are settled; null: never by itself. */
+  /** Stop after this many settled deliveries; null: no limit. */
   max: number | null;
-  /** Ends when what one claim gave is settled. */
+  /** Stop when the deliveries of one claim are settled. */
   once: boolean;
   leaseSeconds: number;
   waitSeconds: number;
   /** Null: every webhook that the agent is subscribed to. */
   webhookIds: readonly string[] | null;
-  /** What runs when a drain begins may go on for so long. */
+  /** Work that is running when a drain starts may continue for this long. */
   drainSeconds: number;
 }
 
@@ -34,11 +34,11 @@ interface ConsumeParts {
   api: AgentApi;
   worker: Worker;
   tally: Tally;
-  /** A line of note; must not throw. */
+  /** Prints a message; must not throw. */
   tell: (line: string) => void;
-  /** Begins a drain: no more claims; what runs may end, and is settled. */
+  /** Starts a drain: no more claims; running work may finish and is settled. */
   stop: AbortController;
-  /** Ends all calls and all work; the reason `hurry` kills commands, any other asks them to end. */
+  /** Ends all calls and all work. The reason `hurry` kills commands; any other reason asks them to stop. */
   cut: AbortController;
 }
 
@@ -49,7 +49,7 @@ export class Consumption {
   readonly #leases: Leases;
   readonly #works = new Set<Work>();
   readonly #unsettled = new Set<Promise<void>>();
-  /** Work that ran on at the end of the drain's time. */
+  /** Work that was still running at the end of the drain period. */
   readonly #cutShort = new Set<Work>();
   readonly #timers: NodeJS.Timeout[] = [];
   #settlingBounded = false;
@@ -63,7 +63,7 @@ export class Consumption {
     this.#leases = new Leases(parts.api, job.leaseSeconds, (error) => this.#fail(error));
   }
 
-  /** Resolves when all is settled or cut off. Rejects with CommandError when nothing mends what went wrong. Runs once. */
+  /** Resolves when every delivery is settled or all work was cut off. Rejects with CommandError on a permanent failure. Call it once. */
   async run(): Promise<void> {
     const { stop, cut } = this.#parts;
     setMaxListeners(0, stop.signal, cut.signal);
@@ -141,13 +141,13 @@ export class Consumption {
     this.#boundSettling();
     if (lost) tally.gone += 1;
     else if (this.#cutShort.has(work)) {
-      // Exit 0 of a command that was told to end does not say that its work was done.
+      // Exit code 0 of a command that was asked to stop does not mean that its work was done.
       const reason = `stopped: it still ran ${this.#job.drainSeconds} s after the agent was told to end`;
       await this.#settle(delivery, { kind: 'failed', reason }, 0);
     } else await this.#settle(delivery, verdict);
   }
 
-  /** @param delaySeconds when it may come again after a failure; without it the server decides */
+  /** @param delaySeconds delay before the next attempt after a failure; the server decides when it is omitted */
   async #settle({ id, receipt, attempt }: Delivery, verdict: Verdict, delaySeconds?: number): Promise<void> {
     const { tally, tell, cut } = this.#parts;
     if (cut.signal.aborted) return;
@@ -198,13 +198,13 @@ export class Consumption {
     }
   }
 
-  /** Nothing can be settled any more. */
+  /** Records a failure after which nothing can be settled. */
   #fail(error: unknown): void {
     this.#failure ??= error;
     this.#parts.cut.abort(error);
   }
 
-  /** No delivery can be worked on any more; what was claimed is given back. */
+  /** Records a failure that affects every delivery, and starts a drain. */
   #drainAfter(reason: string): void {
     this.#failure ??= new CommandError(`${reason}.`);
     this.#parts.stop.abort();

@@ -1,4 +1,4 @@
-/** An agent's session with a Weir: signed in with the credential, renewed before it ends and when it is refused. */
+/** An agent's session with Weir: created with the credential, and renewed before it expires and when the server refuses it. */
 
 import { CommandError } from '../io.ts';
 import type { ApiClient } from './client.ts';
@@ -7,12 +7,12 @@ import { type Repetition, repeat, unexpected } from './repeat.ts';
 const PATH = 'api/v1/agent/session';
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/** A session is renewed when this part of its life is over, so that no call is refused in the usual course. */
+/** A session is renewed after this share of its lifetime, so that calls are normally not refused. */
 const RENEWED_AT = 0.8;
 
 interface SessionParts {
   client: ApiClient;
-  /** The credential as it is now: a rotated one is taken without a restart. */
+  /** Reads the current credential, so that a rotated credential takes effect without a restart. */
   readCredential: () => Promise<string>;
   repetition: Repetition;
 }
@@ -29,20 +29,20 @@ export class Session {
   }
 
   /**
-   * A token in force as far as this side knows; null when a signal stopped it. Callers at the same time share one sign-in.
-   * Rejects with CommandError when the credential is refused.
-   * @param signal ends this caller's wait alone
+   * Returns a token that has not expired by the local clock; null when a signal stopped the wait. Concurrent callers share
+   * one sign-in. Rejects with CommandError when the credential is refused.
+   * @param signal ends the wait of this caller only
    */
   async token(signal: AbortSignal): Promise<string | null> {
     const token = this.#token;
     const nowMs = performance.now();
     if (token === null || nowMs >= this.#endsAtMs) await unless(signal, this.#renew());
-    // Nobody waits for a renewal in good time; one that fails is met by the next call, which signs in.
+    // An early renewal runs in the background. When it fails, the next call signs in.
     else if (nowMs >= this.#renewAtMs) this.#renew().catch(() => this.refused(token));
     return signal.aborted ? null : this.#token;
   }
 
-  /** The server refused this token: the next call signs in, unless somebody has already. */
+  /** The server refused this token. The next call signs in, unless the token has already been replaced. */
   refused(token: string): void {
     if (this.#token === token) this.#token = null;
   }
@@ -78,7 +78,7 @@ export class Session {
   }
 }
 
-/** Waits for the promise, or for the signal. */
+/** Waits for the promise or for the signal, whichever comes first. */
 async function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
   let stop = () => {};
   const stopped = new Promise<void>((resolve) => {

@@ -1,18 +1,18 @@
 /**
- * Acknowledges and refuses deliveries, many in one request: what one turn of the event loop settles goes together, and
- * while a request is under way the next one gathers.
+ * Acks and nacks deliveries in batches: all deliveries settled in one turn of the event loop share a request, and the next
+ * batch collects while a request is in flight.
  */
 import type { AgentApi, SettlePath } from './api.ts';
 
-/** Receipts of one request, as the API bounds them. */
+/** Maximum receipts in one request, as in the API. */
 const RECEIPTS_MAX = 1_000;
 
-/** `gone`: the lease was lost before, so that the delivery comes again. `stopped`: nobody knows. */
+/** `gone`: the lease was lost before, so the delivery is delivered again. `stopped`: the outcome is unknown. */
 export type Outcome = 'done' | 'gone' | 'stopped';
 
 export interface Refusal {
   reason: string;
-  /** Without it the server waits longer with every attempt. */
+  /** When omitted, the server increases the delay with every attempt. */
   delay_seconds?: number;
 }
 
@@ -25,12 +25,12 @@ export class Settler {
     this.#nacks = new Lane(api, 'nack');
   }
 
-  /** Rejects with CommandError when the API refuses the call for good. */
+  /** Rejects with CommandError when the API refuses the call permanently. */
   ack(receipt: string): Promise<Outcome> {
     return this.#acks.add(receipt, {});
   }
 
-  /** As `ack`. Refusals with equal fields share a request. */
+  /** Same as `ack`. Refusals with equal fields share a request. */
   nack(receipt: string, refusal: Refusal): Promise<Outcome> {
     return this.#nacks.add(receipt, refusal);
   }
@@ -43,11 +43,11 @@ interface Entry {
   reject: (error: unknown) => void;
 }
 
-/** One request at a time. */
+/** Sends one request at a time. */
 class Lane {
   readonly #api: AgentApi;
   readonly #path: SettlePath;
-  /** By the fields, as JSON, in the order of their first entry. */
+  /** Entries by their fields as JSON, ordered by the first entry. */
   readonly #waiting = new Map<string, Entry[]>();
   #busy = false;
 

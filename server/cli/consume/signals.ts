@@ -1,14 +1,14 @@
 /** The signals of `weir consume`. */
 
-/** A second Ctrl-C that comes sooner is the first one again: the terminal tells the whole group, and npm passes it on. */
+/** A second SIGINT within this time belongs to the same key press: the terminal signals the whole group, and npm forwards it. */
 const SAME_PRESS_MS = 500;
 
 interface EndWatch {
-  /** Puts the signals back. */
+  /** Removes the signal handlers. */
   stop: () => void;
 }
 
-/** TERM, INT and HUP begin a drain; another INT ends everything at once. */
+/** TERM, INT and HUP start a drain; another INT ends everything at once. */
 export function watchEnd(drain: () => void, hurry: () => void): EndWatch {
   let drainedAtMs: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {

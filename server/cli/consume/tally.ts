@@ -1,15 +1,15 @@
-/** Counts what became of the deliveries of `weir consume`, and tells it. */
+/** Counts the results of `weir consume` and formats them. */
 
-/** The document of `--json`. */
+/** The `--json` document. */
 export interface ConsumeSummary {
   claimed: number;
   /** Acknowledged. */
   done: number;
-  /** Refused: they come again, or become dead letters. */
+  /** Refused: delivered again, or moved to the dead letters. */
   failed: number;
-  /** Leases that were lost before they were settled; those deliveries come again. */
+  /** Leases lost before the delivery was settled; these deliveries come again. */
   gone: number;
-  /** Claimed, and neither of the above: their leases end by themselves, and they come again. */
+  /** Claimed, but in none of the states above: their leases expire, and they come again. */
   unsettled: number;
   last_error: string | null;
   seconds: number;
@@ -20,11 +20,11 @@ export class Tally {
   done = 0;
   failed = 0;
   gone = 0;
-  /** Being worked on. */
+  /** Deliveries being processed. */
   running = 0;
   lastError: string | null = null;
 
-  /** Done or failed: what `--max` counts. */
+  /** Done or failed; `--max` counts these. */
   get settled(): number {
     return this.done + this.failed;
   }
@@ -40,7 +40,7 @@ export class Tally {
   }
 }
 
-/** The summary for people: one line. */
+/** Formats the summary as one line of text. */
 export function describeConsumed({ claimed, done, failed, gone, unsettled, seconds }: ConsumeSummary): string {
   const parts = [`${whole(done)} done`];
   if (failed > 0) parts.push(`${whole(failed)} failed`);
@@ -49,7 +49,7 @@ export function describeConsumed({ claimed, done, failed, gone, unsettled, secon
   return `${whole(claimed)} ${claimed === 1 ? 'delivery' : 'deliveries'} in ${seconds} s: ${parts.join(', ')}\n`;
 }
 
-/** What a terminal shows meanwhile. */
+/** The status line of a terminal. */
 export function progressLine({ claimed, running, done, failed, lastError }: Tally): string {
   const counts = `claimed ${whole(claimed)}, running ${whole(running)}, done ${whole(done)}, failed ${whole(failed)}`;
   return lastError === null ? counts : `${counts}; last error: ${lastError}`;

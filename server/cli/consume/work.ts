@@ -1,15 +1,15 @@
-/** Work on one delivery, whoever does it. */
+/** The work on one delivery. */
 import type { Delivery } from './delivery.ts';
 
-/** How it ended. `broken`: this delivery failed, and every further one would in the same way. */
+/** Result of the work. `broken`: this delivery failed, and all others would fail in the same way. */
 export type Verdict = { kind: 'done' } | { kind: 'failed'; reason: string } | { kind: 'broken'; reason: string };
 
 export interface Work {
   /** Never rejects. */
   verdict: Promise<Verdict>;
-  /** Asks it to end soon. */
+  /** Asks the work to stop soon. */
   stop: () => void;
-  /** Ends it at once. */
+  /** Stops the work at once. */
   kill: () => void;
 }
 

@@ -1,24 +1,24 @@
-/** When the next request may go, and whether one goes again. Pure: every moment is an argument, in milliseconds. */
+/** Schedules requests and retries. Pure: every time is an argument, in milliseconds. */
 import { type Backoff, backoffMs } from '../../net/backoff.ts';
 
-/** What became of one attempt. */
+/** Result of one attempt. */
 export type Attempt =
   | { kind: 'answered'; status: number; retryAfterMs: number | null; latencyMs: number }
   | { kind: 'failed'; name: string };
 
-/** `again`: not before `afterMs` from now; `forAll`: the server asked for the pause, so every request keeps it. */
+/** `again`: wait at least `afterMs`. `forAll`: the server asked for the delay, so it applies to every request. */
 type NextStep = { kind: 'finished' } | { kind: 'again'; afterMs: number; forAll: boolean };
 
-/** Tries of one request, the first included, that end in 503 or in a lost connection. Repeats after 429 have no bound. */
+/** Maximum attempts of one request that end in 503 or a lost connection, including the first. Retries after 429 are not limited. */
 export const triesMax = 10;
 
-/** Between tries where the server named no wait: ten tries then span about twenty seconds, longer than a restart. */
+/** Delay between attempts without Retry-After. Ten attempts span about twenty seconds, which is longer than a restart. */
 const backoff: Backoff = { firstMs: 200, maxMs: 5_000 };
 
 /**
- * Decides after an attempt.
- * @param tries attempts of this request so far that ended in 503 or in a lost connection, this one included
- * @param refusals attempts of this request so far that ended in 429, this one included
+ * Decides what follows an attempt.
+ * @param tries attempts of this request that ended in 503 or a lost connection, including this one
+ * @param refusals attempts of this request that ended in 429, including this one
  * @param random in [0, 1)
  */
 export function nextStep(attempt: Attempt, tries: number, refusals: number, random: number): NextStep {
@@ -33,8 +33,8 @@ export function nextStep(attempt: Attempt, tries: number, refusals: number, rand
 }
 
 /**
- * Milliseconds from `nowMs` (Unix time) that a Retry-After field asks for: seconds or an HTTP date (RFC 9110, 10.2.3);
- * null when it is absent or neither.
+ * Delay in milliseconds from `nowMs` (Unix time) that a Retry-After field requests: seconds or an HTTP date (RFC 9110,
+ * 10.2.3). Null when the field is absent or invalid.
  */
 export function parseRetryAfter(value: string | undefined, nowMs: number): number | null {
   if (value === undefined) return null;
@@ -44,35 +44,35 @@ export function parseRetryAfter(value: string | undefined, nowMs: number): numbe
 }
 
 /**
- * Hands out the moments at which requests are due: one every 1000 / rate ms whether or not answers come (constant
- * arrival), or at once without a rate. A pause that the server asked for moves the schedule, so that no burst follows it.
+ * Computes when requests are due: one every 1000 / rate ms, independent of the answers (constant arrival), or immediately
+ * when no rate is set. A delay that the server requests shifts the schedule, so that no burst follows.
  */
 export class Pace {
   readonly #intervalMs: number;
   #nextMs: number;
   #heldUntilMs: number;
 
-  /** @param rate requests a second; null: as fast as answers come */
+  /** @param rate requests per second; null: no limit, the next request follows each answer */
   constructor(rate: number | null, startMs: number) {
     this.#intervalMs = rate === null ? 0 : 1000 / rate;
     this.#nextMs = startMs;
     this.#heldUntilMs = startMs;
   }
 
-  /** The moment at which the caller's request is due; each call takes one place in the schedule. */
+  /** Returns the time at which the caller's request is due. Each call takes one slot of the schedule. */
   take(): number {
     const dueMs = this.#nextMs;
     this.#nextMs += this.#intervalMs;
     return dueMs;
   }
 
-  /** Nothing is due before this moment. */
+  /** No request is due before this time. */
   holdUntil(ms: number): void {
     this.#heldUntilMs = Math.max(this.#heldUntilMs, ms);
     this.#nextMs = Math.max(this.#nextMs, ms);
   }
 
-  /** Whether a place taken earlier has been overtaken by a pause, and has to be taken again. */
+  /** True when a later delay covers the slot, so that the caller must take a new slot. */
   isHeldAt(ms: number): boolean {
     return ms < this.#heldUntilMs;
   }

@@ -1,4 +1,4 @@
-/** What `weir send` sends: files byte for byte, GitHub's example payloads, or one small default. */
+/** Payloads of `weir send`: files byte for byte, GitHub's example payloads, or a small default. */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -8,11 +8,11 @@ import { CommandError, type CommandIo } from '../io.ts';
 export interface Payload {
   body: Buffer;
   contentType: string;
-  /** Name of GitHub's event, for the header GitHub sends with it; null for everything else. */
+  /** GitHub event name for the header that GitHub sends; null for other payloads. */
   githubEvent: string | null;
 }
 
-/** A payload with the signature over its exact bytes: computed once, however often it is sent. */
+/** A payload with the signature of its exact bytes, computed once for all requests. */
 export type SignedPayload = Payload & { signature: string };
 
 const JSON_TYPE = 'application/json';
@@ -22,15 +22,15 @@ const contentTypes: Record<string, string> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/** Content type by a file's ending, in any case; bytes of unknown kind are `application/octet-stream`. */
+/** Content type for a file extension, case-insensitive; `application/octet-stream` for unknown extensions. */
 function contentTypeOf(file: string): string {
   return contentTypes[extname(file).toLowerCase()] ?? 'application/octet-stream';
 }
 
 /**
- * The payloads in the order in which they are sent: files, then examples; the default when there are neither.
- * @param files paths relative to the command's directory; `-` is standard input, once at most.
- * Throws CommandError (usage) that names the file which cannot be read.
+ * Returns the payloads in sending order: files, then examples; the default payload when neither is given. Throws
+ * CommandError (usage) that names a file that cannot be read.
+ * @param files paths relative to the working directory; `-` is standard input, at most once
  */
 export async function readPayloads(
   files: readonly string[],
@@ -69,7 +69,7 @@ function reason(error: NodeJS.ErrnoException): string {
   return error.message;
 }
 
-/** Every example of the npm package @octokit/webhooks-examples (4 MB of JSON, therefore read only when asked for). */
+/** Reads all examples from the npm package @octokit/webhooks-examples. They are 4 MB of JSON, so they are loaded on demand. */
 function readGithubExamples(): Payload[] {
   const load = createRequire(import.meta.url);
   const events = load('@octokit/webhooks-examples') as { name: string; examples: unknown[] }[];
@@ -88,8 +88,8 @@ export function sign(payload: Payload, secret: string): SignedPayload {
 }
 
 /**
- * The headers of one request. A GitHub payload gets a delivery id of its own, which stays the same when the request is
- * repeated: that is how GitHub lets a receiver notice a repeat.
+ * Headers of one request. Each GitHub request has its own delivery id, which a retry keeps: GitHub lets receivers detect
+ * duplicates by this id.
  */
 export function requestHeaders(payload: SignedPayload, signatureHeader: string): Record<string, string> {
   const headers: Record<string, string> = {

@@ -1,4 +1,4 @@
-/** Shows on standard error how `weir send` goes: a bar on a terminal, at most one line in a pipe. */
+/** Shows the progress of `weir send` on standard error: a bar on a terminal, at most one line in a pipe. */
 import { openBar } from '../bar.ts';
 import { type CommandIo, tellText } from '../io.ts';
 import type { SendWatcher } from './run.ts';
@@ -7,10 +7,10 @@ export interface Progress extends SendWatcher {
   stop: () => void;
 }
 
-/** Shorter waits are not worth a line. */
+/** Shorter waits are not reported. */
 const WAIT_TOLD_MS = 1_000;
 
-/** @param count requests that are to be sent */
+/** @param count number of requests to send */
 export function showProgress(count: number, stderr: CommandIo['stderr']): Progress {
   return stderr.isTTY === true ? bar(count, stderr) : line(stderr);
 }

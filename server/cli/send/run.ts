@@ -1,4 +1,4 @@
-/** The sending itself: lanes that take the next request, send it, and repeat it where that is called for. */
+/** Sends the requests: concurrent lanes take the next request, send it, and retry it when required. */
 import { setMaxListeners } from 'node:events';
 import { pause } from '../pause.ts';
 import type { Post } from './client.ts';
@@ -7,28 +7,28 @@ import { requestHeaders, type SignedPayload } from './payloads.ts';
 import type { Tally } from './summary.ts';
 
 interface SendJob {
-  /** At least one; sent in turn, again from the first when `count` is greater. */
+  /** At least one; sent in order, starting over when `count` is greater. */
   payloads: readonly SignedPayload[];
   /** Requests to send. */
   count: number;
-  /** Requests a second; null: as fast as answers come. */
+  /** Requests per second; null: no limit, the next request follows each answer. */
   rate: number | null;
-  /** Requests under way at a time. */
+  /** Maximum number of requests in flight. */
   concurrency: number;
-  /** Whether 429, 503 and lost connections are waited out and repeated. */
+  /** Whether to wait and retry after 429, 503 and lost connections. */
   wait: boolean;
   signatureHeader: string;
 }
 
-/** Is told how it goes; must not throw. */
+/** Progress callbacks; must not throw. */
 export interface SendWatcher {
   progress: (sent: number) => void;
   waiting: (cause: string, afterMs: number) => void;
 }
 
 /**
- * Sends the job and counts it in `tally`; resolves when every request came to its end, or, once `stop` aborts, when
- * those under way did. A request that `stop` cuts off is not counted: nobody knows its end.
+ * Sends all requests and counts the results in `tally`. Resolves when every request has ended or, once `stop` aborts, when
+ * the requests in flight have ended. A request that `stop` cancels is not counted, because its result is unknown.
  */
 export async function runSend(
   job: SendJob,
@@ -52,7 +52,7 @@ export async function runSend(
     }
   };
 
-  /** The attempt that ended the request; null when `stop` did. */
+  /** Returns the last attempt of the request; null when `stop` ended it. */
   const sendOne = async (payload: SignedPayload): Promise<Attempt | null> => {
     const headers = requestHeaders(payload, job.signatureHeader);
     let tries = 0;
@@ -75,7 +75,7 @@ export async function runSend(
     }
   };
 
-  /** Waits for a place in the schedule that no pause has overtaken. */
+  /** Waits for a slot of the schedule that is not delayed. */
   const turn = async (notBeforeMs: number) => {
     await pause(notBeforeMs - performance.now(), stop);
     do {

@@ -1,22 +1,22 @@
-/** Counts what became of the requests of `weir send`, and tells it: one line of thought for people, one document for programs. */
+/** Counts the results of `weir send` and formats them: text for people, a JSON document for programs. */
 import { createHistogram } from 'node:perf_hooks';
 import type { Attempt } from './pace.ts';
 
-/** The document of `--json`. */
+/** The `--json` document. */
 export interface SendSummary {
-  /** Requests that came to an end: answered for good, or given up. */
+  /** Requests that have ended: answered, or given up. */
   sent: number;
-  /** Final answers by status; one that was waited out and repeated is under `repeated`. */
+  /** Final answers by status; an answer that was retried counts under `repeated`. */
   statuses: Record<string, number>;
-  /** Every lost or refused connection by its name, whether the request was repeated or given up. */
+  /** Lost or refused connections by error name, whether the request was retried or given up. */
   errors: Record<string, number>;
-  /** Repeats by their cause: a status or the name of an error. */
+  /** Retries by cause: a status or an error name. */
   repeated: Record<string, number>;
-  /** From the start of a try to the end of its answer, over final answers; null when there was none. */
+  /** Latency of final answers, from the start of the attempt to the end of its answer; null when there were none. */
   latency_ms: { p50: number | null; p90: number | null; p99: number | null; max: number | null };
-  /** By how much the start of a request missed the moment that `--rate` gave it, at worst. */
+  /** Largest delay of a request behind the time that `--rate` scheduled. */
   late_ms_max: number;
-  /** Body bytes of the requests under `sent`. */
+  /** Body bytes of the requests counted in `sent`. */
   bytes: number;
   seconds: number;
   requests_per_second: number;
@@ -24,7 +24,7 @@ export interface SendSummary {
   interrupted: boolean;
 }
 
-/** The running counts. Latencies go to a histogram of three digits: its memory does not grow with the requests. */
+/** Running counts. Latencies go to a histogram with three significant digits, so memory does not grow with the number of requests. */
 export class Tally {
   #sent = 0;
   #ok = 0;
@@ -36,7 +36,7 @@ export class Tally {
   readonly #repeated: Record<string, number> = {};
   readonly #latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
 
-  /** A request has come to its end, with this attempt. */
+  /** Counts a request that ended with this attempt. */
   finished(attempt: Attempt, bodyBytes: number): void {
     this.#sent += 1;
     this.#bytes += bodyBytes;
@@ -50,7 +50,7 @@ export class Tally {
     this.#latenciesUs.record(Math.max(1, Math.round(attempt.latencyMs * 1000)));
   }
 
-  /** The attempt is repeated. */
+  /** Counts an attempt that is retried. */
   repeated(attempt: Attempt): void {
     add(this.#repeated, attempt.kind === 'failed' ? attempt.name : String(attempt.status));
     if (attempt.kind === 'failed') add(this.#errors, attempt.name);
@@ -64,14 +64,14 @@ export class Tally {
     return this.#sent;
   }
 
-  /** Requests whose final answer was no 2xx, or that got none. */
+  /** Requests that ended without a 2xx answer. */
   get notAccepted(): number {
     return this.#sent - this.#ok;
   }
 
   summary(elapsedMs: number, interrupted: boolean): SendSummary {
     const measured = this.#latenciesUs;
-    // The histogram tells its bucket's end, which may lie beyond the greatest value.
+    // The histogram returns the upper bound of a bucket, which may exceed the largest value.
     const percentile = (p: number) =>
       measured.count === 0 ? null : roundTo(Math.min(measured.percentile(p) / 1000, this.#latencyMsMax), 2);
     const seconds = elapsedMs / 1000;
@@ -95,10 +95,10 @@ export class Tally {
   }
 }
 
-/** A schedule missed by more than this is told: timers alone miss it by a few milliseconds. */
+/** Delays above this are reported. Timers alone cause delays of a few milliseconds. */
 const LATE_TOLD_MS = 100;
 
-/** The summary for people. @param count requests that were asked for */
+/** Formats the summary as text. @param count number of requested requests */
 export function describeSummary(summary: SendSummary, count: number): string {
   const { latency_ms: latency } = summary;
   const lines = [
