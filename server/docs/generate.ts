@@ -1,16 +1,16 @@
-/** Brings the documents of a checkout to what the tables of the code say. */
+/** Regenerates the documents of a checkout from the tables in the code. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { envExample } from './env-example.ts';
 import { replaceRegion } from './regions.ts';
 import { regions } from './tables.ts';
 
-/** The README with all regions made anew. Throws when a region's markers are missing. */
+/** Returns the README with all regions regenerated. Throws when a region's markers are missing. */
 export function renderReadme(page: string): string {
   return Object.entries(regions).reduce((text, [name, render]) => replaceRegion(text, name, render()), page);
 }
 
-/** Rewrites README.md and .env.example in `directory`; returns the names of those that differed. */
+/** Rewrites README.md and .env.example in `directory`; returns the names of the files that changed. */
 export function writeDocs(directory: string): string[] {
   const readme = join(directory, 'README.md');
   const wanted = {

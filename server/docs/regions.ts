@@ -1,6 +1,6 @@
-/** Marked regions of a Markdown page: `<!-- NAME:begin -->` to `<!-- NAME:end -->`, whose inside is generated. */
+/** Marked regions of a Markdown page: the content between `<!-- NAME:begin -->` and `<!-- NAME:end -->` is generated. */
 
-/** Puts `content` between the markers of `name`. Throws when the page does not have both, once each and in order. */
+/** Puts `content` between the markers of `name`. Throws unless the page has each marker exactly once, in order. */
 export function replaceRegion(page: string, name: string, content: string): string {
   const begin = `<!-- ${name}:begin -->`;
   const end = `<!-- ${name}:end -->`;

@@ -1,4 +1,4 @@
-/** The tables of the code as Markdown: settings, routes, errors, metrics, log events. */
+/** Markdown tables of the settings, routes, errors, rejections, metrics and log events, generated from the code. */
 
 import { operationRoutes, plainRoutes } from '../api/routes.ts';
 import { type Problem, problems } from '../errors.ts';
@@ -23,12 +23,12 @@ export function settingRows(): SettingRow[] {
   return Object.entries(settingTable).map(([name, row]) => ({ name, ...row }));
 }
 
-/** What holds when the setting is not given, for people. */
+/** The default of a setting as text for people. */
 export function shownDefault({ fallback, fallbackShown }: SettingRow): string {
   return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
 }
 
-/** With a word on settings that HUP does not change. */
+/** The meaning of a setting, with a note when HUP does not apply a change to it. */
 export function shownMeaning({ meaning, fixed }: SettingRow): string {
   return fixed ? `${meaning}; a change needs a restart` : meaning;
 }
@@ -81,7 +81,7 @@ function rejectionsTable(): string {
   );
 }
 
-/** Each generated region of the README, by the name of its markers. */
+/** The generated regions of the README, by marker name. */
 export const regions: Readonly<Record<string, () => string>> = {
   settings: settingsTable,
   routes: routesTable,

@@ -1,29 +1,29 @@
 /**
- * What `weir doctor` says, for the page Status: asked of a program of its own, so that nothing it does (DNS, files, another
- * attachment to the database) holds up webhooks, and so that it finds Weir as an operator's shell would.
+ * Runs `weir doctor` for the Status page in a child process. Its work (DNS, files, another database connection) then does not delay
+ * webhooks, and it sees Weir as an operator's shell does.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Check } from './check.ts';
 
-/** An answer holds for this long; it costs about a second of one core. */
+/** Lifetime of a cached result. One run costs about a second of one core. */
 const VALID_MS = 30_000;
 const TIMEOUT_MS = 20_000;
-/** Whoever asks does not wait longer for it; the next one finds it. */
+/** Longest wait of one caller. A later call gets the result. */
 const PATIENCE_MS = 5_000;
 const OUTPUT_BYTES_MAX = 1_048_576;
 
 export interface Checkup {
   state: 'done' | 'running' | 'failed';
-  /** When it was done. */
+  /** Completion time; null while running. */
   at: string | null;
   checks: readonly Check[];
 }
 
 export interface Doctor {
-  /** What the last examination found; soon. */
+  /** Returns the latest result within `PATIENCE_MS`. */
   ask(): Promise<Checkup>;
-  /** Ends an examination that is under way. */
+  /** Aborts a running examination. */
   close(): void;
 }
 
@@ -42,7 +42,7 @@ export class DoctorOffice implements Doctor {
     this.#program = program;
   }
 
-  /** One examination at a time, however many ask. */
+  /** Concurrent calls share one examination. */
   async ask(): Promise<Checkup> {
     if (!this.#examining && performance.now() >= this.#dueMs) {
       this.#examining = true;
@@ -62,7 +62,7 @@ export class DoctorOffice implements Doctor {
   #examine(): Promise<Checkup> {
     const bounds = { timeout: TIMEOUT_MS, maxBuffer: OUTPUT_BYTES_MAX, signal: this.#stop.signal };
     return new Promise((resolve) => {
-      // It ends with 1 when it has found a problem: what it printed counts.
+      // The exit code is 1 when a check is a problem, so the error is ignored and the output is parsed.
       execFile(process.execPath, [this.#program, 'doctor', '--json'], bounds, (_error, stdout) => {
         const checks = checksIn(stdout);
         const at = new Date().toISOString();

@@ -1,12 +1,12 @@
-/** One answer of `weir doctor`. */
+/** One result of `weir doctor`. */
 export interface Check {
-  /** What was looked at, in snake_case; several checks may share a name. */
+  /** What was checked, in snake_case; several checks may share a name. */
   name: string;
-  /** `advice`: works, but could be better; `problem`: does not work, or breaks a promise of Weir. */
+  /** `advice`: works, but could be better; `problem`: does not work, or breaks a guarantee of Weir. */
   state: 'ok' | 'advice' | 'problem';
-  /** What was seen, for people; never a secret. */
+  /** What was found, for people; never contains a secret. */
   finding: string;
-  /** What to do about it; null when it is well. */
+  /** How to fix it; null when there is nothing to fix. */
   mend: string | null;
 }
 
@@ -23,8 +23,8 @@ export function problem(name: string, finding: string, mend: string): Check {
 }
 
 /**
- * A problem from a sentence of Weir's own, which says what is wrong and, after a semicolon or on the next lines, how to mend it.
- * @param otherwise the mend of a sentence that names none.
+ * Creates a problem from one of Weir's messages. The message states the fault, then the fix after a semicolon or on the next lines.
+ * @param otherwise the fix for a message that contains none.
  */
 export function problemFrom(name: string, message: string, otherwise: string): Check {
   const lineEnd = message.indexOf('\n');

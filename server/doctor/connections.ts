@@ -1,4 +1,4 @@
-/** Whether the database server has connections left for all that Weir may open, beside those of other clients. */
+/** Checks that the database server has enough connections for Weir beside those of other clients. */
 
 import { checkConnectionBudget, connectionsNeeded, DatabaseError } from '../db/attach.ts';
 import type { Database } from '../db/pool.ts';
@@ -31,15 +31,15 @@ export async function checkConnections(database: Database, settings: Settings): 
 interface Connections {
   /** The setting max_connections. */
   max: number;
-  /** Kept back for superusers and for pg_use_reserved_connections. */
+  /** Reserved for superusers and for pg_use_reserved_connections. */
   reserved: number;
-  /** Clients other than the Weir of this machine. */
+  /** Connections of clients other than the Weir of this machine. */
   others: number;
 }
 
 /**
- * Weir names its connections, and those of this machine come from the address that this one comes from. Without
- * pg_read_all_stats, Postgres hides the address and the kind of other users' sessions: these are other clients too.
+ * Weir's connections are recognized by application name and by the client address of this connection. Without pg_read_all_stats,
+ * Postgres hides the address and the backend type of other users' sessions; those count as other clients.
  */
 async function readConnections(database: Database): Promise<Connections> {
   const [row] = await database.query<Connections>({

@@ -1,4 +1,4 @@
-/** The database: reachable, new enough, durable, writable, vacuumed, migrated, with partitions ahead, and opened by our key. */
+/** Database checks: reachable, supported version, durable, writable, vacuumed, migrated, partitions created ahead, secrets readable. */
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connectionsNeeded } from '../db/attach.ts';
@@ -15,16 +15,16 @@ import { checkAutovacuum, checkClock, checkJit } from './upkeep.ts';
 
 interface Circumstances {
   settings: Settings;
-  /** Null: there is no usable key. */
+  /** Null when there is no usable key. */
   keys: SecretsKeys | null;
-  /** Weir serves at this moment. */
+  /** Whether Weir is serving. */
   running: boolean;
   nowMs: () => number;
   /** Progress of the embedded server, for people. */
   log: (line: string) => void;
 }
 
-/** Only looks; but an embedded server that is down is started for as long as that takes. */
+/** Read-only. An embedded server that is down is started for the duration of the checks. */
 export async function checkDatabase(circumstances: Circumstances): Promise<Check[]> {
   const { settings, log } = circumstances;
   if (settings.database.kind === 'server') return checkServer(settings.database.conninfo, circumstances);
@@ -72,7 +72,7 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
   }
 }
 
-/** Values as Postgres shows them. */
+/** Values as Postgres reports them. */
 interface ServerFacts {
   version: string;
   version_number: number;
@@ -122,7 +122,7 @@ export function checkWritable({ standby, read_only, may_create }: ServerFacts): 
   return [];
 }
 
-/** What 202 means hangs on these three. */
+/** The durability that a 202 promises depends on these three settings. */
 function checkDurability(facts: ServerFacts): Check {
   const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
   const off = settings.filter((setting) => facts[setting] === 'off');
@@ -135,7 +135,7 @@ function checkDurability(facts: ServerFacts): Check {
   );
 }
 
-/** Of the disk of another server, its databases are all that can be seen. */
+/** The disk of a separate server is not visible; only the size of its database is. */
 async function checkSize(database: Database, settings: Settings): Promise<Check[]> {
   if (settings.database.kind === 'embedded') return [];
   const [row] = await database.query<{ bytes: number }>({

@@ -1,25 +1,25 @@
-/** Free space where Weir writes: DATA_DIR, and the embedded database where that lies on another file system. */
+/** Free space where Weir writes: DATA_DIR, and the embedded database when it is on another file system. */
 import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
-/** The embedded server keeps up to max_wal_size (4 GB) of log beside the data. */
+/** The embedded server keeps up to max_wal_size (4 GB) of WAL beside the data. */
 const DATABASE_ADVICE_BYTES = 5 * 2 ** 30;
-/** A DATA_DIR without a database in it holds a key, logs and locks. */
+/** A DATA_DIR without a database contains a key, logs and locks. */
 const FILES_ADVICE_BYTES = 2 ** 30;
 const PROBLEM_BYTES = 2 ** 29;
 
 export interface Disk {
-  /** Number of the file system. */
+  /** Device number of the file system. */
   device: number;
   freeBytes: number;
 }
 
 /**
- * One check for each file system.
- * @param standing DATA_DIR, or the nearest directory above it that exists.
- * @param read null: there is no such directory.
+ * Returns one check for each file system.
+ * @param standing DATA_DIR, or its nearest ancestor that exists.
+ * @param read returns null when the directory does not exist.
  */
 export async function checkDisks(
   standing: string,

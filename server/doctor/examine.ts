@@ -1,4 +1,4 @@
-/** The whole examination, in the order in which people mend. */
+/** Runs all checks, in the order in which an operator should fix problems. */
 import type { Check } from './check.ts';
 import { checkDatabase } from './database.ts';
 import { checkDataDir, checkKey } from './files.ts';
@@ -10,7 +10,7 @@ import { checkRateLimit } from './rate-limit.ts';
 import { checkEnvFile, checkSettings } from './settings.ts';
 
 /**
- * Looks at everything that can keep Weir from its work; changes nothing. With bad settings only the machine is looked at besides.
+ * Checks everything that Weir needs to work; changes nothing. With invalid settings, only the settings and the machine are checked.
  * @param log progress of the embedded server, for people.
  */
 export async function examine(

@@ -1,4 +1,4 @@
-/** DATA_DIR, the disk under it, and the key that it keeps. */
+/** Checks of DATA_DIR, its disk, and its secrets key. */
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { dataDirMode } from '../db/data-dir.ts';
@@ -8,7 +8,7 @@ import { type Settings, SettingsError } from '../settings/read.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 import { checkDisks } from './disk.ts';
 
-/** Can Weir write there, can the account of Postgres walk there, and is there room? */
+/** Checks that Weir can write to DATA_DIR, that the Postgres account can traverse it, and that its disk has free space. */
 export async function checkDataDir(settings: Settings): Promise<Check[]> {
   const { DATA_DIR: directory } = settings;
   const standing = await nearestDirectory(directory);
@@ -21,7 +21,7 @@ export async function checkDataDir(settings: Settings): Promise<Check[]> {
     await access(standing, constants.R_OK | constants.W_OK | constants.X_OK);
     if (settings.database.kind === 'embedded' && process.getuid?.() === 0) {
       const owner = await stat(join(directory, 'postgres')).catch(() => null);
-      // No user has the number -1: without an owner yet, the way must be open to everybody.
+      // No user has uid -1: without an owner yet, every directory on the path must be open to all users.
       await checkWalkable(standing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
     }
   } catch (error) {
@@ -39,7 +39,7 @@ export async function checkDataDir(settings: Settings): Promise<Check[]> {
   return [...checks, ...(await checkDisks(standing, settings))];
 }
 
-/** A DATA_DIR that others can open lets them hold Weir's locks; one that they can write to lets them replace its files. */
+/** Other users who can open DATA_DIR can hold Weir's locks; those who can write to it can replace its files. */
 function checkMode(directory: string, mode: number): Check[] {
   const allowed = dataDirMode();
   if ((mode & 0o777 & ~allowed) === 0) return [];
@@ -50,7 +50,7 @@ function checkMode(directory: string, mode: number): Check[] {
   return [advice('data_dir_mode', `other users can look into ${directory} and hold its locks (mode ${found})`, mend)];
 }
 
-/** The key of stored secrets: null when there is none yet or it cannot be used. Makes none. */
+/** Checks the key of stored secrets; never creates one. `keys` is null when there is no key yet or it cannot be used. */
 export async function checkKey(settings: Settings): Promise<{ check: Check; keys: SecretsKeys | null }> {
   const name = 'secrets_key';
   if (settings.SECRETS_KEY !== undefined)
@@ -69,7 +69,7 @@ export async function checkKey(settings: Settings): Promise<{ check: Check; keys
   }
 }
 
-/** The directory itself, or the first one above it that exists. */
+/** The directory itself, or its nearest ancestor that exists. */
 async function nearestDirectory(path: string): Promise<string> {
   for (let step = path; ; step = dirname(step)) {
     const found = await stat(step).catch((error: NodeJS.ErrnoException) => error);

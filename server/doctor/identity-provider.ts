@@ -1,10 +1,10 @@
-/** Hosted sign-in: does the provider answer, as the issuer that the settings name, and does it do what Weir asks of it? */
+/** Hosted sign-in: checks that the provider responds, has the configured issuer, and supports what Weir needs. */
 import { discover, reasonOf } from '../auth/oidc/provider.ts';
 import { redirectUri } from '../auth/oidc/sign-in.ts';
 import type { Settings } from '../settings/read.ts';
 import { type Check, ok, problem } from './check.ts';
 
-/** One request to the provider, within about 5 s. Whether it lets Weir's client in shows only when somebody signs in. */
+/** Makes one request to the provider, within about 5 s. Only a sign-in shows whether the provider accepts Weir's client credentials. */
 export async function checkIdentityProvider(settings: Settings): Promise<Check> {
   const name = 'identity_provider';
   if (settings.AUTH_MODE === 'local') return ok(name, 'people sign in at Weir itself');
@@ -30,7 +30,7 @@ export async function checkIdentityProvider(settings: Settings): Promise<Check> 
   }
 }
 
-/** OpenID Connect Discovery 1.0, section 4.1. */
+/** The discovery URL (OpenID Connect Discovery 1.0, section 4.1). */
 function discoveryAddress(issuer: string): string {
   return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 }

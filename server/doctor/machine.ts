@@ -1,22 +1,22 @@
-/** Node, the C library, and what the kernel allows. */
+/** Checks of Node, the C library and the kernel limits. */
 import { readFileSync } from 'node:fs';
 import { advice, type Check, ok, problem } from './check.ts';
 
 export interface MachineFacts {
   node: string;
-  /** Null where the C library is another. */
+  /** Null when the C library is not glibc. */
   glibc: string | null;
-  /** Why the binary of uWebSockets.js does not load; null when it does. */
+  /** Why the uWebSockets.js binary does not load; null when it loads. */
   binaryError: string | null;
-  /** Texts of the kernel's own files; null where there is no such file. */
+  /** Contents of kernel files; null when the file does not exist. */
   migrateReq: string | null;
   somaxconn: string | null;
   limits: string | null;
 }
 
-/** The backlog that uWebSockets.js asks for. */
+/** The listen backlog that uWebSockets.js requests. */
 const BACKLOG = 512;
-/** Below this a process is soon out of descriptors: every connection takes one. */
+/** Below this limit a process soon runs out of descriptors: each connection takes one. */
 const OPEN_FILES_MIN = 8_192;
 
 export async function readMachine(): Promise<MachineFacts> {
@@ -30,7 +30,7 @@ export async function readMachine(): Promise<MachineFacts> {
     ),
     migrateReq: readOrNull('/proc/sys/net/ipv4/tcp_migrate_req'),
     somaxconn: readOrNull('/proc/sys/net/core/somaxconn'),
-    // Node has raised its own soft limit to the hard one by now, and the processes inherit it.
+    // Node has already raised its soft limit to the hard limit, and the serving processes inherit it.
     limits: readOrNull('/proc/self/limits'),
   };
 }

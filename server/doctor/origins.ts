@@ -1,4 +1,4 @@
-/** Addresses that browsers and senders use: they must fit each other, or the pages load and every call fails. */
+/** Checks that the URLs for browsers and senders match each other. Otherwise the pages load but every API call fails. */
 import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
@@ -7,7 +7,7 @@ export type Addresses = Pick<
   'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL' | 'CORS_ORIGINS' | 'TRUSTED_PROXIES'
 >;
 
-/** Looks at the settings alone; what answers at these addresses is the question of ports.ts. */
+/** Checks only the settings; ports.ts checks what responds at these URLs. */
 export function checkOrigins(settings: Addresses): Check[] {
   const { PUBLIC_URL: pages, FRONTEND_PUBLIC_API_URL: api, CORS_ORIGINS: allowed } = settings;
   const checks: Check[] = [];
@@ -49,7 +49,7 @@ export function checkOrigins(settings: Addresses): Check[] {
     : [ok('origins', `pages and API are at ${api === pages ? api : `${pages}, ${api}`}`)];
 }
 
-/** Is the client address that limits count by the sender's own? */
+/** Checks that rate limits count the sender's address, not a proxy's. */
 export function checkProxies(settings: Addresses): Check {
   const { TRUSTED_PROXIES: proxies, PUBLIC_URL: pages } = settings;
   const everybody = proxies.filter((network) => network.endsWith('/0'));

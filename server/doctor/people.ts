@@ -1,4 +1,4 @@
-/** People and what they did: whether somebody can manage Weir at all, and whether the record of changes holds. */
+/** Checks that an administrator exists and that the audit log is intact. */
 
 import { verifyRecentAudit } from '../audit/verify.ts';
 import type { Database } from '../db/pool.ts';
@@ -7,10 +7,10 @@ import { countAdministrators } from '../db/queries/users.ts';
 import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
-/** Newest entries whose hashes are computed anew; `weir audit verify` walks them all. */
+/** Number of newest entries whose hashes are recomputed; `weir audit verify` checks all of them. */
 const ENTRIES_LOOKED_AT = 1_000;
 
-/** In local mode an administrator signs in with a password; in hosted mode the provider says who is one, and may name nobody. */
+/** In local mode an administrator signs in with a password; in hosted mode the provider assigns the role, perhaps to no user. */
 export async function checkAdministrators(
   database: Database,
   { AUTH_MODE }: Pick<Settings, 'AUTH_MODE'>,
@@ -37,7 +37,7 @@ export async function checkAdministrators(
   );
 }
 
-/** The newest entries, and the trigger that keeps people from changing any. */
+/** Checks the newest entries, and the trigger that prevents changes to entries. */
 export async function checkAudit(database: Database): Promise<Check> {
   const name = 'audit_log';
   const [trigger] = await database.query<{ state: string }>({

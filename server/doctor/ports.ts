@@ -1,4 +1,4 @@
-/** The two ports: free, held by Weir itself, or held by something else; and whether Weir answers where senders are sent. */
+/** Checks whether the two ports are free, used by Weir or used by another program, and whether Weir responds at its public URL. */
 
 import { probePort } from '../settings/port.ts';
 import type { Settings } from '../settings/read.ts';
@@ -6,7 +6,7 @@ import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 
-/** `running`: Weir answers on HOST and PORT. */
+/** `running`: whether Weir responds on HOST and PORT. */
 export async function checkPorts(settings: Settings): Promise<{ checks: Check[]; running: boolean }> {
   const { HOST, PORT, METRICS_HOST, METRICS_PORT } = settings;
   if (PORT === METRICS_PORT)
@@ -37,7 +37,7 @@ async function checkPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: n
   }
 }
 
-/** From this machine, which is as near to the browser as doctor comes. */
+/** Tests the URL from this machine, since doctor cannot test it from a browser's network. */
 async function checkReach(apiUrl: string): Promise<Check> {
   if ((await textAt(`${apiUrl}/healthz`)) === '{"status":"ok"}')
     return ok('reach', `Weir answers at ${apiUrl}, seen from this machine`);
@@ -48,7 +48,7 @@ async function checkReach(apiUrl: string): Promise<Check> {
   );
 }
 
-/** The body of a 200 answer; null for anything else. */
+/** The body of a 200 response; null for any other result. */
 async function textAt(url: string): Promise<string | null> {
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS), redirect: 'error' });

@@ -1,4 +1,4 @@
-/** Where requests are counted, whether that place answers, and whether it has memory left. */
+/** Checks the store of the request counters: that it responds and has free memory. */
 
 import { connectSharedLimiter, SharedStoreError } from '../ratelimit/shared.ts';
 import { places } from '../ratelimit/store.ts';
@@ -6,7 +6,7 @@ import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 import { checkStoreMemory } from './store-memory.ts';
 
-/** Connects, tries the script, and leaves: within about 2 s. */
+/** Connects, runs the script once, and disconnects, within about 2 s. */
 export async function checkRateLimit(settings: Settings): Promise<Check> {
   const name = 'rate_limit';
   const { WORKERS: processes, sharedStoreUrls: urls } = settings;

@@ -1,4 +1,4 @@
-/** The doctor of a serving process: the primary's. It alone may read all that the doctor looks at, when Weir was started by root. */
+/** Relays doctor requests of a serving process to the primary. When root started Weir, only the primary can read all that doctor checks. */
 import type { Checkup, Doctor } from './ask.ts';
 
 export class DoctorRelay implements Doctor {
@@ -6,7 +6,7 @@ export class DoctorRelay implements Doctor {
   readonly #waiting = new Map<number, (checkup: Checkup) => void>();
   #tickets = 0;
 
-  /** @param send asks the primary, which answers each ticket within seconds. */
+  /** @param send sends a request to the primary, which answers each ticket within seconds. */
   constructor(send: (ticket: number) => void) {
     this.#send = send;
   }
@@ -19,7 +19,7 @@ export class DoctorRelay implements Doctor {
     });
   }
 
-  /** The primary's answer to a ticket. */
+  /** Passes on the primary's answer to a ticket. */
   answer(ticket: number, checkup: Checkup): void {
     this.#waiting.get(ticket)?.(checkup);
     this.#waiting.delete(ticket);

@@ -1,4 +1,4 @@
-/** What Weir has made in the database: its tables, the partitions ahead, and the secrets that its key must open. */
+/** Checks Weir's tables, the partitions for the days ahead, and that the key decrypts the stored secrets. */
 
 import { migrationFiles, pendingMigrations } from '../db/migrate.ts';
 import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/partitions.ts';
@@ -10,7 +10,7 @@ import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 import { checkAdministrators, checkAudit } from './people.ts';
 
-/** Ids named in a finding; more are counted. */
+/** Maximum number of ids named in a finding; further ids are only counted. */
 const NAMED_MAX = 5;
 
 export async function checkSchema(
@@ -46,7 +46,7 @@ export async function checkSchema(
 async function checkPartitions(database: Database, running: boolean, nowMs: number): Promise<Check> {
   const horizon = await readHorizon(database);
   const toMs = Math.max(horizon?.toMs ?? 0, nowMs + DAY_MS);
-  // Those of the last days of the week may still be made; up to the newest one, and for tomorrow, all must be there.
+  // Partitions for the end of the week may not exist yet. All up to the newest one, and tomorrow's, must exist.
   const holes = (await missingPartitions(database, nowMs)).filter(
     ({ fromMs }) => fromMs + DAY_MS > nowMs && fromMs < toMs,
   );
@@ -63,7 +63,7 @@ async function checkPartitions(database: Database, running: boolean, nowMs: numb
   return problem('partitions', finding, 'look for partitions_failed in the log: it says why they could not be made');
 }
 
-/** Every stored secret is opened and forgotten at once. */
+/** Decrypts every stored secret and discards the result at once. */
 async function checkSecrets(database: Database, keys: SecretsKeys | null): Promise<Check> {
   const name = 'stored_secrets';
   const rows = await readSealedSecrets(database);

@@ -1,4 +1,4 @@
-/** The settings themselves and the `.env` file that may hold them. */
+/** Checks of the settings and of the `.env` file. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -6,10 +6,10 @@ import { readSettings, type Settings, SettingsError } from '../settings/read.ts'
 import { settingTable } from '../settings/table.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
 
-/** What compose and `weir send` read from the same file. */
+/** Names in `.env` that compose and `weir send` read. */
 const ofOthers = /^(COMPOSE_|DOCKER_|WEIR_SECRET$)/;
 
-/** Reads the settings as the server does; null when some are not usable, each with its own check. */
+/** Reads the settings as the server does. `settings` is null when some are invalid; each of those has its own check. */
 export function checkSettings(
   environment: NodeJS.ProcessEnv,
   directory: string,
@@ -26,7 +26,7 @@ export function checkSettings(
   }
 }
 
-/** `.env`: names that Weir knows, and secrets for nobody else's eyes. A file that cannot be read is told by checkSettings. */
+/** Checks `.env` for unknown names, and for secrets that other users can read. checkSettings reports a file that cannot be read. */
 export function checkEnvFile(directory: string): Check[] {
   const path = join(directory, '.env');
   let given: Record<string, string | undefined>;

@@ -1,22 +1,22 @@
-/** Whether the Redis of the shared counters has memory left, and what it does when it has none. */
+/** Checks the free memory and the eviction policy of the Redis with the shared counters. */
 import { Cluster, type Redis } from 'ioredis';
 import { openStore, type Store } from '../ratelimit/store.ts';
 import { advice, type Check, problem } from './check.ts';
 
-/** Beyond this share of maxmemory, a flood of new clients may fill the rest. */
+/** Above this share of maxmemory, a flood of new clients may fill the rest. */
 const USED_RATIO_MAX = 0.8;
-/** It removes the counters that end soonest: what is lost is what counted least. */
+/** Evicts the counters that expire soonest, so the least significant counts are lost. */
 const RIGHT_POLICY = 'volatile-ttl';
 const SET_POLICY = `maxmemory-policy ${RIGHT_POLICY} in redis.conf (at once: redis-cli config set maxmemory-policy ${RIGHT_POLICY})`;
 
 export interface StoreMemory {
   usedBytes: number;
-  /** 0: no limit. */
+  /** 0 means no limit. */
   maxBytes: number;
   policy: string;
 }
 
-/** Null when there is nothing to say, or nothing to be seen: a user of Redis may lack the command INFO. */
+/** Null when there is nothing to report or memory cannot be read: a Redis user may lack the INFO command. */
 export async function checkStoreMemory(name: string, urls: readonly string[]): Promise<Check | null> {
   const store = openStore(urls).on('error', () => {});
   try {
@@ -32,7 +32,7 @@ export async function checkStoreMemory(name: string, urls: readonly string[]): P
 }
 
 function judgeMemory(name: string, { usedBytes, maxBytes, policy }: StoreMemory): Check | null {
-  // Without a limit nothing is evicted, whatever the policy.
+  // Without a limit Redis evicts nothing, whatever the policy.
   if (maxBytes === 0) return null;
   const memory = `Redis uses ${mebibytes(usedBytes)} of ${mebibytes(maxBytes)} MiB`;
   const isLow = usedBytes > maxBytes * USED_RATIO_MAX;

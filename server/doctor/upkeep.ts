@@ -1,13 +1,13 @@
-/** What keeps the database fast and its times right: vacuum, no JIT, and a clock that agrees with this machine's. */
+/** Checks of autovacuum, JIT, and the clock difference between the database and this machine. */
 import type { Database } from '../db/pool.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
-/** More, and times that Weir gives (events) and times that the database gives (leases, sessions) contradict each other. */
+/** Above this difference, times from Weir (events) and times from the database (leases, sessions) contradict each other. */
 const CLOCK_DIFFERENCE_MAX_MS = 10_000;
-/** Tables named in a finding; more are counted. */
+/** Maximum number of tables named in a finding; further tables are only counted. */
 const NAMED_MAX = 5;
 
-/** Deliveries are updated several times each: without autovacuum their dead rows stay, and every claim reads them. */
+/** Each delivery is updated several times. Without autovacuum the dead rows stay, and every claim reads them. */
 export async function checkAutovacuum(database: Database): Promise<Check> {
   const name = 'autovacuum';
   const [row] = await database.query<{ off: string[]; tables: string[] }>({
@@ -40,7 +40,7 @@ export async function checkAutovacuum(database: Database): Promise<Check> {
   );
 }
 
-/** Weir turns JIT off on its connections and for its role: only where both failed there is something to say. */
+/** Weir turns JIT off on its connections and for its role. A finding is reported only when both failed. */
 export async function checkJit(database: Database): Promise<Check[]> {
   const [row] = await database.query<JitFacts>({
     text: "select pg_jit_available() as active, format('%I in database %I', session_user, current_database()) as role",
@@ -51,7 +51,7 @@ export async function checkJit(database: Database): Promise<Check[]> {
 interface JitFacts {
   /** pg_jit_available(): the setting is on for Weir's connections, and the server can compile. */
   active: boolean;
-  /** For ALTER ROLE, quoted. */
+  /** Quoted role name for ALTER ROLE. */
   role: string;
 }
 
@@ -67,7 +67,7 @@ export function jitAdvice({ active, role }: JitFacts): Check[] {
 }
 
 /**
- * What a slow answer explains does not count as a difference.
+ * Ignores a difference that the response time of the query explains.
  * @param nowMs the clock of this machine, Unix milliseconds.
  */
 export async function checkClock(database: Database, nowMs: () => number): Promise<Check> {
