@@ -4,23 +4,23 @@ import type { MetricsSnapshot } from './messages.ts';
 type Labels = Record<string, string>;
 type Family = { values: { labels: Labels }[] };
 
-/** The value of the label `agent` that all other agents share. */
+/** The labels of the series that all other agents share. */
 const OTHER = { agent: 'other', agent_name: '' };
 
 /**
- * Bounds the series of agents on the page. An agent that has a series keeps it until the primary ends: a total that moved to the shared
- * series would count twice.
+ * Limits the number of agent series on the metrics page. An agent that has a series keeps it until the primary ends: moving its total to
+ * the shared series would count it twice.
  */
 export class AgentSeries {
   readonly #names = new Map<string, string>();
 
-  /** New agents while there is room, and the names of now. */
+  /** Adds new agents up to the limit, and updates the names of known agents. */
   admit(agents: DatabaseFigures['names']): void {
     for (const { id, name } of agents)
       if (this.#names.has(id) || this.#names.size < AGENT_SERIES_MAX) this.#names.set(id, name);
   }
 
-  /** The value of the label `agent` for this one. */
+  /** The value of the label `agent` for an agent: its id, or `other`. */
   known(id: string): string {
     return this.#names.has(id) ? id : OTHER.agent;
   }
@@ -29,7 +29,7 @@ export class AgentSeries {
     return [...this.#names.keys()];
   }
 
-  /** The same families, with the agent's name beside its id. Series that share their labels afterwards are summed by the page. */
+  /** Adds the agent's name to the labels of each family. The metrics page sums series whose labels become equal. */
   label(snapshot: MetricsSnapshot): MetricsSnapshot {
     return (snapshot as Family[]).map((family) =>
       family.values.some(({ labels }) => labels.agent !== undefined)

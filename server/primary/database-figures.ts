@@ -1,4 +1,4 @@
-/** What the metrics page tells of the whole database: read at most every few seconds, however often it is scraped. */
+/** Metrics of the whole database. However often the page is scraped, they are read at most every few seconds. */
 
 import type { Database } from '../db/pool.ts';
 import { withinTimeout } from '../db/queries/count-deliveries.ts';
@@ -8,19 +8,19 @@ import { readDatabaseBytes } from '../db/queries/server-state.ts';
 import { SharedCheck } from '../http/shared-check.ts';
 
 export interface DatabaseFigures extends DeliveryDepths {
-  /** Agents with a series of their own, by id. */
+  /** Agents that have their own series, by id. */
   names: { id: string; name: string }[];
   databaseBytes: number;
   /** Unix milliseconds. */
   readAtMs: number;
 }
 
-/** Agents that are given a series of their own, active ones and the oldest first; all others share one. */
+/** Maximum number of agents with their own series: active agents first, then oldest first. All others share one series. */
 export const AGENT_SERIES_MAX = 100;
-/** Figures are kept this long, and longer where it took long to read them: at most so much of the time is spent on it. */
+/** Minimum cache lifetime. A slow read extends it, so that reads take at most BUSY_SHARE_MAX of the time. */
 const KEPT_MS = 5_000;
 const BUSY_SHARE_MAX = 0.05;
-/** How long a scrape waits; one that is over sooner shows the figures from before. */
+/** Longest wait of a scrape. A scrape that times out returns the previous figures. */
 const PATIENCE_MS = 1_000;
 
 export class FigureReader {
@@ -29,7 +29,7 @@ export class FigureReader {
   #newest: DatabaseFigures | null = null;
   #tookMs = 0;
 
-  /** @param nowMs milliseconds of a clock that only goes forward. */
+  /** @param nowMs monotonic clock, milliseconds. */
   constructor(database: Database, nowMs: () => number = () => performance.now()) {
     this.#database = database;
     this.#check = new SharedCheck({
@@ -47,7 +47,7 @@ export class FigureReader {
     });
   }
 
-  /** The newest that could be read; null before the first. Resolves within PATIENCE_MS. */
+  /** Returns the latest figures within PATIENCE_MS; null before the first successful read. */
   async figures(): Promise<DatabaseFigures | null> {
     await this.#check.answer();
     return this.#newest;

@@ -1,4 +1,4 @@
-/** What the primary itself tells on the metrics page, as families of samples. */
+/** Metrics of the primary itself, as families of samples. */
 import { readFileSync } from 'node:fs';
 import { DAY_MS, type Horizon } from '../db/partitions.ts';
 import { cpuSeconds, deliveryOutcomes, metricFamily } from '../telemetry/metrics.ts';
@@ -7,7 +7,7 @@ import type { DatabaseFigures } from './database-figures.ts';
 interface PrimaryState {
   version: string;
   horizon: Horizon | null;
-  /** Unix milliseconds; 0: not yet. */
+  /** Last successful maintenance, Unix milliseconds; 0 before the first. */
   maintainedMs: number;
   nowMs: number;
 }
@@ -24,7 +24,7 @@ export function primaryFamilies({ version, horizon, maintainedMs, nowMs }: Prima
   ];
 }
 
-/** @param agents ids of the agents with a series of their own: 0 where nothing of theirs was counted. */
+/** @param agents ids of the agents that have their own series. An agent without samples gets the value 0. */
 export function databaseFamilies(figures: DatabaseFigures | null, agents: readonly string[], nowMs: number) {
   const zeros = [...agents, 'other'].map((agent) => ({ labels: { agent }, value: 0 }));
   const counters = [
@@ -63,13 +63,13 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
   ];
 }
 
-/** Of package.json, which lies beside server/, or beside dist/ where this file is compiled. */
+/** The version in package.json, which is beside server/, or beside dist/ when this file is compiled. */
 export function readVersion(): string {
   for (const path of ['../../package.json', '../../../package.json'])
     try {
       return (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string }).version;
     } catch {
-      // Not there.
+      // The file does not exist at this path.
     }
   return 'unknown';
 }

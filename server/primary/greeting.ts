@@ -1,7 +1,7 @@
-/** The first words on a terminal. */
+/** The start message on a terminal. */
 import type { Settings } from '../settings/read.ts';
 
-/** Says where Weir is and what to type next. @param setupAddress null: there is an administrator. */
+/** Prints Weir's URL and the next step. @param setupAddress null when an administrator exists. */
 export function greet(settings: Settings, setupAddress: string | null, out: { write(text: string): unknown }): void {
   out.write(
     [

@@ -1,4 +1,4 @@
-/** What the primary does once a minute (partitions for the days ahead, last leases that ended) and once an hour (what retention removes, the audit head in the log). */
+/** Maintenance by the primary: every minute partitions and last expired leases, every hour retention and the audit head in the log. */
 import { recordTallies } from '../auth/failed-sign-ins.ts';
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
@@ -16,7 +16,7 @@ import type { Log } from '../telemetry/log.ts';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** Makes the partitions that are missing; the span that has them afterwards. */
+/** Creates missing partitions. Returns the time span that has partitions. */
 export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
   const made = await makePartitions(database, Date.now());
   if (made.length > 0) log('partitions_made', { partitions: made.length, newest: made.at(-1) });
@@ -24,8 +24,8 @@ export async function extendPartitions(database: Database, log: Log): Promise<Ho
 }
 
 /**
- * Logs the head of the audit log when it is not `said` any more, so that the log, which is kept elsewhere, vouches for all
- * entries up to it. Returns the hash to pass in the next time.
+ * Logs the head of the audit log when it differs from `said`. The process log is kept elsewhere, so it proves all entries up to that
+ * head. Returns the hash to pass to the next call.
  */
 export async function anchorAudit(database: Database, log: Log, said: string | null): Promise<string | null> {
   const head = await readAuditHead(database);
@@ -35,12 +35,12 @@ export async function anchorAudit(database: Database, log: Log, said: string | n
 }
 
 /**
- * Keeps house until the returned function is called; that one waits for what is under way.
- * @param settings those of now.
- * @param onHorizon called with the span that has partitions, every minute.
- * @param onMaintained called when the hourly work has succeeded.
- * @param onLastLeases called with the agent of each delivery whose last lease ended.
- * @param onUnhandled called with the number of deliveries that were removed before an agent settled them.
+ * Runs maintenance until the returned function is called. That function waits for running work.
+ * @param settings returns the current settings.
+ * @param onHorizon called every minute with the time span that has partitions.
+ * @param onMaintained called after each successful hourly round.
+ * @param onLastLeases called with the agent of each delivery whose last lease expired.
+ * @param onUnhandled called with the number of deliveries that retention removed before an agent settled them.
  */
 export function keepHouse(
   database: Database,
@@ -99,10 +99,10 @@ export function keepHouse(
   const start = () => {
     round = work();
   };
-  // Soon after the start too: a machine that is switched off every night would never get to it.
+  // Also run soon after the start: a machine that is switched off every night might never reach the hourly run.
   const first = setTimeout(start, MINUTE_MS);
   const hourly = setInterval(start, HOUR_MS);
-  // Apart from the hourly round, which may take long.
+  // Separate from the hourly round, which may take long.
   const everyMinute = setInterval(() => {
     watch = look();
   }, MINUTE_MS);

@@ -1,4 +1,4 @@
-/** One serving process as its primary sees it: forks it, sends it messages, waits for its answers, ends it. */
+/** The primary's handle to one serving process: forks it, sends messages, waits for answers, ends it. */
 import cluster, { type Worker } from 'node:cluster';
 import type { Sample } from '../live/counters.ts';
 import type { Log, LogDestination } from '../telemetry/log.ts';
@@ -12,53 +12,53 @@ import {
 } from './messages.ts';
 import { forwardOutput } from './process-output.ts';
 
-/** How processes are started. Another object is another generation of processes, even when it says the same. */
+/** How processes are started. Each object is a separate generation of processes, even when its values are equal. */
 export interface Plan {
   processes: number;
-  /** A process that does not listen within this time is given up. */
+  /** A process that does not listen within this time is killed. */
   readyMs: number;
   drainMs: number;
-  /** The order of this moment: the horizon moves. */
+  /** Returns the current start order; the horizon changes over time. */
   order: () => SentOrder;
 }
 
 interface MemberParts {
-  /** Changes of our environment for the process. */
+  /** Changes to the primary's environment for the process. */
   environment: NodeJS.ProcessEnv;
   log: Log;
-  /** Takes the process's own log lines. */
+  /** Receives the process's log lines. */
   destination: LogDestination;
   onReady: (member: Member) => void;
-  /** What it counted up to now. */
+  /** Receives the counts of the process up to now. */
   onSample: (pid: number, sample: Sample) => void;
-  /** What `weir doctor` says of this installation. */
+  /** Returns the results of `weir doctor` for this installation. */
   askDoctor: () => Promise<Checkup>;
   onEnded: (member: Member) => void;
 }
 
-/** How long a process may take to end after its drain, before it is killed. */
+/** Time that a process has to end after its drain before it is killed. */
 const EXIT_GRACE_MS = 2_000;
 const LAST_WORDS_TIMEOUT_MS = 1_000;
 
 export class Member {
   readonly plan: Plan;
-  /** From `starting` to `serving` to `leaving` to `ended`; each but the last may be left out. */
+  /** Order: `starting`, `serving`, `leaving`, `ended`. Every state but the last may be skipped. */
   state: 'starting' | 'serving' | 'leaving' | 'ended' = 'starting';
   lastSnapshot: MetricsSnapshot | null = null;
-  /** It said itself that it cannot serve, and that another try would not help. */
+  /** The process reported that it cannot serve and that a retry would not help. */
   refused = false;
-  /** Why it ended: exit code, signal, or a sentence. */
+  /** Why the process ended: exit code, signal, or a sentence. */
   reason: string | number = '';
   readonly #startedMs = performance.now();
   readonly #worker: Worker;
   readonly #parts: MemberParts;
   readonly #ended: Promise<void>;
   readonly #readyTimer: NodeJS.Timeout;
-  /** Questions without an answer, by their number. */
+  /** Unanswered questions, by number. */
   readonly #questions = new Map<number, () => void>();
   #asked = 0;
 
-  /** Forks. */
+  /** Forks the process. */
   constructor(plan: Plan, parts: MemberParts) {
     this.plan = plan;
     this.#parts = parts;
@@ -76,7 +76,7 @@ export class Member {
         resolve();
       };
       this.#worker.once('exit', (code, signal) => end(signal ?? code));
-      // A process that could not be forked at all never exits.
+      // A process that could not be forked emits no exit event.
       this.#worker.on('error', (error) => this.pid === undefined && end(error.message));
     });
   }
@@ -93,7 +93,7 @@ export class Member {
     if (this.#worker.isConnected()) this.#worker.send(message, () => {});
   }
 
-  /** Resolves when it is answered, when the process ends, or after `timeoutMs`; at once when the process does not serve yet. */
+  /** Resolves when answered, when the process ends, or after `timeoutMs`; at once when the process is not serving yet. */
   ask(question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
     const number = this.#asked++;
     this.send(question(number));
@@ -109,7 +109,7 @@ export class Member {
     });
   }
 
-  /** Drains the process, and kills it when that takes too long. Resolves when it has ended. */
+  /** Drains the process, and kills it on timeout. Resolves when it has ended. */
   async leave(): Promise<void> {
     if (this.state === 'leaving' || this.state === 'ended') return this.#ended;
     const drainMs = this.state === 'serving' ? this.plan.drainMs : 0;
@@ -142,7 +142,7 @@ export class Member {
     this.send({ kind: 'checkup', ticket, checkup: await this.#parts.askDoctor() });
   }
 
-  /** @param protocol undefined from builds that did not number it. */
+  /** @param protocol undefined from builds that did not send a version. */
   #onAwaitingOrder(protocol: number | undefined): void {
     if (protocol === PROTOCOL) this.send({ kind: 'start', order: this.plan.order() });
     else

@@ -1,11 +1,11 @@
-/** All serving processes of the primary, and the messages and questions that go to each of them. */
+/** All serving processes of the primary, with the messages and questions sent to them. */
 
 import type { Member } from './member.ts';
 import type { MetricsSnapshot, ToProcess } from './messages.ts';
 
 const METRICS_TIMEOUT_MS = 1_000;
 const APPLIED_TIMEOUT_MS = 900;
-/** Of each second; a process that is later counts in the next one. */
+/** Time in each second for processes to answer. A later answer counts in the next second. */
 const SAMPLE_TIMEOUT_MS = 250;
 
 export class Members {
@@ -28,7 +28,7 @@ export class Members {
     return [...this.#members];
   }
 
-  /** Those in one of these states, oldest first. */
+  /** Processes in one of these states, oldest first. */
   in(...states: Member['state'][]): Member[] {
     return this.all().filter(({ state }) => states.includes(state));
   }
@@ -37,18 +37,18 @@ export class Members {
     for (const member of this.#members) member.send(message);
   }
 
-  /** Resolves when every process that listens has applied the change, or soon after if one does not answer. */
+  /** Resolves when every listening process has applied the change, or after APPLIED_TIMEOUT_MS. */
   async applyEverywhere(payload: string): Promise<void> {
     await this.#askAll((number) => ({ kind: 'change', number, payload }), APPLIED_TIMEOUT_MS);
   }
 
-  /** Fresh metrics of all processes; of one that does not answer in time, its last known ones. */
+  /** Returns current metrics of all processes; for a process that does not answer in time, its last known metrics. */
   async collectMetrics(): Promise<MetricsSnapshot[]> {
     await this.#askAll((number) => ({ kind: 'collect_metrics', number }), METRICS_TIMEOUT_MS);
     return this.all().flatMap(({ lastSnapshot }) => (lastSnapshot === null ? [] : [lastSnapshot]));
   }
 
-  /** Asks each process for its counts; one that does not answer in time answers later. */
+  /** Requests the counts of each process. An answer after the timeout counts later. */
   async takeSamples(): Promise<void> {
     await this.#askAll((number) => ({ kind: 'take_sample', number }), SAMPLE_TIMEOUT_MS);
   }

@@ -1,4 +1,4 @@
-/** What the primary and its processes say to each other. */
+/** Messages between the primary and its processes. */
 
 import type { Horizon } from '../db/partitions.ts';
 import type { Checkup } from '../doctor/ask.ts';
@@ -9,44 +9,44 @@ import type { Given, Settings } from '../settings/read.ts';
 export type { Checkup } from '../doctor/ask.ts';
 
 /**
- * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Raise it
- * with every change that the other side would misread: such a restart is then refused with that reason, and the old processes serve on.
+ * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Increase
+ * it with every incompatible change: such a restart is then refused with that reason, and the old processes keep serving.
  */
 export const PROTOCOL = 2;
 
-/** All that a process needs to serve. */
+/** Everything that a process needs to serve. */
 export interface StartOrder {
   settings: Settings;
   conninfo: string;
   keys: SecretsKeys;
   horizon: Horizon;
-  /** The last minutes, oldest first. */
+  /** One entry a second for the last minutes, oldest first. */
   history: Second[];
 }
 
-/** The same between the two: settings as they were written, so that another build reads its own settings, with its own defaults. */
+/** StartOrder as sent: settings as text, so that another build parses its own settings with its own defaults. */
 export type SentOrder = Omit<StartOrder, 'settings'> & { given: Given };
 
 export type ToProcess =
   | { kind: 'start'; order: SentOrder }
-  /** The primary listens to the database: caches may be believed. */
+  /** The primary is subscribed to database notifications: caches are valid. */
   | { kind: 'heard' }
   /** Notifications may have been missed. */
   | { kind: 'changes_lost' }
   /** A payload of weir_changes; answered by `applied` with the same number. */
   | { kind: 'change'; number: number; payload: string }
-  /** Events were committed somewhere: claims that wait may look. */
+  /** Events were committed: waiting claims check again. */
   | { kind: 'arrived' }
   | { kind: 'horizon'; horizon: Horizon }
   | { kind: 'collect_metrics'; number: number }
   | { kind: 'take_sample'; number: number }
-  /** The second that just went by, on all processes. */
+  /** The counts of the last second over all processes. */
   | { kind: 'live'; live: Live }
   /** Answers `ask_doctor`. */
   | { kind: 'checkup'; ticket: number; checkup: Checkup }
-  /** readyz says 503 from now on; all is served. */
+  /** readyz answers 503 from now on; all other requests are served. */
   | { kind: 'leaving' }
-  /** Close the listener, answer what was accepted, end. */
+  /** Close the listener, answer accepted requests, exit. */
   | { kind: 'drain' };
 
 /** prom-client's JSON of one registry. */
@@ -55,10 +55,10 @@ export type MetricsSnapshot = object[];
 export type FromProcess =
   | { kind: 'awaiting_order'; protocol: number }
   | { kind: 'listening' }
-  /** It cannot serve, and trying again would not help. */
+  /** The process cannot serve, and a retry would not help. */
   | { kind: 'refused'; message: string }
   | { kind: 'applied'; number: number }
   | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot }
   | { kind: 'sample'; number: number; sample: Sample }
-  /** What `weir doctor` says; answered by `checkup` with the same ticket. */
+  /** Requests the results of `weir doctor`; answered by `checkup` with the same ticket. */
   | { kind: 'ask_doctor'; ticket: number };

@@ -1,4 +1,4 @@
-/** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, totals of ended ones kept. */
+/** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, including the totals of ended processes. */
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import type { Horizon } from '../db/partitions.ts';
@@ -19,7 +19,7 @@ export class MetricsPage {
   readonly #expired = this.#counter('weir_leases_expired_total', ['agent']);
   readonly #settled = this.#counter('weir_deliveries_settled_total', ['agent', 'outcome']);
   readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
-  /** Counters and histograms of processes that ended, summed. */
+  /** Summed counters and histograms of ended processes. */
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
   #server: Server | null = null;
@@ -30,8 +30,8 @@ export class MetricsPage {
   #maintainedMs = 0;
 
   /**
-   * @param collect snapshots of all living processes.
-   * @param readFigures what is known of the database.
+   * @param collect returns snapshots of all running processes.
+   * @param readFigures returns the latest database figures.
    */
   constructor(
     collect: () => Promise<MetricsSnapshot[]>,
@@ -44,7 +44,7 @@ export class MetricsPage {
     for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
   }
 
-  /** Keeps what a process counted, so that no total ever falls. */
+  /** Keeps the totals of an ended process, so that no total decreases. */
   keep(lastSnapshot: MetricsSnapshot | null): void {
     if (lastSnapshot === null) return;
     const totals = (lastSnapshot as Metric[]).filter(({ type }) => type !== 'gauge');
@@ -61,22 +61,22 @@ export class MetricsPage {
     this.#rollingRestarts.inc({ outcome });
   }
 
-  /** Retention removed so many deliveries that no agent had settled. */
+  /** Counts deliveries that retention removed before an agent settled them. */
   deliveriesUnhandled(deliveries: number): void {
     this.#unhandled.inc(deliveries);
   }
 
-  /** The span that has partitions. */
+  /** Sets the time span that has partitions. */
   horizon(horizon: Horizon): void {
     this.#horizon = horizon;
   }
 
-  /** An hourly maintenance has succeeded. */
+  /** Records that an hourly maintenance succeeded. */
   maintained(): void {
     this.#maintainedMs = Date.now();
   }
 
-  /** Maintenance found the last lease of so many deliveries ended: they are dead letters. */
+  /** Counts deliveries whose last lease expired, one agent id each: they are now dead letters. */
   lastLeasesEnded(agentIds: readonly string[]): void {
     for (const id of agentIds) {
       const agent = this.#agents.known(id);
@@ -85,12 +85,12 @@ export class MetricsPage {
     }
   }
 
-  /** A counter of the primary itself. */
+  /** Creates a counter of the primary itself. */
   #counter(name: MetricName, labelNames: string[] = []): Counter {
     return new Counter({ name, help: metricTable[name][1], labelNames, registers: [this.#own] });
   }
 
-  /** Prometheus text exposition format 0.0.4. */
+  /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
     const [living, own, figures] = await Promise.all([
       this.#collect(),
@@ -110,7 +110,7 @@ export class MetricsPage {
     return AggregatorRegistry.aggregate(all.map((snapshot) => this.#agents.label(snapshot))).metrics();
   }
 
-  /** Listens; rejects with the system's error when the port cannot be had. */
+  /** Listens; rejects with the system error when the port is not available. */
   listen(host: string, port: number): Promise<void> {
     const server = createServer((request, response) => {
       if (request.url !== '/metrics') return void response.writeHead(404).end();

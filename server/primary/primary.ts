@@ -1,4 +1,4 @@
-/** The primary: makes everything ready, keeps the processes running, and takes it down in the reverse order. */
+/** The primary: prepares everything, keeps the processes running, and shuts down in reverse order. */
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -34,15 +34,15 @@ import { UndoStack } from './undo.ts';
 interface Running {
   supervisor: Supervisor;
   restart: () => Promise<void>;
-  /** Those of now. */
+  /** Returns the current settings. */
   settings: () => Settings;
   address: string | null;
 }
 
 /**
- * Runs Weir until a signal or a hopeless failure ends it; resolves with the exit code. Rejects when it cannot start, with
- * a message fit for people, after everything that was begun has been undone.
- * @param configure reads the settings, once more at each HUP. Throws SettingsError.
+ * Runs Weir until a signal or a permanent failure; resolves with the exit code. When Weir cannot start, undoes all completed steps and
+ * rejects with a message for people.
+ * @param configure reads the settings at the start and at each HUP. Throws SettingsError.
  */
 export async function runPrimary(configure: () => Configuration, terminal: boolean): Promise<number> {
   const first = configure();
@@ -203,17 +203,17 @@ async function start(
   undo.push(() => supervisor.stop());
   const isUp = await Promise.race([supervisor.start(), ending.ended.then(() => false)]);
   if (isUp) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.wanted });
-  // Last, where it is seen; to the log, since without a terminal nobody else could tell it.
+  // Logged last, where it is visible. It goes to the log because without a terminal there is no other output.
   if (address !== null) log('setup_address', { url: address });
   return { supervisor, restart, settings: () => current, address };
 }
 
-/** With the DATA_DIR that was found: a default may depend on who asks. */
+/** Fixes the resolved DATA_DIR: its default may depend on the user that runs the process. */
 function pinned({ values, directory }: Given, { DATA_DIR }: Settings): Given {
   return { values: { ...values, DATA_DIR }, directory };
 }
 
-/** The set-up address, where people sign in with passwords and there is no administrator that could. */
+/** Returns the setup URL when users sign in with passwords and no administrator exists; otherwise null. */
 async function firstAdministrator(database: Database, settings: Settings, key: Buffer): Promise<string | null> {
   if (settings.AUTH_MODE === 'hosted') return null;
   await ensureAdministrator(database, settings);

@@ -1,19 +1,19 @@
 import type { Readable } from 'node:stream';
 import type { Log, LogDestination } from '../telemetry/log.ts';
 
-/** Lines that come within this time of the first one are one message, e.g. an error of libpq or a stack. */
+/** Lines within this time of the first one form one message, e.g. a libpq error or a stack trace. */
 const TOGETHER_MS = 100;
-/** Of one message; what comes after it is the next one. */
+/** Maximum lines of one message; further lines start the next message. */
 const LINES_MAX = 100;
 
-/** As node:child_process has it. */
+/** The parts of a ChildProcess that are used here. */
 interface WritingProcess {
   pid?: number | undefined;
   stdout: Readable | null;
   stderr: Readable | null;
 }
 
-/** Log lines pass as they are; anything else that a process writes becomes part of a log line, so that the stream stays JSON. */
+/** Forwards log lines unchanged. Any other output of a process becomes part of a log line, so that the stream stays JSON. */
 export function forwardOutput(
   { pid, stdout, stderr }: WritingProcess,
   { destination, log }: { destination: Pick<LogDestination, 'write'>; log: Log },

@@ -1,4 +1,4 @@
-/** HUP: the settings are read again, and every process is replaced by one that has them, and runs the code that is on disk now. */
+/** HUP: reads the settings again and replaces every process with a new one that has these settings and runs the code on disk. */
 import { ensureAdministrator } from '../auth/setup.ts';
 import { checkConnectionBudget } from '../db/attach.ts';
 import type { Database } from '../db/pool.ts';
@@ -10,18 +10,18 @@ import type { Log } from '../telemetry/log.ts';
 import type { RestartOutcome } from './supervisor.ts';
 
 interface RestartParts {
-  /** The settings that Weir runs with. */
+  /** Returns the active settings. */
   current: () => Settings;
-  /** Reads them again. Throws SettingsError. */
+  /** Reads the settings again. Throws SettingsError. */
   read: () => Configuration;
-  /** Replaces the processes by others with these settings. */
+  /** Replaces all processes with new ones that use these settings. */
   replace: (next: Configuration) => Promise<RestartOutcome>;
   database: Database;
   log: Log;
   onDone: (outcome: 'restarted' | 'failed') => void;
 }
 
-/** One restart at a time: requests that come while one runs become one more. Never rejects. */
+/** One restart at a time: all requests during a restart are merged into one further restart. Never rejects. */
 export function createRestart(parts: RestartParts): () => Promise<void> {
   const { log, onDone } = parts;
   return coalesced(async () => {
@@ -57,7 +57,7 @@ function refuseFixed(changed: string[]): void {
   ]);
 }
 
-/** What the start checks as well, where it is about something that has changed. Rejects when the settings cannot be had. */
+/** Repeats the checks of the start for changed settings. Rejects when the new settings cannot be used. */
 async function check(changed: string[], next: Settings, { database, log }: RestartParts): Promise<void> {
   const has = (pattern: RegExp) => changed.some((name) => pattern.test(name));
   if (has(/^(WORKERS|DB_POOL_MAX)$/)) await checkConnectionBudget(database, next);

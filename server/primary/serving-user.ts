@@ -1,6 +1,6 @@
 /**
- * The user that the serving processes run as. Under root that is the system user `weir`, if it can serve; the primary stays root, since it
- * owns DATA_DIR with the keys and the locks, shares both with the commands of root, and starts the embedded Postgres as its own user.
+ * The user that the serving processes run as. Under root this is the system user `weir` when it can serve. The primary stays root: it
+ * owns DATA_DIR with the keys and the locks, shares both with commands run by root, and starts the embedded Postgres as its own user.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,18 +9,18 @@ import { text } from 'node:stream/consumers';
 import { lookUpUser, SYSTEM_USER } from '../db/embedded/binaries.ts';
 import type { Settings } from '../settings/read.ts';
 
-/** How a process is started as another user. */
+/** Parameters to start a process as another user. */
 export interface ServingUser {
   uid: number;
   gid: number;
-  /** Changes of the environment. */
+  /** Changes to the environment. */
   env: NodeJS.ProcessEnv;
 }
 
 export type Choice =
-  /** `null`: the user of the primary, which is not root. */
+  /** `user` is null for the user of the primary, which is not root. */
   | { kind: 'user'; user: ServingUser | null }
-  /** The processes have to run as root: why, and what changes that. */
+  /** The processes must run as root: the reason, and how to fix it. */
   | { kind: 'root'; reason: string; fix: string };
 
 export interface TrialOrder {
@@ -31,13 +31,13 @@ export interface TrialOrder {
 
 export type TrialResult = { failed: null } | { failed: 'database' | 'port'; reason: string };
 
-/** Loading takes under a second; a machine may be busy at its start. */
+/** Loading takes less than a second, but the machine may be busy at boot. */
 const TRIAL_TIMEOUT_MS = 30_000;
 
 /**
- * Under root, looks whether the system user can serve by trying it: it must read the installation, reach the database and have the port.
+ * Under root, runs a trial as the system user: it must read the installation, connect to the database and bind the port.
  * @param entryFile compiled trial.ts
- * @param conninfo a database that is up
+ * @param conninfo a database that is running
  */
 export async function chooseServingUser(entryFile: string, settings: Settings, conninfo: string): Promise<Choice> {
   if (process.getuid!() !== 0) return { kind: 'user', user: null };
@@ -48,7 +48,7 @@ export async function chooseServingUser(entryFile: string, settings: Settings, c
       reason: `there is no user ${SYSTEM_USER}`,
       fix: `useradd --system --no-create-home --shell /usr/sbin/nologin ${SYSTEM_USER}`,
     };
-  // Without HOME, libpq finds the user's own; it fails on one that it may not enter.
+  // Without HOME, libpq uses the user's home directory; libpq fails on a HOME that it may not enter.
   const user = {
     uid: account.uid,
     gid: account.gid,
@@ -90,20 +90,20 @@ async function runTrial(entryFile: string, user: ServingUser, order: TrialOrder)
     timeout: TRIAL_TIMEOUT_MS,
     killSignal: 'SIGKILL',
   });
-  // One that ends early does not read.
+  // A trial that ends early does not read its input.
   child.stdin.on('error', () => {});
   child.stdin.end(JSON.stringify(order));
   try {
     const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
     return stdout === '' ? { failed: 'load', reason: firstError(stderr) } : (JSON.parse(stdout) as TrialResult);
   } catch (error) {
-    // EPERM: a container's root without CAP_SETUID. Else the program Node itself cannot be executed.
+    // EPERM: root in a container without CAP_SETUID. Any other error: the Node executable cannot be run.
     const { code, message } = error as NodeJS.ErrnoException;
     return { failed: code === 'EPERM' ? 'become' : 'load', reason: message };
   }
 }
 
-/** The line of Node's report that says what went wrong. */
+/** The line of Node's error output that states the error. */
 function firstError(stderr: string): string {
   const lines = stderr.split('\n').map((line) => line.trim());
   return (

@@ -1,16 +1,16 @@
-/** The signals of the primary. */
+/** Signal handling of the primary. */
 
 export interface Ending {
-  /** Resolves once, with the exit code, when a signal or `end` says so. */
+  /** Resolves once, with the exit code, after a signal or a call of `end`. */
   ended: Promise<{ code: number; reason: string }>;
   end(code: number, reason: string): void;
   onScale(handler: (change: 1 | -1) => void): void;
   onRestart(handler: () => void): void;
-  /** Puts the signals back. */
+  /** Removes the signal handlers. */
   stop(): void;
 }
 
-/** Signals: TERM and INT end, HUP restarts one by one (on a terminal it means that the terminal is gone), TTIN and TTOU scale. */
+/** TERM and INT end Weir. HUP restarts processes one by one; on a terminal HUP means that the terminal closed. TTIN and TTOU scale. */
 export function waitForEnd(terminal: boolean): Ending {
   let scale: (change: 1 | -1) => void = () => {};
   let restart: () => void = () => {};
@@ -20,7 +20,7 @@ export function waitForEnd(terminal: boolean): Ending {
   });
   const handlers: [NodeJS.Signals, () => void][] = [
     ['SIGTERM', () => end(0, 'SIGTERM')],
-    // npm forwards the terminal's Ctrl-C once more: a second one is no reason to hurry.
+    // npm forwards the terminal's Ctrl-C a second time, so a second SIGINT must not force the exit.
     ['SIGINT', () => end(0, 'SIGINT')],
     ['SIGHUP', () => (terminal ? end(0, 'SIGHUP') : restart())],
     ['SIGTTIN', () => scale(1)],

@@ -1,10 +1,10 @@
 /**
- * Keeps the wanted number of serving processes. Signals and deaths only change what is wanted or what there is; `#step` compares the two and
- * forks or retires, so that requests that overlap end in the wanted number. At most one process more than wanted exists, those that
- * leave included: that many database connections are there (see connectionsNeeded).
+ * Keeps the wanted number of processes serving. Signals and process ends change only the wanted or the actual state. `#step` compares the
+ * two and forks or retires, so overlapping requests reach the wanted number. At most one process more than wanted exists, including
+ * processes that are leaving: connectionsNeeded budgets database connections for that many.
  *
- *     starting ──listens──▶ serving ──told to leave──▶ leaving ──▶ ended
- *         └── dies, refuses, or is not ready in time: replaced after a pause, or, in a rolling restart, the end of that restart
+ *     starting ──listens──▶ serving ──leave()──▶ leaving ──▶ ended
+ *         └── ends, refuses, or is not ready in time: replaced after a pause; in a rolling restart, the restart ends
  */
 
 import type { Sample } from '../live/counters.ts';
@@ -15,49 +15,49 @@ import type { Members } from './members.ts';
 import type { Checkup, MetricsSnapshot } from './messages.ts';
 
 interface SupervisorOptions {
-  /** Filled and emptied here. */
+  /** The supervisor adds and removes members. */
   members: Members;
   plan: Plan;
-  /** Changes of our environment for the processes. */
+  /** Changes to the primary's environment for the processes. */
   environment: NodeJS.ProcessEnv;
   log: Log;
-  /** Takes the processes' own log lines. */
+  /** Receives the log lines of the processes. */
   destination: LogDestination;
-  /** What a process counted up to now. */
+  /** Receives the counts of a process up to now. */
   onSample: (pid: number, sample: Sample) => void;
-  /** What `weir doctor` says of this installation. */
+  /** Returns the results of `weir doctor` for this installation. */
   askDoctor: () => Promise<Checkup>;
-  /** A process ended, by itself or as it was told; its last metrics, so that totals are kept. */
+  /** Called when a process ended, unexpectedly (`byItself`) or on request; with its last metrics, so that totals are kept. */
   onEnded: (pid: number, lastSnapshot: MetricsSnapshot | null, byItself: boolean) => void;
-  /** Nothing helps: the supervisor has given up. */
+  /** Called when the supervisor gives up. */
   onHopeless: (reason: string) => void;
 }
 
-/** What became of a rolling restart; `replaced` processes are new, `kept` ones are old and serve on. */
+/** The result of a rolling restart: `replaced` processes are new, `kept` processes are old and keep serving. */
 export type RestartOutcome = { replaced: number } & ({ ok: true } | { ok: false; reason: string; kept: number });
 
 interface Restart {
   plan: Plan;
-  /** Processes that have to be replaced. */
+  /** Processes still to replace. */
   stale: Set<Member>;
   replaced: number;
   settle: (outcome: RestartOutcome) => void;
 }
 
-/** A process that dies this soon after its start suggests that the next one will too. */
+/** A process that ends this soon after its start suggests that its replacement will end too. */
 const QUICK_DEATH_MS = 3_000;
 const QUICK_DEATHS_MAX = 10;
 const REPLACE = { firstMs: 100, maxMs: 5_000 };
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #members: Members;
-  /** The plan that processes were seen to serve with: a process that dies is replaced by it. */
+  /** The last plan that a process served with. Replacements for processes that end unexpectedly use it. */
   #plan: Plan;
   #wanted: number;
   #restart: Restart | null = null;
   #phase: 'running' | 'leaving' | 'stopping' | 'hopeless' = 'running';
   #quickDeaths = 0;
-  /** While it runs, nothing is forked. */
+  /** No process is forked during a pause. */
   #pause: NodeJS.Timeout | null = null;
   #started: (ok: boolean) => void = () => {};
 
@@ -72,7 +72,7 @@ export class Supervisor {
     return this.#wanted;
   }
 
-  /** Forks all processes; resolves with true when the wanted number serves, with false when it has given up or was stopped. */
+  /** Forks all processes. Resolves with true when the wanted number serves, with false when the supervisor gave up or was stopped. */
   start(): Promise<boolean> {
     return new Promise((resolve) => {
       this.#started = resolve;
@@ -80,7 +80,7 @@ export class Supervisor {
     });
   }
 
-  /** One process more or fewer, never fewer than one. */
+  /** Adds or removes one process; the minimum is one. */
   scale(change: 1 | -1): void {
     if (this.#phase !== 'running' || this.#wanted + change < 1) return;
     this.#want(this.#wanted + change);
@@ -88,27 +88,27 @@ export class Supervisor {
   }
 
   /**
-   * Replaces every process by one of `plan`: each new one listens before an old one leaves. A new one that fails ends the restart, and the
-   * old ones that are left serve on. One restart at a time.
+   * Replaces every process with one of `plan`: each new process listens before an old one leaves. A new process that fails ends the
+   * restart, and the remaining old processes keep serving. One restart at a time.
    */
   restart(plan: Plan): Promise<RestartOutcome> {
     return new Promise((settle) => {
       this.#restart = { plan, stale: new Set(this.#members.in('serving')), replaced: 0, settle };
-      // They have accepted nothing yet, and may hang.
+      // Starting processes have accepted no request yet, and may hang.
       for (const member of this.#members.in('starting')) void member.leave();
       if (this.#phase === 'running') this.#step();
       else this.#endRestart('Weir is stopping');
     });
   }
 
-  /** readyz fails from now on; all is served, and processes that die are replaced. */
+  /** Makes readyz fail. All other requests are served, and processes that end unexpectedly are replaced. */
   leave(): void {
     if (this.#phase === 'running') this.#phase = 'leaving';
     this.#endRestart('Weir is stopping');
     this.#members.broadcast({ kind: 'leaving' });
   }
 
-  /** Drains all processes and waits for their end; kills what does not end in time. */
+  /** Drains all processes and waits for their end; kills those that do not end in time. */
   async stop(): Promise<void> {
     this.#phase = 'stopping';
     this.#endRestart('Weir is stopping');
@@ -117,7 +117,7 @@ export class Supervisor {
     await Promise.all(this.#members.all().map((member) => member.leave()));
   }
 
-  /** Compares what there is with what is wanted, and does what is missing. Called whenever one of the two has changed. */
+  /** Compares the actual with the wanted state and acts on the difference. Called after every change of either. */
   #step(): void {
     if (this.#phase === 'stopping' || this.#phase === 'hopeless') return;
     const surplus = this.#members.in('serving').length - this.#wanted;
@@ -126,14 +126,14 @@ export class Supervisor {
     if (this.#members.in('serving').length === this.#wanted && this.#members.size === this.#wanted) this.#arrive();
   }
 
-  /** A restart forks one process more than wanted, once nobody is leaving. */
+  /** A restart forks one process more than wanted when no process is leaving. */
   #mayFork(): boolean {
     const staying = this.#members.in('starting', 'serving').length;
     const extra = this.#restart !== null && this.#restart.stale.size > 0 ? 1 : 0;
     return staying === 0 || (staying < this.#wanted + extra && this.#members.size <= this.#wanted);
   }
 
-  /** There is what is wanted, and nobody starts or leaves. */
+  /** The wanted state is reached: no process is starting or leaving. */
   #arrive(): void {
     this.#started(true);
     if (this.#restart?.stale.size === 0) this.#endRestart(null);
@@ -163,7 +163,7 @@ export class Supervisor {
       this.#restart.replaced++;
       const { processes } = this.#plan;
       this.#plan = member.plan;
-      // The number that signals made of it stays, unless the setting itself has changed.
+      // A count changed by signals is kept unless the setting itself has changed.
       if (member.plan.processes !== processes) this.#want(member.plan.processes);
     }
     this.#step();
@@ -184,7 +184,7 @@ export class Supervisor {
     const isQuick = member.state === 'starting' || livedMs < QUICK_DEATH_MS;
     if (isQuick) this.#quickDeaths++;
     if (member.plan === this.#restart?.plan) this.#endRestart(describe(member));
-    // While a process serves that has shown that it can, the others are tried again without end.
+    // While a proven process serves, replacements are retried without limit.
     const serving = this.#members.in('serving');
     const isProven = serving.some((other) => other.livedMs >= QUICK_DEATH_MS);
     if (serving.length === 0 && member.refused) this.#giveUp(String(reason));
@@ -203,7 +203,7 @@ export class Supervisor {
     }, ms);
   }
 
-  /** A process that a restart has to replace, else the newest. */
+  /** Retires a process that the restart must replace, otherwise the newest. */
   #retireOne(): void {
     const serving = this.#members.in('serving');
     const member = serving.find((candidate) => this.#restart?.stale.has(candidate)) ?? serving.at(-1)!;
@@ -216,7 +216,7 @@ export class Supervisor {
     this.#options.log('processes_changed', { processes });
   }
 
-  /** @param reason why it failed; null when it has succeeded. */
+  /** @param reason why the restart failed; null on success. */
   #endRestart(reason: string | null): void {
     const restart = this.#restart;
     if (restart === null) return;
@@ -234,7 +234,7 @@ export class Supervisor {
   }
 }
 
-/** What went wrong with a new process, for people. */
+/** Describes the failure of a new process for people. */
 function describe({ pid, reason }: Member): string {
   if (typeof reason === 'number') return `the new process ${pid} ended with exit code ${reason}`;
   return /^SIG[A-Z0-9]+$/.test(reason) ? `the new process ${pid} was ended by ${reason}` : reason;

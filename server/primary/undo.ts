@@ -1,4 +1,4 @@
-/** What was begun, undone in the reverse order: whoever begins a thing pushes how to end it. */
+/** Cleanup steps, run in reverse order. Code that acquires a resource pushes the step that releases it. */
 export class UndoStack {
   readonly #steps: (() => unknown)[] = [];
 
@@ -6,7 +6,7 @@ export class UndoStack {
     this.#steps.push(step);
   }
 
-  /** Runs all steps, the last one first, each awaited. A step that fails does not keep the others from running; its error is thrown at the end. */
+  /** Runs all steps, the last one first, each awaited. A failed step does not stop the others; the first error is thrown at the end. */
   async run(): Promise<void> {
     const errors: unknown[] = [];
     for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {
