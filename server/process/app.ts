@@ -1,4 +1,4 @@
-/** A serving process: puts its parts together, once, and does what the primary asks of them. */
+/** A serving process: builds its parts once and carries out the requests of the primary. */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -31,7 +31,7 @@ import { createObservers } from './observe.ts';
 import { routeTable } from './routes.ts';
 
 export interface App {
-  /** The port that it listens on; tests have the kernel choose a free one. */
+  /** The listening port; tests let the kernel choose a free one. */
   port: number;
   heard(): void;
   arrived(): void;
@@ -39,23 +39,23 @@ export interface App {
   change(payload: string): Promise<void>;
   setHorizon(horizon: Horizon): void;
   metrics(): Promise<MetricsSnapshot>;
-  /** What it counted so far. */
+  /** Returns the counts so far. */
   sample(): Sample;
-  /** What all processes of the machine counted in the second that just went by. */
+  /** Receives the counts of the last second over all processes of the machine. */
   live(live: Live): void;
-  /** readyz fails from now on. */
+  /** Makes readyz fail from now on. */
   leave(): void;
-  /** Closes the listener, answers what was accepted within DRAIN_SECONDS, and lets go of everything. */
+  /** Closes the listener, answers accepted requests within DRAIN_SECONDS, and releases all resources. */
   drain(): Promise<void>;
 }
 
-/** The threads' files stand compiled beside this one's compiled form. */
+/** The compiled entry points of the threads, relative to the compiled form of this file. */
 const defaultWorkers = fileURLToPath(new URL('../../workers', import.meta.url));
 
 /**
- * Builds a process and listens. Rejects when it cannot listen. A database that is away is waited for while serving.
- * @param workers directory of the compiled entry points of threads.
- * @param doctor a serving process asks the primary's.
+ * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
+ * @param workers directory of the compiled thread entry points.
+ * @param doctor in a serving process, relays to the primary.
  */
 export async function startApp(
   order: StartOrder,
@@ -113,7 +113,7 @@ export async function startApp(
     },
   );
 
-  /** By the first word of a change's payload. */
+  /** Caches by the first word of a change's payload. */
   const caches = { webhook: ingest.directory, agent: agents.directory };
   metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
   metrics.gauge('weir_connections', () => server.connections);
@@ -121,7 +121,7 @@ export async function startApp(
   metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
   metrics.gauge('weir_processes', () => 1);
 
-  // A database that is away at this moment does not keep the process from answering 503 for itself.
+  // When the database is down, the process starts anyway and answers 503 itself.
   const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
   const schema = refuseOldSchema(database);
   await Promise.race([Promise.all([schema, ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
@@ -179,7 +179,7 @@ export async function startApp(
   };
 }
 
-/** Rejects when this build brings migrations that the database lacks; a database that cannot be asked lacks none. */
+/** Rejects when this build has migrations that the database lacks. A database that cannot be queried passes. */
 async function refuseOldSchema(database: Database): Promise<void> {
   const [first, ...rest] = await pendingMigrations(database).catch(() => []);
   if (first === undefined) return;
@@ -209,12 +209,12 @@ async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Pro
 
 const START_WAIT_MS = 2_000;
 /**
- * A draining process closes its idle connections when none has carried a request for this long. Closed at the first moment
- * without an open request, TERM under 32 busy keep-alive connections reset up to 30 requests.
+ * A draining process closes its idle connections after none has carried a request for this long. Closing them at the first moment
+ * without an open request reset up to 30 requests on TERM under 32 busy keep-alive connections.
  */
 const QUIET_MS = 500;
 
-/** Where a process reaches its own port; an address that stands for all of the machine is reached by loopback. */
+/** The URL at which a process reaches its own port. A wildcard address is replaced with loopback. */
 function ownUrl(host: string, port: number): string {
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;

@@ -1,4 +1,4 @@
-/** What every part of a process is built from. */
+/** Dependencies that all parts of a process share. */
 
 import type { Changes } from '../db/announce.ts';
 import type { Database } from '../db/pool.ts';
@@ -17,7 +17,7 @@ export interface Base {
   metrics: Metrics;
   observe: Observers;
   database: Database;
-  /** Makes changes that every process must know of. */
+  /** Makes changes and notifies every process. */
   changes: Changes;
   limiter: RateLimiter;
 }

@@ -1,4 +1,4 @@
-/** Turns what happens in the parts of a process into metrics and log lines; the parts know neither. */
+/** Turns events in the parts of a process into metrics and log lines. The parts know neither. */
 
 import type { ProblemCode } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -22,10 +22,10 @@ export interface Observers {
   rejections: RejectionObserver;
 }
 
-/** Routes whose steps are in weir_stage_seconds. */
+/** Routes with stage times in weir_stage_seconds. */
 const STAGED_PREFIX = '/in/';
 
-/** Bounds of what a process logs of requests that went wrong, all together. */
+/** Limits on log lines about failed requests, for the whole process. */
 const EVERY_MS = 1_000;
 const FAILED_LINES_MAX = 10;
 const REQUEST_IDS_MAX = 10;
@@ -51,7 +51,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
   );
   const problem = (exchange: Exchange, code: ProblemCode) => {
     metrics.problem(code);
-    // A bug has its own line, with where it happened.
+    // A bug has its own log line, with its source position.
     if (exchange.status >= 500 && code !== 'internal') unserved.add(exchange);
     else if (exchange.status < 500) refusedRequests.add(exchange);
   };
@@ -114,10 +114,10 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
   };
 }
 
-/** A well-formed one (W3C Trace Context, section 3.2), which is no place for anything else. */
+/** A well-formed traceparent (W3C Trace Context, section 3.2). Nothing else can be logged from this header. */
 const traceparent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** What a log line says of a request: of its headers traceparent alone, never a body. */
+/** The log fields of a request. Traceparent is the only header; the body is never included. */
 function describe(exchange: Exchange): Record<string, unknown> {
   const trace = exchange.header('traceparent');
   const { ms, totalMs } = exchange.clock;

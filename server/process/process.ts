@@ -1,4 +1,4 @@
-/** A serving process as the primary sees it: takes its orders over IPC and does them with an App. */
+/** The IPC side of a serving process: receives messages of the primary and carries them out with an App. */
 
 import { DoctorRelay } from '../doctor/relay.ts';
 import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
@@ -6,12 +6,12 @@ import { parseSettings } from '../settings/read.ts';
 import { createLog, openDestination } from '../telemetry/log.ts';
 import { type App, startApp } from './app.ts';
 
-/** Never returns; the process ends when it was told to drain, when the primary is gone, or by a bug. */
+/** Never returns. The process ends after a drain message, when the primary is gone, or on a bug. */
 export function runProcess(): void {
   const destination = openDestination(1, false);
   let app: App | null = null;
   let log = createLog(destination, 'info', { place: 'process' });
-  /** The last message of a kind that came too early. */
+  /** The last message of each kind that arrived before the App existed. */
   const missed = new Map<ToProcess['kind'], ToProcess>();
 
   const tell = (message: FromProcess) => {
@@ -23,7 +23,7 @@ export function runProcess(): void {
     process.exit(code);
   };
 
-  // Ctrl-C and service managers signal the whole group; the primary alone decides, and tells by IPC.
+  // Ctrl-C and service managers signal the whole process group. Only the primary acts on signals; it sends messages over IPC.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGTTIN', 'SIGTTOU'] as const) process.on(signal, () => {});
   process.on('disconnect', () => end(0));
   process.on('uncaughtException', (error) => {
@@ -44,10 +44,10 @@ export function runProcess(): void {
     }
   }
 
-  /** What cannot be done before there is an App, and still matters then. */
+  /** Keeps messages that arrive before the App exists and must take effect later. */
   function miss(message: ToProcess): void {
     if (message.kind === 'drain') end(0);
-    // What was read at the start may be older than the change.
+    // State read at the start may be older than the change.
     if (message.kind === 'change') missed.set('changes_lost', { kind: 'changes_lost' });
     if (message.kind === 'changes_lost' || message.kind === 'horizon') missed.set(message.kind, message);
   }
@@ -63,7 +63,7 @@ export function runProcess(): void {
       case 'arrived':
         return app.arrived();
       case 'change':
-        // A database that cannot be asked right now: the cached state is gone already, which is what matters.
+        // The reload may fail while the database is down. The cached state is already dropped, which is what matters.
         await app.change(message.payload).catch(() => {});
         return tell({ kind: 'applied', number: message.number });
       case 'horizon':

@@ -1,4 +1,4 @@
-/** Mounts the tables of api/routes.ts: gives each row its handler. */
+/** Maps each row of the tables in api/routes.ts to its handler. */
 import type { Operation } from '../api/operation.ts';
 import { type OperationAccess, type Operations, operationRoutes, pageRoutes, plainRoutes } from '../api/routes.ts';
 import type { Api } from '../api/serve.ts';
@@ -11,7 +11,7 @@ import type { Pages } from '../pages/serve.ts';
 
 export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
 
-/** What serves people. */
+/** Handlers of the pages and the API. */
 interface PeopleHandlers {
   api: Api;
   operations: Operations;
@@ -21,12 +21,12 @@ interface PeopleHandlers {
 }
 
 type PageRow = (typeof pageRoutes)[number];
-/** One for each row of pageRoutes. */
+/** One page for each row of pageRoutes. */
 export type PageTable = {
   [Row in PageRow as Row[2]]: Page<Row[3] extends 'anyone' ? Person | null : Person>;
 };
 
-/** The table with its handlers; paths of the API answer preflights too. */
+/** Builds the route table with handlers; API paths also answer preflights. */
 export function routeTable(handlers: Handlers, { api, operations, pages, pageTable, cors }: PeopleHandlers): Route[] {
   const plain = plainRoutes.map(([method, path, name]): Route => ({ method, path, handle: handlers[name] }));
   const managed = operationRoutes.map(
@@ -55,7 +55,7 @@ function served(api: Api, access: OperationAccess, operation: Operations[keyof O
   return api.forUsers(access, operation as Operation<Person>);
 }
 
-/** OPTIONS of everything below /api/, by known path too, so that Allow names it. */
+/** OPTIONS for everything below /api/. Known paths have their own rows, so that Allow names OPTIONS. */
 function preflights(routes: readonly Route[], cors: Cors): Route[] {
   const paths = new Set(routes.map(({ path }) => path).filter((path) => path.startsWith('/api/')));
   return [...paths, '/api/*'].map((path) => ({

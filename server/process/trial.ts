@@ -1,6 +1,6 @@
 /**
- * Entry point of the trial: under root, primary/serving-user.ts runs it as the user that is to serve. It loads all that a serving process
- * loads, connects and listens once, and prints what failed as JSON. When it cannot even be loaded it prints none.
+ * Entry point of the trial. Under root, primary/serving-user.ts runs it as the intended serving user. It loads everything that a serving
+ * process loads, connects and listens once, and prints failures as JSON. When it cannot be loaded it prints no JSON.
  */
 import { text } from 'node:stream/consumers';
 import './app.ts';
