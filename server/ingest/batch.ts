@@ -1,4 +1,4 @@
-/** POST /in/{webhook_id}/batch: each line of a verified body is an event, all are in one commit. */
+/** POST /in/{webhook_id}/batch: stores each line of a verified body as an event, all in one commit. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EventRow } from '../db/copy-rows.ts';
 import { uuidText } from '../db/ids.ts';
@@ -8,14 +8,14 @@ import { type DedupeOutcome, dedupeKey, dedupeValue } from './dedupe.ts';
 import { type Line, type LinesOutcome, readLines } from './ndjson.ts';
 import { refuseStore, type Store, type StoreParts } from './store.ts';
 
-/** What the lines are, whatever type the batch as a whole has; that stays among the stored headers. */
+/** Content type of every line. The content type of the batch itself stays in the stored headers. */
 const LINE_TYPE = 'application/json';
-/** Every event stores the headers of its request: so much for a batch. Beyond it only where both limits are raised. */
+/** Stored header bytes of one batch: each event stores the headers of its request. Reachable only with both limits raised. */
 const HEADER_BYTES_MAX = 33_554_432;
 
 type Lines = Line<SharedArrayBuffer>[];
 
-/** @param linesMax BATCH_LINES_MAX */
+/** Creates the store of batch requests. @param linesMax BATCH_LINES_MAX */
 export function storeBatch({ rows, writer, dedupeWriter, onStored }: StoreParts, linesMax: number): Store {
   return async (exchange, webhook, body) => {
     const outcome = await readInTurns(body, linesMax);
@@ -44,7 +44,7 @@ export function storeBatch({ rows, writer, dedupeWriter, onStored }: StoreParts,
   }
 }
 
-/** A large batch is read in slices, so that other requests have their turns in between. */
+/** Reads a large batch in slices and lets other requests run between them. */
 async function readInTurns(
   body: Uint8Array<SharedArrayBuffer>,
   linesMax: number,
@@ -71,7 +71,7 @@ function refuseLines(
   exchange.problem('batch_invalid', undefined, { errors: outcome.faults });
 }
 
-/** Ids in the order of the lines; that of a repeated line is the first one's. 200 when every line is a repeat. */
+/** Answers the ids in line order; a duplicate line has the id of the stored event. The status is 200 when all lines are duplicates. */
 function answer(exchange: Exchange, accepted: number, eventIds: readonly string[]): void {
   exchange.eventId = eventIds[0]!;
   const repeated = eventIds.length - accepted;

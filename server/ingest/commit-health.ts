@@ -1,22 +1,22 @@
-/** Whether an event that came now would be stored: told by the newest commit, or where none is recent by a probe. */
+/** Whether a new event can be stored, judged by the latest commit, or by a probe when no commit is recent. */
 
 import { sqlStateKind } from '../db/sql-states.ts';
 import { SharedCheck } from '../http/shared-check.ts';
 import type { PersistObserver } from './persist.ts';
 
-/** A commit or probe that ended well is believed for this long, a failed one until soon after. */
+/** How long the result of a commit or probe is valid: a success, and a failure. */
 const GOOD_MS = 5_000;
 const BAD_MS = 1_000;
-/** readyz answers within a second, also when the database does not. */
+/** Time limit of an answer: readyz answers within one second even when the database does not. */
 const PATIENCE_MS = 800;
 
 interface CommitHealthParts {
-  /** Rejects as the commit of an event that came now. */
+  /** Trial commit; rejects when the commit of a new event would fail. */
   probe: () => Promise<void>;
-  /** A row found no partition. */
+  /** Called when no partition accepts the row. */
   onPartitionMissing: () => void;
   observer: Pick<PersistObserver, 'refused'>;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
@@ -35,12 +35,12 @@ export class CommitHealth {
     });
   }
 
-  /** Resolves within PATIENCE_MS. */
+  /** Whether commits succeed. Resolves within PATIENCE_MS, with false when there is no answer by then. */
   commits(): Promise<boolean> {
     return this.#check.answer();
   }
 
-  /** The observer of a writer, with what it is told heard here too. */
+  /** Wraps a writer's observer, so that commits and refusals also update this check. */
   listening<Observer extends Pick<PersistObserver, 'committed' | 'refused'>>(observer: Observer): Observer {
     return {
       ...observer,

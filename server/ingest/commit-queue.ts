@@ -1,7 +1,7 @@
-/** What waits for its commit: groups of rows that are stored together or not at all, taken out in batches. */
+/** Queue in front of the commit: groups of rows, each stored whole or not at all, removed in batches. */
 
 export interface Waiting<Row, Outcome> {
-  /** Never divided over two commits. */
+  /** All rows go into the same commit. */
   rows: readonly Row[];
   settle: (outcome: Outcome) => void;
 }
@@ -13,16 +13,16 @@ export interface QueueLimits {
   commitEventsMax: number;
 }
 
-/** Bodies in one commit; a group that has more goes alone. */
+/** Body bytes in one commit. A larger group is committed alone. */
 const COMMIT_BYTES_MAX = 8_388_608;
-/** Weight of the newest commit in the running mean of events a second. */
+/** Weight of the latest commit in the moving average of events per second. */
 const RATE_WEIGHT = 0.2;
 
 export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
   readonly #limits: QueueLimits;
   #waiting: Waiting<Row, Outcome>[] = [];
   #eventsPerSecond = 0;
-  /** Rows of all groups that wait. */
+  /** Waiting rows, over all groups. */
   events = 0;
 
   constructor(limits: QueueLimits) {
@@ -33,17 +33,17 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     return this.#waiting.length === 0;
   }
 
-  /** Groups that wait. */
+  /** Waiting groups. */
   get groups(): number {
     return this.#waiting.length;
   }
 
-  /** While it is full nothing may be pushed. The last group is let in whole, or one of more rows than the limit never would be. */
+  /** While true, callers must not push. The last group may exceed the limit; otherwise a group larger than the limit could never enter. */
   get full(): boolean {
     return this.events >= this.#limits.queueEventsMax;
   }
 
-  /** Resolves with what the group is settled with. */
+  /** Adds a group; resolves with its outcome. */
   push(rows: readonly Row[]): Promise<Outcome> {
     return new Promise((settle) => {
       this.#waiting.push({ rows, settle });
@@ -51,7 +51,7 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     });
   }
 
-  /** The oldest groups that fit into one commit, at most so many; the first one whatever its size. */
+  /** Removes the oldest groups that fit into one commit, at most `groupsMax`. The first group is taken whatever its size. */
   takeBatch(groupsMax = Number.POSITIVE_INFINITY): Waiting<Row, Outcome>[] {
     const { commitEventsMax } = this.#limits;
     let groups = 0;
@@ -70,19 +70,19 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     return this.#waiting.splice(0, groups);
   }
 
-  /** Settles everything that waits. */
+  /** Removes all waiting groups and settles them with `outcome`. */
   settleAll(outcome: Outcome): void {
     this.events = 0;
     settleAll(this.#waiting.splice(0), outcome);
   }
 
-  /** A commit of so many events took so long. */
+  /** Records the size and duration of a commit. */
   measure(events: number, ms: number): void {
     const rate = (events * 1000) / Math.max(ms, 0.1);
     this.#eventsPerSecond += RATE_WEIGHT * (rate - this.#eventsPerSecond);
   }
 
-  /** When the queue of now will be committed, at the pace of the last commits. */
+  /** Estimated seconds until the present queue is committed, at the rate of recent commits; at least 1. */
   get drainSeconds(): number {
     return Math.max(1, Math.ceil(this.events / Math.max(1, this.#eventsPerSecond)));
   }

@@ -1,7 +1,6 @@
 /**
- * Step `commit` for webhooks with a dedupe_header: the key of an event is committed with it, by one statement (see
- * store-deduped.ts), so that of any number of repeats, at any number of processes, one is stored. Requests without the header go
- * by EventWriter.
+ * Step `commit` for webhooks with a dedupe_header. One statement commits an event together with its key (see store-deduped.ts).
+ * Of any number of duplicates, in any number of processes, exactly one is stored. Requests without the header use EventWriter.
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,42 +14,42 @@ import { type PersistObserver, type PersistOutcome, unavailable } from './persis
 import type { Webhook } from './webhook.ts';
 
 export type DedupeOutcome =
-  /** For each row the id of the event that its key stands for: its own, or that of the first one with this key. */
+  /** For each row, the id of the event stored under its key: the row's own id, or the id of the first event with this key. */
   { kind: 'stored'; eventIds: readonly string[] } | Exclude<PersistOutcome, { kind: 'committed' }>;
 
 export interface DedupeObserver extends Omit<PersistObserver, 'connection'> {
-  /** Events that were not stored, since their keys were known. */
+  /** Counts events that were not stored because their keys exist. */
   repeated(events: number): void;
 }
 
 interface DedupeOptions extends QueueLimits {
   database: Database;
-  /** RETENTION_DAYS: a key is forgotten with its event. */
+  /** RETENTION_DAYS: a key expires with its event. */
   retentionDays: number;
-  /** Whether the database can be reached, as far as is known without asking. */
+  /** Last known state of the database connection; does not query. */
   available: () => boolean;
   observer: DedupeObserver;
 }
 
 type Batch = Waiting<KeyedRow, DedupeOutcome>[];
 
-/** How long the fate of a statement is looked up before its senders are told to repeat, and how often. */
+/** After a lost connection: how long the keys are looked up before the senders get 503, and how often. */
 const IN_DOUBT_MS = 5_000;
 const LOOK_EVERY_MS = 100;
 
-/** Value of the webhook's dedupe_header, the first when it was sent twice; null without it. An empty one tells nothing apart. */
+/** Value of the webhook's dedupe_header; the first value if it was sent twice. Null if it is absent or empty. */
 export function dedupeValue(exchange: Exchange, webhook: Webhook): string | null {
   return (webhook.dedupeHeader !== null && exchange.header(webhook.dedupeHeader)) || null;
 }
 
-/** What a value is known by, whatever its length: SHA-256. @param line of a batch, from 1. */
+/** Key of a value: its SHA-256, so that every key is 32 bytes. @param line number in a batch, from 1. */
 export function dedupeKey(value: string, line?: number): Uint8Array {
   return createHash('sha256')
     .update(line === undefined ? value : `${value}#${line}`)
     .digest();
 }
 
-/** Group commit by one statement at a time, like EventWriter's. */
+/** Group commit as in EventWriter, with one statement at a time. */
 export class DedupeWriter {
   readonly #options: DedupeOptions;
   readonly #queue: CommitQueue<KeyedRow, DedupeOutcome>;
@@ -63,7 +62,7 @@ export class DedupeWriter {
     this.#queue = new CommitQueue(options);
   }
 
-  /** Stores in one commit those of the events whose keys are new. Never rejects. @param rows of different keys. */
+  /** Stores the events whose keys are new, in one commit. Never rejects. @param rows with distinct keys. */
   addAll(rows: readonly KeyedRow[]): Promise<DedupeOutcome> {
     if (!this.#options.available()) return Promise.resolve(unavailable);
     if (this.#queue.full) return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
@@ -72,17 +71,17 @@ export class DedupeWriter {
     return outcome;
   }
 
-  /** Events that wait for their commit. */
+  /** Events waiting for a commit. */
   get queued(): number {
     return this.#queue.events;
   }
 
-  /** Calls back after each commit, before its answers. */
+  /** Sets the callback that runs after each commit, before the requests are answered. */
   onCommitted(callback: () => void): void {
     this.#onCommitted = callback;
   }
 
-  /** What waits is answered `unavailable`. Drain first. */
+  /** Settles waiting events with `unavailable`. Drain first. */
   close(): void {
     this.#queue.settleAll(unavailable);
   }
@@ -127,9 +126,9 @@ export class DedupeWriter {
 
   async #settleFailed(batch: Batch, { code: sqlState = '', message }: Error & { code?: string }): Promise<void> {
     const kind = sqlStateKind(sqlState);
-    // Without a code the connection broke, or nothing was heard in time.
+    // An error without SQLSTATE is a lost connection or a timeout.
     if (sqlState === '' || kind === 'session_ended') {
-      // Whoever waits for a database that is gone is told at once.
+      // The database is down: answer the waiting requests immediately.
       if (!this.#options.available()) this.#queue.settleAll(unavailable);
       return this.#settleInDoubt(batch);
     }
@@ -142,7 +141,7 @@ export class DedupeWriter {
     settleAll(batch, kind === 'data' ? { kind: 'refused' } : unavailable);
   }
 
-  /** The answer was not heard: a group whose keys all stand for events is stored, by this statement or an earlier one. */
+  /** The result of the statement is unknown. A group is stored if all its keys exist, from this statement or an earlier one. */
   async #settleInDoubt(batch: Batch): Promise<void> {
     const { rows, places } = firstOfEachKey(batch);
     const eventIds = await this.#lookUp(rows);
@@ -166,7 +165,7 @@ export class DedupeWriter {
   }
 }
 
-/** Rows of the batch without repeats: of a key that comes twice the first. `places` says where each row of each group went. */
+/** Rows of the batch without duplicates: the first row of each key. `places` maps each row of each group to its index in `rows`. */
 function firstOfEachKey(batch: Readonly<Batch>): { rows: KeyedRow[]; places: number[][] } {
   const rows: KeyedRow[] = [];
   const known = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** What the routes of webhooks take and answer, for the OpenAPI document. */
+/** Inputs and answers of the ingest routes, for the OpenAPI document. */
 import { z } from 'zod';
 import type { ProblemCode } from '../errors.ts';
 import { example, idOf, receivedAt } from '../http/members.ts';

@@ -1,7 +1,7 @@
-/** What requests tell of a thing, by its id, written every few seconds by one statement: no request waits for it. */
+/** Collects one value per id from requests and writes all of them every few seconds in one statement. No request waits for the write. */
 
 const EVERY_MS = 5_000;
-/** A process that ends waits so long for its last write. */
+/** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
 
 export class Gathered {
@@ -12,8 +12,8 @@ export class Gathered {
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * @param write stores what was gathered since the last time.
-   * @param merge what two requests told of the same id.
+   * @param write stores the values collected since the last write.
+   * @param merge combines two values of the same id.
    */
   constructor(
     write: (gathered: ReadonlyMap<string, number>) => Promise<void>,
@@ -29,7 +29,7 @@ export class Gathered {
     this.#gathered.set(id, before === undefined ? value : this.#merge(before, value));
   }
 
-  /** Writes one after the other; what the database does not take is kept for the next time. */
+  /** Writes the collected values after any write under way. After an error the values are kept for the next write. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#flush());
     return this.#writing;

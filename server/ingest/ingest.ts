@@ -1,17 +1,17 @@
 /**
- * POST /in/{webhook_id} and /in/{webhook_id}/batch, the main job. The order of the steps is the order in which one answer beats
- * another:
+ * POST /in/{webhook_id} and /in/{webhook_id}/batch, the main routes. The steps run in this order; the first one that fails
+ * determines the answer:
  *
  *     accept   snapshot of headers and address (server.ts)             404, 405, 431
- *     limit    counts the client, while the body streams in            429
- *     webhook  from the directory                                      404, 410
- *     body     all of it, in a slab; stopped at the cap                413   (client gone: counted, no answer)
- *     verify   a thread checks the signature, batched by turn          403, 503   (a stored secret that no key opens)
- *     lines    of a batch only: each must be JSON                      413, 422
- *     commit   many requests together, by binary COPY                  503   (queue full, store gone)
- *     respond  one write                                               202   (200: a repeat, not stored again)
+ *     limit    counts the client while the body arrives                429
+ *     webhook  looks up the directory                                  404, 410
+ *     body     reads the whole body into a slab, up to the cap         413   (client gone: counted, no answer)
+ *     verify   a thread checks the signature, batched per loop turn    403, 503   (503: no key decrypts a stored secret)
+ *     lines    batch only: each line must be JSON                      413, 422
+ *     commit   stores many requests together by binary COPY            503   (queue full, database unavailable)
+ *     respond  one write                                               202   (200: a duplicate, not stored again)
  *
- * The last three are a Store's (store.ts): single.ts makes one event of a verified body, batch.ts one of each line.
+ * A Store (store.ts) does the last three: single.ts stores a verified body as one event, batch.ts stores each line as an event.
  */
 
 import type { Directory } from '../db/directory.ts';
@@ -29,19 +29,19 @@ import { secretsAt, type Webhook } from './webhook.ts';
 export interface IngestParts {
   directory: Directory<Webhook>;
   limiter: RateLimiter;
-  /** The common limit over all webhooks. */
+  /** Default rate limit, shared by all webhooks without their own. */
   policy: Policy;
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
   verifier: Verifier;
-  /** A signature was verified by the webhook's current (0) or previous (1) secret. */
+  /** Called when a signature verifies. `secretPlace` is the index of the secret in `webhook.secrets`. */
   onVerified: (webhook: Webhook, secretPlace: number) => void;
-  /** A signature was refused. The body is not held any longer when this returns. */
+  /** Called when a signature is refused. The body is released when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
 
 const RETRY_SECONDS = 1;
-/** An operator has to give the right SECRETS_KEY first. */
+/** Longer, because an operator first has to configure the right SECRETS_KEY. */
 const SECRET_RETRY_SECONDS = 60;
 
 export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => Promise<void> {
@@ -96,7 +96,7 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
     if (presented.kind !== 'digests') return presented.kind;
     const verdict = await verifier.verify(body, presented.digests, secrets);
     if (verdict.kind === 'verified') parts.onVerified(webhook, verdict.secretPlace);
-    // The secret that cannot be read may have signed this: a sender would take 403 as final.
+    // The unreadable secret may have made this signature, and a sender treats 403 as final.
     return verdict.kind === 'mismatch' && unreadable ? 'unreadable' : verdict.kind;
   }
 }

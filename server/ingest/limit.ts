@@ -1,9 +1,9 @@
-/** Step `limit`: counts the request. */
+/** Step `limit`: counts the request against its rate limit. */
 import type { Exchange } from '../http/exchange.ts';
 import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Webhook } from './webhook.ts';
 
-/** Counts one ingest request, for the webhook alone where it has a limit of its own, else over all webhooks. */
+/** Counts one ingest request against the webhook's own limit if it has one, otherwise against the default limit. */
 export function takeIngest(
   limiter: RateLimiter,
   common: Policy,

@@ -1,10 +1,10 @@
-/** Newline-delimited JSON: one JSON text a line, lines end with LF or CRLF, the last one with the body as well. */
+/** Newline-delimited JSON: one JSON text per line. Lines end with LF or CRLF; the last line may end with the body. */
 import { jsonFault } from '../http/json-text.ts';
 
 export interface Line<Memory extends ArrayBufferLike> {
-  /** From 1; empty lines count. */
+  /** Line number from 1, empty lines included. */
   number: number;
-  /** A view of the body: the line without its end. */
+  /** View of the body: the line without its line end. */
   bytes: Uint8Array<Memory>;
 }
 
@@ -15,22 +15,22 @@ interface LineFault {
 
 export type LinesOutcome<Memory extends ArrayBufferLike> =
   | { kind: 'lines'; lines: Line<Memory>[] }
-  /** The first FAULTS_MAX lines that are no JSON. */
+  /** The first FAULTS_MAX lines that are not JSON. */
   | { kind: 'faults'; faults: LineFault[] }
   | { kind: 'too_many' }
   | { kind: 'empty' };
 
-/** Lines that are told of in one answer; the rest is not even read. */
+/** Invalid lines reported in one answer. Reading stops at this number. */
 export const FAULTS_MAX = 100;
-/** Bytes that are read without a pause: 1 to 5 ms. One line is never divided. */
+/** Bytes read before a pause: 1 to 5 ms. A line is never split. */
 const SLICE_BYTES = 524_288;
 
 const LF = 0x0a;
 const CR = 0x0d;
 
 /**
- * Reads the lines of a body and checks each; empty ones are skipped. Yields where the caller may let others have a turn.
- * @param linesMax lines that are not empty; one more ends it.
+ * Reads the lines of a body and checks that each is JSON. Skips empty lines. Yields where the caller may let other requests run.
+ * @param linesMax maximum number of non-empty lines; with more the outcome is `too_many`.
  */
 export function* readLines<Memory extends ArrayBufferLike>(
   body: Uint8Array<Memory>,
@@ -58,9 +58,9 @@ export function* readLines<Memory extends ArrayBufferLike>(
   return lines.length === 0 ? { kind: 'empty' } : { kind: 'lines', lines };
 }
 
-/** Place of the next LF, or the end of the body. */
+/** Offset of the next LF, or the length of the body. */
 function lineEnd(body: Uint8Array, start: number): number {
-  // A million empty lines would be a million calls into indexOf.
+  // Avoids an indexOf call for each empty line: a body may hold a million of them.
   if (body[start] === LF) return start;
   if (body[start] === CR && body[start + 1] === LF) return start + 1;
   const found = body.indexOf(LF, start);

@@ -1,4 +1,4 @@
-/** Step `commit`: group commit. While COPYs are under way the next batch gathers; 202 comes only after its commit. */
+/** Step `commit`: group commit. The next batch is collected while COPYs run. A request gets 202 only after its commit. */
 
 import type { CopyOutcome } from '../db/copy.ts';
 import { CopyLink } from '../db/copy-link.ts';
@@ -9,19 +9,19 @@ import { CommitQueue, type QueueLimits, settleAll, type Waiting } from './commit
 
 export type PersistOutcome =
   | { kind: 'committed' }
-  /** The database refuses this row and would refuse it again. */
+  /** The database refuses this row; a retry would fail as well. */
   | { kind: 'refused' }
   | { kind: 'queue_full'; retryAfterSeconds: number }
   | { kind: 'unavailable'; retryAfterSeconds: number };
 
 export interface PersistObserver {
-  /** A commit that ended well: its events and how long it took. */
+  /** A commit succeeded: its number of events and its duration. */
   committed(events: number, ms: number): void;
-  /** Commits are possible (again), or not any more, with libpq's reason. */
+  /** Commits became possible or impossible. `reason` is the text from libpq. */
   connection(up: boolean, reason: string): void;
-  /** The end of a commit was not heard; so many of its events were found stored. */
+  /** The result of a commit of `events` events was lost; `found` of them are stored. */
   inDoubt(events: number, found: number): void;
-  /** The server refused the rows of one batch, told with its SQLSTATE; none: a trial commit. */
+  /** The server refused the rows of one batch. `rows` is empty for a trial commit. */
   refused(rows: readonly EventRow[], sqlState: string, message: string): void;
 }
 
@@ -34,45 +34,46 @@ interface PersistOptions extends QueueLimits {
 
 type Batch = Waiting<EventRow, PersistOutcome>[];
 
-/** A batch of so many requests says that another one follows: its COPY is begun ahead. */
+/** From this batch size in requests, another batch is likely to follow: its COPY is started in advance. */
 const BEGIN_AHEAD_REQUESTS = 8;
-/** So many requests are worth a commit beside the one under way, and are not divided. */
+/** From this number of requests, a second commit runs beside the first. Fewer waiting requests are not split. */
 const COMMIT_REQUESTS_MIN = 64;
-/** How long the fate of a commit is looked up before its senders are told to repeat. */
+/** After a lost result: time limit of the lookup before the senders get 503. */
 const IN_DOUBT_MS = 5_000;
 
 export const unavailable = { kind: 'unavailable', retryAfterSeconds: 1 } as const satisfies PersistOutcome;
 
-/** A COPY connection and what it takes to use it; its buffer is not another's, since both may be sending. */
+/** A COPY connection with its own encoder: both connections may send at once, so they cannot share a buffer. */
 interface Lane {
   readonly link: CopyLink;
   readonly encoder: CopyEncoder;
-  /** A batch is being committed, or its fate looked up. */
+  /** True while a batch is committed, or its lost result is looked up. */
   busy: boolean;
 }
 
 /**
- * Two COPY connections. Senders that wait for their answers all move in step when one commit takes everything that is there:
- * the event loop rests while Postgres works, and Postgres while the loop writes answers. So a commit takes half of what
- * waits, and both connections may commit at once, the second one only for a batch that is worth it. Where one commits, the
- * other has its COPY begun already, so that the next batch goes out whole before the answers of the last one are written.
+ * Group commit over two COPY connections. If one commit took all waiting requests, all senders would move in step: the event
+ * loop would be idle while Postgres works, and Postgres while the loop writes answers. Therefore a commit takes half of the
+ * waiting requests. Both connections may commit at once; the second one commits only a batch of COMMIT_REQUESTS_MIN or more.
+ * While one connection commits, the other has already started its COPY, so the next batch is sent whole before the answers
+ * of the previous batch are written.
  *
- * Requests/s over those of commits that take all that waits, on one connection after the other; medians of 5 to 7 rounds,
- * each with new processes, on two cores that load generator, Postgres and Weir share:
+ * Requests/s relative to commits that take all waiting requests, on the two connections in turn. Medians of 5 to 7 rounds,
+ * each with new processes, on two cores shared by load generator, Postgres and Weir:
  *
  *     1 process, 256 connections       1.15 (quartiles 1.05 to 1.31)
- *     2 processes, 256 connections     1.05 (1.03 to 1.10)   they are out of step anyway
+ *     2 processes, 256 connections     1.05 (1.03 to 1.10)   the processes are out of step anyway
  *     1 process, 1,000 connections     0.97 (0.91 to 1.18)
  *
- * Commits on both as soon as anything waits were 0.77: they are many, and small.
+ * Committing on both connections as soon as any request waits gave 0.77: the commits are many and small.
  */
 export class EventWriter {
   readonly #options: PersistOptions;
-  /** They take turns: the first one is next. */
+  /** In order of use: the first lane is next. */
   #lanes: [Lane, Lane];
   #toldAvailable: boolean | null = null;
   readonly #queue: CommitQueue<EventRow, PersistOutcome>;
-  /** COPYs under way. */
+  /** Running COPYs. */
   #copying = 0;
   #scheduled = false;
   #onCommitted: () => void = () => {};
@@ -88,17 +89,17 @@ export class EventWriter {
     this.#lanes = [makeLane(), makeLane()];
   }
 
-  /** Connects, again and again until it works or `close` is called. Adding before that is answered `unavailable`. */
+  /** Connects; retries until it succeeds or `close` is called. Before that, `add` resolves with `unavailable`. */
   async start(): Promise<void> {
     await Promise.all(this.#lanes.map(({ link }) => link.start()));
   }
 
-  /** Stores one event; resolves after its commit, or with the reason why it is not stored. Never rejects. */
+  /** Stores one event. Resolves after its commit, or with the reason why it was not stored. Never rejects. */
   add(row: EventRow): Promise<PersistOutcome> {
     return this.addAll([row]);
   }
 
-  /** Stores events in one commit, all or none. Never rejects. */
+  /** Stores events in one commit, all or none. Resolves as `add`. Never rejects. */
   addAll(rows: readonly EventRow[]): Promise<PersistOutcome> {
     if (!this.available) return Promise.resolve(unavailable);
     if (this.#queue.full) return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
@@ -107,28 +108,28 @@ export class EventWriter {
     return outcome;
   }
 
-  /** Calls back after each commit, before its answers. */
+  /** Sets the callback that runs after each commit, before the requests are answered. */
   onCommitted(callback: () => void): void {
     this.#onCommitted = callback;
   }
 
-  /** Events that wait for their commit. */
+  /** Events waiting for a commit. */
   get queued(): number {
     return this.#queue.events;
   }
 
-  /** False while no connection is up; they come back by themselves. */
+  /** False while no connection is up. Connections reconnect automatically. */
   get available(): boolean {
     return this.#lanes.some(({ link }) => link.up);
   }
 
-  /** Ends the connections; what waits is answered `unavailable`. Drain first. */
+  /** Closes the connections and settles waiting events with `unavailable`. Drain first. */
   close(): void {
     for (const { link } of this.#lanes) link.close();
     this.#queue.settleAll(unavailable);
   }
 
-  /** Once a turn: everything that this turn verified is in the queue by then. */
+  /** Commits once per event-loop turn, when all requests verified in this turn are queued. */
   #schedule(): void {
     if (this.#scheduled || !this.#mayCommit) return;
     this.#scheduled = true;
@@ -138,7 +139,7 @@ export class EventWriter {
     });
   }
 
-  /** True when the queue holds enough: anything while no COPY is under way, else what is worth one of its own. */
+  /** Whether enough requests wait: one while no COPY runs, otherwise COMMIT_REQUESTS_MIN. */
   get #mayCommit(): boolean {
     return this.#queue.groups >= (this.#copying === 0 ? 1 : COMMIT_REQUESTS_MIN);
   }
@@ -164,10 +165,10 @@ export class EventWriter {
     if (outcome.kind === 'committed') {
       lane.busy = false;
       this.#commitNext();
-      // The answers are written when this turn's promises run: by then the next batch is on its way to Postgres.
+      // The answers are written when this turn's promises run; the next batch has been sent to Postgres by then.
       return settleAll(batch, { kind: 'committed' });
     }
-    // The other connection goes on meanwhile: to find out why may take this one a while.
+    // The other connection continues, because settling a failed batch on this one may take a while.
     this.#commitNext();
     await this.#settle(lane, batch, outcome);
     lane.busy = false;
@@ -195,7 +196,7 @@ export class EventWriter {
     else settleAll(batch, unavailable);
   }
 
-  /** One bad row fails the whole COPY for everybody in it: halves are tried until the culprit's request stands alone. */
+  /** One bad row fails the whole COPY. Halves of the batch are retried until the request with the bad row is alone. */
   async #settleRefused(lane: Lane, batch: Batch, error: { sqlState: string; message: string }): Promise<void> {
     const isFaultOfData = sqlStateKind(error.sqlState) === 'data';
     if (isFaultOfData && batch.length > 1) {
@@ -208,7 +209,7 @@ export class EventWriter {
     settleAll(batch, isFaultOfData ? { kind: 'refused' } : unavailable);
   }
 
-  /** The end was sent and no answer heard: a row that can be seen is committed, the others' senders repeat. */
+  /** The end of the COPY was sent but its result was lost. Visible rows are committed; senders of the others get 503 and retry. */
   async #settleInDoubt(link: CopyLink, batch: Batch): Promise<void> {
     const rows = rowsOf(batch);
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
@@ -234,7 +235,7 @@ function rowsOf(batch: Readonly<Batch>): EventRow[] {
   return all;
 }
 
-/** First and last millisecond of `received_at`. */
+/** Smallest and largest `received_at`, in Unix milliseconds. */
 function span(rows: readonly EventRow[]): [number, number] {
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;

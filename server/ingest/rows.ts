@@ -1,4 +1,4 @@
-/** Verified requests as rows of `events`. */
+/** Converts verified requests to rows of `events`. */
 import { randomFillSync } from 'node:crypto';
 import type { EventRow } from '../db/copy-rows.ts';
 import { uuidv7 } from '../db/ids.ts';
@@ -15,7 +15,7 @@ export class RowMaker {
     this.#clampToPartitions = clampToPartitions;
   }
 
-  /** The request as one event. */
+  /** Converts the request to one event. */
   one(exchange: Exchange, webhook: Webhook, body: Uint8Array): EventRow {
     const receivedAtMs = this.#clampToPartitions(Date.now());
     const contentType = exchange.header('content-type');
@@ -35,7 +35,7 @@ export class RowMaker {
     };
   }
 
-  /** Each body as an event of its own, received at once; their ids rise from one to the next. */
+  /** Converts each body to an event. All events have the same receive time, and their ids increase. */
   many(exchange: Exchange, webhook: Webhook, bodies: readonly Uint8Array[], contentType: string): EventRow[] {
     const first = this.one(exchange, webhook, bodies[0]!);
     const seed = Buffer.from(first.id.buffer, first.id.byteOffset, 16).readUInt32BE(12) & 0x7fffffff;
@@ -43,14 +43,14 @@ export class RowMaker {
   }
 }
 
-/** RFC 9562, section 6.2, method 2: a random number that grows by one for each id of the same millisecond. */
+/** RFC 9562, section 6.2, method 2: a random number incremented by one for each id of the same millisecond. */
 function withLastWord(id: Uint8Array, word: number): Uint8Array {
   const next = Buffer.from(id);
   next.writeUInt32BE(word, 12);
   return next;
 }
 
-/** Gives 16 random bytes a call, drawn 256 times at once: a call into the generator costs more than its bytes. */
+/** Returns a function that gives 16 random bytes per call. Draws 256 at a time: a generator call costs more than its bytes. */
 export function randomSource(): () => Uint8Array {
   const pool = new Uint8Array(16 * 256);
   let at = pool.length;

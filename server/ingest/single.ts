@@ -1,4 +1,4 @@
-/** The usual request: its body is one event. */
+/** POST /in/{webhook_id}: stores the body as one event. */
 import { uuidText, uuidv7Milliseconds } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Stage } from '../telemetry/stages.ts';
@@ -27,7 +27,7 @@ export function storeSingle({ rows, writer, dedupeWriter, onStored }: StoreParts
   };
 }
 
-/** @param bodyBytes of this request; a repeat may differ in it from the first one. */
+/** @param bodyBytes of this request; the stored event of a duplicate may have another size. */
 function answer(exchange: Exchange, status: number, webhook: Webhook, id: string, bodyBytes: number, more: string) {
   exchange.eventId = id;
   const receivedAt = new Date(uuidv7Milliseconds(id)).toISOString();

@@ -1,20 +1,20 @@
-/** Step `verify`: gathers the bodies of one event-loop turn and has a thread check them as one task. */
+/** Step `verify`: collects the bodies of one event-loop turn and has a thread verify them as one task. */
 import { Piscina } from 'piscina';
 import type { HmacBatch } from '../../workers/hmac.ts';
 import { DIGEST_BYTES } from '../signatures/signature.ts';
 
-/** Requests in one task; a longer queue is spread over the threads. */
+/** Requests in one task. A longer queue is distributed over the threads. */
 const BATCH_ITEMS_MAX = 256;
-/** Bodies of one task, so that a few huge ones do not make small ones wait. */
+/** Body bytes in one task, so that small bodies do not wait for a few huge ones. */
 const BATCH_BYTES_MAX = 4_194_304;
-/** A batch whose thread died or hung is tried on another thread before its requests are answered 503. */
+/** Attempts for one batch: after a thread died or hung, another thread retries before the requests get 503. */
 const TRIES = 2;
 
 export type Verdict = { kind: 'verified'; secretPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
 
 export interface VerifyObserver {
   batch(items: number): void;
-  /** A thread died, threw or took longer than HMAC_TIMEOUT_MS. */
+  /** A thread died, threw, or exceeded HMAC_TIMEOUT_MS. */
   threadFailed(error: Error): void;
 }
 
@@ -43,18 +43,18 @@ export class Verifier {
       filename: options.workerFile,
       minThreads: options.threads,
       maxThreads: options.threads,
-      // Piscina asks require() first. For an ES module that is cut short when a thread is ended while it starts, and Node then
-      // aborts the whole process (an assertion in CreateRequiredModuleFacade); import() is not harmed.
+      // Piscina tries require() first. If a thread is terminated while it starts, require() of an ES module is interrupted and
+      // Node aborts the whole process (an assertion in CreateRequiredModuleFacade). import() is not affected.
       execArgv: ['--no-experimental-require-module'],
-      // Resource limits bound what a thread may hold besides the shared bodies.
+      // Limits a thread's memory apart from the shared bodies.
       resourceLimits: { maxOldGenerationSizeMb: 64 },
     });
     this.#pool.on('error', (error: Error) => this.#observer.threadFailed(error));
   }
 
   /**
-   * Checks a body against every secret (current first) and every claimed digest.
-   * @param body must stay untouched until the verdict: threads read it in place.
+   * Verifies a body with every secret (current first) against every claimed digest. Never rejects.
+   * @param body must not change until the verdict: threads read it in place.
    */
   verify(
     body: Uint8Array<SharedArrayBuffer>,
@@ -65,17 +65,17 @@ export class Verifier {
       this.#waiting.push({ body, claimed, secrets, settle });
       if (this.#scheduled) return;
       this.#scheduled = true;
-      // After the poll phase: everything that this turn read from its sockets is here by then.
+      // Runs after the poll phase, when all bodies read in this turn are queued.
       setImmediate(() => this.#dispatch());
     });
   }
 
-  /** Requests that wait for a thread. */
+  /** Requests waiting for a thread. */
   get queued(): number {
     return this.#waiting.length;
   }
 
-  /** Threads that are up. */
+  /** Running threads. */
   get threads(): number {
     return this.#pool.threads.length;
   }
@@ -84,7 +84,7 @@ export class Verifier {
     await this.#pool.destroy();
   }
 
-  /** While all threads are busy the next batch gathers: it goes out when one is done. */
+  /** Starts tasks while threads are free. While all are busy, the next batch grows; it starts when a thread finishes. */
   #dispatch(): void {
     this.#scheduled = false;
     while (this.#running < this.#threads && this.#waiting.length > 0) {
@@ -115,15 +115,15 @@ export class Verifier {
   }
 
   /**
-   * Verdicts travel in the message, never through shared memory: a thread that was given up and wakes late can read old
-   * bodies but decide nothing.
+   * Returns null after TRIES failed attempts. Verdicts are returned in the message, never through shared memory: a thread that
+   * resumes after its timeout can read old bodies but cannot change a verdict.
    */
   async #tryOnThreads(message: HmacBatch): Promise<Uint8Array | null> {
     for (let attempt = 0; attempt < TRIES; attempt++) {
       const timeout = new AbortController();
       const timer = setTimeout(() => timeout.abort(), this.#timeoutMs);
       try {
-        // An aborted task has its thread terminated, and piscina starts another one.
+        // On abort piscina terminates the thread and starts another one.
         return await this.#pool.run(message, { signal: timeout.signal });
       } catch (error) {
         this.#observer.threadFailed(error as Error);
@@ -156,7 +156,7 @@ function toMessage(tasks: readonly Task[]): HmacBatch {
   return { memories: memories.all, spans, claimed, claimedCounts, keyrings: keyrings.all, keyringOf };
 }
 
-/** Numbers distinct objects in the order in which they are met. */
+/** Numbers distinct objects in order of first use. */
 class Places<T> {
   readonly all: T[] = [];
 

@@ -1,4 +1,4 @@
-/** A webhook as the request path needs it, opened once when its row is read. */
+/** A webhook as the request path uses it. Its secrets are decrypted once, when its row is read. */
 
 import { Directory } from '../db/directory.ts';
 import { uuidBytes } from '../db/ids.ts';
@@ -11,44 +11,47 @@ export interface Webhook {
   readonly id: string;
   readonly idBytes: Uint8Array;
   readonly enabled: boolean;
-  /** Lower case; when set, only it carries the signature. */
+  /** Lower case. When set, the signature is read from this header only. */
   readonly signatureHeader: string | null;
-  /** Lower case; a request that repeats its value is not stored again. */
+  /** Lower case. A request with a known value of this header is not stored again. */
   readonly dedupeHeader: string | null;
   readonly capBytes: number;
-  /** Its own limit; null: the common one. */
+  /** The webhook's own rate limit; null: the default limit applies. */
   readonly policy: Policy | null;
-  /** What its own limit counts within, besides the client. */
+  /** Scope that its own limit counts in, together with the client. */
   readonly limitScope: string;
-  /** Those that open, current first. None at all: no signature is asked for. The same array until a secret changes or expires. */
+  /**
+   * Readable secrets, current first. A webhook without readable or unreadable secrets requires no signature.
+   * The array stays the same object until a secret changes or expires.
+   */
   secrets: readonly Uint8Array[];
-  /** In the order of `secrets`. */
+  /** Ids of `secrets`, in the same order. */
   readonly secretIds: readonly string[];
-  /** Until then a secret is valid that no key opens: for ever when it is the current one, 0 when there is none. */
+  /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
   readonly unreadableUntilMs: number;
-  /** When the last of `secrets` ends; null: never. */
+  /** When the previous secret expires; null: there is none. */
   readonly previousExpiresAtMs: number | null;
 }
 
 interface WebhookSource {
   database: Database;
-  /** Keys of webhook secrets, current first. */
+  /** Keys that encrypt webhook secrets, current first. */
   keys: readonly Buffer[];
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
-  /** The window that a webhook's own limit counts in. */
+  /** Window of a webhook's own rate limit. */
   windowSeconds: number;
-  /** A stored secret began to be unreadable with every key. */
+  /** Called when a stored secret becomes unreadable: no key decrypts it. */
   onUnreadable: (webhookId: string) => void;
 }
 
 interface WebhookDirectory {
   directory: Directory<Webhook>;
-  /** Ids of the known webhooks that have a secret which no key opens. */
+  /** Ids of known webhooks with an unreadable secret. */
   unreadable: ReadonlySet<string>;
 }
 
-/** The webhooks that are not deleted. */
+/** Creates the directory of the webhooks that are not deleted. */
 export function webhookDirectory(source: WebhookSource): WebhookDirectory {
   const unreadable = new Set<string>();
   const directory = new Directory<Webhook>(async (ids, rowsMax) => {
@@ -67,7 +70,7 @@ export function webhookDirectory(source: WebhookSource): WebhookDirectory {
   return { directory, unreadable };
 }
 
-/** Its secrets at this time: a previous one whose overlap has ended is dropped. */
+/** The webhook's readable secrets at `nowMs`. An expired previous secret is removed. */
 export function secretsAt(webhook: Webhook, nowMs: number): readonly Uint8Array[] {
   const { previousExpiresAtMs, secrets } = webhook;
   const current = isCurrent(webhook, 0) ? 1 : 0;
@@ -76,7 +79,7 @@ export function secretsAt(webhook: Webhook, nowMs: number): readonly Uint8Array[
   return webhook.secrets;
 }
 
-/** @param place in `secrets` */
+/** Whether the secret at this index of `secrets` is the current one. */
 export function isCurrent(webhook: Webhook, place: number): boolean {
   return place === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
 }
