@@ -1,4 +1,4 @@
-/** A refused request that verifies by now, stored as the event that it would have been. */
+/** Accepts a rejection: stores a refused request as an event when it verifies with the present settings. */
 import { randomBytes } from 'node:crypto';
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -14,30 +14,30 @@ import { restoredRequest } from '../signatures/diagnosis/kept-request.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import { readKeyrings } from './keyrings.ts';
 
-/** Tells agents when the event was first sent; its `received_at` is when it was accepted, as of all that is newly stored. */
+/** Header with the time when the request was refused. The `received_at` of the event is the time of acceptance. */
 const REFUSED_AT_HEADER = 'weir-refused-at';
 
 export type Accepted =
   | { kind: 'stored'; eventId: string }
-  /** It was accepted before, or its sender repeated it meanwhile, which the webhook's dedupe_header tells. */
+  /** The event is stored already: it was accepted before, or the sender retried it (known by the webhook's dedupe_header). */
   | { kind: 'known'; eventId: string }
   | { kind: 'unknown' | 'disabled' | 'of_batch' | 'without_body' | 'unverified' | 'unavailable' };
 
 export interface AcceptParts {
   database: Database;
-  /** Of webhook secrets, current first. */
+  /** Keys that encrypt webhook secrets, current first. */
   keys: readonly Buffer[];
-  /** RETENTION_DAYS: a dedupe key is forgotten with its event. */
+  /** RETENTION_DAYS: a dedupe key expires with its event. */
   retentionDays: number;
 }
 
-/** At most one event comes of a rejection, however often and by however many it is accepted. */
+/** Accepts a rejection. Repeated or concurrent calls store at most one event. */
 export async function acceptRejection(
   { database, keys, retentionDays }: AcceptParts,
   id: string,
   actor: Actor,
 ): Promise<Accepted> {
-  // Whichever process kept the rejection had partitions.
+  // Not null: the process that stored the rejection had partitions.
   const horizon = (await readHorizon(database))!;
   return database.transaction<Accepted>(async (query) => {
     const rejection = await lockRejection(query, id);
@@ -73,7 +73,7 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
     headers: rejection.headers === '' ? refusedAt : `${rejection.headers}\n${refusedAt}`,
     contentType: readStoredHeaders(rejection.headers)['content-type'] ?? null,
     body,
-    // One without the webhook's dedupe_header stands for itself.
+    // Without the webhook's dedupe_header, the key is that of the rejection's id.
     key: rejection.dedupe_key ?? dedupeKey(rejection.id),
   };
 }

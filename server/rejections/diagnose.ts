@@ -1,13 +1,13 @@
-/** Has a thread find out why signatures were refused. The thread is started when needed and ends when idle. */
+/** Runs the diagnosis of refused signatures in a thread. The thread starts on demand and ends when idle. */
 import { Piscina } from 'piscina';
 import type { Diagnosed } from '../../workers/diagnose.ts';
 import type { RefusedRequest } from '../signatures/diagnosis/diagnose.ts';
 
-/** Ends some time after the last refusal: most of the time there is none. */
+/** The thread ends after this idle time, because most of the time there are no refusals. */
 const IDLE_MS = 30_000;
-/** A round is at most 25 bodies; one of 64 KiB takes 30 ms of CPU at worst, 1 KiB takes 1 ms. A busy machine takes its time. */
+/** A round has at most 25 bodies. A body of 64 KiB takes at most 30 ms of CPU, 1 KiB takes 1 ms; the rest is for a busy machine. */
 const TIMEOUT_MS = 10_000;
-/** Rounds and checks that wait for the thread; one more is refused. */
+/** Rounds and checks waiting for the thread. Further ones are refused. */
 const QUEUE_MAX = 32;
 
 export class Diagnoser {
@@ -23,15 +23,15 @@ export class Diagnoser {
       maxThreads: 1,
       idleTimeout: IDLE_MS,
       maxQueue: QUEUE_MAX,
-      // As in verify.ts.
+      // See verify.ts.
       execArgv: ['--no-experimental-require-module'],
       resourceLimits: { maxOldGenerationSizeMb: 64 },
     });
-    // A thread that died: its task is rejected, and that is told.
+    // No handling needed: when a thread dies, its task rejects and the caller reports the error.
     this.#pool.on('error', () => {});
   }
 
-  /** Rejects when the thread died, hung, or has too much to do. */
+  /** Diagnoses the requests, in order. Rejects when the thread dies, times out, or the queue is full. */
   async diagnose(requests: readonly RefusedRequest[]): Promise<Diagnosed[]> {
     return await this.#pool.run(requests, { signal: AbortSignal.timeout(this.#timeoutMs) });
   }

@@ -1,23 +1,23 @@
-/** How a webhook's signatures are checked, read for those who look at refused ones; the hot path has its directory. */
+/** Reads the secrets and settings for checking refused signatures again. The hot path uses its directory instead. */
 
 import type { Database } from '../db/pool.ts';
 import { readKeyringRows } from '../db/queries/rejections.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { RefusedRequest } from '../signatures/diagnosis/diagnose.ts';
 
-/** Its signature header, all its secrets, those that have expired too, and the secrets of webhooks it may be confused with. */
+/** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
 type Keyring = Omit<RefusedRequest, 'headers' | 'body'>;
 
 /**
- * So many webhooks may be what the sender meant, those changed last first: two are mixed up when they are set up. Each costs a
- * sample one HMAC of its body, or two while secrets overlap: 100 take 4 ms of CPU for 64 KiB, 0.8 ms for 1 KiB, in the thread.
+ * Other webhooks whose secrets are tried, most recently changed first, because webhooks are mixed up when they are set up. Each
+ * costs one HMAC of the body per sample, two while secrets overlap. 100 take 4 ms of CPU in the thread for 64 KiB, 0.8 ms for 1 KiB.
  */
 export const OTHER_WEBHOOKS_MAX = 100;
 
 /**
- * By webhook. Those that are deleted, or whose secrets do not open, are left out.
+ * Reads keyrings by webhook id. Omits webhooks that are deleted or have an unreadable secret.
  * @param keys derived for webhook secrets, current first.
- * @param othersMax 0 for whoever asks only whether a request verifies.
+ * @param othersMax maximum number of other webhooks; 0 if the caller only needs to verify a request.
  */
 export async function readKeyrings(
   query: Database['query'],

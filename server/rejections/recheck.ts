@@ -1,4 +1,4 @@
-/** Refused signatures that were kept: whether they would be refused now. */
+/** Checks stored rejections again with the present settings of their webhooks. */
 import type { Diagnosed } from '../../workers/diagnose.ts';
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -25,12 +25,12 @@ export class Rejections {
     this.#parts = parts;
   }
 
-  /** Stores it as the event that it would have been, when it verifies by now. */
+  /** Stores the refused request as an event if it verifies with the present settings. */
   accept(id: string, actor: Actor): Promise<Accepted> {
     return acceptRejection(this.#parts, id, actor);
   }
 
-  /** Checks the stored request with the webhook's present secrets and signature header. */
+  /** Checks the stored request with the webhook's present secrets and signature header, and stores the result. */
   async recheck(id: string, actor: Actor): Promise<Recheck> {
     const { database, keys, diagnose } = this.#parts;
     const rejection = await findRejection(database.query, id);
@@ -43,7 +43,7 @@ export class Rejections {
     if (diagnosed === null) return { kind: 'unavailable' };
     const { reason: now, otherWebhookId = null } = diagnosed[0]!.diagnosis;
     const verified = now === 'verifies_now';
-    // With a value that was not kept nothing new can be found out, except that none is asked for any more.
+    // Without the signature value the reason cannot change, unless the webhook no longer requires a signature.
     const isWhole = rejection.signatures.every(({ value }) => value !== null);
     const reason = verified || isWhole ? now : rejection.reason;
     return database.transaction<Recheck>(async (query) => {

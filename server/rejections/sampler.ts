@@ -1,9 +1,9 @@
 /**
- * Keeps samples of refused signatures for people to look at. The hot path only asks two token buckets and copies a body. Later, a
- * round at a time, secrets are read, a thread finds the reasons, and the rows are stored.
+ * Stores samples of refused signatures for users. The hot path only takes from two token buckets and copies a body. A later round
+ * reads the secrets, has a thread find the reasons, and stores the rows.
  *
- * In a flood a refused request costs 0.06 us more (sampled out), of the 34 us of CPU that 1 KiB takes in all: within the noise,
- * 34.4 and 34.0 us with and without. The samples themselves are a steady load: 5 a second of 1 to 30 ms of CPU, by size, in a thread.
+ * In a flood, a refused request that is sampled out costs 0.06 us more, of 34 us of CPU in total for 1 KiB. This is within the noise:
+ * 34.4 us with sampling, 34.0 us without. The samples are a constant load: 5/s of 1 to 30 ms of CPU each, by size, in a thread.
  */
 import type { Diagnosed } from '../../workers/diagnose.ts';
 import { uuidText, uuidv7 } from '../db/ids.ts';
@@ -19,35 +19,35 @@ import { printable } from '../signatures/stored-headers.ts';
 import { readKeyrings } from './keyrings.ts';
 import { TokenBucket } from './token-bucket.ts';
 
-/** Samples of one process. */
+/** Sample rate of one process. */
 const ALL_SAMPLES = { perSecond: 5, burst: 25 };
-/** And of one webhook: a loud one leaves room for the others. */
+/** Sample rate of one webhook, so that a busy one leaves room for the others. */
 const WEBHOOK_SAMPLES = { perSecond: 1, burst: 10 };
-/** Buckets that are remembered; past it all begin anew, at the price of one burst more. */
+/** Webhook buckets in memory. At this number all are cleared, which permits one more burst each. */
 const BUCKETS_MAX = 10_000;
-/** What gathers before a round, in time. */
+/** Time to collect samples before a round. */
 const GATHER_MS = 250;
-/** What waits for its round; one sample more is dropped. Headers count as they are in memory, two bytes a character. */
+/** Bytes waiting for a round. Samples over the limit are dropped. Headers count as in memory: two bytes per character. */
 export const WAITING_BYTES_MAX = 4_194_304;
 
 export interface RejectionObserver {
-  /** A signature was refused, and was not taken as a sample. */
+  /** A refused signature was not sampled. */
   passedOver(why: 'sampled_out' | 'queue_full'): void;
   stored(reasons: readonly RejectionReason[]): void;
-  /** So many samples were lost: the database or the thread failed. */
+  /** `samples` samples were lost: the database or the thread failed. */
   failed(samples: number, error: Error): void;
 }
 
 interface Parts {
   database: Database;
-  /** Of webhook secrets, current first. */
+  /** Keys that encrypt webhook secrets, current first. */
   keys: readonly Buffer[];
   diagnose: (requests: readonly RefusedRequest[]) => Promise<Diagnosed[]>;
   observer: RejectionObserver;
   limits: RingLimits;
-  /** REJECTION_BODY_BYTES_MAX: a larger body is not kept, and its rejection cannot be checked again. */
+  /** REJECTION_BODY_BYTES_MAX. A larger body is not stored, and its rejection cannot be checked again. */
   bodyBytesMax: number;
-  /** Of a clock that never goes back. */
+  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
@@ -79,12 +79,12 @@ export class RejectionKeeper {
     this.#parts = parts;
   }
 
-  /** Bytes that wait for their round. */
+  /** Bytes waiting for a round. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }
 
-  /** Takes a refused request as a sample, or not; never waits. The body may be reused afterwards. */
+  /** Samples a refused request, or passes over it. Synchronous; the body may be reused afterwards. */
   offer(exchange: Exchange, webhook: Webhook, body: Uint8Array): void {
     const { observer, bodyBytesMax } = this.#parts;
     const nowMs = this.#parts.nowMs();
@@ -110,7 +110,7 @@ export class RejectionKeeper {
     this.#schedule();
   }
 
-  /** Waits for the round under way; what gathered after it is dropped. */
+  /** Waits for the running round. Samples collected after its start are dropped. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
@@ -127,7 +127,7 @@ export class RejectionKeeper {
     return bucket;
   }
 
-  /** One round at a time: while the database is slow or away the next one gathers, up to its limit. */
+  /** One round at a time. While the database is slow or unavailable, samples collect up to WAITING_BYTES_MAX. */
   #schedule(): void {
     if (this.#timer !== null || this.#round !== null || this.#closed) return;
     this.#timer = setTimeout(() => {
@@ -147,14 +147,14 @@ export class RejectionKeeper {
       const keyrings = await readKeyrings(database.query, keys, [
         ...new Set(samples.map(({ webhookId }) => webhookId)),
       ]);
-      // A webhook that was deleted in between needs no explanation.
+      // Skips webhooks that were deleted since the sample was taken.
       const known = samples.filter(({ webhookId }) => keyrings.has(webhookId));
       const requests = known.map(({ headers, body, webhookId }) => ({ headers, body, ...keyrings.get(webhookId)! }));
       const rows = (await diagnose(requests)).map((diagnosed, i) => rowOf(known[i]!, diagnosed));
       await storeRejections(database, rows, limits);
       observer.stored(rows.map(({ reason }) => reason));
     } catch (error) {
-      // Samples may be lost; requests are not.
+      // Losing samples is acceptable: no request is lost.
       observer.failed(samples.length, error as Error);
     } finally {
       for (const { heldBytes } of samples) this.#waitingBytes -= heldBytes;

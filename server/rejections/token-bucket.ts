@@ -1,4 +1,4 @@
-/** A rate with a burst: so many at once, then so many a second. */
+/** Token bucket: `burst` tokens at once, then `perSecond` tokens per second. */
 export class TokenBucket {
   readonly #perSecond: number;
   readonly #burst: number;
@@ -11,7 +11,7 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
-  /** False: not now. @param nowMs of a clock that never goes back. */
+  /** Takes a token; false if none is left. @param nowMs monotonic clock, in milliseconds. */
   take(nowMs: number): boolean {
     const filled = this.#tokens + ((nowMs - this.#filledAtMs) / 1000) * this.#perSecond;
     this.#tokens = Math.min(this.#burst, filled);
