@@ -1,8 +1,8 @@
-/** Thread entry point: finds out why signatures were refused. Pure: requests in, findings out, nothing kept. */
+/** Thread entry point: diagnoses refused signatures. Stateless: requests in, findings out. */
 import { type Diagnosis, diagnose, type RefusedRequest } from '../server/signatures/diagnosis/diagnose.ts';
 import { type KeptRequest, keptRequest } from '../server/signatures/diagnosis/kept-request.ts';
 
-/** Holds no secret, whatever the request held. */
+/** Contains no secret, even if the request does. */
 export interface Diagnosed {
   diagnosis: Diagnosis;
   kept: KeptRequest;
@@ -12,7 +12,7 @@ export default function diagnoseAll(requests: readonly RefusedRequest[]): Diagno
   return requests.map(withBuffers).map((request) => ({ diagnosis: diagnose(request), kept: keptRequest(request) }));
 }
 
-/** Buffers arrive in a message as bare Uint8Arrays. */
+/** Restores Buffers: in a message they arrive as plain Uint8Arrays. */
 function withBuffers({ body, secrets, others, ...rest }: RefusedRequest): RefusedRequest {
   return {
     ...rest,

@@ -1,27 +1,27 @@
-/** Thread entry point: verifies a batch of HMAC-SHA256 signatures. Pure: bytes in, verdicts out, nothing kept. */
+/** Thread entry point: verifies a batch of HMAC-SHA256 signatures. Stateless: bytes in, verdicts out. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const DIGEST_BYTES = 32;
 
 /**
- * One message for many bodies: a message costs the event loop more than the HMAC of a small body.
- * Bodies are spans of shared memory, so nothing is copied; flat arrays, since each object in a message costs too.
+ * One message for many bodies, because a message costs the event loop more than the HMAC of a small body.
+ * Bodies are spans of shared memory, so they are not copied. The arrays are flat, because each object in a message adds cost.
  */
 export interface HmacBatch {
   memories: SharedArrayBuffer[];
-  /** Three numbers a request: place in `memories`, offset, length in bytes. */
+  /** Three numbers per request: index in `memories`, offset and length in bytes. */
   spans: Uint32Array;
-  /** Digests that the requests claim, 32 bytes each, one request's after the other's. */
+  /** Digests claimed by the requests, 32 bytes each, in request order. */
   claimed: Uint8Array;
-  /** How many of them each request claims. */
+  /** Number of claimed digests per request. */
   claimedCounts: Uint8Array;
-  /** The secrets of one webhook, current first, for each webhook in the batch. */
+  /** For each webhook in the batch, its secrets, current first. */
   keyrings: (readonly Uint8Array[])[];
-  /** For each request its place in `keyrings`. */
+  /** For each request, the index of its webhook in `keyrings`. */
   keyringOf: Uint16Array;
 }
 
-/** For each request 0 when no secret verifies any of its digests, else 1 + the place in its keyring of the one that does. */
+/** Returns one byte per request: 0 if no secret verifies any of its digests, otherwise 1 + the index of the first secret that does. */
 export default function verifyBatch(batch: HmacBatch): Uint8Array {
   const verdicts = new Uint8Array(batch.keyringOf.length);
   let at = 0;
@@ -36,7 +36,7 @@ export default function verifyBatch(batch: HmacBatch): Uint8Array {
   return verdicts;
 }
 
-/** Compares with every claimed digest in constant time (RFC 2104). */
+/** Compares the HMAC (RFC 2104) with every claimed digest in constant time. */
 function verifies(body: Uint8Array, secret: Uint8Array, claimed: Uint8Array): boolean {
   const digest = createHmac('sha256', secret).update(body).digest();
   let found = false;

@@ -1,41 +1,41 @@
 /**
- * Thread entry point of `weir bench`: connections that send one request again and again, each as soon as it has the answer (a closed loop).
+ * Thread entry point of `weir bench`: a closed loop. Each connection sends the same request again as soon as it has the answer.
  *
- * Plain sockets and bytes that are put together once, since what the sender burns, a Weir on the same machine lacks. A request of
- * 1 KiB over 256 connections to a bare server cost so much CPU (3 rounds, Node 20): this 13 to 18 us, autocannon (64 packages) 37 to 40,
- * undici 48 to 107, node:http 103 to 128.
+ * Uses plain sockets and request bytes built once, because CPU used by the sender is missing for a Weir on the same machine. CPU time
+ * per request of 1 KiB over 256 connections to a bare server (3 rounds, Node 20): this file 13 to 18 us, autocannon (64 packages)
+ * 37 to 40, undici 48 to 107, node:http 103 to 128.
  */
 import { connect, type Socket } from 'node:net';
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import { parentPort, workerData } from 'node:worker_threads';
 
 export interface SenderOrder {
-  /** Of 127.0.0.1. */
+  /** Port on 127.0.0.1. */
   port: number;
-  /** A whole request, head and body. */
+  /** The complete request, head and body. */
   request: Uint8Array;
   connections: number;
 }
 
-/** `measure` opens the window; `stop` closes it, and each connection once it has its answer. */
+/** `measure` opens the measuring window. `stop` closes it; each connection closes after its last answer. */
 export type SenderCommand = 'measure' | 'stop';
 
-/** Sent once, when the last connection is closed. */
+/** Sent once, after the last connection has closed. */
 export interface SenderReport {
-  /** Every answer by its status, those outside of the window too. */
+  /** Number of answers by status, including those outside the window. */
   statuses: Record<string, number>;
-  /** Every connection that broke, by the name of the error; it is not opened again. */
+  /** Number of broken connections by error name. A broken connection is not reopened. */
   errors: Record<string, number>;
   windowMs: number;
-  /** Of the 202s in the window, in microseconds. */
+  /** Latencies of the 202 answers in the window, in microseconds. */
   latenciesUs: RecordableHistogram;
 }
 
 const ACCEPTED = 202;
-/** What has no answer so long after the end never gets one. */
+/** Connections without an answer this long after `stop` are closed with ETIMEDOUT. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** Room for an answer, one for all connections: it is read before the next one comes. */
+/** Read buffer shared by all connections: each read is copied out before the next one. */
 const inbox = Buffer.allocUnsafe(16_384);
 
 const { port, request, connections } = workerData as SenderOrder;
@@ -99,7 +99,7 @@ function openConnection(): void {
   });
 }
 
-/** The status of an answer that is there to its last byte, else null. */
+/** The status of a complete answer, null if bytes are missing. */
 function statusOf(answer: string): string | null {
   const headEnd = answer.indexOf('\r\n\r\n');
   if (headEnd === -1) return null;
