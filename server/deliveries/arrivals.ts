@@ -1,15 +1,15 @@
 /**
- * Wakes claims that wait. One query tells for all of them which agents have something: after a commit was heard of, and
- * once a second anyway, so that a lost notification, an ended lease or a nack's delay costs at most that second.
+ * Wakes waiting claims. One query finds which of their agents have deliveries to claim. It runs after each notified commit, and
+ * at least once a second: a lost notification, an expired lease or the end of a nack's delay costs at most one second.
  */
 import type { Database } from '../db/pool.ts';
 import { agentsWithWork } from '../db/queries/claim-deliveries.ts';
 import type { Floors } from './floors.ts';
 
 const EVERY_MS = 1_000;
-/** Between two queries, however much arrives. */
+/** Minimum time between two queries, whatever the number of commits. */
 const GAP_MS = 5;
-/** A look that passes over nothing: for what lies below an agent's floor, see floors.ts. */
+/** Interval of queries that ignore the floors, for deliveries below an agent's floor; see floors.ts. */
 const EVERYWHERE_EVERY_MS = 15_000;
 
 export class Arrivals {
@@ -29,21 +29,22 @@ export class Arrivals {
     this.#floors = floors;
   }
 
-  /** Claims that wait. */
+  /** Number of waiting claims. */
   get size(): number {
     let size = 0;
     for (const wakes of this.#waiting.values()) size += wakes.size;
     return size;
   }
 
-  /** How many commits were heard of: a claim takes it before it looks, so that none is slept through between look and wait. */
+  /** Number of notified commits. A claim reads it before its query, so that a commit between query and wait is not missed. */
   get heardSoFar(): number {
     return this.#heard;
   }
 
   /**
-   * Resolves when the agent may have something to claim, after `timeoutMs`, or when `giveUp` hands its callback a reason to.
-   * @param heardBefore `heardSoFar` from before the claim looked
+   * Resolves when the agent may have deliveries to claim, after `timeoutMs`, or when the caller ends the wait.
+   * @param heardBefore `heardSoFar` from before the claim's query
+   * @param giveUp gets the callback that ends the wait
    */
   wait(agentId: string, timeoutMs: number, heardBefore: number, giveUp: (wake: () => void) => void): Promise<void> {
     if (this.#closed) return Promise.resolve();
@@ -64,13 +65,13 @@ export class Arrivals {
     });
   }
 
-  /** Something was committed, here or elsewhere. */
+  /** Reports a commit, of this process or another. */
   heard(): void {
     this.#heard++;
     if (this.#waiting.size > 0) this.#askSoon();
   }
 
-  /** Wakes everybody, and whoever comes later at once. */
+  /** Wakes all waiting claims. Later calls of `wait` resolve immediately. */
   close(): void {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
@@ -81,7 +82,7 @@ export class Arrivals {
     this.#askWithin(Math.max(0, this.#lastMs + GAP_MS - performance.now()));
   }
 
-  /** One timer for all; it is only ever moved forward. */
+  /** One timer for all claims. A call can only make it fire earlier. */
   #askWithin(ms: number): void {
     const dueAtMs = performance.now() + ms;
     if (this.#closed || dueAtMs >= this.#dueAtMs) return;
@@ -102,7 +103,7 @@ export class Arrivals {
       id,
       claimableFrom: everywhere ? '-infinity' : this.#floors.forLook(id),
     }));
-    // A database that is away is asked again in a second; the claims go on waiting, or end by their own time.
+    // If the database is unavailable, the query runs again in a second. The claims keep waiting until their own timeout.
     const ready = await agentsWithWork(this.#database, agents).catch(() => []);
     this.#asking = false;
     if (everywhere) for (const agentId of ready) this.#floors.forget(agentId);

@@ -1,4 +1,4 @@
-/** POST /api/v1/agent/deliveries/claim: leases deliveries, and waits for some when there are none. */
+/** POST /api/v1/agent/deliveries/claim: leases deliveries, and waits up to `wait_seconds` if there are none. */
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import type { Database } from '../db/pool.ts';
@@ -36,7 +36,7 @@ export const claimSchema = z.strictObject({
 });
 type ClaimInput = z.output<typeof claimSchema>;
 
-/** Bodies of one answer together: what a claim may cost in memory, here and at the agent. */
+/** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
 
 interface ClaimParts {
@@ -76,7 +76,7 @@ export function createClaim({ database, arrivals, floors, turns, metrics, attemp
       );
       if (found.length === 0) return found;
       turns.note(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
-      // Where only some webhooks were looked at, others may have older ones.
+      // A claim limited to some webhooks teaches nothing: the other webhooks may have older deliveries.
       if (order.webhookIds === null) floors.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
       return found;
     };
@@ -106,7 +106,7 @@ function deliveryJson(claimed: Claimed): string {
     received_at: claimed.receivedAt,
     content_type: claimed.contentType,
     headers: readStoredHeaders(claimed.headers.toString('utf8')),
-    // Text with NUL is legal JSON, but few programs survive it.
+    // Text with NUL is legal JSON, but few programs handle it.
     ...(isUtf8(body) && !body.includes(0) ? { body: body.toString('utf8') } : { body_base64: body.toString('base64') }),
   };
   return JSON.stringify({

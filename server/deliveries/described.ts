@@ -1,4 +1,4 @@
-/** What the agents' routes take and answer, for the OpenAPI document. */
+/** Inputs and answers of the agent routes, for the OpenAPI document. */
 import { z } from 'zod';
 import { SESSION_SECONDS } from '../auth/agent.ts';
 import { COUNTED_MAX } from '../db/queries/count-deliveries.ts';

@@ -1,9 +1,10 @@
 /**
- * From what time on an agent has something to claim, learnt from its claims: a shortcut past what is finished.
+ * An agent's floor: the time of its oldest claimable delivery, learned from its claims. Claims start there and skip finished
+ * deliveries.
  *
- * Finished deliveries stay in the index that claims walk, oldest first, until vacuum takes them out, which it may not while any
- * snapshot is older: during pg_dump each claim passes everything that was finished since. Measured (Postgres 15, processor time
- * of a claim of 10 in ms, median of 9; the least and most of three repeats):
+ * Claims scan an index, oldest first. Finished deliveries stay in it until vacuum removes them, which vacuum cannot do while an
+ * older snapshot is held: during pg_dump each claim scans all deliveries finished since its start. Measured (Postgres 15, CPU time
+ * of a claim of 10 in ms, median of 9; minimum and maximum of three runs):
  *
  *                                       snapshot held    none held
  *     nothing finished yet              0.56 to 0.67     0.56 to 0.58
@@ -11,35 +12,35 @@
  *       from the floor                  1.4              0.66 to 0.74
  *       from the oldest, after VACUUM   8.2  to 8.9      0.59 to 0.61
  *
- * So vacuum settings cannot help while the snapshot lasts; nor did fillfactor 50 (9.8 beside 8.6, one run). Partitions keep
- * Postgres's own settings: without a snapshot the first claim to pass 300,000 finished ones took 70 ms more and marked their entries,
- * the next ones 1.3 ms more until a VACUUM, which itself took 211 ms.
+ * So vacuum settings do not help while the snapshot is held; fillfactor 50 did not help either (9.8 against 8.6, one run). Partitions
+ * keep Postgres's default settings: without a snapshot, the first claim to scan 300,000 finished deliveries took 70 ms more and marked
+ * their index entries, the next claims 1.3 ms more each until a VACUUM, which itself took 211 ms.
  *
- * A claim meets the oldest of each webhook: what is older than the oldest that it met was not claimable. What becomes claimable later
- * has a later time, but for commits that took long, claims that were rolled back, and webhooks that are subscribed to again: for
- * them there is a margin, and a look at everything now and then.
+ * A claim reads the oldest claimable delivery of each webhook, so deliveries older than all of these were not claimable. Deliveries
+ * that become claimable later have a later time, with three exceptions: slow commits, claims that were rolled back, and webhooks
+ * that are subscribed again. A margin and a periodic full scan cover these.
  */
 
-/** A delivery's time is that of its transaction's begin; commits that take longer are found by the look at everything. */
+/** A delivery's time is the start of its transaction. A full scan finds deliveries whose commits take longer than this margin. */
 const MARGIN_MS = 10_000;
 const EVERYWHERE_EVERY_MS = 15_000;
-/** Agents that are remembered; they are forgotten together, since each is learnt anew by one claim. */
+/** Agents in memory. At this number all floors are cleared; one claim per agent learns its floor again. */
 const AGENTS_MAX = 10_000;
 
-/** For the database: from the first delivery on. */
+/** Timestamp for Postgres: start at the first delivery. */
 const EVERYWHERE = '-infinity';
 
 interface Floor {
-  /** By the database's clock, margin included, as it reads it. */
+  /** Timestamp text for Postgres, by the database clock, margin subtracted. */
   from: string;
-  /** When a claim looks at everything again; by our own clock. */
+  /** Time of the next full scan by a claim, by the monotonic clock of this process. */
   everywhereAtMs: number;
 }
 
 export class Floors {
   readonly #floors = new Map<string, Floor>();
 
-  /** Where a claim may begin to look. @param nowMs of a clock that only goes forward */
+  /** Timestamp at which a claim starts its scan. @param nowMs monotonic clock, in milliseconds */
   forClaim(agentId: string, nowMs: number): string {
     const floor = this.#floors.get(agentId);
     if (floor === undefined) return EVERYWHERE;
@@ -48,12 +49,15 @@ export class Floors {
     return EVERYWHERE;
   }
 
-  /** Where a look for waiting claims may begin. */
+  /** Timestamp at which the query for waiting claims starts its scan. */
   forLook(agentId: string): string {
     return this.#floors.get(agentId)?.from ?? EVERYWHERE;
   }
 
-  /** The oldest delivery that a claim of all the agent's webhooks met had been claimable since then (Unix milliseconds). */
+  /**
+   * Sets the floor after a claim over all the agent's webhooks.
+   * @param oldestSinceMs since when the oldest delivery of the claim was claimable, in Unix milliseconds
+   */
   learn(agentId: string, oldestSinceMs: number, nowMs: number): void {
     const from = new Date(oldestSinceMs - MARGIN_MS).toISOString();
     const floor = this.#floors.get(agentId);
@@ -65,7 +69,7 @@ export class Floors {
     this.#floors.set(agentId, { from, everywhereAtMs: nowMs + EVERYWHERE_EVERY_MS });
   }
 
-  /** Something lies below: the next claim looks at everything. */
+  /** Clears the floor when claimable deliveries may be below it. The next claim scans everything. */
   forget(agentId: string): void {
     this.#floors.delete(agentId);
   }

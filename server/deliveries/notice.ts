@@ -1,10 +1,10 @@
-/** Tells waiting claims of commits: those of this process at once, all others by a NOTIFY, outside the commit. */
+/** Notifies waiting claims of commits: directly in this process, and in other processes by a NOTIFY outside the commit. */
 
 import { ARRIVALS_CHANNEL } from '../db/listen.ts';
 import type { Database } from '../db/pool.ts';
 import type { Arrivals } from './arrivals.ts';
 
-/** At most one NOTIFY in this time, however many commits. */
+/** Minimum time between two NOTIFYs. */
 const GAP_MS = 10;
 
 export class ArrivalNotice {
@@ -14,14 +14,14 @@ export class ArrivalNotice {
   #scheduled = false;
   #lastMs = 0;
 
-  /** @param isWanted false while there is nobody to tell. */
+  /** @param isWanted false while there are no agents. */
   constructor(database: Database, arrivals: Arrivals, isWanted: () => boolean) {
     this.#database = database;
     this.#arrivals = arrivals;
     this.#isWanted = isWanted;
   }
 
-  /** The first commit after a pause is told at once, those that follow together. */
+  /** Reports a commit. The first commit after a pause is notified immediately; the following ones share a NOTIFY. */
   committed(): void {
     if (!this.#isWanted()) return;
     this.#arrivals.heard();
@@ -33,7 +33,7 @@ export class ArrivalNotice {
   #notify(): void {
     this.#scheduled = false;
     this.#lastMs = performance.now();
-    // One that is lost costs its claims a second: they look once a second anyway.
+    // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway.
     this.#database.query({ text: `notify ${ARRIVALS_CHANNEL}` }).catch(() => {});
   }
 }

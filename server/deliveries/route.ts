@@ -1,4 +1,4 @@
-/** Wraps the handlers of agent-only routes: who asks, and what. */
+/** Wraps handlers of agent-only routes: authenticates the agent and parses the body. */
 import type { z } from 'zod';
 import type { AgentAuth } from '../auth/agent.ts';
 import type { Agent } from '../db/queries/read-agents.ts';
@@ -7,7 +7,7 @@ import { ParsedBody } from '../http/parsed-body.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
 
-/** A route without a body. */
+/** Wraps a handler without a request body. */
 export function forAgent(auth: AgentAuth, handle: (exchange: Exchange, agent: Agent) => void | Promise<void>): Handler {
   return async (exchange) => {
     const agent = await auth.agent(exchange);
@@ -15,7 +15,7 @@ export function forAgent(auth: AgentAuth, handle: (exchange: Exchange, agent: Ag
   };
 }
 
-/** A route with a JSON body; the body is read while the agent is looked up. */
+/** Wraps a handler with a JSON body. The body is read while the agent is looked up. */
 export function forAgentWith<Input>(
   auth: AgentAuth,
   schema: z.ZodType<Input>,

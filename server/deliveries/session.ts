@@ -8,7 +8,7 @@ import type { Agent } from '../db/queries/read-agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 
-/** The credential comes as a bearer token, or in the body. */
+/** The credential is sent as a bearer token or in the body. */
 export const sessionSchema = z.strictObject({
   credential: z
     .string()
@@ -17,7 +17,7 @@ export const sessionSchema = z.strictObject({
     .describe('credential of the agent (wa_…), unless it comes as the bearer token'),
 });
 
-/** Changes a credential for a session; every call counts in the limit of agent authentication. */
+/** Exchanges a credential for a session. Every call counts against the rate limit of agent authentication. */
 export function createSession(auth: AgentAuth): (exchange: Exchange) => Promise<void> {
   return async (exchange) => {
     const body = new ParsedBody(exchange, OPEN_BODY_BYTES_MAX);
@@ -35,7 +35,7 @@ export function createSession(auth: AgentAuth): (exchange: Exchange) => Promise<
   };
 }
 
-/** The agent itself, and how much waits for it. */
+/** Answers the agent and its pending deliveries. */
 export function createMe(database: Database) {
   return async (exchange: Exchange, agent: Agent): Promise<void> => {
     const [{ pending }, [activity]] = await Promise.all([

@@ -1,4 +1,4 @@
-/** POST /api/v1/agent/deliveries/ack, /nack and /extend: what became of a lease, by receipt, many at a time. */
+/** POST /api/v1/agent/deliveries/ack, /nack and /extend: acknowledge, retry or extend leases, by receipt, many per request. */
 import { z } from 'zod';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/read-agents.ts';
@@ -7,10 +7,10 @@ import { parseReceipt } from '../db/receipt.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** Postgres counts characters; the schema of deliveries has the same limit. */
+/** In characters, as Postgres counts them. The deliveries table has the same limit. */
 const REASON_CHARACTERS_MAX = 500;
 
-/** Cut between characters, not inside a surrogate pair. Postgres stores no NUL and no half of a pair: U+FFFD stands for them. */
+/** Cuts between characters, not inside a surrogate pair. Replaces NUL and lone surrogates by U+FFFD: Postgres cannot store them. */
 function storable(reason: string): string {
   const wellFormed = Buffer.from(reason.slice(0, 2 * REASON_CHARACTERS_MAX))
     .toString()
@@ -50,7 +50,7 @@ interface SettleParts {
   attemptsMax: number;
 }
 
-/** Handlers of the three; each answers `{"done":[…],"gone":[…]}` with the receipts as they came. */
+/** Creates the three handlers. Each answers `{"done":[…],"gone":[…]}` with the receipts as the agent sent them. */
 export function createSettle({ database, metrics, attemptsMax }: SettleParts) {
   async function settle(
     exchange: Exchange,
@@ -58,7 +58,7 @@ export function createSettle({ database, metrics, attemptsMax }: SettleParts) {
     texts: readonly string[],
     settlement: Settlement,
   ): Promise<void> {
-    // A text that is no receipt names a lease that never was: it is gone, like one that was lost.
+    // An invalid receipt is answered as gone, like the receipt of a lost lease.
     const known = [...new Set(texts)].flatMap((text) => parseReceipt(text) ?? []);
     const { done, changed } =
       known.length === 0 ? nothing : await settleDeliveries(database, agent.id, known, settlement);

@@ -1,20 +1,20 @@
-/** Keeps when each agent was last seen, and from where: an operator tells a program that is idle from one that is gone. */
+/** Stores when and from which address each agent was last seen, so that an operator can tell an idle agent from a stopped one. */
 import type { Database } from '../db/pool.ts';
 import { writeSighting } from '../db/queries/agent-activity.ts';
 
-/** An agent that claims all the time is written once in this time by each process. */
+/** Each process writes an agent at most once per interval. */
 const EVERY_MS = 60_000;
 
 export class Sightings {
   readonly #database: Database;
-  /** By agent, when this process wrote it last. There are as many as agents. */
+  /** Time of the last write of this process, by agent id. Bounded by the number of agents. */
   readonly #writtenMs = new Map<string, number>();
 
   constructor(database: Database) {
     this.#database = database;
   }
 
-  /** A request of the agent came from this address; nobody waits for it to be written. */
+  /** Reports a request of the agent from this address. The write is not awaited. */
   note(agentId: string, address: string, nowMs: number): void {
     if (nowMs - (this.#writtenMs.get(agentId) ?? -Infinity) < EVERY_MS) return;
     this.#writtenMs.set(agentId, nowMs);

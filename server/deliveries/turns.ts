@@ -1,15 +1,15 @@
 /**
- * Where each agent's turn over its webhooks ended, so that its next claim goes on there. Each process keeps its own: over several
- * processes each webhook still gets its share of the claims that a process serves.
+ * Round robin over an agent's webhooks: remembers where the last claim ended, so that the next claim continues there. Each process
+ * keeps its own position; each webhook still gets its share of the claims that a process serves.
  */
 
-/** Agents that are remembered; they are forgotten together, and begin with their first webhook again. */
+/** Agents in memory. At this number all positions are cleared, and each agent starts at its first webhook again. */
 const AGENTS_MAX = 10_000;
 
 export class Turns {
   readonly #last = new Map<string, string>();
 
-  /** The webhook that the agent's last claim ended with; null: not known. */
+  /** Id of the webhook at which the agent's last claim ended; null if unknown. */
   last(agentId: string): string | null {
     return this.#last.get(agentId) ?? null;
   }
