@@ -1,25 +1,28 @@
-/** What agents do: when each was last seen, and how far behind it is. */
+/** Agent activity: when each agent was last seen, and how far behind it is. */
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
 import { waitingDays } from './waiting-days.ts';
 
-/** Dead letters of one agent that are counted here. */
+/** Limit on the dead letters counted for one agent. */
 export const DEAD_COUNTED_MAX = 1_000;
 
-/** Agents of one answer, as many as a page of their list has. */
+/** Limit on the agents in one result; equals the page size of the agent list. */
 export const ACTIVE_AGENTS_MAX = 200;
 
 export interface AgentActivity {
   agent_id: string;
   last_seen_at: string | null;
   last_seen_from: string | null;
-  /** Since when the delivery that has waited longest could have been claimed; null: none waits. */
+  /** When the longest-waiting delivery became claimable; null: no delivery waits. */
   waiting_since: string | null;
   /** At most DEAD_COUNTED_MAX. */
   dead: number;
 }
 
-/** Of these agents, or with null of those in force; newest first, ids that nothing has are left out. Reads one index entry a webhook, of each day on which something waits. */
+/**
+ * Reads the activity of these agents (null: of all active agents), newest first. Unknown ids are omitted. Reads one index entry per
+ * webhook for each day with waiting deliveries.
+ */
 export function readAgentActivity(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -58,7 +61,7 @@ export function readAgentActivity(
   });
 }
 
-/** The agent was seen now. */
+/** Records that the agent was seen now. */
 export async function writeSighting({ query }: Pick<Database, 'query'>, id: string, address: string): Promise<void> {
   await query({
     name: 'agent-sighting',

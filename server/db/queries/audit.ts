@@ -3,7 +3,7 @@ import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
 
-/** The newest entry; undefined when there is none. Nobody else appends until the transaction ends. */
+/** Locks the head of the audit log until the transaction ends. Returns the newest entry; undefined when the log is empty. */
 export async function lockAuditHead(query: Query): Promise<{ number: number; hash: Buffer } | undefined> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.audit] });
   const [head] = await query<{ number: string; hash: Buffer }>({

@@ -1,17 +1,17 @@
-/** How many deliveries wait or are dead: counted up to a bound, since there may be millions, and estimated beyond it. */
+/** Counts waiting and dead deliveries: exactly up to a limit, since there may be millions, and by estimate beyond it. */
 import type { Database } from '../pool.ts';
 import { sampleDeliveries } from './sample-deliveries.ts';
 
-/** Rows that are counted of each kind. */
+/** Limit on the rows counted of each kind. */
 export const COUNTED_MAX = 10_000;
-/** Of one statement. The index may hold many entries of finished deliveries that no vacuum has taken away yet. */
+/** Timeout of one statement. The index may hold many entries of finished deliveries that vacuum has not removed yet. */
 const TIMEOUT = '1s';
 
 export interface DeliveryCounts {
   pending: number;
   leased: number;
   dead: number;
-  /** False: counting ended at COUNTED_MAX. */
+  /** False: counting stopped at COUNTED_MAX. */
   exact: boolean;
 }
 
@@ -21,8 +21,8 @@ interface Scope {
 }
 
 /**
- * Reads at most COUNTED_MAX index entries for the claimable and for the dead. Where that is not all, the counts are the least there
- * can be. Rejects when even that takes too long.
+ * Counts deliveries. Reads at most COUNTED_MAX index entries for claimable and for dead deliveries each; beyond that the counts are
+ * lower bounds. Rejects on timeout.
  */
 export async function countDeliveries(
   database: Database,
@@ -51,8 +51,8 @@ export async function countDeliveries(
 }
 
 /**
- * The same; beyond COUNTED_MAX an estimate from a sample of the table, never below what was counted. Where the sample takes too long,
- * what was counted.
+ * Like countDeliveries, but beyond COUNTED_MAX returns an estimate from a sample of the table, never below the count. Returns the
+ * count when the sample times out.
  */
 export async function countOrEstimateDeliveries(database: Database, scope: Scope = {}): Promise<DeliveryCounts> {
   const counted = await countDeliveries(database, scope);
@@ -63,7 +63,7 @@ export async function countOrEstimateDeliveries(database: Database, scope: Scope
       .filter((row) => row.state === state && (scope.agentId ?? row.agentId) === row.agentId)
       .filter((row) => (scope.webhookId ?? row.webhookId) === row.webhookId)
       .reduce((sum, { deliveries }) => sum + deliveries, 0);
-  // What was counted to its end stays: few rows among many are often missed by a sample.
+  // Keep complete counts: a sample often misses a few rows among many.
   const waiting = counted.pending + counted.leased > COUNTED_MAX;
   return {
     pending: waiting ? Math.max(counted.pending, estimate('pending')) : counted.pending,
@@ -73,7 +73,7 @@ export async function countOrEstimateDeliveries(database: Database, scope: Scope
   };
 }
 
-/** A transaction whose statements are cancelled after TIMEOUT. */
+/** Runs a transaction whose statements are cancelled after TIMEOUT. */
 export function withinTimeout<T>(database: Database, work: (query: Database['query']) => Promise<T>): Promise<T> {
   return database.transaction(async (query) => {
     await query({ text: `set local statement_timeout = '${TIMEOUT}'` });

@@ -1,4 +1,4 @@
-/** What waits for each agent, for the metrics page. */
+/** Delivery backlog of each agent, for the metrics page. */
 import type { Database } from '../pool.ts';
 import { readAgentActivity } from './agent-activity.ts';
 import { COUNTED_MAX, withinTimeout } from './count-deliveries.ts';
@@ -9,12 +9,12 @@ export interface AgentDepth {
   pending: number;
   leased: number;
   dead: number;
-  /** Since when its oldest claimable delivery could have been claimed, Unix milliseconds; null: none waits. */
+  /** When the agent's oldest claimable delivery became claimable, Unix milliseconds; null: no delivery waits. */
   waitingSinceMs: number | null;
 }
 
 export interface DeliveryDepths {
-  /** Of agents that have any. */
+  /** Only agents that have waiting or dead deliveries. */
   agents: AgentDepth[];
   /** False: more than COUNTED_MAX wait or are dead, and the numbers are estimates. */
   exact: boolean;
@@ -27,7 +27,7 @@ interface Counted {
   sinceMs: number | null;
 }
 
-/** Reads at most COUNTED_MAX entries of what waits and of what is dead, and where there is more a sample. Each statement is bounded in time. */
+/** Reads at most COUNTED_MAX waiting and COUNTED_MAX dead deliveries, and a sample when there are more. Each statement has a timeout. */
 export function readDeliveryDepths(database: Database): Promise<DeliveryDepths> {
   return withinTimeout(database, async (query) => {
     const counted = await countByAgent(query);
@@ -70,7 +70,7 @@ function fold(rows: readonly Counted[]): Map<string, AgentDepth> {
   return depths;
 }
 
-/** Only some of the rows were counted: there are at least as many, and a few among many may be missed by the sample. */
+/** Combines a partial count with an estimate: the count is a lower bound, and the sample may miss a few rows among many. */
 function atLeast(counted: AgentDepth, estimate: AgentDepth): AgentDepth {
   return {
     ...counted,
@@ -80,7 +80,7 @@ function atLeast(counted: AgentDepth, estimate: AgentDepth): AgentDepth {
   };
 }
 
-/** The rows that were counted need not have the oldest among them; it is found through the index, agent by agent. */
+/** Finds the oldest delivery of each agent through the index: a partial count need not include it. */
 async function findOldest(query: Database['query'], depths: Map<string, AgentDepth>): Promise<void> {
   for (const { agent_id, waiting_since } of await readAgentActivity({ query }, [...depths.keys()])) {
     const depth = depths.get(agent_id);

@@ -1,16 +1,17 @@
 import type { Database } from '../pool.ts';
 
-/** Deliveries ended by one statement. */
+/** Limit on the deliveries updated by one statement. */
 const AT_A_TIME = 1_000;
 
-/** What a delivery says whose agent did not answer its last lease. */
+/** Reason stored for a delivery whose last lease expired without an acknowledgement. */
 export const LAST_LEASE_ENDED = 'the last lease ended without an answer';
 
 /**
- * Deliveries whose last lease has ended become dead letters, at most AT_A_TIME in one transaction; returns how many. A claim does
- * the same with those it meets (claim-deliveries.ts): this is for agents that claim no more. As there, the receipt ends with the lease.
- * @param attemptsMax DELIVERY_MAX_ATTEMPTS of now: where it was raised in the meantime, the delivery is claimable again.
- * @param onEnded called after each transaction, with the agent of each delivery.
+ * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per transaction. Returns how many. A claim does
+ * the same with those it finds (claim-deliveries.ts); this function covers agents that no longer claim. In both cases the receipt
+ * becomes invalid with the lease.
+ * @param attemptsMax current DELIVERY_MAX_ATTEMPTS: if it was raised since the lease, the delivery is claimable again.
+ * @param onEnded called after each transaction with the agent of each delivery.
  */
 export async function endLastLeases(
   database: Database,
@@ -20,7 +21,7 @@ export async function endLastLeases(
   let ended = 0;
   for (;;) {
     const rows = await database.transaction(async (query) => {
-      // Each row is to be sought in its own partition, see replay.ts.
+      // Look up each row in its own partition, see replay.ts.
       await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
       return query<{ agentId: string }>({
         text: `

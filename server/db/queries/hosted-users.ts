@@ -1,4 +1,4 @@
-/** Users as the provider knows them: by issuer and subject. */
+/** Users of the identity provider, identified by issuer and subject. */
 import type { Database } from '../pool.ts';
 import type { UserRow } from './people.ts';
 
@@ -6,7 +6,7 @@ type Query = Database['query'];
 
 export interface HostedUserRow extends UserRow {
   disabled: boolean;
-  /** Whether a provider knows it. */
+  /** Whether the user is linked to a provider. */
   hosted: boolean;
 }
 
@@ -25,7 +25,7 @@ export async function findHostedUser(
   return row;
 }
 
-/** Held until the transaction ends, so that two sign-ins do not both take it. */
+/** Finds a user and locks the row until the transaction ends, so that two sign-ins do not both link it. */
 export async function lockUserByEmail(query: Query, email: string): Promise<HostedUserRow | undefined> {
   const [row] = await query<HostedUserRow>({
     text: `select ${columns} from users where lower(email) = lower($1) for update`,
@@ -39,7 +39,7 @@ export interface HostedUser extends UserRow {
   subject: string;
 }
 
-/** False when there is one with this subject or email by now. */
+/** Returns false when a user with this subject or email exists. */
 export async function insertHostedUser(query: Query, user: HostedUser): Promise<boolean> {
   const { id, email, name, role, issuer, subject } = user;
   const rows = await query({
@@ -50,7 +50,7 @@ export async function insertHostedUser(query: Query, user: HostedUser): Promise<
   return rows.length > 0;
 }
 
-/** The provider has just given the user a role: it holds for so long. */
+/** The provider has just confirmed the user's role: it is valid for `days`. */
 export async function holdRole(query: Query, id: string, days: number): Promise<void> {
   await query({
     text: 'update users set role_until = now() + make_interval(days => $2) where id = $1',
@@ -58,7 +58,7 @@ export async function holdRole(query: Query, id: string, days: number): Promise<
   });
 }
 
-/** The provider gives the user no role any more: the least is kept, and holds no longer. False when that was so already. */
+/** The provider no longer grants the user a role: sets the lowest role and expires it now. Returns false when that was already so. */
 export async function endRole(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: `update users set role = 'viewer', role_until = now(), updated_at = now()
@@ -68,7 +68,7 @@ export async function endRole(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** What the provider says of a user that Weir has; a local one is the provider's from now on. */
+/** Updates a user from the provider's data; links a local user to the provider. */
 export async function updateHostedUser(query: Query, user: HostedUser): Promise<void> {
   const { id, email, name, role, issuer, subject } = user;
   await query({

@@ -1,11 +1,11 @@
-/** Requests that carried an Idempotency-Key, and what they were answered. */
+/** Requests that carried an Idempotency-Key, and their responses. */
 import type { Database } from '../pool.ts';
 
-/** After this long nobody is at work any more: a process that died holds no key for ever. */
+/** After this time the attempt counts as dead, so a crashed process does not hold a key forever. */
 const HELD_SECONDS = 60;
 const KEPT_HOURS = 24;
 
-/** One person's key. */
+/** An idempotency key of one user. */
 export interface KeyOf {
   userId: string;
   key: string;
@@ -13,14 +13,14 @@ export interface KeyOf {
 
 interface KeptAnswer {
   fingerprint: Buffer;
-  /** The change was committed. */
+  /** Whether the change was committed. */
   changed: boolean;
   answer: Buffer | null;
 }
 
 /**
- * Takes a key for an attempt when it is new, expired, or left behind by an attempt that changed nothing and is over. Undefined when
- * it was taken; else what is kept of it.
+ * Takes a key for an attempt if the key is new, expired, or left by a finished attempt that changed nothing. Returns undefined when
+ * the key was taken, otherwise the stored record.
  */
 export async function takeKey(
   database: Database,
@@ -44,11 +44,11 @@ export async function takeKey(
     text: `select fingerprint, changed_at is not null as changed, answer from idempotency_keys where user_id = $1 and key = $2`,
     values: [userId, key],
   });
-  // Given back just now: whoever asks again will have it.
+  // The key was released between the two statements: the next attempt can take it.
   return kept ?? { fingerprint, changed: false, answer: null };
 }
 
-/** Notes, in the transaction of the change, that it is made. False when the key is no longer this attempt's: then it must not be. */
+/** Marks the key as changed, in the transaction of the change. Returns false when another attempt holds the key: roll the change back. */
 export async function markChanged(query: Database['query'], attempt: string, { userId, key }: KeyOf): Promise<boolean> {
   const rows = await query({
     text: `update idempotency_keys set changed_at = now() where user_id = $1 and key = $2 and attempt = $3 returning 1`,
@@ -57,7 +57,7 @@ export async function markChanged(query: Database['query'], attempt: string, { u
   return rows.length > 0;
 }
 
-/** Keeps the answer; it is given again until the key expires. */
+/** Stores the response, which is returned again until the key expires. */
 export async function keepAnswer(
   database: Database,
   attempt: string,
@@ -71,7 +71,7 @@ export async function keepAnswer(
   });
 }
 
-/** Gives a key back after an attempt that changed nothing. One whose commit is under way is waited for, and kept when it succeeds. */
+/** Releases a key after an attempt that changed nothing. Waits for a commit in progress; if it succeeds, the key is kept. */
 export async function giveKeyBack(database: Database, attempt: string, { userId, key }: KeyOf): Promise<void> {
   await database.query({
     text: 'delete from idempotency_keys where user_id = $1 and key = $2 and attempt = $3 and changed_at is null',
@@ -79,7 +79,7 @@ export async function giveKeyBack(database: Database, attempt: string, { userId,
   });
 }
 
-/** Forgets what is older than it is kept. */
+/** Deletes expired keys and their responses. */
 export async function deleteExpiredAnswers({ query }: Pick<Database, 'query'>): Promise<void> {
   await query({ text: 'delete from idempotency_keys where expires_at < now()' });
 }

@@ -1,6 +1,6 @@
-/** Times as they leave the database for people: ISO 8601 in UTC, to the millisecond. */
+/** Timestamps formatted for users: ISO 8601 in UTC, with milliseconds. */
 
-/** @param column an expression of ours of type timestamptz. */
+/** @param column a trusted SQL expression of type timestamptz. */
 export function isoText(column: string): string {
   return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 }

@@ -3,40 +3,40 @@ import { Placeholders } from './placeholders.ts';
 import type { DeliveryState } from './read-deliveries.ts';
 import { type EventRecord, eventColumns, timeOf } from './read-events.ts';
 
-/** Which events; null: whatever it is. */
+/** Which events to list; a null field does not filter. */
 export interface EventFilter {
-  /** Those that were on their way to this agent. */
+  /** Events that have a delivery to this agent. */
   agentId: string | null;
   webhookId: string | null;
-  /** Those with a delivery in this state, of the agent where one is named; `none`: with no delivery at all. */
+  /** Events with a delivery in this state (to the agent, if one is given); `none`: events without any delivery. */
   deliveryState: DeliveryState | 'none' | null;
-  /** What the content type begins with, in lower case. */
+  /** Prefix of the content type, in lower case. */
   contentType: string | null;
-  /** An address or a network, as inet reads it. */
+  /** An address or a network, in inet syntax. */
   source: string | null;
-  /** Bytes that the body has somewhere. */
+  /** Bytes that occur anywhere in the body. */
   text: Buffer | null;
 }
 
-/** A stretch of the events, which lie by time and id; null: open. */
+/** A range of events, ordered by time and id; null: unbounded. */
 export interface EventSpan {
-  /** ISO 8601, included. */
+  /** ISO 8601, inclusive. */
   from: string | null;
-  /** ISO 8601, not included. */
+  /** ISO 8601, exclusive. */
   to: string | null;
-  /** Id of an event, not included. */
+  /** Event id, exclusive. */
   before: string | null;
-  /** Id of an event, included. */
+  /** Event id, inclusive. */
   downTo: string | null;
 }
 
 /**
- * The newest events of a span that pass the filter. Nothing but time has an index: the caller bounds the span (see sliceEnd).
+ * Lists the newest events of a range that pass the filter. Only the time is indexed: the caller bounds the range (see sliceEnd).
  *
- * The statement is planned each time, with its values: so the plan holds the partitions of the span alone. Over a million events in
- * 34 partitions the first page takes 2 ms, one from 20 days ago 2 ms. An index on (webhook_id, received_at, id) would make the page of
- * a rare endpoint as fast, and each ingested row dearer by an index entry; without it webhook_id is compared inside the primary key,
- * which walks a million events in 100 ms.
+ * The statement is planned on each call, with its values, so that the plan contains only the partitions of the range. Over a million
+ * events in 34 partitions, the first page takes 2 ms, a page from 20 days ago 2 ms. An index on (webhook_id, received_at, id) would make
+ * the page of a rarely used webhook as fast, but adds an index entry to each stored row. Without it, webhook_id is compared inside the
+ * primary key, which walks a million events in 100 ms.
  */
 export function listEvents(
   database: Database,
@@ -62,10 +62,10 @@ export function listEvents(
 }
 
 /**
- * Where to stop when no more than `rows` events of the span are to be looked at, newest first, whose bodies have about `bytes`
- * (null: as many as they have); undefined when that is all of the span. An agent's events are counted by its deliveries.
+ * Where to stop reading a range, newest first, so that at most `rows` events with about `bytes` of bodies (null: no limit) are read.
+ * Returns an event id, or undefined when the whole range fits. With an agent, counts the agent's deliveries.
  *
- * Without `bytes` the primary key alone is read: 20,000 events in 5 ms; with them 5,000 in 9 ms.
+ * Without `bytes` only the primary key is read: 20,000 events in 5 ms. With `bytes`: 5,000 events in 9 ms.
  */
 export async function sliceEnd(
   database: Database,
@@ -100,7 +100,7 @@ function where(conditions: readonly string[]): string {
   return conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
 }
 
-/** Times stand beside the pairs of time and id, since partitions are chosen by them alone. */
+/** Adds plain time conditions beside the (time, id) pairs: Postgres prunes partitions by the time conditions alone. */
 function spanConditions(given: Placeholders, span: EventSpan, receivedAt: string, id: string): string[] {
   const { before, downTo } = span;
   const pair = (of: string) => `(${given.of(timeOf(of), 'timestamptz')}, ${given.of(of, 'uuid')})`;
@@ -122,7 +122,7 @@ function timeConditions(given: Placeholders, { from, to, before, downTo }: Event
   ];
 }
 
-/** The dearest comes last: conditions of the same cost are tried in this order. */
+/** Ordered by cost, the most expensive last: Postgres evaluates conditions of equal cost in this order. */
 function eventConditions(given: Placeholders, { webhookId, source, contentType, text }: EventFilter): string[] {
   return [
     ...(webhookId === null ? [] : [`e.webhook_id = ${given.of(webhookId, 'uuid')}`]),
@@ -134,7 +134,7 @@ function eventConditions(given: Placeholders, { webhookId, source, contentType, 
   ];
 }
 
-/** On the deliveries of the same times, so that whole partitions of them are not looked at. */
+/** Restricts the deliveries to the same times, so that Postgres prunes their partitions. */
 function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, span: EventSpan): string {
   const conditions = [
     'd.received_at = e.received_at',
@@ -145,13 +145,13 @@ function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, 
   return `${deliveryState === 'none' ? 'not ' : ''}exists (select from deliveries d ${where(conditions)})`;
 }
 
-/** The keys of an agent's events, from its deliveries: so an agent with few events does not walk through everybody's. */
+/** Keys of an agent's events, read from its deliveries, so that an agent with few events does not scan all events. */
 function deliveredTo(given: Placeholders, { agentId, webhookId, deliveryState }: EventFilter, span: EventSpan): string {
   const conditions = [
     `agent_id = ${given.of(agentId, 'uuid')}`,
     ...spanConditions(given, span, 'received_at', 'event_id'),
     ...(webhookId === null ? [] : [`webhook_id = ${given.of(webhookId, 'uuid')}`]),
-    // No state is `none`: what was on its way to an agent has a delivery.
+    // `none` does not occur here: every event of an agent has a delivery.
     ...(deliveryState === null ? [] : [`state = ${given.of(deliveryState, 'text')}`]),
   ];
   return `(select distinct received_at, event_id as id, webhook_id from deliveries ${where(conditions)}) d`;

@@ -4,13 +4,13 @@ import { isoText } from './iso-text.ts';
 
 type Query = Database['query'];
 
-/** An agent as people see it; never its credential. */
+/** An agent as the API shows it, without its credential. */
 export interface AgentRecord {
   id: string;
   name: string;
-  /** For good. */
+  /** Permanent. */
   revoked: boolean;
-  /** Webhooks that are not deleted, whose events it gets. */
+  /** Subscribed webhooks that are not deleted. */
   webhook_ids: string[];
   created_at: string;
   updated_at: string;
@@ -18,7 +18,7 @@ export interface AgentRecord {
 
 export interface AgentFilter {
   revoked: boolean | null;
-  /** In the name, in any case. */
+  /** Substring of the name, case-insensitive. */
   contains: string | null;
 }
 
@@ -27,13 +27,13 @@ const record = `
   (select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
     where s.agent_id = a.id and w.deleted_at is null) as webhook_ids`;
 
-/** One, revoked or not. */
+/** Finds an agent, revoked or not. */
 export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
   const [row] = await query<AgentRecord>({ text: `select ${record} from agents a where a.id = $1`, values: [id] });
   return row;
 }
 
-/** Newest first; `before` is the id of the last of the page before. Without a limit all. */
+/** Lists agents, newest first. `before`: id of the last agent of the previous page. Null limit: all. */
 export function listAgents(
   { query }: { query: Query },
   { revoked, contains }: AgentFilter,
@@ -53,7 +53,7 @@ export function listAgents(
   });
 }
 
-/** Nobody else changes the agent until the transaction ends. False when there is none in force. */
+/** Locks the agent against changes until the transaction ends. Returns false when there is no active agent with this id. */
 export async function lockAgent(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: 'select 1 from agents where id = $1 and revoked_at is null for no key update',
@@ -62,7 +62,7 @@ export async function lockAgent(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Whether an active agent other than `id` has this name; nobody else gives one until the transaction ends. */
+/** Whether an active agent other than `id` has this name. Locks agent names until the transaction ends. */
 export async function isNameTaken(query: Query, name: string, id: string): Promise<boolean> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.agentNames] });
   const rows = await query({
@@ -83,7 +83,7 @@ export async function insertAgent(
   });
 }
 
-/** Sets its name where one is given, and when that was. */
+/** Sets the name, if given, and updated_at. */
 export async function updateAgent(query: Query, id: string, name: string | null): Promise<void> {
   await query({
     text: 'update agents set name = coalesce($2, name), updated_at = now() where id = $1',
@@ -91,7 +91,7 @@ export async function updateAgent(query: Query, id: string, name: string | null)
   });
 }
 
-/** A new credential; the old one and every session end. */
+/** Replaces the credential; the old credential and all sessions become invalid. */
 export async function replaceCredential(
   query: Query,
   id: string,
@@ -103,7 +103,7 @@ export async function replaceCredential(
   });
 }
 
-/** Ends the agent's credential and sessions for good; its deliveries stay. */
+/** Invalidates the agent's credential and sessions permanently; its deliveries are kept. */
 export async function revokeAgent(query: Query, id: string): Promise<void> {
   await query({
     text: 'update agents set revoked_at = now(), generation = generation + 1, updated_at = now() where id = $1',

@@ -3,7 +3,7 @@ import { isoText } from './iso-text.ts';
 
 type Query = Database['query'];
 
-/** A webhook as people see it; never its secret. */
+/** A webhook as the API shows it, without its secret. */
 export interface WebhookRecord {
   id: string;
   name: string;
@@ -16,13 +16,13 @@ export interface WebhookRecord {
   max_payload_bytes: number | null;
   rate_limit_max: number | null;
   retention_days: number | null;
-  /** Agents in force that get its events. */
+  /** Active agents subscribed to it. */
   agent_ids: string[];
   created_at: string;
   updated_at: string;
 }
 
-/** The columns that people set. */
+/** The columns that users can set. */
 const webhookColumns = [
   'name',
   'description',
@@ -37,10 +37,10 @@ type WebhookColumns = Pick<WebhookRecord, (typeof webhookColumns)[number]>;
 type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] | undefined };
 
 export interface WebhookFilter {
-  /** Those that this agent is subscribed to. */
+  /** Webhooks that this agent is subscribed to. */
   agentId: string | null;
   enabled: boolean | null;
-  /** In the name, in any case. */
+  /** Substring of the name, case-insensitive. */
   contains: string | null;
 }
 
@@ -53,7 +53,7 @@ const record = `
   (select coalesce(json_agg(a.id order by a.created_at, a.id), '[]') from subscriptions s join agents a on a.id = s.agent_id
     where s.webhook_id = w.id and a.revoked_at is null) as agent_ids`;
 
-/** One that is not deleted. */
+/** Finds a webhook that is not deleted. */
 export async function findWebhook(query: Query, id: string): Promise<WebhookRecord | undefined> {
   const [row] = await query<WebhookRecord>({
     text: `select ${record} from webhooks w where w.id = $1 and w.deleted_at is null`,
@@ -62,7 +62,7 @@ export async function findWebhook(query: Query, id: string): Promise<WebhookReco
   return row;
 }
 
-/** Those that are not deleted, newest first; `before` is the id of the last of the page before. Without a limit all. */
+/** Lists webhooks that are not deleted, newest first. `before`: id of the last webhook of the previous page. Null limit: all. */
 export function listWebhooks(
   { query }: { query: Query },
   { agentId, enabled, contains }: WebhookFilter,
@@ -85,8 +85,8 @@ export function listWebhooks(
 }
 
 /**
- * Nobody else changes the webhook or its secrets until the transaction ends. Secrets are locked by webhook and slot, in the order
- * in which their uses are counted too: neither waits for the other in a circle. False when there is none.
+ * Locks the webhook and its secrets against changes until the transaction ends. Secrets are locked in the order of webhook and slot,
+ * the same order in which their uses are counted, so the two cannot deadlock. Returns false when the webhook does not exist.
  */
 export async function lockWebhook(query: Query, id: string): Promise<boolean> {
   const rows = await query({
@@ -106,7 +106,7 @@ export async function insertWebhook(query: Query, id: string, columns: WebhookCo
   });
 }
 
-/** Sets the columns that are given, and when that was. */
+/** Sets the given columns and updated_at. */
 export async function updateWebhook(query: Query, id: string, columns: GivenColumns): Promise<void> {
   const given = webhookColumns.filter((column) => columns[column] !== undefined);
   await query({
@@ -115,13 +115,13 @@ export async function updateWebhook(query: Query, id: string, columns: GivenColu
   });
 }
 
-/** Soft; its secrets are gone for good. */
+/** Soft-deletes the webhook; its secrets are deleted permanently. */
 export async function deleteWebhook(query: Query, id: string): Promise<void> {
   await query({ text: 'update webhooks set deleted_at = now(), updated_at = now() where id = $1', values: [id] });
   await query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [id] });
 }
 
-/** Puts a sealed secret in force; the one before becomes `previous` for so long, or goes with `overlapSeconds` 0. */
+/** Stores a new current secret. The old one becomes `previous` for `overlapSeconds`, or is deleted when that is 0. */
 export async function replaceSecret(query: Query, id: string, sealed: Buffer, overlapSeconds: number): Promise<void> {
   const going = overlapSeconds > 0 ? ['previous'] : ['previous', 'current'];
   await query({
@@ -139,7 +139,7 @@ export async function replaceSecret(query: Query, id: string, sealed: Buffer, ov
   });
 }
 
-/** The sealed secret in force; undefined when it has none. */
+/** Returns the current sealed secret; undefined when the webhook has none. */
 export async function findSealedSecret({ query }: { query: Query }, id: string): Promise<Buffer | undefined> {
   const [row] = await query<{ sealed: Buffer }>({
     text: `select sealed from webhook_secrets where webhook_id = $1 and slot = 'current'`,

@@ -1,7 +1,7 @@
-/** The newest events for those who watch them come in. */
+/** The newest events, for live views. */
 import type { Database } from '../pool.ts';
 
-/** An event as a live view shows it: neither body nor headers are read. */
+/** An event as a live view shows it; body and headers are not read. */
 export interface NewEvent {
   id: string;
   webhook_id: string;
@@ -15,8 +15,8 @@ const columns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, left(e.cont
   to_char(e.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at`;
 
 /**
- * The newest since `fromMs`, newest first, for each that is watched: a webhook, or null for all of them.
- * @param limit events for each.
+ * Reads the newest events since `fromMs`, newest first, for each watched webhook (null: all webhooks).
+ * @param limit maximum number of events for each watched webhook.
  */
 export async function readNewest(
   database: Database,

@@ -1,9 +1,9 @@
-/** Who stands behind a session cookie or an API token. */
+/** The user that a session cookie or an API token belongs to. */
 
 import type { Database } from '../pool.ts';
 import type { Role } from '../roles.ts';
 
-/** A user in force, as a request needs it. */
+/** An active user, with the fields that a request needs. */
 export interface UserRow {
   id: string;
   email: string;
@@ -19,7 +19,7 @@ interface SessionUserRow extends UserRow {
 
 const user = 'u.id, u.email, u.name, u.role';
 
-/** The user of a session that is in force: not expired, and used within `idleSeconds`. Its last use is written when the one before is a minute old. */
+/** Finds the user of an active session: not expired, and used within `idleSeconds`. Updates the last use at most once a minute. */
 export async function findSession(
   database: Database,
   tokenHash: Buffer,
@@ -44,11 +44,11 @@ export async function findSession(
 interface TokenUserRow extends UserRow {
   tokenId: string;
   tokenRole: Role;
-  /** What the provider said of its user's role holds no longer. */
+  /** The role that the provider granted to the user has expired. */
   resting: boolean;
 }
 
-/** The user of an API token in force, and the token's own role. Its last use is written likewise. */
+/** Finds the user of an active API token, and the role of the token. Updates the last use at most once a minute. */
 export async function findToken(
   database: Database,
   lookupId: string,

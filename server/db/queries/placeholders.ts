@@ -1,8 +1,8 @@
-/** Values of a statement that is put together from parts: each gets the next placeholder, none gets into the text. */
+/** Values of a statement that is assembled from parts. Each value gets the next placeholder; no value enters the text. */
 export class Placeholders {
   readonly values: unknown[] = [];
 
-  /** Keeps the value; returns what stands for it in the statement. */
+  /** Adds the value; returns its placeholder. */
   of(value: unknown, type: string): string {
     return `$${this.values.push(value)}::${type}`;
   }

@@ -1,13 +1,13 @@
 import type { Database } from '../pool.ts';
 
-/** An agent that is not revoked. A session holds while its generation is the agent's. */
+/** An agent that is not revoked. A session is valid while its generation equals the agent's. */
 export interface Agent {
   readonly id: string;
   readonly name: string;
   readonly generation: number;
 }
 
-/** Reads the agents of these ids, or the newest of all; unknown and revoked ones are left out. */
+/** Reads the agents with these ids (null: the newest agents); unknown and revoked ones are omitted. */
 export function readAgents(
   database: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -25,7 +25,7 @@ export function readAgents(
   });
 }
 
-/** The agent of a credential and the hash of its secret part; one index probe. */
+/** Finds the agent of a credential and the hash of its secret part, with one index probe. */
 export async function findAgentByLookupId(
   database: Database,
   lookupId: string,
@@ -41,7 +41,7 @@ export async function findAgentByLookupId(
   return row;
 }
 
-/** Active agents first, the oldest first. */
+/** Reads names: active agents first, oldest first. */
 export function readAgentNames(
   database: Pick<Database, 'query'>,
   rowsMax: number,

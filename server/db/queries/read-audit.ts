@@ -2,25 +2,25 @@ import type { Database } from '../pool.ts';
 
 /** An entry as it is stored. */
 export interface AuditRow {
-  /** The number, as text. */
+  /** Entry number, as text. */
   id: string;
-  /** Parsed; what `record` wrote, unless somebody wrote past it. */
+  /** Parsed JSON, as `record` wrote it unless the row was changed outside Weir. */
   entry: unknown;
   hash: Buffer;
 }
 
 export interface AuditFilter {
-  /** What the action begins with, e.g. `token.`. */
+  /** Prefix of the action, e.g. `token.`. */
   action: string | null;
   actorId: string | null;
   targetId: string | null;
-  /** From this time on, ISO 8601 in UTC. */
+  /** ISO 8601 in UTC, inclusive. */
   from: string | null;
-  /** Before this time. */
+  /** ISO 8601 in UTC, exclusive. */
   to: string | null;
 }
 
-/** Newest first; `before` is the number of the last entry of the page before. Planned for the filters that are given. */
+/** Lists entries, newest first. `before`: number of the last entry of the previous page. Planned per call, for the given filters. */
 export function listAudit(
   database: Database,
   { action, actorId, targetId, from, to }: AuditFilter,
@@ -43,13 +43,13 @@ export function listAudit(
 
 interface ChainRow {
   number: string;
-  /** The JSON text exactly as it was hashed. */
+  /** The exact JSON text that was hashed. */
   text: string;
   hash: Buffer;
   previousHash: Buffer;
 }
 
-/** Entries after `after`, oldest first. */
+/** Reads entries after number `after`, oldest first. */
 export function readChain(database: Database, after: number, limit: number): Promise<ChainRow[]> {
   return database.query<ChainRow>({
     name: 'read-audit-chain',
@@ -63,7 +63,7 @@ export function readChain(database: Database, after: number, limit: number): Pro
   });
 }
 
-/** The newest entry; undefined when there is none. */
+/** Reads the newest entry; undefined when the log is empty. */
 export async function readAuditHead(database: Database): Promise<{ number: number; hash: string } | undefined> {
   const [head] = await database.query<{ number: string; hash: Buffer }>({
     text: 'select number::text, hash from audit_log order by audit_log.number desc limit 1',

@@ -13,7 +13,7 @@ export interface DeliveryRecord {
   state: DeliveryState;
   attempts: number;
   received_at: string;
-  /** pending: claimable from then on; leased: the lease ends then. */
+  /** pending: when it becomes claimable; leased: when the lease expires. */
   available_at: string;
   finished_at: string | null;
   reason: string | null;
@@ -32,12 +32,12 @@ const record = `id, event_id, webhook_id, agent_id, state, attempts, reason,
   ${text('received_at')}, ${text('available_at')}, ${text('finished_at')}`;
 
 /**
- * As long as no more than this wait or are leased, a list of them reads all of them from the index deliveries_claimable. To walk from
- * the newest, past what is done, reads an agent's whole history where hardly anything waits: 23,000 pages for 50,000 deliveries.
+ * Up to this many pending or leased deliveries, a list reads all of them from the index deliveries_claimable. Walking from the newest
+ * instead, past finished ones, reads an agent's whole history when hardly anything waits: 23,000 pages for 50,000 deliveries.
  */
 const UNFINISHED_READ_MAX = 1_000;
 
-/** Newest first; `before` is the id of the last delivery of the page before. A statement for each set of filters, planned for it. */
+/** Lists deliveries, newest first. `before`: id of the last delivery of the previous page. Planned for the given filters. */
 export async function listDeliveries(
   database: Database,
   filter: DeliveryFilter,
@@ -51,7 +51,7 @@ export async function listDeliveries(
     agentId && `agent_id = ${value(agentId)}`,
     webhookId && `webhook_id = ${value(webhookId)}`,
     state && `state = ${value(state)}`,
-    // The time is the event's own: it finds the partition.
+    // The event's time selects the partition.
     eventId && `deliveries.received_at = ${value(timeOf(eventId))} and event_id = ${value(eventId)}`,
     before && `(deliveries.received_at, id) < (${value(timeOf(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
@@ -70,7 +70,7 @@ export async function listDeliveries(
   });
 }
 
-/** Reads at most UNFINISHED_READ_MAX of them. */
+/** Whether at most UNFINISHED_READ_MAX deliveries are unfinished; reads no more than that. */
 async function areFewUnfinished(
   database: Database,
   { agentId = null, webhookId = null }: DeliveryFilter,
@@ -88,7 +88,7 @@ async function areFewUnfinished(
   return row!.few;
 }
 
-/** One; with an agent, only when it is that agent's. */
+/** Finds a delivery; with an agent, only if it belongs to that agent. */
 export async function findDelivery(
   { query }: Pick<Database, 'query'>,
   agentId: string | null,

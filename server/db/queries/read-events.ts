@@ -1,7 +1,7 @@
 import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 
-/** An event without its body; headers as they are stored. */
+/** An event without its body; headers in their stored form. */
 export interface EventRecord {
   id: string;
   webhook_id: string;
@@ -12,11 +12,11 @@ export interface EventRecord {
   headers: Buffer;
 }
 
-/** Of `events e`. */
+/** Columns of `events e`. */
 export const eventColumns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, e.content_type, e.bytes, e.headers,
   to_char(e.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at`;
 
-/** One event with its body; undefined when it does not exist, or never was on its way to the agent. */
+/** Reads an event with its body; undefined when it does not exist or has no delivery to the agent. */
 export async function findEvent(
   database: Pick<Database, 'query'>,
   agentId: string | null,
@@ -34,7 +34,7 @@ export async function findEvent(
   return row;
 }
 
-/** A UUIDv7 tells its time, and the time its partition. */
+/** The time in a UUIDv7, which selects the partition. */
 export function timeOf(id: string): string {
   return new Date(uuidv7Milliseconds(id)).toISOString();
 }

@@ -1,6 +1,6 @@
 import type { Database } from '../pool.ts';
 
-/** A webhook with its sealed secrets, current first; an expired previous one is left out. */
+/** A webhook with its sealed secrets, current first; an expired previous secret is omitted. */
 export interface WebhookRow {
   id: string;
   enabled: boolean;
@@ -9,12 +9,12 @@ export interface WebhookRow {
   maxPayloadBytes: number | null;
   rateLimitMax: number | null;
   sealed: Buffer[];
-  /** In the order of `sealed`. */
+  /** Same order as `sealed`. */
   secretIds: string[];
   previousExpiresAtMs: number | null;
 }
 
-/** Reads the webhooks of these ids, or the newest of all, in one query; unknown and deleted ones are left out. */
+/** Reads the webhooks with these ids (null: the newest webhooks) in one query; unknown and deleted ones are omitted. */
 export async function readWebhooks(
   database: Database,
   ids: readonly string[] | null,

@@ -1,4 +1,4 @@
-/** The ring of refused signatures. */
+/** The ring of rejections: a bounded store of requests whose signature was rejected. */
 import type { KeptSignature } from '../../signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
@@ -7,10 +7,10 @@ import { isoText } from './iso-text.ts';
 
 type Query = Database['query'];
 
-/** Past any of these the oldest go, with the insert that went past it. */
+/** Limits of the ring. An insert that exceeds one deletes the oldest rejections. */
 export interface RingLimits {
   rejectionsMax: number;
-  /** Of one webhook: a loud one does not push out what the others have. */
+  /** Per webhook, so that one busy webhook does not evict the rejections of others. */
   webhookRejectionsMax: number;
   bytesMax: number;
 }
@@ -24,7 +24,7 @@ export interface RejectionRow {
   reason: RejectionReason;
   header: string | null;
   otherwiseValid: boolean | null;
-  /** Whose secret signed it; null: that is not known. */
+  /** The webhook whose secret signed the request; null: unknown. */
   otherWebhookId: string | null;
   headers: string;
   signatures: readonly KeptSignature[];
@@ -49,23 +49,23 @@ export interface RejectionRecord {
   bytes: number;
   body_kept: boolean;
   batch: boolean;
-  /** The webhook's own, as it is now. */
+  /** The webhook's current setting. */
   signature_header: string | null;
   accepted_event_id: string | null;
   checked_at: string | null;
   checked_reason: RejectionReason | null;
 }
 
-/** All of it. */
+/** A rejection with all fields. */
 export interface RejectionDetail extends RejectionRecord {
-  /** Field lines. */
+  /** Header field lines. */
   headers: string;
   body: Buffer | null;
   dedupe_key: Buffer | null;
   webhook_enabled: boolean;
 }
 
-/** Stores rejections, oldest first, and lets go of those that the ring has no room for. */
+/** Stores rejections, oldest first, and deletes those that exceed the limits of the ring. */
 export function storeRejections(database: Database, rows: readonly RejectionRow[], limits: RingLimits): Promise<void> {
   return database.transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.rejections] });
@@ -115,7 +115,7 @@ const columns = `r.id, r.webhook_id, w.name as webhook_name, ${text('received_at
   case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end as other_webhook, r.signatures, r.bytes, r.body is not null as body_kept,
   r.batch, w.signature_header, r.accepted_event_id,
   ${text('checked_at')}, r.checked_reason::text as checked_reason`;
-/** Those of deleted webhooks are gone, though housekeeping may not have come to them. */
+/** Excludes deleted webhooks, whose rejections maintenance may not have deleted yet. */
 const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
 
@@ -123,7 +123,7 @@ const detail = `
   select ${columns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, w.enabled as webhook_enabled
   ${from} where r.id = $1`;
 
-/** Newest first; `before` is the id of the last rejection of the page before. */
+/** Lists rejections, newest first. `before`: id of the last rejection of the previous page. */
 export function listRejections(
   database: Database,
   { webhookId, reason }: { webhookId: string | null; reason: RejectionReason | null },
@@ -147,13 +147,13 @@ export async function findRejection(query: Query, id: string): Promise<Rejection
   return row;
 }
 
-/** The same; until the transaction ends nobody else accepts it, and its webhook stays as it is. */
+/** Finds a rejection and locks it until the transaction ends; its webhook cannot change until then. */
 export async function lockRejection(query: Query, id: string): Promise<RejectionDetail | undefined> {
   const [row] = await query<RejectionDetail>({ text: `${detail} for update of r for share of w`, values: [id] });
   return row;
 }
 
-/** What checking it again gave. */
+/** Stores the result of verifying the rejection again. */
 export async function setRejectionChecked(
   query: Query,
   id: string,
@@ -169,14 +169,14 @@ export async function setRejectionChecked(
   });
 }
 
-/** It is stored now. */
+/** Records that the rejection was stored as an event. */
 export async function setRejectionAccepted(query: Query, id: string, eventId: string): Promise<void> {
   await query({ text: 'update rejections set accepted_event_id = $2 where id = $1', values: [id, eventId] });
 }
 
 /**
- * These webhooks, and of all the others those changed last, that are not deleted; with their sealed secrets, current first, those
- * that have expired too.
+ * Reads the keyrings of these webhooks and of the `othersMax` most recently changed ones; deleted webhooks are omitted. Sealed secrets
+ * are listed current first and include expired ones.
  */
 export function readKeyringRows(
   query: Query,
@@ -197,7 +197,7 @@ export function readKeyringRows(
   });
 }
 
-/** Deletes what is older than RETENTION_DAYS or the webhook's own, and what deleted webhooks left; returns how many. */
+/** Deletes rejections older than RETENTION_DAYS or the webhook's own retention, and those of deleted webhooks. Returns how many. */
 export async function deleteOldRejections(database: Database, retentionDays: number): Promise<number> {
   const rows = await database.query({
     text: `

@@ -4,14 +4,14 @@ import type { DeliveryState } from './read-deliveries.ts';
 
 const pendingAgain = `state = 'pending', attempts = 0, available_at = now(), finished_at = null, reason = null`;
 
-/** Claims look at what an agent is subscribed to and, so that they meet these too, at what was replayed to it. */
+/** Records replay targets: claims read the webhooks that an agent is subscribed to and those replayed to it. */
 const told = `
   insert into replay_targets (agent_id, webhook_id)
   select distinct agent_id, webhook_id from again
   where not exists (select from subscriptions s where s.webhook_id = again.webhook_id and s.agent_id = again.agent_id)
   on conflict do nothing`;
 
-/** One delivery, dead or done, is pending again, attempts from zero. False when there is none in these states. */
+/** Makes a dead or done delivery pending again, with zero attempts. Returns false when no delivery with this id is dead or done. */
 export async function replayDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
   const rows = await query({
     text: `
@@ -25,12 +25,13 @@ export async function replayDelivery({ query }: Pick<Database, 'query'>, id: str
   return rows.length > 0;
 }
 
-/** Deliveries replayed by one statement. */
+/** Limit on the deliveries replayed by one statement. */
 export const REPLAYED_MAX = 10_000;
 
 /**
- * The same for all of an agent in one of these states, oldest first, at most REPLAYED_MAX; returns how many. In a transaction: each
- * row is to be sought in its own partition, while Postgres reckons with all of them for each, and would rather read every delivery.
+ * Replays all deliveries of an agent in one of these states, oldest first, at most REPLAYED_MAX. Returns how many. Call in a
+ * transaction: joins are restricted so that each row is looked up in its own partition. Postgres assumes all partitions for each row
+ * and would otherwise read every delivery.
  */
 export async function replayDeliveries(
   { query }: Pick<Database, 'query'>,
@@ -59,8 +60,8 @@ export async function replayDeliveries(
 }
 
 /**
- * New deliveries of an event, to these agents or, with null, to all that are subscribed to its webhook; returns their ids.
- * None when the event does not exist.
+ * Creates deliveries of an event to these agents (null: to all agents subscribed to its webhook). Returns their ids; none when the
+ * event does not exist.
  */
 export async function deliverAgain(
   database: Pick<Database, 'query'>,

@@ -1,9 +1,9 @@
 import type { Database } from '../pool.ts';
 
 /**
- * Blocks that one sample reads, 32 MiB of 8 KiB each. A sample of blocks needs no statistics of the planner, which are missing after a
- * load, and which take state, agent and webhook for independent of each other: an agent that alone has fallen behind would be told
- * with a fraction of what waits for it.
+ * Limit on the blocks that one sample reads: 32 MiB in blocks of 8 KiB. Planner statistics are no alternative: they are missing after a
+ * bulk load, and they treat state, agent and webhook as independent. An agent that is the only one behind would be reported with a
+ * fraction of its backlog.
  */
 export const SAMPLED_BLOCKS_MAX = 4_000;
 
@@ -16,8 +16,8 @@ export interface SampledDeliveries {
 }
 
 /**
- * What is not done, estimated from at most about SAMPLED_BLOCKS_MAX blocks of `deliveries`; a smaller table is counted whole. The same
- * blocks are read each time, so that the estimate moves with the table and not with chance.
+ * Estimates unfinished deliveries from about SAMPLED_BLOCKS_MAX blocks of `deliveries`; counts a smaller table completely. Reads the
+ * same blocks each time, so that the estimate follows the table and does not vary by chance.
  * @param blocksMax for tests; otherwise SAMPLED_BLOCKS_MAX.
  */
 export async function sampleDeliveries(

@@ -1,4 +1,4 @@
-/** Rows that hold something sealed under a key derived from SECRETS_KEY: all that a rotation has to touch. */
+/** Rows sealed under a key derived from SECRETS_KEY: everything that a key rotation must reseal. */
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
@@ -10,7 +10,7 @@ interface SealedTable {
   /** The primary key: a uuid and a text. */
   key: readonly [string, string];
   column: string;
-  /** What the ciphertext is bound to, see `seal`. */
+  /** Context that the ciphertext is bound to, see `seal`. */
   context: (row: SealedRow) => string;
 }
 
@@ -37,12 +37,12 @@ export const sealedTables = {
   },
 } as const satisfies Record<string, SealedTable>;
 
-/** Before every row. */
+/** Sorts before every row. */
 export const beforeFirst = { id: '00000000-0000-0000-0000-000000000000', part: '' };
 
 /**
- * The next rows in order of the primary key, locked until the transaction ends. Secrets are locked in that order everywhere
- * (manage-webhooks.ts): nobody waits in a circle.
+ * Reads the next rows in primary key order and locks them until the transaction ends. Secrets are locked in that order everywhere
+ * (manage-webhooks.ts), which prevents deadlocks.
  */
 export function lockSealedRows(
   query: Query,
@@ -59,7 +59,7 @@ export function lockSealedRows(
   });
 }
 
-/** Replaces the ciphertexts of rows; one statement. */
+/** Replaces the ciphertexts of the rows in one statement. */
 export async function updateSealedRows(
   query: Query,
   { name, key: [id, part], column }: SealedTable,

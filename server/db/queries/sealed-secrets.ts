@@ -1,9 +1,9 @@
 import type { Database } from '../pool.ts';
 
-/** Rows in memory at a time. */
+/** Limit on the rows in memory at a time. */
 const PAGE_ROWS = 500;
 
-/** The sealed secrets in force, of all webhooks that are not deleted. */
+/** Reads the active sealed secrets of all webhooks that are not deleted. */
 export async function readSealedSecrets(database: Database): Promise<{ webhookId: string; sealed: Buffer }[]> {
   const rows = await database.query<{ webhookId: string; sealed: string }>({
     text: `select s.webhook_id as "webhookId", encode(s.sealed, 'hex') as sealed
@@ -14,7 +14,7 @@ export async function readSealedSecrets(database: Database): Promise<{ webhookId
   return rows.map(({ webhookId, sealed }) => ({ webhookId, sealed: Buffer.from(sealed, 'hex') }));
 }
 
-/** How many sealed secrets are in force, and whether `opens` holds for any; reads on only until it does. */
+/** Counts active sealed secrets until `opens` returns true for one. */
 export async function findOpening(
   database: Database,
   opens: (webhookId: string, sealed: Buffer) => boolean,

@@ -1,19 +1,19 @@
-/** How often each secret of a webhook verified. */
+/** How many requests each secret of a webhook verified. */
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
 
 interface SecretRecord {
   slot: 'current' | 'previous';
   created_at: string;
-  /** Of the previous one. */
+  /** Set for the previous secret only. */
   expires_at: string | null;
   uses: number;
   last_used_at: string | null;
 }
 
 /**
- * Adds uses by the ids of secrets; those that are gone are left out. Rows are locked in the order in which a rotation locks them
- * (lockWebhook): several processes and rotations wait for each other, never in a circle.
+ * Adds uses by secret id; ids of deleted secrets are ignored. Rows are locked in the same order as by a rotation (lockWebhook), so
+ * processes and rotations cannot deadlock.
  */
 export async function addSecretUses({ query }: Database, uses: ReadonlyMap<string, number>): Promise<void> {
   await query({
@@ -32,7 +32,7 @@ export async function addSecretUses({ query }: Database, uses: ReadonlyMap<strin
   });
 }
 
-/** The secrets of a webhook in force, current first; never the secrets themselves. */
+/** Reads the active secrets of a webhook, current first, without the secrets themselves. */
 export function readSecretUses({ query }: Database, webhookId: string): Promise<SecretRecord[]> {
   const iso = (column: string) => `${isoText(column)} as ${column}`;
   return query<SecretRecord>({

@@ -1,18 +1,18 @@
-/** Which keys SECRETS_KEY has been, and since when one is replaced. */
+/** The keys that SECRETS_KEY has had, and when each was replaced. */
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
 
-/** `replaced`: another key was in use until now. */
+/** `replaced`: another key was in use before this call. */
 type KeyChange = { kind: 'first' | 'same' } | { kind: 'replaced'; before: Buffer[] };
 
 /**
- * Records the current key. Call in a transaction. A key that was never current before replaces all others now. One that was current before
- * changes nothing, unless `again`: several machines change over one after another, and one that still starts with the old key must
- * not move the time of the replacement.
- * @param previous of SECRETS_KEY_PREVIOUS. When nothing is recorded yet, it counts as replaced now.
- * @param again make the current key current again, whatever was in use since.
+ * Records the current key. Call in a transaction. A key that was never current before replaces all others now. A key that was current
+ * before changes nothing unless `again` is set: machines are switched to a new key one after another, and a machine that still starts
+ * with the old key must not change the time of the replacement.
+ * @param previous fingerprint of SECRETS_KEY_PREVIOUS. Recorded as replaced now when nothing is recorded yet.
+ * @param again makes the key current again, whatever was in use since.
  */
 export async function recordKeys(
   query: Query,
@@ -53,7 +53,7 @@ export async function wasKeyUsed({ query }: { query: Query }, fingerprint: Buffe
   return rows.length > 0;
 }
 
-/** Seconds since a key was replaced, by the database's clock; null: it is in use somewhere; undefined: it was never in use. */
+/** Seconds since a key was replaced, by the database's clock. Null: still in use; undefined: never in use. */
 export async function readReplacedSeconds(
   { query }: { query: Query },
   fingerprint: Buffer,
@@ -66,7 +66,7 @@ export async function readReplacedSeconds(
   return row?.seconds;
 }
 
-/** Whether a serving process is connected at this moment, of any machine. */
+/** Whether a serving process on any machine is connected now. */
 export async function isServed({ query }: { query: Query }): Promise<boolean> {
   const rows = await query({
     text: `select from pg_stat_activity where application_name = 'weir-copy' and datname = current_database() limit 1`,

@@ -1,4 +1,4 @@
-/** What the database server says of itself, for the status page. */
+/** State of the database server, for the status page. */
 import { migrationFiles, pendingMigrations } from '../migrate.ts';
 import { readHorizon } from '../partitions.ts';
 import type { Database } from '../pool.ts';
@@ -6,17 +6,17 @@ import type { Database } from '../pool.ts';
 export interface ServerState {
   version: string;
   bytes: number;
-  /** Open ones of all programs, to this database. */
+  /** Open connections of all programs to this database. */
   connections: number;
   connectionsMax: number;
   schemaVersion: number;
-  /** Names of migrations that wait. */
+  /** Names of pending migrations. */
   pending: string[];
-  /** First and last day that has partitions, as YYYY-MM-DD; null when there is none. */
+  /** First and last day that has partitions, as YYYY-MM-DD; null: no partitions. */
   partitions: { first: string; last: string } | null;
 }
 
-/** Rejects with DatabaseUnavailable. */
+/** Reads the state. Rejects with DatabaseUnavailable. */
 export async function readServerState(database: Database): Promise<ServerState> {
   const [[row], pending, horizon] = await Promise.all([
     database.query<Pick<ServerState, 'version' | 'bytes' | 'connections' | 'connectionsMax'>>({
@@ -38,7 +38,7 @@ export async function readServerState(database: Database): Promise<ServerState> 
   };
 }
 
-/** On disk, with indexes. */
+/** Size of the database on disk in bytes, including indexes. */
 export async function readDatabaseBytes({ query }: Pick<Database, 'query'>): Promise<number> {
   const [row] = await query<{ bytes: number }>({
     text: 'select pg_database_size(current_database())::float8 as bytes',

@@ -1,4 +1,4 @@
-/** Sessions as they are opened and dropped; people.ts finds the one of a request. */
+/** Creates and deletes sessions; people.ts finds the session of a request. */
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
@@ -7,9 +7,9 @@ interface NewSession {
   id: string;
   userId: string;
   tokenHash: Buffer;
-  /** In force for so long from now on. */
+  /** Lifetime from now. */
   seconds: number;
-  /** Since the user proved who it is. */
+  /** Seconds since the user authenticated. */
   authenticatedSecondsAgo: number;
   sourceIp: string;
   userAgent: string;
@@ -17,12 +17,12 @@ interface NewSession {
 
 export interface Prolongation {
   seconds: number;
-  /** From its sign-in to its end. */
+  /** Limit on the session's lifetime, from sign-in to expiry. */
   secondsMax: number;
   authenticatedSecondsAgo: number | null;
 }
 
-/** Opens it, and writes that the user signed in. */
+/** Creates a session and records the sign-in of the user. */
 export async function insertSession(query: Query, session: NewSession): Promise<void> {
   const { id, userId, tokenHash, seconds, authenticatedSecondsAgo, sourceIp, userAgent } = session;
   await query({
@@ -34,8 +34,9 @@ export async function insertSession(query: Query, session: NewSession): Promise<
 }
 
 /**
- * Lets a session of this user last so long from now on; undefined when there is none in force, or it was opened too long ago.
- * @param authenticatedSecondsAgo since the user proved who it is; null: it did not by this.
+ * Extends a session of this user to expire `seconds` from now. Returns its id; undefined when no active session matches, or when it is
+ * too old to be extended.
+ * @param authenticatedSecondsAgo seconds since the user authenticated; null: the user did not authenticate again.
  */
 export async function prolongSession(
   query: Query,
@@ -54,7 +55,7 @@ export async function prolongSession(
   return row?.id;
 }
 
-/** Drops the user's sessions that have expired, and all but the `keep` that were used last. */
+/** Deletes the user's expired sessions, and all but the `keep` most recently used. */
 export async function dropOldSessions(query: Query, userId: string, keep: number): Promise<void> {
   await query({
     text: `delete from sessions where user_id = $1 and (expires_at <= now() or id not in (
@@ -63,7 +64,7 @@ export async function dropOldSessions(query: Query, userId: string, keep: number
   });
 }
 
-/** A session as its user sees it. */
+/** A session as shown to its user. */
 interface SessionRecord {
   id: string;
   created_at: string;
@@ -73,7 +74,7 @@ interface SessionRecord {
   user_agent: string;
 }
 
-/** The user's sessions in force, the one that was used last first. */
+/** Lists the user's active sessions, most recently used first. */
 export function listSessions(
   { query }: { query: Query },
   userId: string,
@@ -92,12 +93,12 @@ export function listSessions(
 const isoTime = (column: string) =>
   `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
 
-/** Ends one session; false when it has ended already. */
+/** Deletes a session. Returns false when it no longer exists. */
 export async function deleteSession(query: Query, id: string): Promise<boolean> {
   return (await query({ text: 'delete from sessions where id = $1 returning 1', values: [id] })).length > 0;
 }
 
-/** Ends one session of this user; undefined: the user has none of this id. */
+/** Deletes a session of this user. Undefined: the user has no session with this id. */
 export async function deleteOwnSession(
   query: Query,
   userId: string,
@@ -111,12 +112,12 @@ export async function deleteOwnSession(
   return row;
 }
 
-/** Ends the session with this hash of its cookie, if there is one. */
+/** Deletes the session with this cookie hash, if it exists. */
 export async function deleteSessionOf(query: Query, tokenHash: Buffer): Promise<void> {
   await query({ text: 'delete from sessions where token_hash = $1', values: [tokenHash] });
 }
 
-/** Ends all sessions of a user, or all but one; returns how many. */
+/** Deletes all sessions of a user, except `but` if given. Returns how many. */
 export async function deleteSessionsOfUser(query: Query, userId: string, but: string | null): Promise<number> {
   const rows = await query({
     text: 'delete from sessions where user_id = $1 and id is distinct from $2::uuid returning 1',
@@ -125,7 +126,7 @@ export async function deleteSessionsOfUser(query: Query, userId: string, but: st
   return rows.length;
 }
 
-/** Deletes what has ended by time; returns how many. */
+/** Deletes expired and idle sessions. Returns how many. */
 export async function deleteEndedSessions({ query }: { query: Query }, idleSeconds: number): Promise<number> {
   const rows = await query({
     text: `delete from sessions

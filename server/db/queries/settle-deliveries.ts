@@ -3,26 +3,26 @@ import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { type Receipt, receiptText } from '../receipt.ts';
 
-/** What becomes of a lease. Each is idempotent: the same receipt again changes nothing and is done. */
+/** How a lease is settled. Each kind is idempotent: the same receipt again changes nothing and counts as done. */
 export type Settlement =
   | { kind: 'ack' }
-  /** `delaySeconds` null: exponential back-off with jitter by the number of attempts. */
+  /** `delaySeconds` null: exponential back-off with jitter, by the number of attempts. */
   | { kind: 'nack'; delaySeconds: number | null; reason: string | null; attemptsMax: number }
   | { kind: 'extend'; leaseSeconds: number };
 
-/** `done`: receipts, as texts. `changed`: the new state of each delivery that was not settled before. */
+/** `done`: receipts, as text. `changed`: the new state of each delivery that this call settled. */
 export interface Settled {
   done: Set<string>;
   changed: ('pending' | 'leased' | 'done' | 'dead')[];
 }
 
-/** First and longest wait after a nack without a delay of its own. */
+/** First and longest back-off after a nack without a delay. */
 const NACK_FIRST_SECONDS = 5;
 const NACK_MAX_SECONDS = 3_600;
 
 /**
- * Settles leases of one agent in one statement; returns the receipts that are done. The others' leases were lost:
- * claimed again, replayed, or never this agent's.
+ * Settles leases of one agent in one statement. Returns the receipts that are done. For the others the lease was lost: the delivery was
+ * claimed again or replayed, or never belonged to this agent.
  */
 export async function settleDeliveries(
   database: Database,
@@ -34,11 +34,10 @@ export async function settleDeliveries(
   const statement = {
     name,
     plan: 'once' as const,
-    // Rows are locked in the order of their ids, by the plan that Postgres mostly makes: two settlements of the same receipts then
-    // cannot wait for each other. Where it makes another (seen once, on a busy machine), one of them is tried again. The others
-    // are locked to be seen as they are now: the same settlement may have waited for us, or we for it. Beside locking all first
-    // and updating then, Postgres spends 11.9 us a receipt instead of 14.4 (500 at a time), and planned once 0.35 ms a statement
-    // instead of 1.2.
+    // With the usual plan, rows are locked in the order of their ids, so two settlements of the same receipts cannot deadlock. With
+    // another plan (seen once, on a busy machine) one of the two is retried. `others` locks the remaining rows to read their current
+    // state: the same settlement may run concurrently. Compared with locking all rows first and then updating, Postgres spends 11.9 us
+    // per receipt instead of 14.4 (500 at a time). Planned once, a statement takes 0.35 ms instead of 1.2.
     text: `
       with receipts as materialized (
         select * from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at) order by id
@@ -69,7 +68,7 @@ export async function settleDeliveries(
 
 type SettledRow = { id: string; lease: number; state: Settled['changed'][number]; changed: boolean };
 
-/** Takes back leases whose claim nobody heard: the attempt does not count. */
+/** Releases leases whose claim response did not reach the agent; the attempt does not count. */
 export async function releaseDeliveries(
   database: Database,
   agentId: string,
@@ -89,7 +88,7 @@ export async function releaseDeliveries(
   await retryDeadlock(() => database.query(statement));
 }
 
-/** Ids, leases and times as Postgres arrays; an id tells its time, and the time its partition. */
+/** Ids, leases and times as Postgres arrays. The time is taken from the id and selects the partition. */
 function columns(receipts: readonly Receipt[]): string[] {
   const array = (column: (receipt: Receipt) => string | number) => `{${receipts.map(column).join(',')}}`;
   return [

@@ -1,9 +1,9 @@
-/** Failed sign-ins, counted in the database for all processes. An attempt counts before its password is looked at. */
+/** Failed sign-ins, counted in the database for all processes. An attempt is counted before its password is verified. */
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
 
-/** Seconds to wait; 0: go on, and it counts as a failure until it is taken back. */
+/** Seconds to wait. 0: the attempt may proceed, and counts as a failure until it is taken back. */
 type Wait = Promise<number>;
 
 interface AccountLimit {
@@ -17,8 +17,8 @@ interface AddressLimit {
 }
 
 /**
- * Counts an attempt on an account from an address; when either has to wait, neither is charged: refused tries on a paused account
- * do not lock out other people at the same address, and an address that is locked out pauses no account.
+ * Counts an attempt on an account from an address. When either must wait, neither is charged: rejected attempts on a paused account do
+ * not lock out other users at the same address, and a locked-out address does not pause accounts.
  */
 export function countAttempt(
   database: Pick<Database, 'transaction'>,
@@ -36,13 +36,13 @@ export function countAttempt(
 }
 
 /**
- * An attempt from an address: `max` at once, and from then on one each `secondsEach`.
+ * Counts an attempt from an address: `max` at once, then one per `secondsEach`.
  * @param key `ip:<address or /64>`
  */
 async function countAddressAttempt(query: Query, key: string, { max, secondsEach }: AddressLimit): Wait {
   const [row] = await query<{ wait: number }>({
     name: 'count-address-attempt',
-    // The clock goes on by whole failures, so that an attempt which is taken back leaves the count as it was.
+    // The clock advances by whole failures, so that taking an attempt back restores the previous count.
     text: `
       with counted as (
         insert into sign_in_failures as f (key, failures) values ($1, 1)
@@ -58,13 +58,13 @@ async function countAddressAttempt(query: Query, key: string, { max, secondsEach
   return row!.wait;
 }
 
-/** Whole failures that leaked out since the clock. Of two attempts at once the later one may have the earlier time. */
+/** Whole failures that have leaked out since the clock. Not negative: of two concurrent attempts, the later may have the earlier time. */
 const LEAKED = 'floor(greatest(0, extract(epoch from now() - f.last_failure_at)) / $3::float8)';
 const LEVEL = `greatest(0, f.failures - ${LEAKED})::int`;
 
 /**
- * An attempt on an account, whether there is such an account or not: the first `free` in a row at once, then after a wait of
- * `firstSeconds` since the last one that doubles each time, up to `mostSeconds`.
+ * Counts an attempt on an account, whether the account exists or not. The first `free` in a row are allowed at once. After that the
+ * wait since the last attempt is `firstSeconds`, doubled on each attempt, up to `mostSeconds`.
  * @param key `account:<hash>`, or `device:<nonce>` of a known browser
  */
 export async function countAccountAttempt(
@@ -87,7 +87,7 @@ export async function countAccountAttempt(
   return row!.wait;
 }
 
-/** 30 doublings are more than any bound; more of them would leave the range of numbers. */
+/** 30 doublings exceed any limit; more would overflow the number range. */
 const PAUSE = 'make_interval(secs => least($4::float8, $3::float8 * power(2, least(30, f.failures - $2::int))))';
 
 /** Takes back one counted attempt of an address. */
@@ -99,12 +99,12 @@ export async function forgetAddressAttempt({ query }: Pick<Database, 'query'>, k
   });
 }
 
-/** The next attempt on the account is the first again. */
+/** Resets the failures of an account. */
 export async function forgetAccountFailures({ query }: Pick<Database, 'query'>, key: string): Promise<void> {
   await query({ text: 'delete from sign_in_failures where key = $1', values: [key] });
 }
 
-/** Deletes the counts of which nothing was heard for a day; returns how many. */
+/** Deletes counts whose last failure is more than a day old. Returns how many. */
 export async function deleteOldFailures({ query }: Pick<Database, 'query'>): Promise<number> {
   const rows = await query({
     text: `delete from sign_in_failures where last_failure_at < now() - interval '1 day' returning 1`,

@@ -1,20 +1,20 @@
-/** Failed sign-ins by account and hour, from which the audit log gets its counts. */
+/** Failed sign-ins by account and hour, the source of the counts in the audit log. */
 import type { Database } from '../pool.ts';
 
 type Query = Database['query'];
 
-/** The account that was tried, as the audit log names it. */
+/** The account of the attempt, as named in the audit log. */
 export interface TriedAccount {
   kind: 'user';
-  /** Null: no user that may sign in with a password has this name. */
+  /** Null: no user with this name can sign in with a password. */
   id: string | null;
   name: string;
 }
 
-/** What is counted together once there are as many tallies as there may be. */
+/** Shared tally for further accounts once the limit on tallies is reached. */
 const OTHERS: TriedAccount = { kind: 'user', id: null, name: 'other accounts' };
 
-/** Counts one failure; returns which one of its tally it is, and the account that the tally is of. */
+/** Counts one failure. Returns the count of its tally and the account of the tally. */
 export async function tallyFailure(
   query: Query,
   key: string,
@@ -34,7 +34,7 @@ export async function tallyFailure(
   return row!;
 }
 
-/** Deletes the tallies that were begun so long ago, and returns them. */
+/** Deletes the tallies that are at least `seconds` old and returns them. */
 export function closeTallies(
   query: Query,
   seconds: number,

@@ -1,9 +1,9 @@
-/** Whether people who were recognized a while ago still may what they could then. */
+/** Checks whether people authenticated earlier still have their role. */
 
 import type { Database } from '../pool.ts';
 import { lesserRole, type Role } from '../roles.ts';
 
-/** Somebody who was recognized, and by what; see Person. */
+/** An authenticated person and the means of authentication; see Person. */
 interface Recognized {
   id: string;
   via: { kind: 'session'; sessionId: string } | { kind: 'token'; tokenId: string } | { kind: 'jwt' };
@@ -16,14 +16,18 @@ interface Row {
   token_role: Role | null;
 }
 
-/** One query for all; tells of each the role now in force, undefined when its session, token or user is not in force any more. @param idleSeconds after which a session has ended. */
+/**
+ * Looks up all people in one query. The returned function gives the current role of a person; undefined when the session, token or user
+ * is no longer active.
+ * @param idleSeconds idle time after which a session ends.
+ */
 export async function findStanding(
   database: Database,
   people: readonly Recognized[],
   idleSeconds: number,
 ): Promise<(person: Recognized) => Role | undefined> {
   const idsOf = (kind: Row['kind']) => [...new Set(people.filter(({ via }) => via.kind === kind).map(keyOf))];
-  // The conditions are those of findSession and findToken.
+  // Same conditions as findSession and findToken.
   const rows = await database.query<Row>({
     name: 'find-standing',
     text: `

@@ -3,25 +3,25 @@ import type { EventRow } from '../copy-rows.ts';
 import { uuidText } from '../ids.ts';
 import type { Database } from '../pool.ts';
 
-/** An event that is stored unless its webhook has seen its key. */
+/** An event that is stored unless its webhook already has its deduplication key. */
 export interface KeyedRow extends EventRow {
   /** 32 bytes, see dedupe.ts. */
   readonly key: Uint8Array;
 }
 
-/** Of Postgres's binary inet, before the address itself. */
+/** Header of Postgres's binary inet, before the address. */
 const INET_HEAD_BYTES = 4;
 
 /**
- * Stores the events whose keys are new or have expired, and their keys, in one transaction of one statement. Gives for each
- * row the id of the event that its key stands for: its own when it was stored. Rejects with the server's error, or
- * without a code when the connection broke.
+ * Stores the events whose keys are new or expired, and their keys, in one transaction with one statement. Returns for each row the id
+ * of the event of its key: the row's own id if it was stored. Rejects with the server's error, or without a code when the connection
+ * was lost.
  *
- * The keys go in sorted, so that two statements that share some wait for each other in one direction only. A key that is there
- * already is updated with what it has: that returns it as it is committed now, not as it was when the statement began.
- * Text arrays: 19 to 26 thousand rows/s, where COPY has 55 to 62 but no ON CONFLICT; bodies in base64, a third shorter than hex.
+ * Keys are inserted in sorted order, so that two statements with common keys cannot deadlock. An existing key is updated with its own
+ * values, because the update returns the row as committed now, not as of the statement's snapshot.
+ * Text arrays reach 19 to 26 thousand rows/s; COPY reaches 55 to 62 but has no ON CONFLICT. Bodies are base64, a third shorter than hex.
  *
- * @param rows keys differ within a webhook.
+ * @param rows keys are unique within a webhook.
  */
 export async function storeDeduped(
   database: Pick<Database, 'query'>,
@@ -70,7 +70,7 @@ export async function storeDeduped(
   return found.map(({ eventId }) => eventId);
 }
 
-/** For each row the id of the event that its key stands for at this time, or null. Rejects when the database cannot be asked. */
+/** Returns for each row the id of the event of its key at this time, or null. Rejects when the query fails. */
 export async function findDeduped(database: Database, rows: readonly KeyedRow[]): Promise<(string | null)[]> {
   const found = await database.query<{ eventId: string | null }>({
     name: 'find-deduped',
@@ -85,7 +85,7 @@ export async function findDeduped(database: Database, rows: readonly KeyedRow[])
   return found.map(({ eventId }) => eventId);
 }
 
-/** An array literal; the texts hold nothing that would have to be escaped. */
+/** An array literal; the values never need escaping. */
 function array<Row>(rows: readonly Row[], text: (row: Row) => string | null): string {
   return `{${rows
     .map((row) => text(row) ?? 'null')
@@ -93,7 +93,7 @@ function array<Row>(rows: readonly Row[], text: (row: Row) => string | null): st
     .join(',')}}`;
 }
 
-/** The same bytes as text, without a copy on the way. */
+/** Encodes the bytes as base64 without copying them first. */
 function base64({ buffer, byteOffset, length }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, length).toString('base64');
 }

@@ -1,4 +1,4 @@
-/** Which agents get the events of which webhooks. */
+/** Subscriptions of agents to webhooks. */
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 
@@ -9,7 +9,7 @@ interface Pairs {
   agentIds: readonly string[];
 }
 
-/** Places, in the arrays given, of webhooks that do not exist and of agents that are not in force. */
+/** Returns the array indexes of webhooks that do not exist and of agents that are not active. */
 export async function findMissing(
   query: Query,
   { webhookIds, agentIds }: Pairs,
@@ -25,7 +25,7 @@ export async function findMissing(
   return missing!;
 }
 
-/** Subscribes each of the agents to each of the webhooks; what is so already stays so. */
+/** Subscribes each agent to each webhook; existing subscriptions are kept. */
 export async function insertSubscriptions(query: Query, { webhookIds, agentIds }: Pairs): Promise<void> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
   await query({
@@ -36,12 +36,12 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
   });
 }
 
-/** SQL of the end of subscriptions: no new events, but what waits stays claimable, since claims look at replay_targets too. */
+/** SQL that ends subscriptions. No new events follow, but waiting deliveries stay claimable: claims also read replay_targets. */
 const ending = (where: string) => `
   with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id)
   insert into replay_targets (agent_id, webhook_id) select agent_id, webhook_id from ended on conflict do nothing`;
 
-/** Ends the subscriptions of one side that are with none of `keptIds` on the other. */
+/** Ends the subscriptions of a webhook or an agent, except those to `keptIds`. */
 export async function deleteOtherSubscriptions(
   query: Query,
   of: { webhookId: string } | { agentId: string },

@@ -3,14 +3,14 @@ import type { Role } from '../roles.ts';
 
 type Query = Database['query'];
 
-/** An API token as people see it; never the token itself, nor a hash of it. */
+/** An API token as the API shows it, without the token or its hash. */
 export interface TokenRecord {
   id: string;
   user_id: string;
   user_email: string;
   name: string;
   role: Role;
-  /** `resting`: its user has to sign in at the provider again. */
+  /** `resting`: the user must sign in at the provider again. */
   state: 'in force' | 'resting' | 'expired' | 'revoked';
   created_at: string;
   expires_at: string | null;
@@ -24,7 +24,7 @@ interface NewToken {
   name: string;
   role: Role;
   expiresAt: Date | null;
-  /** The token whose request makes this one. */
+  /** The token whose request created this one. */
   madeBy: string | null;
   lookupId: string;
   secretHash: Buffer;
@@ -39,7 +39,7 @@ const columns = `
     when u.role_until <= now() then 'resting' else 'in force' end as state,
   ${['created_at', 'expires_at', 'last_used_at', 'revoked_at'].map(time).join(', ')}`;
 
-/** Newest first, of this user or of all; `before` is the id of the last token of the page before. */
+/** Lists tokens, newest first, of this user (null: of all users). `before`: id of the last token of the previous page. */
 export function listTokens(
   { query }: { query: Query },
   userId: string | null,
@@ -58,7 +58,7 @@ export function listTokens(
   });
 }
 
-/** @param userId whose it must be; null: anybody's. */
+/** @param userId required owner; null: any user. */
 export async function findTokenRecord(
   { query }: { query: Query },
   id: string,
@@ -74,7 +74,7 @@ export async function findTokenRecord(
   return row;
 }
 
-/** The user in force with this email, in any case of letters. */
+/** Finds the active user with this email, case-insensitive. */
 export async function findTokenOwner(
   { query }: { query: Query },
   email: string,
@@ -86,7 +86,7 @@ export async function findTokenOwner(
   return row;
 }
 
-/** Until the transaction ends, nobody else makes or revokes a token of this user. False when there is no such user in force. */
+/** Locks the user's tokens against creation and revocation until the transaction ends. Returns false when the user is not active. */
 export async function lockTokensOf(query: Query, userId: string): Promise<boolean> {
   const [row] = await query<{ in_force: boolean }>({
     text: 'select disabled_at is null as in_force from users where id = $1 for no key update',
@@ -97,7 +97,7 @@ export async function lockTokensOf(query: Query, userId: string): Promise<boolea
 
 const inForce = 'revoked_at is null and (expires_at is null or expires_at > now())';
 
-/** Tokens of a user that are in force. */
+/** Counts the user's active tokens. */
 export async function countTokens(query: Query, userId: string): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `select count(*)::int as count from api_tokens where user_id = $1 and ${inForce}`,
@@ -106,7 +106,7 @@ export async function countTokens(query: Query, userId: string): Promise<number>
   return row!.count;
 }
 
-/** When a token ends; undefined when it is not in force. */
+/** Reads when a token expires; undefined when it is not active. */
 export async function readExpiry(query: Query, id: string): Promise<{ expiresAt: Date | null } | undefined> {
   const [row] = await query<{ expiresAt: Date | null }>({
     text: `select expires_at as "expiresAt" from api_tokens where id = $1 and ${inForce}`,
@@ -132,7 +132,7 @@ export async function insertToken(query: Query, token: NewToken): Promise<void> 
   });
 }
 
-/** Follows made_by from the token `id` upwards; true when it meets `ancestorId`, also when they are the same. */
+/** Follows made_by upwards from the token `id`. True when it reaches `ancestorId`, including when both are the same. */
 export async function isCreatedBy({ query }: { query: Query }, id: string, ancestorId: string): Promise<boolean> {
   const rows = await query({
     text: `
@@ -147,7 +147,7 @@ export async function isCreatedBy({ query }: { query: Query }, id: string, ances
   return rows.length > 0;
 }
 
-/** Ends all tokens of a user that are in force; the ids of those that ended by it. */
+/** Revokes all active tokens of a user. Returns the ids of the revoked tokens. */
 export async function revokeTokensOfUser(query: Query, userId: string): Promise<string[]> {
   await lockTokensOf(query, userId);
   const rows = await query<{ id: string }>({
@@ -157,7 +157,7 @@ export async function revokeTokensOfUser(query: Query, userId: string): Promise<
   return rows.map((row) => row.id);
 }
 
-/** Ends a token and those that it made, and theirs; the ids of all that ended by it. */
+/** Revokes a token and, recursively, the tokens created with it. Returns the ids of the revoked tokens. */
 export async function revokeTokens(query: Query, id: string): Promise<string[]> {
   const rows = await query<{ id: string }>({
     text: `

@@ -1,4 +1,4 @@
-/** Users as people manage them. */
+/** User management. */
 
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
@@ -7,7 +7,7 @@ import type { UserRow } from './people.ts';
 
 type Query = Database['query'];
 
-/** A user as administrators see it; never the hash of its password. */
+/** A user as administrators see it, without the password hash. */
 export interface UserRecord {
   id: string;
   email: string;
@@ -15,12 +15,12 @@ export interface UserRecord {
   role: Role;
   disabled: boolean;
   has_password: boolean;
-  /** Known from the OpenID Connect provider. */
+  /** Linked to the OpenID Connect provider. */
   hosted: boolean;
   created_at: string;
   updated_at: string;
   signed_in_at: string | null;
-  /** The provider's word on the role holds for so long; null: the role is Weir's own. */
+  /** When the role granted by the provider expires; null: the role is managed in Weir. */
   role_until: string | null;
 }
 
@@ -32,12 +32,12 @@ const shown = `
   ${isoTime('role_until')}`;
 
 export interface UserFilter {
-  /** In the email or the name, in any case. */
+  /** Substring of the email or the name, case-insensitive. */
   contains: string | null;
   role: Role | null;
 }
 
-/** Users by email, those after `after`. */
+/** Lists users by email, starting after `after`. */
 export function listUsers(
   { query }: { query: Query },
   { contains, role }: UserFilter,
@@ -75,7 +75,7 @@ interface NewUser {
   passwordHash: string | null;
 }
 
-/** False when somebody has the email. */
+/** Returns false when the email is taken. */
 export async function insertUser(query: Query, { id, email, name, role, passwordHash }: NewUser): Promise<boolean> {
   const rows = await query({
     text: `insert into users (id, email, name, role, password_hash) values ($1, $2, $3, $4, $5)
@@ -85,7 +85,7 @@ export async function insertUser(query: Query, { id, email, name, role, password
   return rows.length > 0;
 }
 
-/** What is undefined or null stays as it is. Whoever gets a password signs in at Weir: no provider has a say in its role. */
+/** Updates a user; undefined and null fields stay unchanged. Setting a password clears role_until: Weir then manages the role. */
 export async function changeUser(
   query: Query,
   id: string,
@@ -112,7 +112,7 @@ export async function deleteUser(query: Query, id: string): Promise<void> {
   await query({ text: 'delete from users where id = $1', values: [id] });
 }
 
-/** How many administrators are in force; nobody else changes that until the transaction ends. */
+/** Counts active administrators and locks that number until the transaction ends. */
 export async function lockAdministrators(query: Query): Promise<number> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.administrators] });
   return countAdministrators({ query });
@@ -125,7 +125,7 @@ export async function countAdministrators({ query }: { query: Query }): Promise<
   return row!.count;
 }
 
-/** The user in force that may sign in with a password, by email or id. */
+/** Finds an active user with a password, by email or id. */
 export async function findPasswordUser(
   { query }: { query: Query },
   key: { id: string } | { email: string },
@@ -140,8 +140,8 @@ export async function findPasswordUser(
 }
 
 /**
- * Makes sure, until the transaction ends, that a user whose password was just verified is still in force and has it still, and
- * replaces its hash. False when that has changed meanwhile.
+ * Confirms, until the transaction ends, that a user whose password was just verified is still active and still has that password, and
+ * replaces its hash. Returns false when either has changed.
  */
 export async function confirmPassword(
   query: Query,

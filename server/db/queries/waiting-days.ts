@@ -1,16 +1,16 @@
 /**
- * SQL of the days (the first moment of each, `day`) in whose partition something waits for an agent, due or not: on one or two of
- * them where it keeps up. Whoever looks for it webhook by webhook looks into those alone.
+ * SQL for the days (`day`: first moment of each) whose partitions have deliveries waiting for an agent, due or not. An agent that keeps
+ * up has one or two. Searching webhook by webhook then touches only those partitions.
  *
- * Pages touched for an agent with 300 webhooks over 38 partitions, with it and without:
+ * Pages touched for an agent with 300 webhooks over 38 partitions, with and without it:
  *
  *     a claim of 10, three days behind     9,600   32,000
- *     a look that finds no work              730   18,000
+ *     a check that finds no work             730   18,000
  *
- * The order is that of the index deliveries_claimable, which makes Postgres use it: one entry is read a day.
+ * The order is that of the index deliveries_claimable, which makes Postgres use it: one index entry is read per day.
  *
- * @param agentId expression of the agent's id
- * @param claimableFrom expression of a time; what became claimable before is passed over
+ * @param agentId SQL expression of the agent's id
+ * @param claimableFrom SQL expression of a time; deliveries that became claimable earlier are ignored
  */
 export function waitingDays(agentId: string, claimableFrom: string): string {
   return `(

@@ -1,8 +1,8 @@
-/** What arrives at webhooks: when each last stored an event, and when it last refused a signature. */
+/** Webhook activity: when each webhook last stored an event, and when it last rejected a signature. */
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
 
-/** Webhooks of one answer, as many as a page of their list has. */
+/** Limit on the webhooks in one result; equals the page size of the webhook list. */
 export const ACTIVE_WEBHOOKS_MAX = 200;
 
 export interface WebhookActivity {
@@ -12,7 +12,7 @@ export interface WebhookActivity {
   events_removed_before: string | null;
 }
 
-/** Of these webhooks, or with null of all; newest first, ids that nothing has are left out. Reads one index entry a webhook. */
+/** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
 export function readWebhookActivity(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -33,8 +33,8 @@ export function readWebhookActivity(
 }
 
 /**
- * Notes when events were last received, in Unix milliseconds by webhook; earlier ones change nothing. Rows are locked in the order of
- * their ids: processes that write at once wait for each other, never in a circle.
+ * Records when each webhook last received an event, in Unix milliseconds; earlier times change nothing. Rows are locked in the order of
+ * their ids, so concurrent processes cannot deadlock.
  */
 export async function writeLastEvents({ query }: Database, lastMs: ReadonlyMap<string, number>): Promise<void> {
   const times = [...lastMs.values()].map((ms) => new Date(ms).toISOString());

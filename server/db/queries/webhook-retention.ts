@@ -1,19 +1,19 @@
-/** The retention_days of a webhook itself: which events it lets go, and their removal in bounded statements. */
+/** Retention per webhook (retention_days): which events have expired, and their removal in bounded statements. */
 import type { Database } from '../pool.ts';
 import { isoText } from './iso-text.ts';
 
-/** Rows that one statement reads, and so the most that it deletes: 25 ms, short locks, little to vacuum at a time. */
+/** Limit on the rows that one statement reads and deletes: 25 ms, short locks, little to vacuum at a time. */
 const ROWS_MAX = 5_000;
 
-/** Webhooks that keep events equally long and of which the same were removed already. */
+/** Webhooks with the same retention and the same removal progress. */
 export interface RetentionGroup {
   webhookIds: string[];
   retentionDays: number;
-  /** Unix milliseconds; null: nothing was removed yet. */
+  /** Unix milliseconds; null: nothing removed yet. */
   removedBeforeMs: number | null;
 }
 
-/** Webhooks, deleted ones included, that keep events for less than `retentionDays`. */
+/** Reads webhooks, including deleted ones, that keep events for less than `retentionDays`. */
 export async function readRetentionGroups(
   { query }: Pick<Database, 'query'>,
   retentionDays: number,
@@ -33,7 +33,7 @@ export async function readRetentionGroups(
   }));
 }
 
-/** Notes that the events of these webhooks received before a time (Unix milliseconds) were removed. */
+/** Records that the events of these webhooks received before a time (Unix milliseconds) were removed. */
 export async function noteRemovedBefore(
   { query }: Pick<Database, 'query'>,
   webhookIds: readonly string[],
@@ -48,9 +48,9 @@ export async function noteRemovedBefore(
 
 interface Removed {
   rows: number;
-  /** Deliveries that no agent had settled. */
+  /** Deliveries that were not settled. */
   unhandled: number;
-  /** Where the next statement begins; null: the end was reached. */
+  /** Where the next statement starts; null: done. */
   next: Place | null;
 }
 
@@ -60,8 +60,8 @@ interface Place {
 }
 
 /**
- * Deletes rows of these webhooks received from `fromMs` until before `toMs` (Unix milliseconds), among the first ROWS_MAX rows
- * after `after`. It walks the primary key, which has webhook_id in it: rows of other webhooks cost an index entry each.
+ * Deletes rows of these webhooks received from `fromMs` (inclusive) to `toMs` (exclusive), Unix milliseconds, among the first ROWS_MAX
+ * rows after `after`. Walks the primary key, which contains webhook_id: rows of other webhooks cost one index entry each.
  */
 export async function removeSome(
   { query }: Pick<Database, 'query'>,
