@@ -1,28 +1,28 @@
-/** Who makes a change, as the audit log keeps it. */
+/** The author of a change, as the audit log stores it. */
 import { userInfo } from 'node:os';
 import type { Database } from '../db/pool.ts';
 
 export interface Actor {
-  /** `command`: somebody with a shell on the machine; `system`: Weir itself; `anyone`: not signed in yet. */
+  /** `command`: a person with a shell on this machine; `system`: Weir itself; `anyone`: not signed in. */
   kind: 'user' | 'token' | 'command' | 'system' | 'anyone';
-  /** Of the user; null where there is none. */
+  /** User id; null for other kinds. */
   id: string | null;
-  /** Email of the user, or the system's name of whoever runs the command. */
+  /** Email of the user, or the operating system's user name for a command. */
   name: string;
   token_id: string | null;
   /** Client address; null for commands. */
   address: string | null;
   request_id: string | null;
-  /** Called in the transaction of each change; when it rejects, the change is undone. No part of the entry. */
+  /** Called in the transaction of each change; if it rejects, the change is rolled back. Not part of the entry. */
   confirm?: (query: Database['query']) => Promise<void>;
 }
 
-/** Whoever runs a command on this machine. */
+/** The actor for commands run on this machine. */
 export function commandActor(): Actor {
   return { kind: 'command', id: null, name: systemName(), token_id: null, address: null, request_id: null };
 }
 
-/** Weir itself, e.g. at its start. */
+/** The actor for changes that Weir itself makes, e.g. at startup. */
 export const systemActor: Actor = {
   kind: 'system',
   id: null,
@@ -32,7 +32,7 @@ export const systemActor: Actor = {
   request_id: null,
 };
 
-/** A container's user may have a number and no name. */
+/** In a container the user may have a number but no name. */
 function systemName(): string {
   try {
     return userInfo().username;

@@ -1,4 +1,4 @@
-/** The audit log: every change is recorded in the transaction that makes it, chained by hash to all before it. */
+/** The audit log: every change is recorded in the same transaction and chained by hash to all earlier entries. */
 import { createHash } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
 import { insertAuditEntry, lockAuditHead } from '../db/queries/audit.ts';
@@ -6,7 +6,7 @@ import type { Actor } from './actor.ts';
 
 type Query = Database['query'];
 
-/** What happened. `before` and `after` hold what people may see: never a secret, a hash of one, or a token. */
+/** A change. `before` and `after` contain only what users may see: never a secret, a hash of one, or a token. */
 export interface AuditRecord {
   /** `<kind of target>.<verb>`, e.g. `webhook.create`. */
   action: string;
@@ -18,7 +18,7 @@ export interface AuditRecord {
 /** Previous hash of the first entry. */
 export const NO_HASH: Buffer = Buffer.alloc(32);
 
-/** Appends an entry. Whoever records next waits until this transaction ends: record last, just before the commit. */
+/** Appends an entry. Other writers wait until this transaction ends, so call it last, just before the commit. */
 export async function record(query: Query, actor: Actor, happened: AuditRecord): Promise<void> {
   const { confirm, ...who } = actor;
   await confirm?.(query);
@@ -35,7 +35,7 @@ export async function record(query: Query, actor: Actor, happened: AuditRecord):
   });
 }
 
-/** Postgres reads no member of a JSON text that holds NUL or half of a surrogate pair anywhere. */
+/** Postgres cannot read any member of a JSON text that contains NUL or half of a surrogate pair. */
 function storable(_name: string, value: unknown): unknown {
   return typeof value === 'string' ? value.replace(/\0|\p{Cs}/gu, '\ufffd') : value;
 }

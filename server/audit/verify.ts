@@ -1,15 +1,15 @@
-/** Walks the audit log from its first entry and computes every hash anew: says where somebody wrote past Weir. */
+/** Verifies the audit log: recomputes every hash from the first entry and reports where a row was changed outside Weir. */
 import type { Database } from '../db/pool.ts';
 import { readChain } from '../db/queries/read-audit.ts';
 import { chainHash, NO_HASH } from './record.ts';
 
 interface AuditVerdict {
   intact: boolean;
-  /** How far the chain holds. */
+  /** Number of the last valid entry. */
   entries: number;
-  /** The last entry that holds; its hash stands for all up to it. Null: there is none. */
+  /** The last valid entry; its hash covers all entries up to it. Null: no valid entry. */
   head: { number: number; hash: string } | null;
-  /** Number of the first entry that is missing, changed, or no successor of the one before. */
+  /** Number of the first entry that is missing, changed, or not the successor of the previous one. */
   first_broken?: number;
   reason?: string;
 }
@@ -19,14 +19,14 @@ const PAGE_ENTRIES = 500;
 
 /**
  * Reads every entry once, a page at a time. Rejects with DatabaseUnavailable.
- * @param knownHead hash in hex of an entry that was once the head: the chain must contain it. Entries cut off at the end, and
- * a chain that was computed anew as a whole, can be told by that alone.
+ * @param knownHead hex hash of an entry that was once the head; the chain must contain it. Only this detects a truncated chain or
+ * one recomputed as a whole.
  */
 export function verifyAudit(database: Database, knownHead: string | null): Promise<AuditVerdict> {
   return walk(database, { number: 0, hash: NO_HASH }, knownHead);
 }
 
-/** The same for the newest `entries` alone, up to the head's number: what they follow from is believed. */
+/** Verifies only the newest `entries`, up to the head's number. The entry before them is trusted. */
 export async function verifyRecentAudit(
   database: Database,
   headNumber: number,
