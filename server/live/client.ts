@@ -1,18 +1,18 @@
-/** One stream: what it is sent, and whether its client keeps up. */
+/** One stream: sends frames to its client and tracks whether the client keeps up. */
 import type { Person } from '../auth/person.ts';
 import type { NewEvent } from '../db/queries/newest-events.ts';
 import type { StreamAnswer } from '../http/exchange.ts';
 import { frame, HEARTBEAT } from './frame.ts';
 import type { Found } from './newest.ts';
 
-/** After so much silence a proxy in between might take the connection for dead. */
+/** Heartbeat interval: a proxy may close a connection that is silent for longer. */
 const HEARTBEAT_MS = 15_000;
-/** A client that has read nothing for this long is cut. */
+/** A client that has read nothing for this long is disconnected. */
 const SLOW_MS = 10_000;
-/** How long EventSource waits before it connects again. */
+/** Delay before EventSource reconnects. */
 const RETRY_MS = 1_000;
 
-/** Characters of frames that the client has not read yet; past this, frames are left out. */
+/** Characters of frames that the client has not read yet; beyond this limit, frames are dropped. */
 const HELD_CHARS_MAX = 262_144;
 
 export class StreamClient {
@@ -20,19 +20,19 @@ export class StreamClient {
   readonly webhookId: string | null;
   readonly sinceMs: number;
   readonly #answer: StreamAnswer;
-  /** What was found while older events were still being looked up; null once they have been sent. */
+  /** Events found while older events were still being looked up; null once they are sent. */
   #early: Found[] | null;
-  /** Ids that `catchUp` sent: a later look may find some of them again. */
+  /** Ids that `catchUp` sent. A later poll may find some of them again. */
   readonly #caughtUp = new Set<string>();
   #lastId: string;
   #wroteMs: number;
-  /** When it stopped to read; null: it keeps up. */
+  /** When the client stopped reading; null: it keeps up. */
   #behindSinceMs: number | null = null;
   #heldChars = 0;
-  /** Events were left out since. */
+  /** Events were dropped since the last `gap`. */
   #missed = false;
 
-  /** @param after the last event that it knows; `catchUp` is then called with what came since. */
+  /** @param after the last event that the client knows; `catchUp` is then called with the later ones */
   constructor(answer: StreamAnswer, person: Person, webhookId: string | null, after: string | null, nowMs: number) {
     this.person = person;
     this.webhookId = webhookId;
@@ -44,14 +44,14 @@ export class StreamClient {
     this.send(`retry: ${RETRY_MS}\n\n`, nowMs);
   }
 
-  /** Whole frames. False: left out, since the client is too far behind. */
+  /** Sends whole frames. Returns false if they were dropped because the client is too far behind. */
   send(text: string, nowMs: number): boolean {
     if (this.#behindSinceMs !== null && this.#heldChars + text.length > HELD_CHARS_MAX) return false;
     this.#write(text, nowMs);
     return true;
   }
 
-  /** What was stored since, and some of what it may know. */
+  /** Sends the events stored since, including some that the client may already know. */
   catchUp(found: Found, nowMs: number): void {
     const early = this.#early ?? [];
     this.#early = null;
@@ -60,7 +60,7 @@ export class StreamClient {
     for (const later of early) this.events(later, nowMs);
   }
 
-  /** Each event once, and `gap` before them when there were more. */
+  /** Sends each event once, preceded by `gap` if more were found. */
   events(found: Found, nowMs: number): void {
     if (this.#early !== null) return void this.#early.push(found);
     const unsent = found.events.filter(({ id }) => !this.#caughtUp.delete(id));
@@ -68,10 +68,10 @@ export class StreamClient {
     if (text !== '' && !this.send(text, nowMs)) this.#missed = true;
   }
 
-  /** Once a second. False: the client does not read, and is to be cut. */
+  /** Called once a second. Returns false if the client does not read and must be disconnected. */
   keepsUp(nowMs: number): boolean {
     if (this.#behindSinceMs !== null) {
-      // Nothing but a write says whether the client reads again.
+      // Only a write reveals whether the client reads again.
       this.#write(HEARTBEAT, nowMs);
       if (this.#behindSinceMs !== null) return nowMs - this.#behindSinceMs < SLOW_MS;
     }
@@ -96,7 +96,7 @@ export class StreamClient {
     this.#heldChars = flows ? 0 : this.#heldChars + text.length;
   }
 
-  /** An event that was committed late has a lower id than one that was sent: the client goes on from the highest. */
+  /** An event that was committed late has a lower id than one already sent. The client resumes from the highest id. */
   #frameOf(event: NewEvent): string {
     const isNewest = event.id > this.#lastId;
     if (isNewest) this.#lastId = event.id;
@@ -104,5 +104,5 @@ export class StreamClient {
   }
 }
 
-/** Some events were left out: reload. */
+/** Events were dropped: the client has to reload. */
 const GAP = frame('gap', '{}');

@@ -1,6 +1,5 @@
 /**
- * Runs work once at a time, however many ask: whoever asks during a run waits for the next one, since only that begins after they
- * asked.
+ * Runs `work` at most once at a time. All calls made during a run share the next run, because only that run starts after them.
  */
 export function coalesced(work: () => Promise<void>): () => Promise<void> {
   let running = Promise.resolve();

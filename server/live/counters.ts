@@ -1,10 +1,10 @@
-/** What Weir counts while it runs, as processes tell it to the primary, and the primary to everybody who watches. */
+/** Live counters, as processes report them to the primary and the primary sends them to all viewers. */
 import { z } from 'zod';
 import { timeOf } from '../http/members.ts';
 
 const whole = z.number().int().min(0);
 
-/** Counts of one process since its start, or of all since the primary's: they only grow. */
+/** Counts of one process since its start, or of all processes since the start of the primary. They only increase. */
 const totalsSchema = z.object({
   accepted: whole.describe('events stored'),
   rejected: whole.describe('webhooks refused for their signature: 403'),
@@ -24,7 +24,7 @@ const gauges = {
   event_loop_lag_ms: z.number().describe('99th percentile of how late the event loop was'),
 };
 
-/** One second, counted over all processes of this machine. */
+/** One second, summed over all processes of this machine. */
 export const secondSchema = z.object({
   at: z.iso.datetime().describe('its end'),
   duration_ms: whole.describe('about 1000; rates are counts over this time'),
@@ -76,11 +76,11 @@ export type Live = z.infer<typeof liveSchema>;
 
 export type Gauges = { [Name in keyof typeof gauges]: number };
 
-/** What one process tells the primary when it asks, once a second. */
+/** What one process reports to the primary once a second. */
 export interface Sample {
   startedMs: number;
   totals: Totals;
-  /** Commits by duration, see secondsBuckets of metrics.ts; they only grow. */
+  /** Commits by duration, see secondsBuckets of metrics.ts. Counts only increase. */
   commitDurations: readonly number[];
   gauges: Gauges;
   threads: number;
@@ -89,5 +89,5 @@ export interface Sample {
   leaving: boolean;
 }
 
-/** How many seconds are kept and shown. */
+/** Number of seconds kept and shown. */
 export const HISTORY_SECONDS = 300;

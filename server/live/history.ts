@@ -1,9 +1,9 @@
-/** The last minutes, second by second, and the newest state in full; one in the primary, one in each process. */
+/** The last HISTORY_SECONDS, second by second, and the newest state in full. The primary and each process have one. */
 import { HISTORY_SECONDS, type Live, type Second } from './counters.ts';
 
 export class History {
   readonly #seconds: Second[];
-  /** Null: nothing has come from the primary yet. */
+  /** Null until the primary has sent the first state. */
   latest: Live | null = null;
 
   constructor(seconds: readonly Second[] = []) {

@@ -1,17 +1,19 @@
-/** In the primary: asks the processes once a second what they counted, adds it up, and tells them all. */
+/**
+ * Runs in the primary: collects the counters of all processes once a second, sums them, and sends the result to all processes.
+ */
 import type { Depth, Live, Sample, Second } from './counters.ts';
 import { History } from './history.ts';
 import { Tally } from './tally.ts';
 
 const EVERY_MS = 1_000;
-/** Counting deliveries costs a query: at most this often, and only while somebody watches. */
+/** Counting deliveries takes a query. It runs at most this often, and only while a stream is open. */
 const DEPTH_EVERY_MS = 5_000;
 
 interface HubParts {
-  /** Resolves when `take` was called for every process that answers in time. */
+  /** Resolves once `take` has been called for every process that responds in time. */
   collect: () => Promise<void>;
   tell: (live: Live) => void;
-  /** Rejects when it cannot be counted now. */
+  /** Rejects if the deliveries cannot be counted now. */
   countDeliveries: () => Promise<Depth>;
 }
 
@@ -28,7 +30,7 @@ export class LiveHub {
     this.#parts = parts;
   }
 
-  /** For a process that starts. */
+  /** Initial history for a starting process. */
   get history(): Second[] {
     return [...this.#history.seconds];
   }
@@ -61,7 +63,7 @@ export class LiveHub {
     this.#parts.tell(live);
   }
 
-  /** The seconds do not wait for it. */
+  /** Not awaited, so that the count does not delay the seconds. */
   #countDeliveries(): void {
     this.#depthDueMs = Number.POSITIVE_INFINITY;
     this.#parts

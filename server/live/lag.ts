@@ -1,19 +1,22 @@
-/** How late the event loop is, second by second. Only the sampler ends a second: however many read the largest, none changes it. */
+/**
+ * Event loop lag, second by second. Only the sampler ends a second; reading `largest` changes nothing, so any number of readers
+ * can share it.
+ */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** Seconds that `largest` looks back on: as long as most scrape intervals, so that no peak is missed. */
+/** Window of `largest`, in seconds: as long as most scrape intervals, so that no peak is missed. */
 export const LAG_WINDOW_SECONDS = 60;
 
 export class LoopLag {
   readonly #monitor = monitorEventLoopDelay({ resolution: 10 });
-  /** Milliseconds, the newest last. */
+  /** In milliseconds, newest last. */
   readonly #window: number[] = [];
 
   constructor() {
     this.#monitor.enable();
   }
 
-  /** Once a second: 99th percentile in milliseconds since the last call. */
+  /** Called once a second. Returns the 99th percentile since the last call, in milliseconds. */
   take(): number {
     const ms = this.#now();
     this.#monitor.reset();
@@ -22,7 +25,7 @@ export class LoopLag {
     return ms;
   }
 
-  /** The largest of the last LAG_WINDOW_SECONDS seconds and of the one under way. */
+  /** Largest value of the last LAG_WINDOW_SECONDS seconds and the current one, in milliseconds. */
   get largest(): number {
     return Math.max(this.#now(), ...this.#window);
   }

@@ -1,39 +1,42 @@
 /**
- * New events for everybody who watches in this process: one query a second whatever their number, and none while there is nobody.
- * Ids are not in the order of commits, so each look re-reads the seconds before it, and remembers what it has seen.
+ * Polls new events for all streams of this process: one query a second, whatever the number of streams, and none without streams.
+ * Ids are not in commit order, so each poll re-reads the seconds before it and remembers the events already found.
  */
 import type { Database } from '../db/pool.ts';
 import { type NewEvent, readNewest } from '../db/queries/newest-events.ts';
 
 const EVERY_MS = 1_000;
-/** An event may be committed this long after its time: COMMIT_TIMEOUT_MS, its wait before that, and what clocks of machines differ. */
+/**
+ * An event may be committed this long after its timestamp: COMMIT_TIMEOUT_MS, the wait before it, and the clock difference
+ * between machines.
+ */
 export const OVERLAP_MS = 15_000;
-/** Newest events of one look: more in a second nobody can read. */
+/** Events per poll. Nobody can read more in a second. */
 export const LOOK_EVENTS_MAX = 200;
 
-/** What one look found. */
+/** Result of one poll. */
 export interface Found {
   /** Oldest first. */
   events: readonly NewEvent[];
-  /** More came than were read. */
+  /** More events were stored than read. */
   more: boolean;
 }
 
-/** @param webhookId of which Found is; null: of all webhooks. */
+/** @param webhookId webhook of the events; null: all webhooks */
 type OnFound = (webhookId: string | null, found: Found) => void;
 
 interface Watch {
   watchers: number;
-  /** Ids that were found already, and their times. */
+  /** Ids already found, with their times in Unix milliseconds. */
   seen: Map<string, number>;
-  /** The first look finds what was there before. */
+  /** The first poll, which finds the events that already exist. */
   begun: Promise<void> | null;
 }
 
 export class NewestEvents {
   readonly #database: Database;
   readonly #onFound: OnFound;
-  /** By webhook; '' is all of them. */
+  /** By webhook id; '' for all webhooks. */
   readonly #watches = new Map<string, Watch>();
   #timer: NodeJS.Timeout | null = null;
   #lastLookMs = 0;
@@ -43,7 +46,7 @@ export class NewestEvents {
     this.#onFound = onFound;
   }
 
-  /** Resolves when whatever is committed from now on will be found. Rejects with DatabaseUnavailable. */
+  /** Resolves once every later commit will be found. Rejects with DatabaseUnavailable. */
   async watch(webhookId: string | null): Promise<void> {
     const watch = this.#watches.get(webhookId ?? '') ?? { watchers: 0, seen: new Map(), begun: null };
     this.#watches.set(webhookId ?? '', watch);
@@ -66,14 +69,14 @@ export class NewestEvents {
 
   async #begin(webhookId: string | null, watch: Watch): Promise<void> {
     if (this.#lastLookMs === 0) this.#lastLookMs = Date.now();
-    // As far back as the next look will read: what lies there is not new to this watch.
+    // Reads as far back as the next poll will; those events are not new to this watch.
     const rows = await readNewest(this.#database, [webhookId], this.#lastLookMs - OVERLAP_MS, LOOK_EVENTS_MAX);
     for (const { event } of rows) watch.seen.set(event.id, Date.parse(event.received_at));
   }
 
   async #look(): Promise<void> {
     const nowMs = Date.now();
-    // After an outage from before it: other machines may have had a database.
+    // Not advanced by a failed poll, so after an outage the poll starts before it: other machines may have had a database.
     const fromMs = this.#lastLookMs - OVERLAP_MS;
     const watched = [...this.#watches].filter(([, watch]) => watch.begun !== null).map(([key]) => key || null);
     const rows = await readNewest(this.#database, watched, fromMs, LOOK_EVENTS_MAX).catch(() => null);

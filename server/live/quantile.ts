@@ -1,7 +1,7 @@
 /**
- * Estimates a quantile from the counts of a histogram as Prometheus' histogram_quantile does: observations are taken to be spread
- * evenly within a bucket. Null when nothing was observed; the largest bound when the quantile lies beyond it.
- * @param bounds upper ends of all buckets but the last, which has none
+ * Estimates a quantile from the counts of a histogram like Prometheus' histogram_quantile: assumes that observations are evenly
+ * spread within a bucket. Returns null without observations, and the largest bound if the quantile lies beyond it.
+ * @param bounds upper bounds of all buckets except the last, which has none
  * @param share 0 to 1
  */
 export function quantile(bounds: readonly number[], counts: readonly number[], share: number): number | null {

@@ -1,11 +1,11 @@
-/** What a process tells the primary of itself. */
+/** The counters that a process reports to the primary. */
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Totals } from './counters.ts';
 
-/** Routes by which webhooks come in. */
+/** Path prefix of the ingest routes. */
 const INGEST_PREFIX = '/in/';
 
-/** Counts since the start of the process. A repeated event is neither accepted nor refused. */
+/** Counts since the start of the process. A duplicate event counts as neither accepted nor refused. */
 export function totalsOf(metrics: Metrics): Totals {
   const totals = { accepted: metrics.commits().events, rejected: 0, limited: 0, refused: 0, failed: 0, requests: 0 };
   for (const { route, status, count } of metrics.answers()) {

@@ -1,4 +1,4 @@
-/** The streams of a process: who gets what, how many there may be, and when they end. */
+/** The streams of a process: what each client receives, how many there may be, and when they end. */
 import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { uuidv7Milliseconds } from '../db/ids.ts';
@@ -14,9 +14,9 @@ import type { History } from './history.ts';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from './newest.ts';
 
 const EVERY_MS = 1_000;
-/** Changes are announced; what ends by itself, and what nobody heard of, is found by this. */
+/** Interval of the authorization check. Changes are announced; this check finds expiries and missed announcements. */
 const RECHECK_MS = 15_000;
-/** A JWT says nothing after its request: its streams come again with a newer one. */
+/** A JWT cannot be rechecked after its request. Its streams end after this time and reconnect with a newer one. */
 const JWT_STREAM_MS = 300_000;
 export const CONTENT_TYPE = 'text/event-stream';
 
@@ -31,7 +31,7 @@ interface StreamsParts {
 }
 
 interface StreamRequest {
-  /** Of this webhook alone. */
+  /** Only events of this webhook; null: all webhooks. */
   webhookId: string | null;
   /** The last event that the client knows. */
   after: string | null;
@@ -41,14 +41,14 @@ export class Streams {
   readonly #parts: StreamsParts;
   readonly #newest: NewestEvents;
   readonly #clients = new Set<StreamClient>();
-  /** Of streams that are admitted, but not begun: they count. */
+  /** Streams that are admitted but not yet open; they count toward the limits. */
   readonly #opening = new Set<Person>();
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
   #recheckDueMs = Number.POSITIVE_INFINITY;
   /**
-   * Ends the streams whose session, token or user is not in force any more, or in another role: one query for all of them. While the
-   * database cannot be asked they go on, and are checked as soon as it can.
+   * Ends the streams whose session, token or user is no longer valid or has another role, with one query for all of them. While
+   * the database is unavailable the streams continue, and are checked as soon as it is back.
    */
   readonly recheck = coalesced(() => this.#recheck());
 
@@ -64,14 +64,14 @@ export class Streams {
   }
 
   /**
-   * Streams to whoever asks, or answers that it cannot be. Rejects with DatabaseUnavailable.
-   * @param person as recognized in this request: an object of its own for each request
+   * Opens a stream, or responds with a problem. Rejects with DatabaseUnavailable.
+   * @param person as authenticated in this request: a separate object for each request
    */
   async open(exchange: Exchange, person: Person, { webhookId, after }: StreamRequest): Promise<void> {
     if (this.#closed || this.#clients.size + this.#opening.size >= this.#parts.clientsMax)
       return exchange.problemLater('streams_full', 1);
     if (this.#countOf(person.id) >= this.#parts.userClientsMax) return exchange.problemLater('user_streams_full', 1);
-    // EventSource cannot ask by HEAD: whoever does gets the head alone, and nothing is begun.
+    // EventSource never sends HEAD. A HEAD request gets only the response head, and no stream is opened.
     if (exchange.method === 'HEAD') return void exchange.stream(CONTENT_TYPE);
     this.#opening.add(person);
     try {
@@ -79,7 +79,7 @@ export class Streams {
     } finally {
       this.#opening.delete(person);
     }
-    // nginx would gather an answer before it hands it on.
+    // Without this header nginx buffers a response before passing it on.
     exchange.setHeader('x-accel-buffering', 'no');
     const answer = this.#closed ? null : exchange.stream(CONTENT_TYPE);
     if (answer === null) {
@@ -95,23 +95,23 @@ export class Streams {
     client.send(frame('history', JSON.stringify(seconds)), performance.now());
     if (latest !== null) client.send(frame('counters', JSON.stringify(latest)), performance.now());
     if (after !== null) await this.#catchUp(client, after);
-    // What was announced while it opened went by it.
+    // Announcements made while the stream was opening did not reach it.
     await this.recheck();
   }
 
-  /** A second went by. */
+  /** Sends the counters of a new second to all streams. */
   live(live: Live): void {
     if (this.#clients.size === 0) return;
     const text = frame('counters', JSON.stringify(live));
     for (const client of this.#clients) client.send(text, performance.now());
   }
 
-  /** Something of this user changed: resolves when none of their streams goes on that must not. */
+  /** Called when a user changed. Resolves once every stream that this user may no longer read has ended. */
   async personChanged(userId: string): Promise<void> {
     if ([...this.#clients].some(({ person }) => person.id === userId)) await this.recheck();
   }
 
-  /** Ends all streams, and lets none begin. */
+  /** Ends all streams and refuses new ones. */
   close(): void {
     this.#closed = true;
     for (const client of [...this.#clients]) this.#end(client);
@@ -122,7 +122,7 @@ export class Streams {
     return people.filter(({ id }) => id === userId).length;
   }
 
-  /** From before the event that it knows on: of those that were committed after it, some have a lower id. */
+  /** Reads from before the last known event, because some events committed after it have a lower id. */
   async #catchUp(client: StreamClient, after: string): Promise<void> {
     const nobodyKnows: Found = { events: [], more: true };
     const fromMs = uuidv7Milliseconds(after) - OVERLAP_MS;

@@ -1,10 +1,10 @@
-/** Adds the processes up: a pure fold over their samples. What an ended process counted is kept, so that nothing ever falls. */
+/** Sums the samples of all processes, as a pure fold. The counts of an ended process are kept, so that totals never decrease. */
 
 import { secondsBuckets } from '../telemetry/metrics.ts';
 import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals } from './counters.ts';
 import { quantile } from './quantile.ts';
 
-/** A process that has not answered for this long is told as silent. */
+/** A process that has not responded for this long is reported as silent. */
 const SILENT_MS = 3_000;
 
 interface Counted {
@@ -15,7 +15,7 @@ interface Counted {
 interface Process {
   sample: Sample;
   takenMs: number;
-  /** `accepted` at the end of the last second. */
+  /** `accepted` at the end of the previous second. */
   acceptedBefore: number;
 }
 
@@ -31,19 +31,19 @@ export class Tally {
   #beforeMs: number;
   readonly #startedAt: string;
 
-  /** @param nowMs the start of Weir, in Unix milliseconds as all times here. */
+  /** @param nowMs start time of Weir; all times are Unix milliseconds */
   constructor(nowMs: number) {
     this.#startedAt = new Date(nowMs).toISOString();
     this.#beforeMs = nowMs;
   }
 
-  /** The newest of a process. */
+  /** Stores the newest sample of a process. */
   take(pid: number, sample: Sample, nowMs: number): void {
     const acceptedBefore = this.#processes.get(pid)?.acceptedBefore ?? 0;
     this.#processes.set(pid, { sample, takenMs: nowMs, acceptedBefore });
   }
 
-  /** Its counts up to its last sample stay. */
+  /** Removes a process; its counts up to the last sample are kept. */
   ended(pid: number): void {
     const process = this.#processes.get(pid);
     if (process === undefined) return;
@@ -51,12 +51,12 @@ export class Tally {
     this.#processes.delete(pid);
   }
 
-  /** Whether anybody watches. */
+  /** True while any process has an open stream. */
   get watched(): boolean {
     return [...this.#processes.values()].some(({ sample }) => sample.gauges.streams > 0);
   }
 
-  /** What went by since the last call. */
+  /** Returns the state and the counts since the last call. */
   second(nowMs: number, deliveries: Depth | null): Live {
     const samples = [...this.#processes.values()].map(({ sample }) => sample);
     const all = samples.reduce<Counted>((sum, sample) => combine(sum, sample, (a, b) => a + b), this.#ended);
@@ -100,7 +100,7 @@ function combine(one: Counted, other: Counted, by: (a: number, b: number) => num
   };
 }
 
-/** The lag is the largest: each process has an event loop of its own. */
+/** Sums the gauges, except the event loop lag: each process has its own event loop, so the largest lag is reported. */
 function sumOf(all: readonly Gauges[]): Gauges {
   const sum = (name: keyof Gauges) => all.reduce((total, gauges) => total + gauges[name], 0);
   return {
