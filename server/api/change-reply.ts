@@ -1,11 +1,11 @@
-/** Answers a change of the domain. */
+/** Maps the outcome of a change to a reply. */
 
 import type { ProblemCode } from '../errors.ts';
 import { jsonPointer } from '../http/issues.ts';
 import type { Change } from './change.ts';
 import { invalid, problem, type Reply } from './operation.ts';
 
-/** @param unknown what is said when there is no such thing, or none that may be changed. */
+/** @param unknown problem code when the resource does not exist or cannot be changed */
 export function replyTo<T>(change: Change<T>, unknown: ProblemCode, answer: (value: T) => Reply): Reply {
   switch (change.kind) {
     case 'done':

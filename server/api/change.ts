@@ -1,4 +1,7 @@
-/** A change to one configured thing: made in one transaction with its audit entry, announced, and known everywhere when it resolves. */
+/**
+ * Changes one configured resource: in one transaction with its audit entry, then announced. Resolves once every process knows the
+ * change.
+ */
 
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -8,7 +11,9 @@ import { InputError } from './input.ts';
 
 type Query = Database['query'];
 
-/** `stale`: it is no longer what the change was meant for; `invalid`: a field that only the database could tell to be bad. */
+/**
+ * `stale`: the resource no longer meets the precondition of the change; `invalid`: a field that only the database can validate.
+ */
 export type Change<T> =
   | { kind: 'done'; value: T }
   | { kind: 'unknown' }
@@ -16,22 +21,22 @@ export type Change<T> =
   | { kind: 'name_taken' }
   | { kind: 'invalid'; path: readonly PropertyKey[]; detail: string };
 
-/** Thrown inside a change: another one has the name that was asked for. */
+/** Thrown inside a change: the name belongs to another resource. */
 export class NameTaken extends Error {}
 
-/** Whether the thing as it is now, locked, is still what the change was meant for. */
+/** Precondition of a change, evaluated on the current, locked row. */
 export type Expects<Row> = (current: Row) => boolean;
 
-/** Whatever it is by now. */
+/** No precondition. */
 export const asItIs = (): boolean => true;
 
-/** A kind of thing that is changed. */
+/** A kind of resource. */
 interface Kind<Row> {
-  /** First word of its announcements and of its actions in the audit log. */
+  /** Prefix of its announcements and of its actions in the audit log. */
   name: string;
-  /** Keeps everybody else from changing it until the transaction ends; false when there is none that may be changed. */
+  /** Locks the row until the transaction ends. Returns false if there is no row that can be changed. */
   lock(query: Query, id: string): Promise<boolean>;
-  /** As people see it; undefined when it is gone. */
+  /** The resource as the API returns it; undefined if deleted. */
   find(query: Query, id: string): Promise<Row | undefined>;
 }
 
@@ -45,14 +50,14 @@ export class Changer<Row extends { id: string; name: string }> {
   readonly #actor: Actor;
   readonly #kind: Kind<Row>;
 
-  /** @param actor who makes the changes. */
+  /** @param actor author of the changes */
   constructor(parts: ChangeParts, actor: Actor, kind: Kind<Row>) {
     this.#parts = parts;
     this.#actor = actor;
     this.#kind = kind;
   }
 
-  /** @param insert puts it in place under this id. */
+  /** @param insert inserts the row with this id */
   create(id: string, insert: (query: Query) => Promise<void>): Promise<Change<Row>> {
     return this.#announced(id, async (query) => {
       await insert(query);
@@ -62,7 +67,7 @@ export class Changer<Row extends { id: string; name: string }> {
     });
   }
 
-  /** Resolves with what it is afterwards; what it was, when it is gone. */
+  /** Resolves with the resource after the change, or before it if the change deleted it. */
   change(id: string, verb: string, expects: Expects<Row>, work: (query: Query) => Promise<void>): Promise<Change<Row>> {
     return this.#announced(id, async (query) => {
       const before = (await this.#kind.lock(query, id)) ? await this.#kind.find(query, id) : undefined;

@@ -1,14 +1,14 @@
 /**
- * Idempotency-Key (draft-ietf-httpapi-idempotency-key-header-07): a create that is repeated, since its answer was lost, is done once
- * and answered the same.
+ * Idempotency-Key (draft-ietf-httpapi-idempotency-key-header-07): a create that is retried because its response was lost runs once
+ * and gets the same response.
  *
- *     taken ----> changed ----> answered       24 hours, then it is forgotten
+ *     taken ----> changed ----> answered       deleted after 24 hours
  *       |  in the      after
  *       |  change's    the
  *       |  transaction commit
- *       +--> given back, when nothing was changed; or free after a minute, when the process died
+ *       +--> released if nothing was changed, or after a minute if the process died
  *
- * `changed` is written with the change itself (audit/record.ts): whatever dies in between, nothing is done twice.
+ * `changed` is written in the transaction of the change (audit/record.ts), so a crash at any point never causes a second change.
  */
 import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { Actor } from '../audit/actor.ts';
@@ -18,7 +18,7 @@ import type { Role } from '../db/roles.ts';
 import type { ProblemCode } from '../errors.ts';
 import { seal, unseal } from '../secrets/seal.ts';
 
-/** An answer that went well, as it is sent. */
+/** A successful response, as sent. */
 export interface Rendered {
   status: number;
   headers: Record<string, string>;
@@ -30,17 +30,19 @@ interface KeyedRequest {
   method: string;
   path: string;
   input: unknown;
-  /** In force now: a weaker token is not told what a stronger one of the same user was answered. */
+  /**
+   * Current role. Part of the comparison, so that a token with a lower role does not get the response of one with a higher role.
+   */
   role: Role;
 }
 
-/** `again`: nothing was done, this was answered before. */
+/** `again`: the stored response of an earlier request; nothing was done. */
 export type Once<T> =
   | { kind: 'done'; value: T }
   | { kind: 'again'; answer: Rendered }
   | { kind: 'refused'; code: ProblemCode };
 
-/** 1 to 255 printable characters of ASCII. */
+/** 1 to 255 printable ASCII characters. */
 export function isKey(text: string): boolean {
   return /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text);
 }
@@ -49,16 +51,16 @@ export class Idempotency {
   readonly #database: Database;
   readonly #keys: readonly Buffer[];
 
-  /** @param keys derived for this, current first. */
+  /** @param keys derived for idempotency, current first */
   constructor(database: Database, keys: readonly Buffer[]) {
     this.#database = database;
     this.#keys = keys;
   }
 
   /**
-   * Does the work once for a key of a person. Rejects with what the work rejects with.
-   * @param work with the actor that its change is to be recorded by.
-   * @param rendered the answer to keep; null when nothing was changed.
+   * Runs the work once per user and key. Rejects with whatever the work rejects with.
+   * @param work receives the actor that the change must be recorded with
+   * @param rendered returns the response to store; null if nothing was changed
    */
   async once<T>(
     request: KeyedRequest,
@@ -74,7 +76,7 @@ export class Idempotency {
       const value = await work({ ...actor, confirm: (query) => this.#confirm(query, attempt, own) });
       const answer = rendered(value);
       if (answer === null) await giveKeyBack(this.#database, attempt, own);
-      // The change is made: that its answer cannot be kept is no reason not to give it.
+      // The change is committed: a failure to store the response must not withhold it.
       else await keepAnswer(this.#database, attempt, own, this.#seal(answer, request, own)).catch(() => {});
       return { kind: 'done', value };
     } catch (error) {
@@ -119,8 +121,8 @@ export class Idempotency {
 }
 
 /**
- * What is sealed. The digest of the request is in it, so that it can be compared when the key that made the fingerprint is gone;
- * answers of earlier releases have none.
+ * The sealed data. It contains a digest of the request, which can be compared after the key of the fingerprint is gone; responses
+ * stored by earlier releases have none.
  */
 type Kept = Rendered & { request?: string };
 
@@ -128,12 +130,12 @@ function digestOf(request: KeyedRequest): string {
   return createHash('sha256').update(textOf(request)).digest('base64');
 }
 
-/** Of the checked input: white space and the order of members do not matter. Passwords of requesters are not part of it. */
+/** Text of the validated input: white space and member order do not matter. The requester's password is not included. */
 function textOf({ method, path, input, role }: KeyedRequest): string {
   return JSON.stringify([method, path, { ...(input as object), current_password: undefined }, role]);
 }
 
-/** The attempt took so long that another one has its key. Undoes the change. */
+/** The attempt took so long that another one has taken its key. Rolls back the change. */
 class KeyLost extends Error {}
 
 function contextOf({ userId, key }: KeyOf): string {

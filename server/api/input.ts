@@ -1,8 +1,8 @@
-/** Schemas and checks that all kinds of input share. */
+/** Shared input schemas and checks. */
 import { z } from 'zod';
 import { check } from '../http/issues.ts';
 
-/** Input that only the database could tell to be bad, e.g. an id that nothing has. Ends a transaction. */
+/** Invalid input that only the database can detect, e.g. an unknown id. Rolls back the transaction. */
 export class InputError extends Error {
   readonly path: readonly PropertyKey[];
   constructor(path: readonly PropertyKey[], detail: string) {
@@ -13,7 +13,7 @@ export class InputError extends Error {
 
 const EMAIL_WANTED = 'Give an email address, such as ada@example.org.';
 
-/** Checks what a command was given as the API checks it. Throws InputError that names every bad field. */
+/** Validates the input of a command like the API does. Throws InputError that names every invalid field. */
 export function checked<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = check(schema, value);
   if ('data' in result) return result.data;
@@ -23,13 +23,13 @@ export function checked<T>(schema: z.ZodType<T>, value: unknown): T {
   throw new InputError(issues[0]!.path, sentences.join(' '));
 }
 
-/** Control characters, of which Postgres cannot keep NUL, and halves of a surrogate pair, which are no characters. */
+/** Control characters, including NUL, which Postgres cannot store, and unpaired surrogates, which are not characters. */
 const unprintable = /\p{Cc}|\p{Cs}/u;
 const unprintableButLines = /[^\P{Cc}\n\t]|\p{Cs}/u;
 
 const IDS_MAX = 1_000;
 
-/** One line that a person typed, without surrounding space; lengths in UTF-16 units after that. */
+/** One line of text, trimmed. Lengths are UTF-16 units after trimming. */
 export function text(charactersMin: number, charactersMax: number) {
   const allowed = `Give ${charactersMin} to ${charactersMax} characters.`;
   return z
@@ -40,12 +40,12 @@ export function text(charactersMin: number, charactersMax: number) {
     .refine((value) => !unprintable.test(value), 'Control characters, such as line ends and NUL, are not allowed.');
 }
 
-/** What people call a thing. */
+/** A name. */
 export const nameText = text(1, 200);
-/** The same, or empty. */
+/** A name or an empty string. */
 export const optionalNameText = text(0, 200);
 
-/** Lines that a person typed, without surrounding space, joined by line feeds. */
+/** Multi-line text, trimmed, with line feeds as line ends. */
 export function prose(charactersMax: number) {
   const allowed = `Give at most ${charactersMax} characters.`;
   return z
@@ -58,7 +58,7 @@ export function prose(charactersMax: number) {
     );
 }
 
-/** An email address, in lower case: two that differ in case are one. */
+/** An email address, in lower case: addresses that differ only in case are the same. */
 export const emailText = z
   .string({ error: EMAIL_WANTED })
   .trim()
@@ -66,10 +66,10 @@ export const emailText = z
   .toLowerCase()
   .pipe(z.email(EMAIL_WANTED));
 
-/** A password as somebody typed it; a new one is judged by passwordProblem, which must know the email too. */
+/** A password as entered. A new password must also pass passwordProblem, which needs the email. */
 export const enteredPassword = z.string({ error: 'Give a password.' }).max(1_000, 'Give at most 1000 characters.');
 
-/** A secret as it was given: nothing is trimmed. */
+/** A secret as given, without trimming. */
 export function secretText(charactersMax: number) {
   const allowed = `Give 1 to ${charactersMax} characters.`;
   return z
@@ -81,17 +81,17 @@ export function secretText(charactersMax: number) {
 
 const header = 'Give the name of a header: letters, digits and hyphens, at most 100.';
 
-/** The name of a header field, an RFC 9110 token, in lower case. */
+/** A header field name, an RFC 9110 token, in lower case. */
 export const fieldName = z
   .string({ error: header })
   .trim()
   .toLowerCase()
   .regex(/^[a-z0-9!#$%&'*+.^_`|~-]{1,100}$/, header);
 
-/** The id of something configured. */
+/** Id of a configured resource. */
 export const recordId = z.guid().toLowerCase();
 
-/** Ids, each once, in any order. */
+/** Ids without duplicates, in any order. */
 export const recordIds = z
   .array(recordId)
   .max(IDS_MAX)

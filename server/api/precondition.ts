@@ -3,15 +3,15 @@ import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Exchange } from '../http/exchange.ts';
 
-/** A strong entity tag of a representation. */
+/** Returns a strong entity tag of a representation. */
 export function etagOf(text: string): string {
   return `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`;
 }
 
 /**
- * What If-Match asks of the thing that is to be changed: true of a representation whose tag it lists, of any for `*`, and of any
- * when it was not sent. A weak tag never matches.
- * @param schema of the representation, as GET answers it.
+ * Returns the If-Match check of a request. It passes for a representation whose tag is listed, and for any representation with
+ * `*` or without the header. A weak tag never matches.
+ * @param schema schema of the GET response
  */
 export function ifMatch(exchange: Exchange, schema: z.ZodType | undefined): (representation: unknown) => boolean {
   const field = fieldValue(exchange, 'if-match');
@@ -20,7 +20,7 @@ export function ifMatch(exchange: Exchange, schema: z.ZodType | undefined): (rep
   return (representation) => listed.includes(etagOf(JSON.stringify(schema.parse(representation))));
 }
 
-/** True when the client has this representation already; its tags are compared weakly. */
+/** True if the client already has this representation (If-None-Match, weak comparison). */
 export function isKnown(exchange: Exchange, tag: string): boolean {
   const field = fieldValue(exchange, 'if-none-match');
   if (field === undefined) return false;
@@ -31,7 +31,7 @@ function tagsIn(field: string): string[] {
   return field.match(/(?:W\/)?"[\x21\x23-\x7e\x80-\uffff]*"/g) ?? [];
 }
 
-/** A list may be sent in several fields. */
+/** Joins repeated fields: a list may be sent in several of them. */
 function fieldValue({ headers }: Exchange, name: string): string | undefined {
   const values = headers.filter((_, i) => i % 2 === 1 && headers[i - 1] === name);
   return values.length === 0 ? undefined : values.join(', ');

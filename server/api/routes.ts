@@ -1,6 +1,6 @@
 /**
- * Every route of Weir, one line each: who may use it, and what it answers, for people. The README's table is generated from it.
- * A plain route looks at its requests itself; an operation is served by api/serve.ts, which asks who it is first.
+ * Every route of Weir, one line each, with its access and the meaning of its response. The README's table is generated from it. A
+ * plain route handles its requests itself; an operation is served by api/serve.ts, which authenticates first.
  */
 
 import type { Person } from '../auth/person.ts';
@@ -11,9 +11,9 @@ import type { Method } from '../http/route.ts';
 import { plainDescriptions } from './openapi/plain.ts';
 import type { Operation } from './operation.ts';
 
-/** `signature`: the webhook's; `agent`: a credential or session of one. */
+/** `signature`: signature of the webhook; `agent`: credential or session of an agent. */
 type PlainAccess = 'anyone' | 'signature' | 'agent';
-/** `anyone`, or the least role of a user; on mixed routes an agent may come instead, and sees only its own. */
+/** `anyone`, or the lowest role allowed. On mixed routes an agent is allowed too, and sees only its own data. */
 export type OperationAccess = Role | 'viewer or agent' | 'anyone';
 
 export const plainRoutes = [
@@ -93,7 +93,7 @@ export const operationRoutes = [
   ['DELETE', '/api/v1/users/:id', 'deleteUser', 'administrator', '204; its sessions and tokens end'],
 ] as const satisfies readonly (readonly [Method, string, string, OperationAccess, string])[];
 
-/** Pages that browsers see; changes are forms, and come back to a page. */
+/** Pages for browsers. Changes are forms that lead back to a page. */
 export const pageRoutes = [
   ['GET', '/sign-in', 'signIn', 'anyone', 'the sign-in form'],
   ['POST', '/sign-in', 'doSignIn', 'anyone', 'signs in'],
@@ -159,13 +159,13 @@ export const pageRoutes = [
 type OperationRow = (typeof operationRoutes)[number];
 export type OperationName = OperationRow[2];
 type Requester<Access> = Access extends 'anyone' ? null : Access extends 'viewer or agent' ? Reader : Person;
-/** One for each row of operationRoutes. */
+/** One operation for each row of operationRoutes. */
 export type Operations = {
   // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own
   [Row in OperationRow as Row[2]]: Operation<Requester<Row[3]>, any, any>;
 };
 
-/** What senders and agents may be answered, by route. Their series are on the metrics page from the start. */
+/** Statuses that senders and agents can get, by route. Their metrics series exist from the start. */
 export function expectedAnswers(): { path: string; statuses: number[] }[] {
   return plainRoutes.flatMap(([, path, name]) => {
     const description = plainDescriptions[name];

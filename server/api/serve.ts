@@ -1,4 +1,4 @@
-/** Serves operations over HTTP: who asks, whether they may, what they ask, and the answer as JSON. */
+/** Serves operations over HTTP: authentication, authorization, input validation, and the JSON response. */
 
 import type { Actor } from '../audit/actor.ts';
 import type { AgentAuth } from '../auth/agent.ts';
@@ -15,7 +15,10 @@ import type { Operation, Reply } from './operation.ts';
 import { etagOf, ifMatch, isKnown } from './precondition.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
-/** Counts a change that anyone may ask for; false when the limit is used up, and then the exchange is answered. */
+/**
+ * Counts a change on a route open to anyone. Returns false when the rate limit is exceeded; the exchange is then already
+ * answered.
+ */
 export type AdmitsOpen = (exchange: Exchange) => Promise<boolean>;
 // biome-ignore lint/suspicious/noExplicitAny: each operation's own types meet here, checked by its schemas
 type AnyOperation<Who> = Operation<Who, any, any>;
@@ -36,8 +39,8 @@ export class Api {
   }
 
   /**
-   * A route for anyone. A change is limited by client address before its body is parsed, and must not come from another site's
-   * page: it could sign its visitor in as somebody else.
+   * A route for anyone. A change is rate-limited by client address before its body is parsed. It is refused if it comes from a
+   * page of another site, which could otherwise sign its visitor in as another user.
    */
   forAnyone(operation: AnyOperation<null>): Handler {
     const recognize = async (exchange: Exchange) => {
@@ -49,7 +52,7 @@ export class Api {
     return (exchange) => this.#serve(exchange, operation, () => recognize(exchange), OPEN_BODY_BYTES_MAX);
   }
 
-  /** A route for users in `needed` or a higher role. */
+  /** A route for users with the role `needed` or higher. */
   forUsers(needed: Role, operation: AnyOperation<Person>): Handler {
     return (exchange) =>
       this.#serve(exchange, operation, async () => {
@@ -61,8 +64,8 @@ export class Api {
   }
 
   /**
-   * A mixed route: users in `needed` or a higher role, else an agent. The agent bearer is looked at last, and every such
-   * request counts in the agent limit: no path is unthrottled.
+   * A mixed route: for users with the role `needed` or higher, else for an agent. The agent's bearer token is checked last, and
+   * every such request counts in the agents' rate limit, so that no path is unthrottled.
    */
   forReaders(needed: Role, operation: AnyOperation<Reader>): Handler {
     return (exchange) =>
@@ -115,7 +118,7 @@ export class Api {
     const key = operation.idempotent ? exchange.header('idempotency-key') : undefined;
     if (key === undefined || actor.id === null) return answer(exchange, operation, await work(actor));
     if (!isKey(key)) return exchange.problem('idempotency_key_invalid');
-    // Operations that take a key are for users alone.
+    // Only operations for users take a key.
     const { role } = who as Person;
     const request = { key, method: exchange.method, path: exchange.path, input, role };
     const once = await this.#parts.idempotency.once(request, { ...actor, id: actor.id }, work, (reply) =>
@@ -128,7 +131,7 @@ export class Api {
   }
 }
 
-/** Mixed routes only read: it is in no audit entry. */
+/** Mixed routes only read, so this actor is never recorded. */
 const readingAgent: Actor = {
   kind: 'anyone',
   id: null,
@@ -144,7 +147,7 @@ function refuseUnknown(exchange: Exchange): void {
 }
 
 function answer(exchange: Exchange, operation: AnyOperation<never>, reply: Reply): void {
-  // A handler that streams, or sends bytes of its own, has answered already.
+  // A handler that streams or sends its own bytes has already answered.
   if (exchange.status !== 0) return;
   if (reply.kind === 'problem') {
     if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
@@ -153,7 +156,7 @@ function answer(exchange: Exchange, operation: AnyOperation<never>, reply: Reply
   send(exchange, render(operation, reply));
 }
 
-/** A document that GET would answer now carries its entity tag, in the answer to a change too. */
+/** Renders a reply. A representation that GET would return has its entity tag in the response to a change too. */
 function render(
   operation: AnyOperation<never>,
   { status, body, headers = {} }: Extract<Reply, { kind: 'done' }>,
@@ -170,7 +173,7 @@ function send(exchange: Exchange, { status, headers, text }: Rendered): void {
   else sendJson(exchange, status, text);
 }
 
-/** Sends a JSON document; 304 to a client that has it already, by its entity tag. */
+/** Sends a JSON document; 304 if the client already has it (If-None-Match). */
 export function sendJson(exchange: Exchange, status: number, text: string): void {
   if (exchange.method === 'GET' || exchange.method === 'HEAD') {
     exchange.cacheControl = 'private, no-cache';

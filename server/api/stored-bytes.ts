@@ -1,19 +1,19 @@
-/** Answers with the body that a sender sent, so that no browser shows or runs it: its type is the sender's choice. */
+/** Sends a stored request body. The sender chooses its type, so it is sent in a way that no browser displays or runs it. */
 
 import type { Exchange } from '../http/exchange.ts';
 import { type AnswerBytes, done, type Reply } from './operation.ts';
 
 const TYPE_HEADER = 'X-Weir-Content-Type';
 
-/** Of the operations that answer so. */
+/** Description for the operations that send stored bodies. */
 export const storedBytes: AnswerBytes = {
   contentType: 'application/octet-stream',
   headers: { [TYPE_HEADER]: 'the Content-Type of the request, which the sender chose; left out when there was none' },
 };
 
 /**
- * Answers 200 with the bytes unchanged, as a download from an origin of its own.
- * @param contentType of the stored request.
+ * Answers 200 with the bytes unchanged, as a download in a sandboxed origin.
+ * @param contentType Content-Type of the stored request
  */
 export function answerStoredBytes(exchange: Exchange, id: string, contentType: string | null, body: Buffer): Reply {
   exchange.setHeader('content-disposition', `attachment; filename="${id}"`);
@@ -24,7 +24,7 @@ export function answerStoredBytes(exchange: Exchange, id: string, contentType: s
   return done(200);
 }
 
-/** In visible ASCII: a line end would begin another header field. */
+/** Printable ASCII only: a line end would start another header field. */
 function headerText(value: string): string {
   return value.replace(/[^ -~]/g, '?').trim();
 }

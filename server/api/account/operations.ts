@@ -1,4 +1,4 @@
-/** /api/v1/account: whoever asks, where it is signed in, and its password. */
+/** /api/v1/account: the requesting user, their sessions and their password. */
 import { z } from 'zod';
 import { record } from '../../audit/record.ts';
 import { changePassword } from '../../auth/change-password.ts';
@@ -44,7 +44,7 @@ const passwordChanged = z.object({ revoked_tokens: z.int().describe('how many AP
 
 interface AccountParts extends SignInParts {
   csrf: Csrf;
-  /** AUTH_MODE is hosted: there are no passwords. */
+  /** AUTH_MODE is hosted: users have no passwords. */
   hosted: boolean;
 }
 
@@ -59,7 +59,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
       },
     }),
 
-    /** All of them: a user has no more than SESSIONS_OF_USER_MAX. */
+    /** Not paged: a user has at most SESSIONS_OF_USER_MAX sessions. */
     listSessions: operation({
       sessionOnly: true,
       answers: { 200: listSchema(sessionSchema) },
@@ -70,7 +70,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
       },
     }),
 
-    /** The one that asks too. */
+    /** Includes the requesting session. */
     endSessions: operation({
       sessionOnly: true,
       answers: { 204: null },
@@ -84,7 +84,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
       },
     }),
 
-    /** The one that asks too, if it is that. */
+    /** May be the requesting session. */
     endSession: operation({
       sessionOnly: true,
       id: { schema: recordId, problem: 'session_unknown' },
@@ -103,7 +103,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
       },
     }),
 
-    /** API tokens stay, unless revoke_tokens says otherwise. */
+    /** API tokens are kept unless revoke_tokens is true. */
     changePassword: operation({
       sessionOnly: true,
       input: passwordInput,

@@ -1,4 +1,4 @@
-/** /api/v1/session and /api/v1/setup: how a browser is signed in and out, in local mode. */
+/** /api/v1/session and /api/v1/setup: browser sign-in and sign-out in local mode. */
 import { z } from 'zod';
 import { record } from '../../audit/record.ts';
 import type { Csrf } from '../../auth/csrf.ts';
@@ -41,11 +41,11 @@ const signedInSchema = z.object({
 
 interface SignInOperationParts extends SignInParts {
   csrf: Csrf;
-  /** Derived for set-up. */
+  /** Key derived for set-up. */
   setupKey: Buffer;
-  /** AUTH_MODE is hosted: there are no passwords. */
+  /** AUTH_MODE is hosted: users have no passwords. */
   hosted: boolean;
-  /** Where a browser signs out of the identity provider; null where there is none. */
+  /** Returns the sign-out URL of the identity provider; null without one. */
   signOutAddress: () => Promise<string | null>;
 }
 
@@ -56,7 +56,7 @@ const signedOutSchema = z.object({
 export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...parts }: SignInOperationParts) {
   const { database, publicUrl, devices } = parts;
 
-  /** Two cookies: of the session, and of the browser, which is known from now on. */
+  /** Sets two cookies: the session cookie and the device cookie. */
   function signedIn(exchange: Exchange, status: number, { user, session }: SignedIn): Reply {
     exchange.setHeader('set-cookie', sessionCookie(publicUrl, session));
     devices.keep(exchange, user.id, Date.now());
@@ -91,7 +91,7 @@ export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...pa
         const { via } = who;
         if (via.kind !== 'session') return problem('session_unknown');
         await database.transaction(async (query) => {
-          // Signed out by another request at the same time: it is on record already.
+          // A concurrent request signed out first; the sign-out is already recorded.
           if (!(await deleteSession(query, via.sessionId))) return;
           const target = { kind: 'user', id: who.id, name: who.email };
           await record(query, actor, { action: 'session.sign_out', target });

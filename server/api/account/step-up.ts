@@ -1,4 +1,4 @@
-/** The step-up of auth/step-up.ts as operations use it: the member that carries the password, and the answer when it is refused. */
+/** Step-up (auth/step-up.ts) for operations: the input member with the password, and the reply when it is refused. */
 
 import type { Confirmation } from '../../auth/step-up.ts';
 import { REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
@@ -10,7 +10,7 @@ export const currentPassword = enteredPassword
   .optional()
   .describe("with a cookie session: the requester's own password again (AUTH_MODE local); tokens send none");
 
-/** How an operation with this step-up may be answered. */
+/** Problems of an operation with step-up. */
 export const stepUpProblems = [
   'reauthentication_required',
   'sign_in_limited',
@@ -19,7 +19,7 @@ export const stepUpProblems = [
 
 const SIGN_IN_AGAIN = `Sign in at the identity provider again: open /oidc/start?fresh=true in the browser, then repeat the change within ${REAUTHENTICATION_SECONDS / 60} minutes.`;
 
-/** Null: go on. */
+/** Maps a confirmation to a problem. Null: confirmed. */
 export function refusalOf(confirmation: Confirmation): Reply | null {
   switch (confirmation.kind) {
     case 'confirmed':

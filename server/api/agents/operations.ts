@@ -37,7 +37,7 @@ export function agentOperations(parts: ChangeParts) {
       },
     }),
 
-    /** Apart from the agents themselves, whose entity tags would change all the time with it. */
+    /** A separate route: as part of the agents it would change their entity tags all the time. */
     listAgentActivity: operation({
       query: activityQuery,
       answers: { 200: listSchema(agentActivitySchema) },

@@ -1,4 +1,4 @@
-/** What people give and see of an agent. */
+/** Input and output schemas of agents. */
 import { z } from 'zod';
 import { DEAD_COUNTED_MAX } from '../../db/queries/agent-activity.ts';
 import { createdAt, idOf, nameOf, updatedAt } from '../../http/members.ts';
@@ -11,7 +11,7 @@ const webhookIds = recordIds.describe(
 
 export const agentInput = {
   create: z.strictObject({ name, webhook_ids: webhookIds.default([]) }),
-  /** RFC 7396: what is absent stays. */
+  /** RFC 7396: absent members are unchanged. */
   update: z.strictObject({ name, webhook_ids: webhookIds }).partial(),
 };
 

@@ -1,4 +1,4 @@
-/** Agents as people manage them: every change is committed, announced, and waited for until the processes know. */
+/** Agent management. A change resolves once it is committed, announced, and known to every process. */
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { makeCredential } from '../../auth/credential.ts';
@@ -19,25 +19,25 @@ import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken
 import type { AgentPatch, NewAgent } from './schema.ts';
 import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';
 
-/** The credential is shown this once. */
+/** The credential is returned only here. */
 type WithCredential = AgentRecord & { credential: string };
 
 type Query = Database['query'];
 
 const everything: AgentFilter = { revoked: null, contains: null };
 
-/** Only an agent in force can be changed. */
+/** Only an active agent can be changed. */
 export class Agents {
   readonly #parts: ChangeParts;
   readonly #changer: Changer<AgentRecord>;
 
-  /** @param actor who makes the changes. */
+  /** @param actor author of the changes */
   constructor(parts: ChangeParts, actor: Actor) {
     this.#parts = parts;
     this.#changer = new Changer(parts, actor, { name: 'agent', lock: lockAgent, find: findAgent });
   }
 
-  /** Newest first, revoked ones too. */
+  /** Newest first, including revoked agents. */
   list(filter: AgentFilter = everything, before: string | null = null, limit: number | null = null) {
     return listAgents(this.#parts.database, filter, before, limit);
   }
@@ -57,14 +57,14 @@ export class Agents {
     return shown(made, text);
   }
 
-  /** Sets what is given; the rest stays. */
+  /** Sets the given members; the others are unchanged. */
   update(id: string, { name, webhook_ids }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
     return this.#update(id, name ?? null, expects, async (query) => {
       if (webhook_ids !== undefined) await setWebhooks(query, id, webhook_ids);
     });
   }
 
-  /** Beside the webhooks that it is subscribed to. */
+  /** Adds webhooks to the agent's subscriptions. */
   subscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
     return this.#update(id, null, asItIs, (query) => addWebhooks(query, id, webhookIds));
   }
@@ -73,7 +73,7 @@ export class Agents {
     return this.#update(id, null, asItIs, (query) => removeWebhooks(query, id, webhookIds));
   }
 
-  /** A new credential; the old one and every session end. */
+  /** Creates a new credential; the old one and every session end. */
   async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<WithCredential>> {
     const { text, ...stored } = makeCredential('wa');
     return shown(
@@ -82,7 +82,7 @@ export class Agents {
     );
   }
 
-  /** For good; its deliveries stay. */
+  /** Permanent; the agent's deliveries are kept. */
   revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<AgentRecord>> {
     return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
   }
@@ -101,7 +101,7 @@ export class Agents {
   }
 }
 
-/** Agents are told apart by their names on pages and in commands. Throws NameTaken. */
+/** Agents are identified by name on pages and in commands. Throws NameTaken. */
 async function refuseTakenName(query: Query, name: string, id: string): Promise<void> {
   if (await isNameTaken(query, name, id)) throw new NameTaken();
 }

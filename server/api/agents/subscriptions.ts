@@ -1,4 +1,4 @@
-/** Which agents get the events of which webhooks. */
+/** Subscriptions of agents to webhooks. */
 import type { Database } from '../../db/pool.ts';
 import {
   deleteOtherSubscriptions,
@@ -10,27 +10,27 @@ import { InputError } from '../input.ts';
 
 type Query = Database['query'];
 
-/** These agents and no others get the webhook's events. Throws InputError that names an agent that is not in force. */
+/** Subscribes exactly these agents to the webhook. Throws InputError with the first agent that is not active. */
 export async function setAgents(query: Query, webhookId: string, agentIds: readonly string[]): Promise<void> {
   await requireAgents(query, agentIds);
   await deleteOtherSubscriptions(query, { webhookId }, agentIds);
   await insertSubscriptions(query, { webhookIds: [webhookId], agentIds });
 }
 
-/** The agent gets the events of these webhooks and of no others. Throws InputError that names a webhook that does not exist. */
+/** Subscribes the agent to exactly these webhooks. Throws InputError with the first webhook that does not exist. */
 export async function setWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
   await requireWebhooks(query, webhookIds);
   await deleteOtherSubscriptions(query, { agentId }, webhookIds);
   await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
 }
 
-/** The agent gets the events of these webhooks too. Throws InputError likewise. */
+/** Subscribes the agent to these webhooks as well. Throws InputError with the first webhook that does not exist. */
 export async function addWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
   await requireWebhooks(query, webhookIds);
   await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
 }
 
-/** The agent gets the events of these webhooks no longer. */
+/** Unsubscribes the agent from these webhooks. */
 export function removeWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
   return deleteSubscriptions(query, agentId, webhookIds);
 }

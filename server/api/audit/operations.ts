@@ -1,4 +1,4 @@
-/** /api/v1/audit: who did what, for administrators. */
+/** /api/v1/audit: the audit log, for administrators. */
 import { z } from 'zod';
 import { verifyAudit } from '../../audit/verify.ts';
 import type { Database } from '../../db/pool.ts';
@@ -9,7 +9,7 @@ import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 const moment = z.iso.datetime({ offset: true, error: 'Give a time such as 2030-01-31T12:00:00Z.' });
 const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
 
-/** Which entries; the command line takes the same. */
+/** Filters; the command line takes the same. */
 export const auditFilters = {
   action: z
     .string()
@@ -39,7 +39,10 @@ export const auditHash = z
   .regex(/^[0-9a-f]{64}$/i, 'Give a hash of 64 hex digits.')
   .toLowerCase();
 
-/** Members that do not read as Weir writes them show as null: somebody wrote past it, and verifying tells where. */
+/**
+ * A member that does not have the shape that Weir writes is returned as null: the row was changed outside Weir, and verification
+ * reports where.
+ */
 const loose = <T extends z.ZodType>(schema: T) => schema.nullable().catch(null);
 const states = z.record(z.string(), z.unknown());
 
@@ -82,7 +85,7 @@ const verdictSchema = z.object({
   reason: z.string().optional().describe('what is wrong with it'),
 });
 
-/** Entries of one export, about a kilobyte each. */
+/** Entries per export, about 1 KB each. */
 const EXPORTED_MAX = 10_000;
 const EXPORT_TYPE = 'application/x-ndjson';
 
@@ -97,7 +100,7 @@ export function auditOperations(database: Database) {
       },
     }),
 
-    /** Newest first; what is older than the last line comes with its number as the cursor. */
+    /** Newest first. For older entries, pass the number of the last line as the cursor. */
     exportAudit: operation({
       query: listQuery.omit({ limit: true }),
       answers: { 200: null },
@@ -123,12 +126,12 @@ export function auditOperations(database: Database) {
   };
 }
 
-/** An entry as people see it. */
+/** An entry as the API returns it. */
 export function describeEntry({ id, entry, hash }: AuditRow): object {
   return { ...(entry as object), number: Number(id), hash: hash.toString('hex') };
 }
 
-/** What the filters ask for. */
+/** Converts the filter parameters into a database filter. */
 export function filterOf(given: z.output<typeof filters>): AuditFilter {
   return {
     action: given.action ?? null,

@@ -74,7 +74,7 @@ const countsSchema = z.object({
 
 export function deliveryOperations(database: Database) {
   return {
-    /** An agent sees its own. */
+    /** An agent sees only its own deliveries. */
     listDeliveries: readerOperation({
       query: listQuery,
       answers: { 200: pageSchema(deliverySchema) },

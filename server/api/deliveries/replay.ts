@@ -1,4 +1,4 @@
-/** Puts finished deliveries on their way again, on record. */
+/** Replays finished deliveries, with an audit entry. */
 
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
@@ -7,10 +7,13 @@ import { findAgent } from '../../db/queries/manage-agents.ts';
 import { type DeliveryRecord, findDelivery } from '../../db/queries/read-deliveries.ts';
 import { REPLAYED_MAX, replayDeliveries, replayDelivery } from '../../db/queries/replay.ts';
 
-/** `unfinished`: it is on its way as it is. */
+/** `unfinished`: the delivery is pending or leased. */
 export type Replayed = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'unfinished' };
 
-/** One delivery, dead or done, is pending again, attempts from zero. @param id one that holds its time. */
+/**
+ * Makes one dead or done delivery pending again, with its attempts reset to 0.
+ * @param id a valid delivery id, which contains its time
+ */
 export function replayOne(database: Database, actor: Actor, id: string): Promise<Replayed> {
   return database.transaction<Replayed>(async (query) => {
     const before = await findDelivery({ query }, null, id);
@@ -26,11 +29,14 @@ export function replayOne(database: Database, actor: Actor, id: string): Promise
 export interface ManyOrder {
   agentId: string;
   state: 'dead' | 'done';
-  /** Null: of every webhook. */
+  /** Null: every webhook. */
   webhookId: string | null;
 }
 
-/** All of an agent in this state, oldest first, at most REPLAYED_MAX at a time; `more`: there may be others. Null: no such agent. */
+/**
+ * Replays an agent's deliveries in this state, oldest first, at most REPLAYED_MAX per call. `more`: there may be others. Null:
+ * the agent does not exist.
+ */
 export function replayMany(
   database: Database,
   actor: Actor,

@@ -1,4 +1,4 @@
-/** The parameters of GET /api/v1/events, and what they ask of the database. */
+/** Query parameters of GET /api/v1/events, and the database filter made from them. */
 import { z } from 'zod';
 import { deliveryStates } from '../../db/queries/read-deliveries.ts';
 import { parseNetwork } from '../../net/address.ts';
@@ -6,7 +6,7 @@ import { instant } from '../instant.ts';
 import { pageQuery } from '../paging.ts';
 import type { Search } from './search.ts';
 
-/** An address or a network as inet reads it. A zone (fe80::1%eth0) means something on one machine only. */
+/** An address or network as inet reads it. A zone (fe80::1%eth0) is refused: it is only meaningful on one machine. */
 const network = z
   .string()
   .transform((text) => (/^[0-9A-Fa-f:./]{2,50}$/.test(text) ? parseNetwork(text) : null))
@@ -45,7 +45,7 @@ export const eventListQuery = z
     error: 'Give a time that is not before from.',
   });
 
-/** @param before id of the last event of the page before. */
+/** @param before id of the last event of the previous page */
 export function filterOf(
   query: z.output<typeof eventListQuery>,
   agentId: string | null,

@@ -24,7 +24,7 @@ const replayInput = z.strictObject({
     .describe('to these alone; by default to every agent that is subscribed to the webhook'),
 });
 
-/** An agent sees the events that were on their way to it. */
+/** An agent sees only the events that were delivered to it. */
 export function eventOperations(database: Database) {
   const search = new EventSearch(database);
   return {

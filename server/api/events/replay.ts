@@ -1,4 +1,4 @@
-/** New deliveries of a stored event, on record. */
+/** Replays a stored event as new deliveries, with an audit entry. */
 
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
@@ -7,14 +7,14 @@ import { readAgents } from '../../db/queries/read-agents.ts';
 import { findEvent } from '../../db/queries/read-events.ts';
 import { deliverAgain } from '../../db/queries/replay.ts';
 
-/** `no_agent`: nobody is subscribed to the event's webhook. */
+/** `no_agent`: no agent is subscribed to the event's webhook. */
 export type EventReplayed =
   | { kind: 'done'; deliveryIds: string[] }
   | { kind: 'unknown' }
   | { kind: 'no_agent' }
   | { kind: 'agents_unknown'; agentIds: string[] };
 
-/** To these agents or, with null, to all that are subscribed to its webhook: all of them, or nothing is done. */
+/** Delivers to the given agents or, with null, to all agents subscribed to the webhook. All or nothing. */
 export function replayEvent(
   database: Database,
   actor: Actor,

@@ -1,4 +1,4 @@
-/** What people and agents see of an event. */
+/** Output schemas of events. */
 import { z } from 'zod';
 import type { EventRecord } from '../../db/queries/read-events.ts';
 import { bodyBytes, contentType, example, idOf, receivedAt, sourceIp } from '../../http/members.ts';
@@ -37,7 +37,7 @@ export const eventPageSchema = pageSchema(eventSchema).extend({
   searched_to: z.iso.datetime().nullable().describe('how far back an incomplete search looked'),
 });
 
-/** Without its body. */
+/** The event without its body. */
 export function describeEvent(event: EventRecord): z.input<typeof eventSchema> {
   const { id, webhook_id, received_at, source_ip, content_type, bytes, headers } = event;
   return {

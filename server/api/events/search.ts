@@ -1,34 +1,34 @@
-/** Lists of events by filters that have no index: looked through newest first, a slice at a time, for a while at most. */
+/** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
 import type { Database } from '../../db/pool.ts';
 import { type EventFilter, type EventSpan, listEvents, sliceEnd } from '../../db/queries/list-events.ts';
 import type { EventRecord } from '../../db/queries/read-events.ts';
 
 /**
- * Events of one slice: 10 to 40 ms of work for one statement, after which others get the connection. The first slice is small:
- * most filters find their page in it, and then it is the whole cost.
+ * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is
+ * small, because most filters fill their page from it.
  */
 const FIRST_SLICE_EVENTS = 1_000;
 const SLICE_EVENTS_MAX = 20_000;
 const SLICE_GROWTH = 4;
-/** Bodies of one slice together, where bodies are searched: 20 ms at 2.3 us a KiB. */
+/** Bytes of all bodies in one slice when bodies are searched: 20 ms at 2.3 us a KiB. */
 const SLICE_BYTES_MAX = 8_388_608;
-/** A request looks for matches this long; then it is answered with what it found, and where to go on. */
+/** Time limit of a search. The response then contains the matches so far and a cursor to continue from. */
 const SEARCH_MS_MAX = 500;
-/** Searches of a process that go past their first slice at the same time; each takes one of DB_POOL_MAX connections. */
+/** Concurrent searches per process that go past their first slice; each takes one of DB_POOL_MAX connections. */
 export const SEARCHES_MAX = 2;
 
 export interface Search {
   filter: EventFilter;
   span: Pick<EventSpan, 'from' | 'to' | 'before'>;
-  /** Events that are wanted. */
+  /** Number of events wanted. */
   limit: number;
-  /** True: nobody waits for the answer any more. */
+  /** True once the client has disconnected. */
   isGone?: () => boolean;
 }
 
 export interface Found {
   rows: EventRecord[];
-  /** Id of the last event that was looked at, when time was up before there were enough, or no more. */
+  /** Id of the last event scanned, if the time limit ended the search; null if the search is complete. */
   stoppedAt: string | null;
 }
 
@@ -37,13 +37,13 @@ export class EventSearch {
   readonly #msMax: number;
   #running = 0;
 
-  /** @param msMax Infinity for a command, whose user waits as long as it takes. */
+  /** @param msMax time limit in milliseconds; Infinity for a command, whose user waits for the whole result */
   constructor(database: Database, msMax: number = SEARCH_MS_MAX) {
     this.#database = database;
     this.#msMax = msMax;
   }
 
-  /** Newest first. Null: SEARCHES_MAX others are under way. */
+  /** Newest first. Null: SEARCHES_MAX other searches are running. */
   async find({ filter, span, limit, isGone = () => false }: Search): Promise<Found | null> {
     if (isPlain(filter)) {
       const rows = await listEvents(this.#database, filter, { ...span, downTo: null }, limit);
@@ -71,7 +71,7 @@ export class EventSearch {
   }
 }
 
-/** By time alone, which is how events lie. */
+/** No filter besides time, which the index order covers. */
 function isPlain(filter: EventFilter): boolean {
   return Object.values(filter).every((value) => value === null);
 }

@@ -1,4 +1,4 @@
-/** /api/v1/counters and /api/v1/stream: what goes on now. */
+/** /api/v1/counters and /api/v1/stream: live counters and events. */
 import { z } from 'zod';
 import { isTimedId } from '../../db/ids.ts';
 import { liveSchema, secondSchema } from '../../live/counters.ts';

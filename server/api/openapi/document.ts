@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, from the route table and the schemas that validate. */
+/** The OpenAPI 3.1 document, generated from the route table and the schemas that validate. */
 import type { z } from 'zod';
 import type { ProblemCode } from '../../errors.ts';
 import type { Method } from '../../http/route.ts';
@@ -12,7 +12,7 @@ import { plainSecurity, securityOf, securitySchemes } from './security.ts';
 
 interface DocumentParts {
   operations: Operations;
-  /** Base of the API as clients reach it. */
+  /** Base URL of the API. */
   url: string;
   /** Name of the session cookie. */
   cookie: string;
@@ -88,7 +88,7 @@ function parametersOf(parameters: Json[]): Json {
   return parameters.length === 0 ? {} : { parameters };
 }
 
-/** @param unknown the problem of an id that nothing has, which names the thing: `webhook_unknown`. */
+/** @param unknown problem code for an unknown id, which contains the name of the resource: `webhook_unknown` */
 function pathParameters(path: string, schema: Json | null, unknown: ProblemCode = 'webhook_unknown'): Json[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
     name,
@@ -99,7 +99,7 @@ function pathParameters(path: string, schema: Json | null, unknown: ProblemCode 
   }));
 }
 
-/** Each property of the query's schema is a parameter of its own. */
+/** Each property of the query schema becomes one parameter. */
 function queryParameters(schema: Json): Json[] {
   const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] };
   return Object.entries(properties).map(([name, { description, ...own }]) => ({
@@ -126,7 +126,7 @@ const idempotencyKey: Json = {
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 };
 
-/** An empty body reads as {}, so that none need be sent where nothing is required. */
+/** An empty body reads as {}, so the body is optional if no member is required. */
 function requestBody(input: z.ZodType, schemas: Schemas): Json {
   return { required: !input.safeParse({}).success, content: { 'application/json': { schema: schemas.taken(input) } } };
 }

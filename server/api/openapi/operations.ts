@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { done, openOperation } from '../operation.ts';
 import { sendJson } from '../serve.ts';
 
-/** @param read the document as JSON. */
+/** @param read returns the document as JSON */
 export function openApiOperations(read: () => string) {
   return {
     showOpenApi: openOperation({

@@ -1,4 +1,4 @@
-/** Routes that are no operations, as the document describes them; their schemas stand beside their handlers. */
+/** Descriptions of the plain routes, which are not operations. Their schemas are next to their handlers. */
 import type { z } from 'zod';
 import { agentDescriptions } from '../../deliveries/described.ts';
 import type { ProblemCode } from '../../errors.ts';
@@ -7,13 +7,13 @@ import { ingestDescriptions } from '../../ingest/described.ts';
 import type { plainRoutes } from '../routes.ts';
 
 interface PlainDescription {
-  /** The body, by its media type; null: any bytes. */
+  /** Request body by media type; null: any bytes. */
   input?: Readonly<Record<string, z.ZodType | null>>;
   answers: Readonly<Record<number, z.ZodType>>;
   problems: readonly ProblemCode[];
 }
 
-/** Null: for browsers, not described. */
+/** Null: a route for browsers, not described. */
 export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDescription | null> = {
   ...healthDescriptions,
   ...ingestDescriptions,

@@ -1,4 +1,4 @@
-/** Which problems a route may answer with, and how they look. */
+/** The problems of a route, and their responses in the document. */
 import { type ProblemCode, problems } from '../../errors.ts';
 import { jsonBodyProblems } from '../../http/parsed-body.ts';
 import type { Method } from '../../http/route.ts';
@@ -6,7 +6,7 @@ import type { Operation } from '../operation.ts';
 import type { OperationAccess } from '../routes.ts';
 import type { Json } from './schemas.ts';
 
-/** Whatever is asked for. */
+/** Problems of every route. */
 const common: readonly ProblemCode[] = [
   'length_required',
   'length_invalid',
@@ -15,7 +15,7 @@ const common: readonly ProblemCode[] = [
   'internal',
   'database_unavailable',
 ];
-/** What the OpenID Connect provider brings about, and the user whom it knows. */
+/** Problems caused by the OpenID Connect provider, and those of its users. */
 const hostedProblems: readonly ProblemCode[] = [
   'role_missing',
   'user_disabled',
@@ -30,7 +30,7 @@ const idempotencyProblems: readonly ProblemCode[] = [
   'idempotency_key_reused',
 ];
 
-/** Those that an operation's access and inputs bring, and its own. */
+/** Returns the problems of an operation's access and inputs, and its own. */
 export function problemsOf(
   method: Method,
   access: OperationAccess,
@@ -57,7 +57,7 @@ function accessProblems(access: OperationAccess): readonly ProblemCode[] {
   return [...hostedProblems, 'unauthenticated', ...(access === 'viewer' ? [] : (['forbidden'] as const))];
 }
 
-/** A response for each status; `code` says which of its reasons it was. */
+/** One response per status; `code` gives the reason. */
 export function problemResponses(codes: readonly ProblemCode[]): Record<string, Json> {
   const all = [...new Set([...codes, ...common])].toSorted();
   const statuses = [...new Set(all.map((code) => problems[code].status))];
@@ -83,7 +83,7 @@ function response(status: number, codes: readonly ProblemCode[]): Json {
   };
 }
 
-/** RFC 9457, with the members that Weir adds. */
+/** RFC 9457, with Weir's additional members. */
 export const problemSchema: Json = {
   type: 'object',
   required: ['type', 'title', 'status', 'detail', 'code', 'request_id'],

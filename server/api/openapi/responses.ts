@@ -1,4 +1,4 @@
-/** The answers of a route: what went well, and problems. */
+/** The responses of a route: successes and problems. */
 import type { z } from 'zod';
 import type { ProblemCode } from '../../errors.ts';
 import type { Method } from '../../http/route.ts';
@@ -11,7 +11,7 @@ type Responses = Record<string, Json>;
 
 const requestId = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } };
 
-/** One for each status; a status that is both has the content of both. */
+/** One response per status. A status used for both success and problem has both contents. */
 export function responsesOf(
   schemas: Schemas,
   method: Method,
@@ -31,7 +31,7 @@ export function responsesOf(
   return { ...refusals, ...Object.fromEntries(successes), ...cached };
 }
 
-/** 200 is bytes, of the operation's own type. */
+/** A response without a schema: 200 has bytes of the operation's own type, other statuses have no content. */
 function withoutSchema(status: string, { contentType, headers = {} }: AnswerBytes = { contentType: '*/*' }): Json {
   const fields = Object.entries(headers).map(([name, description]) => [
     name,
@@ -44,7 +44,7 @@ function withoutSchema(status: string, { contentType, headers = {} }: AnswerByte
   };
 }
 
-/** GET of JSON has an entity tag. */
+/** A response with a JSON body; a 200 to GET has an entity tag. */
 function success(schemas: Schemas, method: Method, status: string, schema: z.ZodType, more: Json): Json {
   const tag = method === 'GET' && status === '200' ? { ETag: { $ref: '#/components/headers/ETag' } } : {};
   return {
@@ -63,7 +63,7 @@ const meanings: Readonly<Record<string, string>> = {
   503: 'not ready',
 };
 
-/** Components that the answers refer to. */
+/** Header components that the responses refer to. */
 export const headers: Json = {
   'X-Request-Id': { description: "the request's own, when it is well-formed", schema: { type: 'string' } },
   'Retry-After': { description: 'seconds', schema: { type: 'integer' } },

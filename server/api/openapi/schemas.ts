@@ -1,21 +1,21 @@
-/** JSON Schemas of the document, made from the zod schemas that validate. */
+/** JSON Schemas of the document, generated from the zod schemas that validate. */
 import { z } from 'zod';
 
 export type Json = Record<string, unknown>;
 
-/** Formats that say it all: zod adds long patterns to them. */
+/** Formats that need no pattern: zod adds long ones to them. */
 const knownFormats = new Set<unknown>(['uuid', 'date-time']);
 
-/** Schemas with an id (`.meta({ id })`) stand once, under components, and are referred to. */
+/** A schema with an id (`.meta({ id })`) is emitted once, under components, and referenced. */
 export class Schemas {
   readonly components: Record<string, Json> = {};
 
-  /** Of a body or a parameter that is sent to Weir. */
+  /** Schema of a body or parameter sent to Weir. */
   taken(schema: z.ZodType): Json {
     return this.#convert(schema, 'input');
   }
 
-  /** Of a body that Weir sends. Clients are to bear members that come with a later release. */
+  /** Schema of a body that Weir sends. Clients must accept members added by later releases. */
   given(schema: z.ZodType): Json {
     return this.#convert(schema, 'output');
   }
@@ -25,7 +25,7 @@ export class Schemas {
       io,
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
-        // zod leaves out the examples of what is transformed once it is read.
+        // zod omits the examples of schemas with a transform.
         const { examples } = z.globalRegistry.get(zodSchema) ?? {};
         if (examples !== undefined) jsonSchema.examples = examples as unknown[];
         if (knownFormats.has(jsonSchema.format)) delete jsonSchema.pattern;
@@ -39,7 +39,7 @@ export class Schemas {
   }
 }
 
-/** What zod calls a definition is a component here. */
+/** Turns zod's references to definitions into references to components. */
 function withReferences(schema: Json): Json {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/'));
 }

@@ -1,4 +1,4 @@
-/** How a request says who it is from. */
+/** The security schemes of the document. */
 import { CSRF_HEADER } from '../../auth/csrf.ts';
 import type { Method } from '../../http/route.ts';
 import type { OperationAccess } from '../routes.ts';
@@ -31,14 +31,14 @@ export function securitySchemes(cookie: string): Json {
   };
 }
 
-/** By the access of a plain route. */
+/** Security by access of a plain route. */
 export const plainSecurity: Readonly<Record<string, Json[]>> = {
   anyone: [],
   agent: [{ agent: [] }],
   signature: [{ signature: [] }, {}],
 };
 
-/** Any one of them will do. */
+/** Alternatives: any one of them is sufficient. */
 export function securityOf(method: Method, access: OperationAccess, sessionOnly: boolean): Json[] {
   if (access === 'anyone') return [];
   const session = method === 'GET' ? { session: [] } : { session: [], csrf: [] };

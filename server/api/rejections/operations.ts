@@ -1,4 +1,4 @@
-/** /api/v1/rejections: refused signatures, why they were refused, and whether they would be now. */
+/** /api/v1/rejections: requests with a refused signature, the reason, and whether they verify now. */
 
 import { findRejection, listRejections } from '../../db/queries/rejections.ts';
 import { type RejectionParts, Rejections } from '../../rejections/recheck.ts';
@@ -19,7 +19,7 @@ import {
 const RETRY_SECONDS = 1;
 const id = { schema: eventId, problem: 'rejection_unknown' } as const;
 
-/** Why a rejection is not accepted. */
+/** Problem codes when a rejection cannot be accepted. */
 const notAccepted = {
   unknown: 'rejection_unknown',
   disabled: 'webhook_disabled',

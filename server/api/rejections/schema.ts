@@ -1,4 +1,4 @@
-/** A refused signature as people see it, as schemas. */
+/** Schemas of rejections. */
 import { z } from 'zod';
 import type { RejectionRecord } from '../../db/queries/rejections.ts';
 import { bodyBytes, contentType, idOf, nameOf, receivedAt, sourceIp, timeOf } from '../../http/members.ts';
@@ -6,7 +6,7 @@ import { type RejectionReason, rejectionReasonNames, rejectionReasons } from '..
 import { defaultSignatureHeaders } from '../../signatures/signature.ts';
 import { pageQuery } from '../paging.ts';
 
-/** Of a body, shown beside its rejection; the rest is to be downloaded. */
+/** Bytes of a body shown with its rejection; the whole body is a separate download. */
 const PREVIEW_BYTES_MAX = 8_192;
 
 const reason = z.enum(rejectionReasonNames).describe('why the signature did not verify; verifies_now: it does now');
@@ -67,7 +67,7 @@ export const acceptedSchema = z.object({ event_id: idOf('event') });
 
 export const recheckSchema = z.object({ verified, reason, hint });
 
-/** A rejection as people see it, and nothing else of its row: no digest, no secret. */
+/** A rejection as the API returns it. Other columns are left out: no digest, no secret. */
 export function describeRejection(row: RejectionRecord): z.output<typeof rejectionSchema> {
   const { checked_at, checked_reason, signatures, signature_header, ...rest } = row;
   return rejectionSchema.parse({
@@ -87,7 +87,7 @@ export function describeRejection(row: RejectionRecord): z.output<typeof rejecti
   });
 }
 
-/** The sentence of the table; an operator is also told which the other webhook is. */
+/** The hint of the reason table. For an operator it also names the other webhook. */
 function hintOf({ other_webhook: other }: RejectionRecord, reason: RejectionReason): string {
   const hint = rejectionReasons[reason];
   return reason === 'other_webhook' && other !== null
@@ -95,12 +95,12 @@ function hintOf({ other_webhook: other }: RejectionRecord, reason: RejectionReas
     : hint;
 }
 
-/** The start of a body as people see it. */
+/** The start of a body as the API returns it. */
 export function previewOf(body: Buffer | null): { body_preview: string | null; body_preview_base64: string | null } {
   if (body === null) return { body_preview: null, body_preview_base64: null };
   const start = body.subarray(0, PREVIEW_BYTES_MAX);
   try {
-    // As a stream, so that a character that the cut divides is left out instead of refused.
+    // Decoded as a stream, so that a character divided by the cut is left out instead of causing an error.
     const text = new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: start.length < body.length });
     return { body_preview: text, body_preview_base64: null };
   } catch {

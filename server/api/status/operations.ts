@@ -1,4 +1,4 @@
-/** /api/v1/status: how this installation is set up, how it does, and what `weir doctor` says of it. */
+/** /api/v1/status: the configuration and state of this installation, and the report of `weir doctor`. */
 import { z } from 'zod';
 import { describeConninfo } from '../../db/conninfo.ts';
 import type { Database } from '../../db/pool.ts';
@@ -119,7 +119,7 @@ export function statusOperations(parts: StatusParts) {
   };
 }
 
-/** Every row of the table with the value in force; of a secret only whether it is set. */
+/** Every row of the settings table with its current value; for a secret only whether it is set. */
 export function describeSettings(settings: Settings): z.input<typeof settingSchema>[] {
   return Object.entries<Setting>(settingTable).map(([name, { secret = false, fallback, fallbackShown, meaning }]) => {
     const value = settings[name as keyof typeof settingTable];

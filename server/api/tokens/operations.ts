@@ -1,4 +1,4 @@
-/** /api/v1/tokens: a person's own; administrators see and revoke everybody's. */
+/** /api/v1/tokens: a user's own API tokens; administrators see and revoke the tokens of all users. */
 import { z } from 'zod';
 import { hasSession, type Person } from '../../auth/person.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
@@ -68,7 +68,7 @@ const tokenSchema = z
   })
   .meta({ id: 'Token' });
 
-/** @param parts.hosted AUTH_MODE is hosted: there are no passwords. */
+/** @param parts.hosted AUTH_MODE is hosted: users have no passwords */
 export function tokenOperations(parts: { database: Database; passwords: Passwords; hosted: boolean }) {
   const { database } = parts;
   return {
@@ -90,7 +90,7 @@ export function tokenOperations(parts: { database: Database; passwords: Password
       },
     }),
 
-    /** The token is in this answer alone. */
+    /** Only this response contains the token. */
     createToken: operation({
       idempotent: true,
       input: tokenInput,
@@ -126,7 +126,7 @@ export function tokenOperations(parts: { database: Database; passwords: Password
       },
     }),
 
-    /** Also done when it was revoked before. */
+    /** Succeeds also for a token that is already revoked. */
     revokeToken: operation({
       id,
       answers: { 204: null },
@@ -143,7 +143,7 @@ export function tokenOperations(parts: { database: Database; passwords: Password
   };
 }
 
-/** Null: never; undefined: nothing was said. */
+/** Null: never expires; undefined: not given. */
 function expiryOf({ expires_at: at, expires_in_days: days }: z.output<typeof tokenInput>): Date | null | undefined {
   if (at === null || days === null) return null;
   if (days !== undefined) return inDays(days);
@@ -154,7 +154,7 @@ function isAdministrator({ role }: Person): boolean {
   return role === 'administrator';
 }
 
-/** An administrator token or one without expiry: worth more than the session or token that asks for it. */
+/** An administrator token or one without expiry is worth more than the session or token that requests it. */
 function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
   return role === 'administrator' || expiresAt === null;
 }
@@ -162,13 +162,13 @@ function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
 const NOT_BY_TOKEN =
   'A token creates no administrator token and none without expiry: use the session cookie of a signed-in browser, or weir token add.';
 
-/** A token revokes itself and what it created; every other token of the user needs a session. */
+/** A token may revoke itself and the tokens that it created. Revoking any other token of the user requires a session. */
 async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promise<boolean> {
   if (via.kind === 'session') return true;
   return via.kind === 'token' && tokens.isOfFamily(id, via.tokenId);
 }
 
-/** Whose tokens somebody may look at and revoke; null: everybody's. */
+/** The user whose tokens the requester may read and revoke; null: all users. */
 function mineOrAll(who: Person): string | null {
   return isAdministrator(who) ? null : who.id;
 }

@@ -1,4 +1,7 @@
-/** API tokens `wu_…`: each a user's own, with that user's role or less, shown once. Requests read them from the database. */
+/**
+ * API tokens `wu_…`: each belongs to a user, has at most the user's role, and is shown once. They are read from the database at
+ * each request.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
@@ -17,23 +20,25 @@ import {
 } from '../../db/queries/tokens.ts';
 import type { Role } from '../../db/roles.ts';
 
-/** Tokens of one user that are in force at a time. */
+/** Active tokens per user. */
 export const TOKENS_MAX = 100;
-/** Days for which a token holds, unless somebody says otherwise. */
+/** Default lifetime of a token, in days. */
 export const EXPIRY_DAYS = 90;
 export const EXPIRY_DAYS_MAX = 3650;
 
 interface TokenOrder {
   userId: string;
-  /** Checked, as nameText does. */
+  /** Validated by nameText. */
   name: string;
-  /** At most that of the user, which the caller knows. */
+  /** At most the user's role; the caller checks this. */
   role: Role;
-  /** Null: never; undefined: after EXPIRY_DAYS, or with the token that makes it. */
+  /** Null: never expires; undefined: expires after EXPIRY_DAYS, or with the token that creates it if that is earlier. */
   expiresAt: Date | null | undefined;
 }
 
-/** `text` is the token itself. `outlives`: it would hold longer than the token that makes it, which ends then. */
+/**
+ * `text` is the token itself. `outlives`: the new token would outlive the token that creates it, which expires at `expiresAt`.
+ */
 type TokenMade =
   | { kind: 'made'; token: TokenRecord; text: string }
   | { kind: 'user_gone' }
@@ -44,7 +49,7 @@ export class Tokens {
   readonly #database: Database;
   readonly #actor: Actor;
 
-  /** @param actor who makes the changes. A token that makes another one cannot outlive itself by it. */
+  /** @param actor author of the changes. A token cannot create a token that outlives it */
   constructor(database: Database, actor: Actor) {
     this.#database = database;
     this.#actor = actor;
@@ -69,22 +74,26 @@ export class Tokens {
     });
   }
 
-  /** Newest first, ended ones too. @param userId null: everybody's. @param before id of the last token of the page before. */
+  /**
+   * Newest first, including expired and revoked tokens.
+   * @param userId null: tokens of all users
+   * @param before id of the last token of the previous page
+   */
   list(userId: string | null, before: string | null, limit: number): Promise<TokenRecord[]> {
     return listTokens(this.#database, userId, before, limit);
   }
 
-  /** @param userId whose it must be; null: anybody's. */
+  /** @param userId required owner; null: any user */
   find(id: string, userId: string | null): Promise<TokenRecord | undefined> {
     return findTokenRecord(this.#database, id, userId);
   }
 
-  /** True of the token `ancestorId` and of those that it created, directly or through tokens that it created. */
+  /** True for the token `ancestorId` and for the tokens that it created, directly or through other tokens. */
   isOfFamily(id: string, ancestorId: string): Promise<boolean> {
     return isCreatedBy(this.#database, id, ancestorId);
   }
 
-  /** Ends a token, and those that its requests made. `before`: it had been revoked already, and nothing changed. */
+  /** Revokes a token and the tokens created with it. `before`: it was already revoked, and nothing changed. */
   revoke(id: string, userId: string | null): Promise<'revoked' | 'before' | 'unknown'> {
     return this.#database.transaction(async (query) => {
       const before = await findTokenRecord({ query }, id, userId);
@@ -102,7 +111,7 @@ export class Tokens {
   }
 }
 
-/** That many days from now. */
+/** The time `days` days from now. */
 export function inDays(days: number): Date {
   return new Date(Date.now() + days * 86_400_000);
 }

@@ -74,9 +74,9 @@ const deleteInput = z.strictObject({ current_password: currentPassword });
 
 type Request = { who: Person; exchange: Exchange; actor: Actor };
 
-/** @param hosted AUTH_MODE is hosted: there are no passwords. */
+/** @param hosted AUTH_MODE is hosted: users have no passwords */
 export function userOperations({ hosted, ...parts }: UserParts & { hosted: boolean }) {
-  /** Null: the requester may go on. */
+  /** Step-up of the requester. Null: confirmed. */
   const refusal = async ({ who, exchange, actor }: Request, password: string | undefined) =>
     refusalOf(await confirmIdentity({ ...parts, hosted }, exchange, who, actor, password));
   const id = { schema: recordId, problem: 'user_unknown' } as const;
@@ -138,7 +138,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
         const { password } = changes;
         if (hosted && password !== undefined) return problem('local_mode_only');
         if (id === who.id && !hasSession(who)) return problem('session_required');
-        // A session that was stolen must not be enough to take the account over.
+        // A stolen session must not be enough to take over the account.
         if (id === who.id && password !== undefined)
           return invalid('/password', 'This is your own password: change it with POST /api/v1/account/password.');
         const users = new Users(parts, actor);

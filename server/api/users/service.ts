@@ -1,4 +1,4 @@
-/** Users as administrators manage them. One administrator in force always remains. */
+/** User management for administrators. At least one active administrator always remains. */
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
@@ -30,22 +30,25 @@ interface UserToMake {
   email: string;
   name: string;
   role: Role;
-  /** `generate`: one is made, and told this once; null: the user never signs in with a password. */
+  /** `generate`: a password is generated and returned once; null: the user never signs in with a password. */
   password: string | 'generate' | null;
 }
 
-/** What is undefined stays as it is. */
+/** Undefined members are unchanged. */
 interface UserChanges {
   name?: string | undefined;
   role?: Role | undefined;
   disabled?: boolean | undefined;
-  /** Set anew by an administrator: the user's sessions end, and it is no longer throttled. */
+  /** Reset by an administrator: the user's sessions end and the throttle is cleared. */
   password?: string | undefined;
-  /** Ends the user's API tokens. */
+  /** Revokes the user's API tokens. */
   revokeTokens?: boolean | undefined;
 }
 
-/** `stale`: it is no longer what the change was meant for; `last_administrator`: the change would leave nobody who may undo it. */
+/**
+ * `stale`: the user no longer meets the precondition of the change; `last_administrator`: no active administrator would remain to
+ * undo the change.
+ */
 export type UserOutcome<T> =
   | { kind: 'done'; value: T }
   | { kind: 'unknown' | 'stale' | 'email_taken' | 'last_administrator' | 'busy' };
@@ -56,13 +59,13 @@ export class Users {
   readonly #parts: UserParts;
   readonly #actor: Actor;
 
-  /** @param actor who makes the changes. */
+  /** @param actor author of the changes */
   constructor(parts: UserParts, actor: Actor) {
     this.#parts = parts;
     this.#actor = actor;
   }
 
-  /** By email; those after the email `after`. */
+  /** Ordered by email, starting after the email `after`. */
   list(filter: UserFilter, after: string | null, rowsMax: number): Promise<UserRecord[]> {
     return listUsers(this.#parts.database, filter, after, rowsMax);
   }
@@ -71,7 +74,7 @@ export class Users {
     return findUser(this.#parts.database, key);
   }
 
-  /** A generated password is told this once. The password given is one that passwordProblem has nothing against. */
+  /** Creates a user. A generated password is returned only here. A given password must pass passwordProblem. */
   async create(given: UserToMake): Promise<UserOutcome<{ user: UserRecord; generated: string | null }>> {
     const generated = given.password === 'generate' ? generatePassword() : null;
     const passwordHash = await this.#hash(generated ?? given.password);
@@ -86,7 +89,7 @@ export class Users {
     });
   }
 
-  /** The password given is one that passwordProblem has nothing against. */
+  /** Updates a user. A given password must pass passwordProblem. */
   async update(
     id: string,
     changes: UserChanges,
@@ -111,7 +114,7 @@ export class Users {
     });
   }
 
-  /** With its sessions and tokens; the audit log keeps its name. */
+  /** Deletes a user with its sessions and tokens; the audit log keeps the name. */
   remove(id: string, expects: Expects<UserRecord> = asItIs): Promise<UserOutcome<null>> {
     return this.#parts.database.transaction(async (query) => {
       const before = await this.#before(query, id, expects, true);
@@ -122,7 +125,7 @@ export class Users {
     });
   }
 
-  /** The user before a change. Whoever may change the administrators waits for its turn, so that two cannot end the last two. */
+  /** Returns the user before a change. Locks the administrators, so that two concurrent changes cannot remove the last two. */
   async #before(
     query: Query,
     id: string,

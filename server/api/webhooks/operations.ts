@@ -26,14 +26,14 @@ const listQuery = z.strictObject({
 
 const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 'of all').optional() });
 
-/** @param send to the webhooks of this very process. */
+/** @param send sends a test request to a webhook of this process */
 export function webhookOperations(parts: WebhookParts, settings: Settings, send: SendTest) {
   const input = webhookInput(settings);
   const by = (actor: Actor) => new Webhooks(parts, actor);
   const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
 
   return {
-    /** An agent sees those that it is subscribed to. */
+    /** An agent sees only the webhooks that it is subscribed to. */
     listWebhooks: readerOperation({
       query: listQuery,
       answers: { 200: pageSchema(webhookSchema) },
@@ -47,7 +47,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       },
     }),
 
-    /** Apart from the webhooks themselves, whose entity tags would change all the time with it. */
+    /** A separate route: as part of the webhooks it would change their entity tags all the time. */
     listWebhookActivity: operation({
       query: activityQuery,
       answers: { 200: listSchema(webhookActivitySchema) },
@@ -138,12 +138,12 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
   };
 }
 
-/** @param base FRONTEND_PUBLIC_API_URL: where senders reach Weir. */
+/** @param base FRONTEND_PUBLIC_API_URL, the base URL for senders */
 export function describeWebhook(base: string) {
   return <Row extends WebhookRecord>(row: Row): Row & { url: string } => ({ ...row, url: `${base}/in/${row.id}` });
 }
 
-/** An agent does not learn of the others. */
+/** An agent does not see the other subscribed agents. */
 function seenBy(who: Reader, webhook: WebhookRecord): WebhookRecord {
   const agentId = agentIdOf(who);
   return agentId === null ? webhook : { ...webhook, agent_ids: [agentId] };

@@ -1,10 +1,10 @@
-/** What people give and see of a webhook. */
+/** Input and output schemas of webhooks. */
 import { z } from 'zod';
 import { createdAt, example, idOf, nameOf, updatedAt } from '../../http/members.ts';
 import type { Settings } from '../../settings/read.ts';
 import { fieldName, nameText, prose, recordIds, secretText } from '../input.ts';
 
-/** Postgres counts in 32 bits. */
+/** Largest Postgres integer (32 bits). */
 const INTEGER_MAX = 2_147_483_647;
 const OVERLAP_SECONDS_MAX = 31_536_000;
 
@@ -12,7 +12,7 @@ type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAY
 
 const secret = secretText(1_000);
 
-/** @param limits the settings that a webhook may lower for itself. */
+/** @param limits settings that a webhook may lower for itself */
 export function webhookInput(limits: WebhookLimits) {
   const fields = {
     name: nameText.describe('1 to 200 characters'),
@@ -53,7 +53,7 @@ export function webhookInput(limits: WebhookLimits) {
         path: ['generate_secret'],
         error: 'Give a secret or generate_secret, not both.',
       }),
-    /** RFC 7396: what is absent stays, null unsets. */
+    /** RFC 7396: absent members are unchanged, null unsets. */
     update: z
       .strictObject({
         ...fields,

@@ -1,4 +1,4 @@
-/** Webhooks as people manage them: every change is committed, announced, and waited for until the processes know. */
+/** Webhook management. A change resolves once it is committed, announced, and known to every process. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
@@ -19,11 +19,11 @@ import { asItIs, type Change, type ChangeParts, Changer, type Expects } from '..
 import type { NewWebhook, Rotation, WebhookPatch } from './schema.ts';
 
 export interface WebhookParts extends ChangeParts {
-  /** Derived for webhook secrets, the current one. */
+  /** Current key derived for webhook secrets. */
   key: Buffer;
 }
 
-/** `secret` is there when it was generated: it is shown this once. */
+/** `secret` is set if it was generated; it is returned only here. */
 type WithSecret = WebhookRecord & { secret?: string };
 
 const everything: WebhookFilter = { agentId: null, enabled: null, contains: null };
@@ -33,7 +33,7 @@ export class Webhooks {
   readonly #actor: Actor;
   readonly #changer: Changer<WebhookRecord>;
 
-  /** @param actor who makes the changes. */
+  /** @param actor author of the changes */
   constructor(parts: WebhookParts, actor: Actor) {
     this.#parts = parts;
     this.#actor = actor;
@@ -61,7 +61,7 @@ export class Webhooks {
     return made.kind === 'done' ? { kind: 'done', value: { ...made.value, ...generated } } : made;
   }
 
-  /** Sets what is given; the rest stays. */
+  /** Sets the given members; the others are unchanged. */
   update(
     id: string,
     { agent_ids, secret: _never, ...columns }: WebhookPatch,
@@ -73,12 +73,12 @@ export class Webhooks {
     });
   }
 
-  /** Soft: events keep their webhook. */
+  /** Soft delete: stored events keep their webhook. */
   remove(id: string, expects: Expects<WebhookRecord> = asItIs): Promise<Change<WebhookRecord>> {
     return this.#changer.change(id, 'delete', expects, (query) => deleteWebhook(query, id));
   }
 
-  /** The new secret holds at once; the one before verifies for `overlap_seconds` more. */
+  /** The new secret is valid immediately; the previous one verifies for `overlap_seconds` more. */
   async rotate(
     id: string,
     { secret, overlap_seconds }: Rotation,
@@ -93,7 +93,10 @@ export class Webhooks {
     return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: inForce } : {}) } };
   }
 
-  /** A test stores an event that no sender sent: it is on record who did. @param status of its answer. */
+  /**
+   * Records the author of a test, which stores an event that no sender sent.
+   * @param status status of the test response; null: no response
+   */
   recordTest({ id, name }: WebhookRecord, status: number | null): Promise<void> {
     const happened = { action: 'webhook.test', target: { kind: 'webhook', id, name }, after: { status } };
     return this.#parts.database.transaction((query) => record(query, this.#actor, happened));

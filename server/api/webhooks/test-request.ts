@@ -1,4 +1,4 @@
-/** POST /api/v1/webhooks/{id}/test: a really signed request, sent to Weir's own port as a sender sends it. */
+/** POST /api/v1/webhooks/{id}/test: a signed request, sent to Weir's own port like a sender does. */
 import { createHmac } from 'node:crypto';
 import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
@@ -31,14 +31,14 @@ export type SendTest = (
 ) => Promise<z.input<typeof testSchema>>;
 
 /**
- * @param keys of webhook secrets, current first.
- * @param ownUrl origin of the port that this process listens on.
+ * @param keys keys for webhook secrets, current first
+ * @param ownUrl origin of the port that this process listens on
  */
 export function createTest(database: Database, keys: readonly Buffer[], ownUrl: () => string): SendTest {
   return async (webhook, input, requestId) => {
     const body = input.body ?? JSON.stringify({ type: 'weir.test', sent_at: new Date().toISOString() });
     const sealed = await findSealedSecret(database, webhook.id);
-    // A secret that no key opens refuses every sender; the answer will say so.
+    // If no key opens the secret, the webhook refuses every sender; the response will show that.
     const secret = sealed === undefined ? null : unseal(sealed, keys, webhook.id);
     const headers = {
       'content-type': input.content_type,
