@@ -45,7 +45,7 @@ export function createReadJwt({ provider, database, audience, roleClaim, roleDay
 
 /**
  * Returns the payload, or null when the token is marked as another type. ID tokens are refused: they pass through browsers, and
- * their audience may be the same. An ID token is recognized by the nonce, which Weir always requests, or by a hash claim.
+ * their audience may be Weir's. An ID token is recognized by the nonce, which Weir always requests, or by a hash claim.
  */
 function accessTokenPayload({ protectedHeader, payload }: JWTVerifyResult): JWTPayload | null {
   const type = protectedHeader.typ?.toLowerCase().replace(/^application\//, '') ?? 'jwt';
