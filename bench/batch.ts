@@ -1,7 +1,7 @@
 /**
- * Scenario `batch`: events stored a second when a hundred come in one request, beside one event a request.
+ * Scenario `batch`: events stored per second with a hundred events per request, compared with one event per request.
  *
- *     each round:  100 a request | 1 a request     at the same connections, to one endpoint
+ *     each round:  100 a request | 1 a request     same number of connections, same webhook
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  */
 
@@ -16,7 +16,7 @@ import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';
 
 const LINE_BYTES = 1024;
 const LINES = 100;
-/** 6,400 events under way at most, below QUEUE_EVENTS_MAX. */
+/** At most 6,400 events in flight, below QUEUE_EVENTS_MAX. */
 const CONNECTIONS = 64;
 const WARM_UP_SECONDS = 1;
 const BATCH = `${LINES} events a request`;

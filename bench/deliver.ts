@@ -1,5 +1,5 @@
 /**
- * Scenario `deliver`: how long an accepted webhook takes to its agent, at a constant rate of arrival.
+ * Scenario `deliver`: latency from an accepted webhook request to its agent, at a constant arrival rate.
  *
  *     each round:  200/s long poll | 200/s poll | 1,000/s long poll | 1,000/s poll
  *     each event:  due -> sent -> 202 ..... claimed by the consumer, which acks and claims again
@@ -19,17 +19,17 @@ const BODY_BYTES = 1024;
 const LONG_POLL = 'long poll';
 const POLL = 'poll every 100 ms';
 const POLL_EVERY_MS = 100;
-/** 95th percentile from the 202 to the consumer. */
+/** Goal for the 95th percentile from the 202 to the consumer, by rate. */
 const GOALS_MS = new Map([
   [200, 25],
   [1000, 40],
 ]);
 const CLAIM_MAX = 500;
-/** At these rates no claim waits a tenth of it; only the last one of a window does. */
+/** At these rates no claim waits a tenth of this time; only the last claim of a window does. */
 const WAIT_SECONDS = 1;
-/** Sent before what counts, for code and plans. */
+/** Load before the measured window, for code compilation and query plans. */
 const WARM_UP_SECONDS = 1;
-/** Everything has arrived by then, or something is lost. */
+/** Time limit for the last event; later events count as lost. */
 const LAST_ONE_MS = 10_000;
 
 export const deliver: Scenario = {
@@ -42,11 +42,11 @@ export const deliver: Scenario = {
 interface Cell {
   way: typeof LONG_POLL | typeof POLL;
   perSecond: number;
-  /** From the 202; below zero when the consumer was faster than the answer. */
+  /** Measured from the 202; negative when the consumer was faster than the answer. */
   p50Ms: number[];
   p95Ms: number[];
   p99Ms: number[];
-  /** From the moment at which it was due to be sent. */
+  /** Measured from the time at which the request was due. */
   fromDueP50Ms: number[];
   fromDueP95Ms: number[];
 }
@@ -74,7 +74,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     await freshStart(database, 'events, deliveries');
     const consumer = new Consumer(client, way);
     const consuming = consumer.run();
-    // It is awaited in the end; a failure before that is not nobody's.
+    // The promise is awaited at the end. Until then this handler prevents an unhandled rejection.
     consuming.catch(() => {});
     try {
       const order = { ...signed, url: webhook.url, perSecond };
@@ -104,7 +104,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   return summarise(cells);
 }
 
-/** Claims, notes when each event came, acks, and claims again. */
+/** Claims, records when each event arrived, acks, and claims again. */
 class Consumer {
   readonly receivedMs = new Map<string, number>();
   readonly #client: AgentClient;
@@ -128,7 +128,7 @@ class Consumer {
     }
   }
 
-  /** Resolves when all of these have come; rejects with CommandError when some do not. */
+  /** Resolves when all these events have arrived. Rejects with CommandError when some do not arrive. */
   async until(ids: readonly string[]): Promise<void> {
     const untilMs = performance.now() + LAST_ONE_MS;
     while (!ids.every((id) => this.receivedMs.has(id))) {

@@ -1,8 +1,8 @@
 /**
- * Scenario `drain`: how fast an agent gets through what lies ready, over HTTP, each delivery claimed with its body and acked.
+ * Scenario `drain`: rate at which an agent processes a backlog over HTTP. Each delivery is claimed with its body and acked.
  *
  *     each round:  claim sizes x consumers | one a claim | plain SQL
- *     each turn:   deliveries made anew, vacuum, checkpoint, then claim + ack until all are done or the window ends
+ *     each turn:   deliveries recreated, vacuum, checkpoint, then claim + ack until all are done or the window ends
  */
 import pg from 'pg';
 import type { Database } from '../server/db/pool.ts';
@@ -18,7 +18,10 @@ const STORED = 100_000;
 const BODY_BYTES = 1024;
 const CLAIM_SIZES = [10, 100, 500, 1000];
 const CONSUMERS = [1, 4];
-/** Of the plain SQL, and of the cell that stands beside it and is judged: named beforehand, so that luck in one cell does not count. */
+/**
+ * Claim size of plain SQL and of the cell that is judged against it. The cell is fixed in advance, so that one lucky cell
+ * does not count.
+ */
 const SQL_CLAIM_SIZE = 500;
 const JUDGED_CONSUMERS = 4;
 
@@ -29,17 +32,17 @@ export const drain: Scenario = {
   run,
 };
 
-/** What takes turns; a value a round. */
+/** One contestant of the rotation, with one value per round. */
 interface Cell {
   name: string;
   claimSize: number;
   consumers: number;
-  /** Null: plain SQL. */
+  /** Null for plain SQL. */
   consumer: AgentClient | null;
   perSecond: number[];
 }
 
-/** A claim and its ack; resolves with how many it was. */
+/** One claim and its acks; resolves with the number of deliveries. */
 export type Step = () => Promise<number>;
 
 async function run(context: BenchContext): Promise<Outcome> {
@@ -50,7 +53,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   context.say(`storing ${formatNumber(STORED)} events`);
   await storeEvents(database, backlog);
 
-  // One session for all: signing in is limited, and each claim under way has a connection of its own anyway.
+  // All consumers share one session: sign-ins are rate-limited, and each claim in flight has its own connection anyway.
   const consumer = await openAgent(weir.origin, agent.credential);
   context.undo(() => consumer.close());
   const cells: Cell[] = [
@@ -107,7 +110,7 @@ async function openStep(
   };
 }
 
-/** All take steps, until there is nothing left or the time is over. */
+/** Runs all steps concurrently until no deliveries are left or the time is over. */
 async function drainFor(seconds: number, steps: readonly Step[], signal: AbortSignal) {
   const startMs = performance.now();
   let done = 0;

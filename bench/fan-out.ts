@@ -1,7 +1,8 @@
 /**
- * Scenario `fan-out`: what agents cost at the door. Each subscribed agent gets a row for each event, in the commit of the event.
+ * Scenario `fan-out`: cost of agents at ingest. Each event creates one row for each subscribed agent, in the commit of the
+ * event.
  *
- *     each round:  no agent | 1 agent | 3 agents     three endpoints of one Weir; nobody claims
+ *     each round:  no agent | 1 agent | 3 agents     three webhooks of one Weir; nothing is claimed
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  */
 

@@ -1,6 +1,6 @@
 /**
- * Scenario `functions`: the pure functions of the hot path, each beside the plainest thing that one would write in its place.
- * The two need not give the same result; what the plain one lacks stands in its name or beside it.
+ * Scenario `functions`: the pure functions of the hot path, each compared with its simplest alternative. The alternative may
+ * give a different result; its name or a comment states what it lacks.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Bench } from 'tinybench';
@@ -17,7 +17,7 @@ import { formatSpread, ratioByRound } from './lib/stats.ts';
 const ROWS = 100;
 const BODY_BYTES = 1024;
 const CLIENTS = 1000;
-/** Calls in one sample: many beside the clock's own cost. */
+/** Calls in one sample, so many that the cost of reading the clock is negligible. */
 const SAMPLE_CALLS = 1000;
 const MS_TO_NS = 1e6;
 
@@ -28,13 +28,13 @@ export const functions: Scenario = {
   run,
 };
 
-/** One call each; the result is used, so that no compiler can leave the call out. */
+/** One call. The result is used, so that the compiler cannot remove the call. */
 type Call = () => { length: number } | boolean;
 
 interface Pair {
   ours: [name: string, call: Call];
   plain: [name: string, call: Call];
-  /** Things done in one call. */
+  /** Units of work in one call. */
   units: number;
 }
 
@@ -83,7 +83,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   };
 }
 
-/** Both in turn in one tinybench run; resolves with nanoseconds a unit. */
+/** Measures both in turn in one tinybench run; resolves with nanoseconds per unit. */
 async function measurePair(
   calls: readonly [string, Call][],
   units: number,
@@ -92,7 +92,7 @@ async function measurePair(
 ): Promise<[string, number][]> {
   signal.throwIfAborted();
   const sampleCalls = Math.ceil(SAMPLE_CALLS / units);
-  // The first round is preceded by a warm-up, so that both are compiled when it counts.
+  // The first round starts with a warm-up, so that both functions are compiled before measuring.
   const warmup = first ? { warmupTime: 300 } : { warmup: false };
   const bench = new Bench({ time: seconds * 1000, throws: true, ...warmup });
   for (const [name, call] of calls)

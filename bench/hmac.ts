@@ -1,8 +1,9 @@
 /**
- * Scenario `hmac`: the signature checked inline on the event loop, or by the thread pool as Weir does it (Verifier and workers/hmac.ts).
+ * Scenario `hmac`: signatures verified inline on the event loop, compared with Weir's thread pool (Verifier and
+ * workers/hmac.ts).
  *
- * What counts is the time that the main thread loses to each body, since everything else waits for it meanwhile. A batch is what one
- * turn of the event loop brings; two batches take turns, so that a thread always finds the next one, as it does under load.
+ * The figure is the main-thread time per body, because all other work waits for the main thread. A batch is what one turn of
+ * the event loop receives. Two batches are in flight, so that a thread always finds the next one, as under load.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Bench } from 'tinybench';
@@ -14,7 +15,7 @@ import { mainThreadMs } from './lib/thread-clock.ts';
 
 const BATCH_ITEMS = [1, 8, 32, 128];
 const BODY_BYTES = [256, 1024, 16_384, 262_144, 1_048_576];
-/** One sample: long beside the clock's own cost. */
+/** Length of one sample, so long that the cost of reading the clock is negligible. */
 const SAMPLE_MS = 40;
 const BATCHES_UNDER_WAY = 2;
 const MS_TO_US = 1000;
@@ -31,15 +32,15 @@ interface Body {
   digest: Uint8Array;
 }
 
-/** Verifies a batch within one turn. */
+/** Verifies a batch that arrived in one turn. */
 type Verify = (batch: readonly Body[]) => Promise<void>;
 
-/** A way to do it at one batch size and one body size; a value a round. */
+/** One way at one batch size and one body size, with one value per round. */
 interface Cell {
   way: 'inline' | 'pool';
   items: number;
   bodyBytes: number;
-  /** Of the main thread, microseconds. */
+  /** Main-thread time per body, in microseconds. */
   mainUs: number[];
   bodiesPerSecond: number[];
 }
@@ -79,7 +80,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   return summarise(cells, failed);
 }
 
-/** One round of one pair: tinybench repeats samples for the window; a sample's duration is main-thread time a body. */
+/** One round of one pair: tinybench repeats samples for the window. The duration of a sample is the main-thread time per body. */
 async function measureInTurns(
   pair: readonly Cell[],
   ways: readonly [string, Verify][],
@@ -136,7 +137,7 @@ async function takeSample(verify: Verify, batch: readonly Body[]) {
   return { bodies, wallMs, mainMs: mainThreadMs() - mainMs };
 }
 
-/** What a handler would do by itself, one request after the other, then the next turn. */
+/** The simple handler: verifies one request after another, then yields to the next turn. */
 async function verifyInline(batch: readonly Body[], secret: Uint8Array): Promise<void> {
   for (const { bytes, digest } of batch)
     if (!timingSafeEqual(createHmac('sha256', secret).update(bytes).digest(), digest)) throw new Error('no match');
@@ -148,7 +149,7 @@ async function verifyByPool(batch: readonly Body[], verifier: Verifier, secrets:
   if (verdicts.some(({ kind }) => kind !== 'verified')) throw new Error('no match');
 }
 
-/** Bodies side by side in shared memory, as in a slab. */
+/** Bodies next to each other in shared memory, as in a slab. */
 function makeBodies(count: number, bodyBytes: number, secret: Uint8Array): Body[] {
   const memory = new SharedArrayBuffer(count * bodyBytes);
   return Array.from({ length: count }, (_, i) => {

@@ -1,8 +1,8 @@
 /**
- * Scenario `pages`: how long a page of a million events takes, and what people who click cost those who send.
+ * Scenario `pages`: load time of a page with a million stored events, and how much users who browse slow down senders.
  *
- *     each round:  the pages, one after the other, while nobody sends
- *                  requests at a constant rate while nobody looks | while 10 people click, a page a second each
+ *     each round:  the pages, one after another, without senders
+ *                  requests at a constant rate without users | while 10 users open one page per second each
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
@@ -18,7 +18,7 @@ const STORED_EVENTS = 1_000_000;
 const PER_SECOND = 1_000;
 const PERSONS = 10;
 const CLICK_EVERY_MS = 1_000;
-/** Of each page, one after the other. */
+/** Number of loads of each page, one after another. */
 const LOOKS = 30;
 const WARM_UP_SECONDS = 1;
 
@@ -85,7 +85,7 @@ async function run(context: BenchContext): Promise<Outcome> {
 
 type Look = (path: string) => Promise<{ tookMs: number; bytes: number }>;
 
-/** Loads a page as a browser does, compressed; how long it took, and how many bytes came. */
+/** Loads a page as a browser does, compressed; resolves with the duration and the size in bytes. */
 async function lookWith(origin: string, token: string): Promise<Look> {
   return async (path) => {
     const startMs = performance.now();
@@ -99,7 +99,7 @@ async function lookWith(origin: string, token: string): Promise<Look> {
   };
 }
 
-/** One person: a page a second, each the next of the list. */
+/** One user: opens one page per second, in list order. */
 async function click(look: Look, places: readonly string[], person: number, signal: AbortSignal): Promise<void> {
   for (let step = person; !signal.aborted; step++) {
     await look(places[step % places.length]!);

@@ -1,6 +1,6 @@
 /**
- * Scenario `persist`: three ways to commit the same rows over one connection, fsync on, so many rows a commit:
- * binary COPY (as Weir does it), one INSERT .. SELECT FROM unnest, and an INSERT for each row inside one transaction.
+ * Scenario `persist`: three ways to commit the same rows over one connection, fsync on, with the same number of rows per
+ * commit: binary COPY (Weir's way), one INSERT .. SELECT FROM unnest, and an INSERT for each row inside one transaction.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -31,7 +31,7 @@ export const persist: Scenario = {
 
 interface Way {
   name: string;
-  /** Commits the rows; resolves when they are on the disk. */
+  /** Commits the rows; resolves when they are on disk. */
   commit: (rows: readonly EventRow[]) => Promise<void>;
 }
 
@@ -71,7 +71,7 @@ async function run(context: BenchContext): Promise<Outcome> {
       const { rows, seconds } = await commitFor(context.seconds, commit, template.slice(0, batchRows));
       const stored = await settledRows(database, 'events');
       if (stored !== rows) faults.push(`${way}: ${stored} rows for ${rows} that were committed`);
-      // The first round warms up: plans, code, the files of the write-ahead log.
+      // The first round is a warm-up: query plans, code, and files of the write-ahead log.
       if (round > 0) rowsPerSecond.push(rows / seconds);
     }
     context.say(round === 0 ? 'warmed up' : `round ${round} of ${context.rounds} done`);
@@ -115,7 +115,7 @@ async function inserts(client: pg.Client, rows: readonly EventRow[]): Promise<vo
   if (!alone) await client.query('commit');
 }
 
-/** The row as node-postgres takes it. */
+/** The row as values for node-postgres. */
 function columnsOf(row: EventRow): unknown[] {
   const { id, webhookId, receivedAtMs, headers, contentType, body } = row;
   const headerBytes = Buffer.from(headers);
@@ -145,7 +145,7 @@ function randomRows(count: number): EventRow[] {
   }));
 }
 
-/** The key is new each time and rises, as that of events does. */
+/** Assigns new, rising keys, as events have. */
 function withNewIds(rows: readonly EventRow[]): EventRow[] {
   const nowMs = Date.now();
   return rows.map((row) => ({ ...row, id: uuidv7(nowMs, randomBytes(16)), receivedAtMs: nowMs }));

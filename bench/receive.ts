@@ -1,5 +1,5 @@
 /**
- * Scenario `receive`, the figure that counts: signed requests of 1 KiB over loopback, each verified and committed before its 202.
+ * Scenario `receive`, the main figure: signed requests of 1 KiB over loopback, each verified and committed before its 202.
  *
  *     each round:  Weir 1 | Weir 2 | bare | Fastify     at 256 connections, then the same at 1 connection
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
@@ -29,13 +29,13 @@ export const receive: Scenario = {
 };
 
 interface Window extends WrkWindow {
-  /** Highest of any serving process in the window. */
+  /** Highest resident memory of any serving process in the window. */
   residentMb: number;
-  /** Committed in the window; null for a contestant that stores nothing. */
+  /** Rows committed in the window; null for a contestant that stores nothing. */
   rows: number | null;
 }
 
-/** One contestant's windows, one a round. */
+/** The windows of one contestant, one per round. */
 interface Series {
   contestant: Contestant;
   loaded: Window[];
@@ -163,7 +163,7 @@ function rowsText({ contestant, loaded, alone }: Series): string {
   return `${contestant.name}: ${sum('rows').toLocaleString('en-GB')} for ${sum('answers2xx').toLocaleString('en-GB')}`;
 }
 
-/** More rows than answers is right: what was under way when wrk left is committed all the same, one at most a connection. */
+/** More rows than answers are valid: requests in flight when wrk exits are still committed, at most one per connection. */
 function faultsOf({ contestant: { name }, loaded, alone }: Series): string[] {
   return [...loaded.map((w) => [w, CONNECTIONS] as const), ...alone.map((w) => [w, 1] as const)].flatMap(
     ([{ answersOther, answers2xx, socketErrors, rows }, connections]) => [

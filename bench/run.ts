@@ -16,7 +16,7 @@ interface Options {
 }
 
 const BUSY_LOAD = 0.5;
-/** Exit code after Ctrl-C, as a shell says it. */
+/** Exit code after Ctrl-C, by shell convention. */
 const INTERRUPTED = 130;
 
 function positive(text: string): number {
@@ -32,7 +32,7 @@ function wholePositive(text: string): number {
 
 async function main(): Promise<number> {
   const interrupt = new AbortController();
-  // npm forwards the terminal's Ctrl-C once more; the second one finds us tidying up.
+  // npm forwards the terminal's Ctrl-C a second time; the second one arrives during cleanup.
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => interrupt.abort());
   let exitCode = 0;
   const program = new Command('bench')
@@ -75,7 +75,7 @@ function chosen(names: readonly string[]): readonly Scenario[] {
   });
 }
 
-/** Runs one scenario, undoes what it began whatever happens, and reports. Resolves with the exit code. */
+/** Runs one scenario, cleans up in every case, and reports. Resolves with the exit code. */
 async function measure(scenario: Scenario, options: Options, signal: AbortSignal): Promise<number> {
   const { rounds = scenario.defaults.rounds, seconds = scenario.defaults.seconds } = options;
   const machine = describeMachine();

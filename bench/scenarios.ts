@@ -1,4 +1,4 @@
-/** Every scenario, in the order in which they run when none is named. */
+/** All scenarios, in the order in which they run by default. */
 import { batch } from './batch.ts';
 import { deliver } from './deliver.ts';
 import { drain } from './drain.ts';

@@ -1,7 +1,7 @@
 /**
- * Scenario `search`: what people who search bodies cost those who send. Each search finds nothing, so that it looks at everything.
+ * Scenario `search`: how much users who search bodies slow down senders. Each search finds nothing, so it scans every event.
  *
- *     each round:  nobody | 1 person | 2 persons     who search one search after the other, while requests come at a constant rate
+ *     each round:  no user | 1 user | 2 users     each runs one search after another, while requests arrive at a constant rate
  */
 import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
 import { CommandError } from '../server/cli/io.ts';
@@ -28,7 +28,7 @@ interface Series {
   persons: number;
   p50Ms: number[];
   p99Ms: number[];
-  /** Searched by all of them together. */
+  /** Events scanned by all users together. */
   eventsPerSecond: number[];
 }
 
@@ -39,7 +39,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   await storeEvents(database, { webhookId: webhook.id, rows: STORED_EVENTS, bodyBytes: BODY_BYTES });
   await database.query({ text: 'vacuum analyze events' });
   await database.query({ text: 'checkpoint' });
-  // What is sent meanwhile is newer: it is no part of what is searched, which so stays the same.
+  // Events sent during the measurement are newer than the searched range, which therefore stays the same.
   const [first] = await database.query<{ ms: number }>({
     text: 'select extract(epoch from min(received_at))::float8 * 1000 as ms from events',
   });
@@ -67,7 +67,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   return summarise(all);
 }
 
-/** Searches on from where the last search stopped, and from the start at the end; resolves with how many events were looked at. */
+/** Continues each search where the previous one stopped, and restarts at the end; resolves with the number of events scanned. */
 async function searchOn(
   origin: string,
   token: string,
@@ -85,7 +85,7 @@ async function searchOn(
     const page = (await response.json()) as { next_cursor: string | null; searched_to: string | null };
     cursor = page.next_cursor;
     if (cursor === null) complete++;
-    // An event each millisecond: how far back it got is how many it looked at.
+    // Events are one millisecond apart, so the time span that was searched is the number of events scanned.
     share = page.searched_to === null ? 0 : STORED_EVENTS - (Date.parse(page.searched_to) - fromMs);
   }
   return complete * STORED_EVENTS + Math.max(0, share);

@@ -1,8 +1,8 @@
-/** An agent as a contestant sees one: a session, then claims and acks over kept-alive connections. */
+/** Agent client of the benches: one session, claims and acks over keep-alive connections. */
 import { Agent, request } from 'node:http';
 import { CommandError } from '../../server/cli/io.ts';
 
-/** What a bench looks at in a claimed delivery. */
+/** The fields of a claimed delivery that a bench uses. */
 export interface Delivery {
   receipt: string;
   event: { id: string; body: string };
@@ -14,18 +14,18 @@ export interface ClaimOrder {
 }
 
 export interface AgentClient {
-  /** Rejects with CommandError when the answer is no 200. */
+  /** Rejects with CommandError when the answer is not 200. */
   claim(order: ClaimOrder): Promise<Delivery[]>;
   /** Rejects with CommandError when a lease was lost. */
   ack(deliveries: readonly Delivery[]): Promise<void>;
-  /** Cuts every connection; calls under way reject. */
+  /** Closes every connection; calls in flight reject. */
   close(): void;
 }
 
-/** Longer than any window, so that no lease ends in one. */
+/** Longer than any window, so that no lease expires within one. */
 const LEASE_SECONDS = 600;
 
-/** @param credential of the agent, which is changed for a session at once. */
+/** @param credential the agent's credential, exchanged for a session at once */
 export async function openAgent(origin: string, credential: string): Promise<AgentClient> {
   const agent = new Agent({ keepAlive: true });
   const post = <Answer>(path: string, token: string, body: object) =>

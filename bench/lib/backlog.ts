@@ -1,7 +1,10 @@
-/** Deliveries that lie ready: stored by the server's own SQL, since sending them would take longer than draining them. */
+/**
+ * A backlog of pending deliveries, inserted with SQL like the server's, because sending the events would take longer than
+ * draining them.
+ */
 import type { Database } from '../../server/db/pool.ts';
 
-/** What the fan-out would have made of events that were sent. */
+/** The rows that the fan-out would have created for the same events. */
 export interface Backlog {
   webhookId: string;
   agentId: string;
@@ -12,12 +15,12 @@ export interface Backlog {
 const HEADERS =
   'content-type: application/json\\nuser-agent: GitHub-Hookshot/044aadd\\nx-github-event: push\\naccept: */*';
 
-/** Stores the events, spread over the last minutes; the fan-out makes their deliveries. */
+/** Inserts the events, with times in the last minutes. The fan-out creates their deliveries. */
 export async function storeEvents(
   database: Database,
   { webhookId, rows, bodyBytes }: Omit<Backlog, 'agentId'>,
 ): Promise<void> {
-  // A statement of its own each: one of a hundred megabytes comes near the time limit of a query.
+  // One statement per part: a statement of a hundred megabytes comes close to the query timeout.
   const partRows = 10_000;
   for (let from = 0; from < rows; from += partRows)
     await database.query({
@@ -32,7 +35,7 @@ export async function storeEvents(
     });
 }
 
-/** Makes all deliveries of the stored events pending and new: rows, indexes and statistics as after the sending. */
+/** Recreates the deliveries of the stored events as pending, with rows, indexes and statistics as after sending. */
 export async function renewDeliveries(database: Database, { webhookId, agentId, rows }: Backlog): Promise<void> {
   await database.query({ text: 'truncate deliveries' });
   await database.query({

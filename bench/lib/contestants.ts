@@ -1,4 +1,4 @@
-/** Who is measured against whom in `receive`: all of them up at once, on one machine and one database. */
+/** The contestants of `receive`: all run at the same time, on one machine and one database. */
 import { randomUUID } from 'node:crypto';
 import { startChild } from '../../server/cli/bench/child.ts';
 import { freePort } from '../../server/cli/bench/port.ts';
@@ -11,9 +11,9 @@ import { startWeir } from './weir.ts';
 export interface Contestant {
   name: string;
   url: string;
-  /** Ids of the processes that serve. */
+  /** Ids of the serving processes. */
   processes: number[];
-  /** Where its rows go; null when it stores nothing. */
+  /** Table that receives the rows; null when the contestant stores nothing. */
   table: string | null;
 }
 
@@ -22,7 +22,7 @@ export const WEIR_2 = 'Weir, 2 processes';
 export const BARE = 'bare uWebSockets.js, 1 process';
 export const FASTIFY = 'Fastify, 2 processes, an INSERT a request';
 
-/** Bytes of Weir's own 202. */
+/** Size of Weir's 202 answer in bytes. */
 const ANSWER_BYTES = Buffer.byteLength(
   JSON.stringify({
     id: randomUUID(),
@@ -31,10 +31,13 @@ const ANSWER_BYTES = Buffer.byteLength(
     bytes: 1024,
   }),
 );
-/** Of each Fastify process: node-postgres's own default. Of 10, 20 and 40 it was the best or level here (5.2, 4.8, 3.2 thousand requests/s). */
+/**
+ * Pool size of each Fastify process: the default of node-postgres. Of 10, 20 and 40, 10 was the best or equal (5.2, 4.8, 3.2
+ * thousand requests/s).
+ */
 const FASTIFY_CONNECTIONS = 10;
 
-/** Starts all four, in the order in which they take turns. `undo` stops them. */
+/** Starts all four, in the order of the rotation. `undo` stops them. */
 export async function startContestants(
   { undo, say }: BenchContext,
   { directory, conninfo, database }: BenchDatabase,

@@ -1,4 +1,4 @@
-/** A database that lives as long as one scenario: the embedded Postgres, fsync on, in a folder of its own. */
+/** The database of one scenario: embedded Postgres in its own folder, fsync on, removed with the scenario. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,13 +13,13 @@ const CONNECTIONS_MAX = 120;
 const SETTLED_MS = 50;
 
 export interface BenchDatabase {
-  /** A folder that goes with the scenario. */
+  /** Folder that is removed with the scenario. */
   directory: string;
   conninfo: string;
   database: Database;
 }
 
-/** Makes folder and database, migrated, with today's partitions; `context.undo` takes both away. */
+/** Creates the folder and a migrated database with today's partitions; `context.undo` removes both. */
 export async function openBenchDatabase({ undo, say }: BenchContext): Promise<BenchDatabase> {
   const directory = await makeDirectory();
   undo(() => rm(directory, { recursive: true, force: true }));
@@ -33,13 +33,13 @@ export async function openBenchDatabase({ undo, say }: BenchContext): Promise<Be
   return { directory, conninfo: embedded.conninfo, database };
 }
 
-/** The same address for node-postgres, which does not read libpq's `key=value` words. */
+/** The same address for node-postgres, which does not parse libpq's `key=value` format. */
 export function pgOptions(conninfo: string): { host: string; port: number; user: string; database: string } {
   const word = (name: string) => new RegExp(`\\b${name}='?([^'\\s]+)`).exec(conninfo)?.[1] ?? '';
   return { host: word('host'), port: Number(word('port')), user: word('user'), database: word('dbname') };
 }
 
-/** Committed rows, once no more come: clients that were cut off may have left some under way. */
+/** Counts committed rows once the count is stable: disconnected clients may have left requests in flight. */
 export async function settledRows(database: Database, table: string): Promise<number> {
   for (let before = -1; ; ) {
     const [row] = await database.query<{ count: string }>({ text: `select count(*) from ${table}` });

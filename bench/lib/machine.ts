@@ -1,4 +1,4 @@
-/** What a figure was measured on: without it no two runs can be compared. */
+/** The machine and commit of a measurement, needed to compare two runs. */
 import { execFileSync } from 'node:child_process';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { projectRoot } from './paths.ts';
@@ -9,7 +9,7 @@ export interface Machine {
   memory: string;
   node: string;
   kernel: string;
-  /** Short commit, `+` behind it when the working tree differs; null outside a repository. */
+  /** Short commit id, followed by `+` when the working tree differs; null outside a repository. */
   commit: string | null;
 }
 
@@ -24,7 +24,7 @@ export function describeMachine(): Machine {
   };
 }
 
-/** Runnable tasks in the last minute; above 0.5 before a run, something else wants the cores too. */
+/** Load average of the last minute. A value above 0.5 before a run means that other programs compete for the cores. */
 export function loadOfLastMinute(): number {
   return loadavg()[0]!;
 }

@@ -1,20 +1,20 @@
-/** What a scenario is, and what it hands back for the report. */
+/** Types of a scenario and of its results. */
 
-/** One quantity of one contestant, a value for each round. */
+/** One quantity of one contestant, with one value per round. */
 export interface Measure {
   name: string;
   unit: string;
   values: number[];
 }
 
-/** How many times `to` one contestant is, a value for each round: noise that lasts longer than a round cancels out. */
+/** Ratio of one contestant to another, with one value per round: noise that lasts longer than a round cancels out. */
 export interface Ratio {
   of: string;
   to: string;
   values: number[];
 }
 
-/** What was aimed at, judged by the median. */
+/** A target, judged by the median. */
 export interface Goal {
   what: string;
   value: number;
@@ -23,7 +23,7 @@ export interface Goal {
   below?: number;
 }
 
-/** A table for people and for the README. */
+/** A table for the terminal and the README. */
 export interface Table {
   header: string[];
   rows: string[][];
@@ -33,25 +33,25 @@ export interface Outcome {
   tables: Table[];
   measures: Measure[];
   ratios: Ratio[];
-  /** The tables hold the ratios already; no table of them is added. */
+  /** The tables already contain the ratios, so the report adds no table for them. */
   ratiosInTables?: true;
   goals: Goal[];
-  /** How it was measured, a sentence each. */
+  /** How the run was measured, one sentence each. */
   notes: string[];
-  /** Why the run does not count (an answer that was no 2xx, a row that is missing), a sentence each. */
+  /** Reasons why the run is invalid (an answer other than 2xx, a missing row), one sentence each. */
   faults: string[];
 }
 
-/** What a scenario gets from the command line. */
+/** What a scenario receives from the command line. */
 export interface BenchContext {
   rounds: number;
   /** Length of one measured window. */
   seconds: number;
-  /** Fires at Ctrl-C; a scenario stops between two windows, and a load generator at once. */
+  /** Aborts at Ctrl-C. A scenario stops between two windows, a load generator at once. */
   signal: AbortSignal;
-  /** Registers how to end what was begun; everything is undone in reverse, whatever happens. */
+  /** Registers a cleanup step. Steps run in reverse order, also after a failure. */
   undo: (step: () => unknown) => void;
-  /** Progress for people, a line. */
+  /** Prints one line of progress. */
   say: (line: string) => void;
 }
 

@@ -1,4 +1,4 @@
-/** Constant arrival: requests leave when they are due, whatever became of those before. */
+/** Constant arrival rate: requests start when they are due, independent of earlier answers. */
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError } from '../../server/cli/io.ts';
@@ -6,7 +6,7 @@ import { CommandError } from '../../server/cli/io.ts';
 /** One request; times in milliseconds of `performance.now()`. */
 export interface Sent {
   id: string;
-  /** When it should have left: a sender that lags behind makes it look slower, never faster. */
+  /** When the request was due. A sender that falls behind raises the measured latency and never lowers it. */
   dueMs: number;
   answeredMs: number;
 }
@@ -19,7 +19,7 @@ interface PacedOrder {
   seconds: number;
 }
 
-/** Sends for so many seconds; resolves when all are answered. Rejects with CommandError when an answer is no 202. */
+/** Sends for the given seconds; resolves when every request is answered. Rejects with CommandError when an answer is not 202. */
 export async function sendPaced(order: PacedOrder, signal: AbortSignal): Promise<Sent[]> {
   const agent = new Agent({ keepAlive: true });
   const total = Math.round(order.perSecond * order.seconds);

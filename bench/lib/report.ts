@@ -1,19 +1,19 @@
-/** Turns an outcome into Markdown for people and the README, and into one JSON line for the record. */
+/** Formats an outcome as Markdown for the terminal and the README, and as one JSON line for the record. */
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Machine } from './machine.ts';
 import type { Goal, Outcome, Scenario, Table } from './outcome.ts';
 import { formatNumber, formatSpread, spreadOf } from './stats.ts';
 
-/** Under what a run took place. */
+/** Conditions of a run. */
 interface Conditions {
   rounds: number;
   at: Date;
-  /** Load average of the minute before: what else wanted the cores. */
+  /** Load average of the minute before the run: other programs that use the cores. */
   load: number;
 }
 
-/** The whole report of one scenario, Markdown. */
+/** The complete report of one scenario, in Markdown. */
 export function renderReport(
   scenario: Scenario,
   outcome: Outcome,
@@ -52,7 +52,7 @@ export function renderReport(
   return `${parts.join('\n\n')}\n`;
 }
 
-/** A Markdown table whose columns line up in a terminal too; all but the first are figures, set to the right. */
+/** A Markdown table with columns that are also aligned in a terminal. All columns but the first are numbers, aligned right. */
 export function renderTable({ header, rows }: Table): string {
   const all = [header, ...rows];
   const widths = header.map((_, column) => Math.max(3, ...all.map((row) => row[column]!.length)));
@@ -90,7 +90,7 @@ export function recordOf(
   };
 }
 
-/** Adds a line to `directory/SCENARIO.jsonl`. */
+/** Appends a line to `directory/SCENARIO.jsonl`. */
 export function keepRecord(directory: string, scenario: Scenario, record: object): void {
   mkdirSync(directory, { recursive: true });
   appendFileSync(join(directory, `${scenario.name}.jsonl`), `${JSON.stringify(record)}\n`);

@@ -1,8 +1,8 @@
-/** The queue that one would write over the same table: two statements, nobody in between. What the database allows, about. */
+/** A simple queue on the same table: two SQL statements and no server in between. Approximately the maximum that the database allows. */
 import type pg from 'pg';
 import type { Backlog } from './backlog.ts';
 
-/** Leases up to `max` deliveries, then finishes them; resolves with how many they were. */
+/** Leases up to `max` deliveries, then finishes them; resolves with their number. */
 export async function drainBySql(client: pg.Client, { agentId, webhookId }: Backlog, max: number): Promise<number> {
   const { rows } = await client.query<{ id: string; received_at: string }>({
     name: 'lease',

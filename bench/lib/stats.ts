@@ -1,4 +1,4 @@
-/** Medians and spread. With a handful of rounds the spread is told as the lowest and the highest value. */
+/** Medians and spread. For a handful of rounds, the spread is the lowest and the highest value. */
 
 interface Spread {
   median: number;
@@ -6,7 +6,7 @@ interface Spread {
   high: number;
 }
 
-/** Median, minimum and maximum of at least one value. */
+/** Median, minimum and maximum. Needs at least one value. */
 export function spreadOf(values: readonly number[]): Spread {
   if (values.length === 0) throw new Error('no values, no median');
   const sorted = values.toSorted((a, b) => a - b);
@@ -15,20 +15,20 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median, low: sorted[0]!, high: sorted.at(-1)! };
 }
 
-/** The value that a share (0 to 1) of at least one value does not exceed: nearest rank. */
+/** Percentile by nearest rank. `share` is from 0 to 1. Needs at least one value. */
 export function percentile(values: readonly number[], share: number): number {
   if (values.length === 0) throw new Error('no values, no percentile');
   const sorted = Float64Array.from(values).sort();
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!;
 }
 
-/** Round by round, `of` divided by `to`. */
+/** Divides `of` by `to` for each round. */
 export function ratioByRound(of: readonly number[], to: readonly number[]): number[] {
   if (of.length !== to.length) throw new Error('a ratio needs as many rounds on both sides');
   return of.map((value, round) => value / to[round]!);
 }
 
-/** Three significant digits below a thousand, whole numbers with separators above. */
+/** Formats with three significant digits below a thousand, as a whole number with separators above. */
 export function formatNumber(value: number): string {
   if (value === 0) return '0';
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-GB');
@@ -36,7 +36,7 @@ export function formatNumber(value: number): string {
   return String(Number(value.toFixed(Math.min(digits, 6))));
 }
 
-/** `24,300 (22,900 to 25,100)`: the median, and the spread when there were several rounds. */
+/** Formats `24,300 (22,900 to 25,100)`: the median, and the spread when there is more than one round. */
 export function formatSpread(values: readonly number[]): string {
   const { median, low, high } = spreadOf(values);
   if (values.length === 1) return formatNumber(median);

@@ -1,4 +1,4 @@
-/** Weir itself as a contestant: started as a user starts it, with the command line. */
+/** Weir as a contestant, started through the command line as a user starts it. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,17 +10,17 @@ import type { BenchContext } from './outcome.ts';
 import { weirFile } from './paths.ts';
 
 interface RunningWeir extends Child {
-  /** Ids of its serving processes. */
+  /** Ids of the serving processes. */
   processes: number[];
-  /** An endpoint that verifies with `secret` and has no rate limit to speak of. */
+  /** URL of a webhook that verifies with `secret`, with a rate limit that no bench reaches. */
   url: string;
-  /** Where it listens, without a path. */
+  /** Origin of the server, without a path. */
   origin: string;
-  /** Another endpoint with the same secret and limit. */
+  /** Adds a webhook with the same secret and rate limit. */
   addWebhook(): Promise<Webhook>;
-  /** An agent that is subscribed to these endpoints; resolves with its credential. */
+  /** Adds an agent that is subscribed to these webhooks; resolves with its credential. */
   addAgent(webhookIds: readonly string[]): Promise<BenchAgent>;
-  /** An API token of a new user, a viewer. */
+  /** Creates an API token of a new user with the role viewer. */
   addToken(): Promise<string>;
 }
 
@@ -35,8 +35,8 @@ interface BenchAgent {
 }
 
 /**
- * Starts Weir on a database that others use too. Settings of the environment hold (THREADS=2 npm run bench ...), besides those
- * of the database and the addresses.
+ * Starts Weir on a shared database. Settings from the environment apply (THREADS=2 npm run bench ...), except for the
+ * database and the addresses.
  */
 export async function startWeir(options: {
   directory: string;
@@ -102,7 +102,7 @@ export async function startWeir(options: {
   }
 }
 
-/** One process of Weir on a database of its own, for scenarios without another contestant; `context.undo` takes both away. */
+/** Starts Weir with one process on its own database, for scenarios without another contestant; `context.undo` removes both. */
 export async function openWeir(context: BenchContext): Promise<BenchDatabase & { weir: RunningWeir; secret: string }> {
   const opened = await openBenchDatabase(context);
   const secret = randomBytes(24).toString('base64url');

@@ -1,21 +1,21 @@
-/** The load generator: wrk, told by a Lua script that is written once, so that the signature is computed once. */
+/** Runs the load generator wrk with a Lua script that is written once, so that the signature is computed once. */
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import type { SignedRequest } from '../../server/cli/bench/signed.ts';
 import { CommandError } from '../../server/cli/io.ts';
 
-/** One window of load. Latencies are of closed-loop connections: each sends its next request when it has its answer. */
+/** One window of load. Latencies are of closed-loop connections: each connection sends its next request after the answer. */
 export interface WrkWindow {
   requestsPerSecond: number;
   answers2xx: number;
   answersOther: number;
-  /** Connections that broke, reads and writes that failed, answers that took longer than the timeout. */
+  /** Broken connections, failed reads and writes, and answers that exceeded the timeout. */
   socketErrors: number;
   p50Ms: number;
   p99Ms: number;
 }
 
-/** wrk's own figures, before they mean anything. */
+/** wrk's raw figures. */
 interface Summary {
   requests: number;
   microseconds: number;
@@ -28,13 +28,13 @@ interface Summary {
 const TIMEOUT_SECONDS = 10;
 const MARK = 'WRK-SUMMARY ';
 
-/** Throws CommandError when there is no wrk; call it before anything is started. */
+/** Throws CommandError when wrk is not installed. Call it before starting anything. */
 export function requireWrk(): void {
   const { error } = spawnSync('wrk', ['-v']);
   if (error !== undefined) throw new CommandError(`wrk cannot be run (${error.message}); get it: apt-get install wrk`);
 }
 
-/** Writes the script for one request that is sent again and again. Header values and body must not hold `]==]`. */
+/** Writes the script for one repeated request. Header values and body must not contain `]==]`. */
 export function writeScript(path: string, { headers, body }: SignedRequest): void {
   const lines = [
     'wrk.method = "POST"',
@@ -50,7 +50,7 @@ export function writeScript(path: string, { headers, body }: SignedRequest): voi
   writeFileSync(path, `${lines.join('\n')}\n`);
 }
 
-/** What the script's last line says. Throws CommandError when it is not there. */
+/** Parses the last line of the script's output. Throws CommandError when it is missing. */
 export function parseWrk(output: string): WrkWindow {
   const line = output.split('\n').find((text) => text.startsWith(MARK));
   if (line === undefined) throw new CommandError(`wrk ended without figures:\n${output}`);
@@ -66,7 +66,10 @@ export function parseWrk(output: string): WrkWindow {
   };
 }
 
-/** Runs wrk with one thread: on two cores a second one changed no figure beyond the noise. Rejects with CommandError, or with AbortError at Ctrl-C. */
+/**
+ * Runs wrk with one thread: on two cores a second thread changed no figure beyond the noise. Rejects with CommandError, or
+ * with AbortError at Ctrl-C.
+ */
 export async function runWrk(
   { url, script, connections, seconds }: { url: string; script: string; connections: number; seconds: number },
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 /**
- * The ceiling: uWebSockets.js reads the body and answers 202 at once. Nothing is verified, nothing is stored.
- * Arguments: port, and how many bytes the answer has.
+ * The upper bound: uWebSockets.js reads the body and answers 202 immediately. It neither verifies nor stores.
+ * Arguments: port, size of the answer in bytes.
  */
 import uWS from 'uWebSockets.js';
 

@@ -1,8 +1,9 @@
 /**
- * What one would write without Weir: a Fastify cluster of 2 that verifies the HMAC and stores each request by an INSERT of its
- * own, through node-postgres's pool, into a table with the columns and the key of `events`.
+ * The baseline without Weir: a Fastify cluster of 2 that verifies the HMAC and stores each request with its own INSERT,
+ * through node-postgres's pool, in a table with the columns and the key of `events`.
  *
- * Arguments: a JSON document with `port`, `secret`, `table`, `connections` (of each process), `database` (node-postgres's options).
+ * Arguments: a JSON document with `port`, `secret`, `table`, `connections` (per process), `database` (node-postgres's
+ * options).
  */
 import cluster from 'node:cluster';
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
@@ -28,7 +29,7 @@ function supervise(): void {
   cluster.on('listening', () => {
     if (++listening === PROCESSES) console.log('listening');
   });
-  // A cluster that is smaller than it says would be measured for nothing.
+  // A cluster with fewer processes than declared would make the measurement invalid.
   cluster.on('exit', (_worker, code) => process.exit(code || 1));
   for (let i = 0; i < PROCESSES; i++) cluster.fork();
 }
