@@ -1,10 +1,10 @@
 /**
- * Load test: signed requests at a constant arrival rate, to be answered 202 with a 99th percentile under P99_MS.
+ * Load test: signed requests at a constant arrival rate. All must be answered 202, with a 99th percentile below P99_MS.
  *
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e RATE=1000 -e DURATION=1m -e VUS=100 -e BODY_BYTES=1024 k6/load.ts
  *
- * One address sends everything: raise the server's RATE_LIMIT_INGEST_MAX first, or most of it is answered 429.
+ * All requests come from one address: raise the server's RATE_LIMIT_INGEST_MAX first, otherwise most are answered 429.
  */
 import { loadOptions } from './lib/options.ts';
 import { sender } from './lib/post.ts';

@@ -1,13 +1,13 @@
 /**
- * Overload test: more than the server takes, and what it promises then. The rate rises from RATE_START to RATE_PEAK for
- * DURATION, stays there for DURATION, and after ten seconds of rest it is RATE_START for DURATION again.
+ * Overload test: checks Weir's guarantees under more load than the server can handle. The rate rises from RATE_START to
+ * RATE_PEAK in DURATION, stays there for DURATION and, after ten seconds of rest, returns to RATE_START for DURATION.
  *
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> -e WEIR_TOKEN=<wu_…> \
  *       -e RATE_START=50 -e RATE_PEAK=10000 -e DURATION=30s -e VUS=1500 k6/overload.ts
  *
- * One address sends everything: raise RATE_LIMIT_INGEST_MAX first, so that the machine is the limit, and take more VUS than
- * CLIENT_REQUESTS_MAX times the processes. With WEIR_TOKEN, an API token of any role, each virtual user looks up afterwards
- * the last event that it was promised under overload.
+ * All requests come from one address: raise RATE_LIMIT_INGEST_MAX first, so that the machine is the limit, and use more VUS
+ * than CLIENT_REQUESTS_MAX times the number of processes. With WEIR_TOKEN, an API token of any role, each virtual user looks
+ * up the last event that was accepted from it under overload.
  */
 import http from 'k6/http';
 import { Counter, Rate } from 'k6/metrics';
@@ -19,7 +19,7 @@ import { eventUrl, readOverloadSettings } from './lib/settings.ts';
 const settings = readOverloadSettings(__ENV);
 const send = sender(settings);
 const extra: Extra = { timeout: OVERLOAD_TIMEOUT_MS };
-// Bodies are kept only where their ids are needed.
+// Bodies are kept only when their ids are needed.
 if (settings.token !== null) extra.responseType = 'text';
 
 export const options = overloadOptions(settings);
@@ -29,7 +29,7 @@ const broken = new Counter('weir_broken_contract');
 const unanswered = new Rate('weir_unanswered');
 const found = new Rate('weir_found');
 
-/** The last event of this virtual user that was answered 202 under overload; k6 gives the same users to the recovery. */
+/** Last event of this virtual user that was answered 202 under overload; k6 reuses the virtual users for the recovery. */
 let promised: string | null = null;
 
 export function overload(): void {
@@ -50,7 +50,7 @@ function judged(answer: Response): Response {
   return answer;
 }
 
-/** Only 200 and 404 tell; after anything else the virtual user's next turn asks again. */
+/** Only 200 and 404 are conclusive; after any other status, the next iteration of the virtual user tries again. */
 function lookUp(eventId: string, token: string): void {
   const { status } = http.get(eventUrl(settings.url, eventId), {
     headers: { Authorization: `Bearer ${token}` },

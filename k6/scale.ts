@@ -1,12 +1,12 @@
 /**
- * Scaling test: virtual users that each wait for their answer before they send again, more of them in each step. Run it
- * against a server with WORKERS=1, then 2, then 4, and compare:
+ * Scaling test: virtual users that wait for each answer before sending again, with more users in each step. Run it against a
+ * server with WORKERS=1, then 2, then 4, and compare:
  *
  *     k6 run --quiet -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e WORKERS=2 -e STEPS=16,64,256 -e DURATION=20s -e RUNS="$PWD/scale.jsonl" k6/scale.ts >> scale.jsonl
  *
- * A table goes to standard error, beside the runs that RUNS has already; this run goes to standard output as a line of JSON.
- * One address sends everything: raise the server's RATE_LIMIT_INGEST_MAX first.
+ * Standard error receives a table of this run and the runs in RUNS; standard output receives this run as a line of JSON. All
+ * requests come from one address: raise the server's RATE_LIMIT_INGEST_MAX first.
  */
 import { scaleOptions } from './lib/options.ts';
 import { sender } from './lib/post.ts';

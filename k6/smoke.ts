@@ -1,10 +1,10 @@
 /**
- * Smoke test: one virtual user, one request for each way that ingest answers without load.
+ * Smoke test: one virtual user sends one request for each answer that ingest gives without load.
  *
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> k6/smoke.ts
  *
- * The webhook must be enabled and sign in the default header. Where the server's WEBHOOK_MAX_PAYLOAD_BYTES is not the
- * default one, give it here too.
+ * The webhook must be enabled and use the default signature header. When the server's WEBHOOK_MAX_PAYLOAD_BYTES is not the
+ * default, set the same value here.
  */
 import { check } from 'k6';
 import { accepted, refused } from './lib/checks.ts';

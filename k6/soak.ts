@@ -1,12 +1,12 @@
 /**
- * Soak test: a moderate rate for a long time. Late answers have to be as quick as early ones, and Weir has to hold about as
- * much memory and as many connections, with a queue of less than a second.
+ * Soak test: a moderate rate for a long time. Late answers must be as fast as early ones. Weir must keep about the same
+ * memory and number of connections, and a queue of less than a second.
  *
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e RATE=200 -e DURATION=30m -e METRICS_URL=http://127.0.0.1:9464/metrics k6/soak.ts
  *
- * One address sends everything: raise the server's RATE_LIMIT_INGEST_MAX first. Weir's page of metrics must be reachable from
- * here: where this is another machine, set the server's METRICS_HOST.
+ * All requests come from one address: raise the server's RATE_LIMIT_INGEST_MAX first. Weir's metrics page must be reachable
+ * from this machine: when the server runs on another machine, set its METRICS_HOST.
  */
 import exec from 'k6/execution';
 import http from 'k6/http';
@@ -31,7 +31,7 @@ const latencyDrift = new Drift();
 const memoryDrift = new Drift();
 const connectionsDrift = new Drift();
 
-/** Looks before the first request whether there is a page of metrics, and Weir's. */
+/** Checks before the first request that METRICS_URL is Weir's metrics page. */
 export function setup(): void {
   const { status, body } = readMetrics();
   if (status !== 200)
@@ -47,11 +47,11 @@ export function soak(): void {
   note(lateLatency, latencyDrift.note(phase, timings.duration));
 }
 
-/** One virtual user reads the page of metrics again and again. */
+/** One virtual user reads the metrics page repeatedly. */
 export function watch(): void {
   const phase = phaseAt(exec.scenario.progress);
   const { status, body } = readMetrics();
-  // Counted in http_req_failed.
+  // k6 counts the failure in http_req_failed.
   if (status !== 200) return;
   const text = String(body);
   queue.add(figureOf(watched.queue, text));

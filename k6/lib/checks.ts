@@ -1,16 +1,16 @@
-/** What an answer has to be, as k6's `check` takes it: sentences and predicates. */
+/** Expected answers for k6's `check`: sentences and predicates. */
 
-/** The part of k6's response that is looked at. */
+/** The fields of k6's response that the checks use. */
 export interface Answer {
   status: number;
-  /** Text; null when k6 discards bodies or nothing was answered. */
+  /** Text; null when k6 discards bodies or there was no answer. */
   body: unknown;
   headers: Record<string, string>;
 }
 
 export type Checks = Record<string, (answer: Answer) => boolean>;
 
-/** The event was stored: 202 with its id, its webhook, the time and the size that was sent. */
+/** The event was stored: 202 with its id, its webhook, the time, and the size that was sent. */
 export function accepted(bodyBytes: number): Checks {
   return {
     'a signed request is answered 202': ({ status }) => status === 202,
@@ -26,7 +26,7 @@ export function accepted(bodyBytes: number): Checks {
   };
 }
 
-/** The request was refused with this status and a problem document (RFC 9457) that repeats it. */
+/** The request was rejected with this status and a problem document (RFC 9457) that contains the same status. */
 export function refused(what: string, expected: number): Checks {
   return {
     [`${what} is answered ${expected}`]: ({ status }) => status === expected,
@@ -37,10 +37,10 @@ export function refused(what: string, expected: number): Checks {
   };
 }
 
-/** What an answer is to a sender that overloads the server. */
+/** Class of an answer under overload. */
 export type Outcome = 'accepted' | 'refused' | 'unanswered' | 'broken';
 
-/** Refused is 429 or 503 that says when to come back; broken is whatever Weir does not promise. */
+/** Refused: 429 or 503 with Retry-After. Broken: any answer that violates Weir's contract. */
 export function outcomeOf({ status, headers }: Answer): Outcome {
   if (status === 0) return 'unanswered';
   if (status === 202) return 'accepted';
@@ -48,7 +48,7 @@ export function outcomeOf({ status, headers }: Answer): Outcome {
   return (status === 429 || status === 503) && later ? 'refused' : 'broken';
 }
 
-/** The id that an answer of 202 names; null when there is none, or k6 discarded the body. */
+/** The event id in a 202 answer; null when there is none, or when k6 discarded the body. */
 export function eventIdOf({ body }: Answer): string | null {
   const { id } = parse(body);
   return typeof id === 'string' ? id : null;

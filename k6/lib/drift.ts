@@ -1,25 +1,25 @@
-/** How late figures of a long run compare with early ones. */
+/** Compares late figures of a long run with early ones. */
 
-/** The start is left out of both: caches fill, code is compiled, and a heap finds its size. */
+/** Neither mean includes the warm-up, in which caches fill, code is compiled, and the heap grows to its size. */
 export type Phase = 'warm-up' | 'early' | 'middle' | 'late';
 
 const WARM_UP_SHARE = 0.2;
-/** Of the whole run. */
+/** Share of the whole run. */
 export const EARLY_SHARE = 0.2;
 
-/** @param progress of the scenario, 0 to 1 */
+/** @param progress of the scenario, from 0 to 1 */
 export function phaseAt(progress: number): Phase {
   if (progress < WARM_UP_SHARE) return 'warm-up';
   if (progress < WARM_UP_SHARE + EARLY_SHARE) return 'early';
   return progress < 0.7 ? 'middle' : 'late';
 }
 
-/** Late figures beside the mean of the early ones. Virtual users share nothing: each has a Drift of its own. */
+/** Compares late figures with the mean of the early ones. Virtual users share no state, so each has its own Drift. */
 export class Drift {
   #earlySum = 0;
   #earlyCount = 0;
 
-  /** @returns for a late figure its percent of the early mean; else null, and null where nothing early is known */
+  /** @returns a late figure in percent of the early mean; null for other phases, and when there are no early figures */
   note(phase: Phase, figure: number): number | null {
     if (phase === 'early') {
       this.#earlySum += figure;

@@ -1,17 +1,17 @@
-/** Reading one variable of the environment, or an Error that names it and the mend. An empty value counts as unset. */
+/** Reads environment variables. An invalid value throws an Error that names the variable and the fix. An empty value counts as unset. */
 
 export type Environment = Record<string, string | undefined>;
 
 export interface Target {
-  /** Full address of the endpoint. */
+  /** Full URL of the webhook. */
   url: string;
   secret: string;
 }
 
-/** WEIR_URL and WEIR_SECRET, which every script needs. */
+/** Reads WEIR_URL and WEIR_SECRET, which every script requires. */
 export function readTarget(environment: Environment): Target {
   const url = environment.WEIR_URL ?? '';
-  // k6 has no URL class of its own.
+  // k6 has no URL class.
   if (!/^https?:\/\/[^/?#\s]+\/in\/[^/?#\s]+$/.test(url))
     throw new Error(
       `WEIR_URL is ${shown(url)}; it must be the endpoint's full address, as http://127.0.0.1:8080/in/<webhook id>`,
@@ -21,7 +21,7 @@ export function readTarget(environment: Environment): Target {
   return { url, secret };
 }
 
-/** A time as k6 writes it, in milliseconds. */
+/** Reads a duration in k6's format; returns milliseconds. */
 export function readDurationMs(environment: Environment, name: string, fallback: string): number {
   const given = environment[name] || fallback;
   const parts = /^(\d{1,9}(ms|s|m|h))+$/.test(given) ? given.match(/\d+[a-z]+/g)! : [];
@@ -36,12 +36,12 @@ export function readDurationMs(environment: Environment, name: string, fallback:
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 const DURATION_MAX_MS = 720 * 3_600_000;
 
-/** From 1 to `max`; without a fallback the variable has to be given. */
+/** Reads a whole number from 1 to `max`. Without a fallback, the variable is required. */
 export function wholeNumber(environment: Environment, name: string, fallback: number | null, max: number): number {
   return parseWholeNumber(name, environment[name] || String(fallback ?? ''), max);
 }
 
-/** A comma list of whole numbers, each larger than the one before. */
+/** Reads a comma-separated list of increasing whole numbers. */
 export function risingNumbers(environment: Environment, name: string, fallback: string, max: number): number[] {
   const given = environment[name] || fallback;
   const numbers = given.split(',').map((one) => parseWholeNumber(name, one.trim(), max));
@@ -50,7 +50,7 @@ export function risingNumbers(environment: Environment, name: string, fallback: 
   return numbers;
 }
 
-/** An address of http or https. */
+/** Reads an http or https URL. */
 export function readUrl(environment: Environment, name: string, fallback: string): string {
   const given = environment[name] || fallback;
   if (!/^https?:\/\/[^/?#\s]+(\/\S*)?$/.test(given))

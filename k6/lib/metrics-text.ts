@@ -1,13 +1,13 @@
-/** Prometheus text, as Weir's page of metrics has it. */
+/** Parses the Prometheus text of Weir's metrics page. */
 
-/** What soak.ts watches. */
+/** Metrics that soak.ts watches. */
 export const watched = {
   memory: 'weir_resident_bytes',
   connections: 'weir_connections',
   queue: 'weir_queue_events',
 } as const;
 
-/** The sum over all samples of one metric, whatever their labels. Throws an Error when the text has none. */
+/** Sums all samples of one metric over its labels. Throws an Error when there is no sample. */
 export function figureOf(name: string, text: string): number {
   const samples = text.split('\n').filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
   if (samples.length === 0) throw new Error(`METRICS_URL has no ${name}; it must be Weir's page of metrics`);

@@ -1,4 +1,4 @@
-/** How k6 runs the scripts, and when it calls a run failed. */
+/** k6 options of the scripts, with the thresholds that fail a run. */
 import type { Options, Scenario } from 'k6/options';
 import type { LoadSettings, OverloadSettings, ScaleSettings, SoakSettings } from './settings.ts';
 
@@ -7,14 +7,14 @@ const common = {
   summaryTrendStats: ['min', 'med', 'p(90)', 'p(99)', 'max'],
 };
 
-/** One pass by one virtual user; every check must hold. */
+/** One iteration by one virtual user; every check must pass. */
 export const smokeOptions: Options = {
   vus: 1,
   iterations: 1,
   thresholds: { checks: ['rate==1'] },
 };
 
-/** One dropped iteration fails the run: the rate was not sent. */
+/** One dropped iteration fails the run, because the rate was not reached. */
 export function loadOptions(settings: LoadSettings): Options {
   return {
     ...common,
@@ -28,11 +28,11 @@ export function loadOptions(settings: LoadSettings): Options {
 }
 
 /**
- * Dropped iterations are no failure here: where all virtual users wait, the server has enough to do. A run in which nothing
- * was refused fails, as it was no overload, and so does a run after which not one event could be looked up.
+ * Dropped iterations do not fail the run: when all virtual users are waiting, the server has enough load. A run without
+ * refusals fails, because it was no overload. A run in which no event could be looked up fails too.
  *
- * The recovery is a scenario of its own, since a k6 that is short of processor time itself sends late; all virtual users
- * have ended their turn before it begins, so that it has the same ones, with what they were promised.
+ * Recovery is a separate scenario, because k6 itself sends late when it lacks processor time. All virtual users have
+ * finished before it starts, so it reuses them with the event ids that they received.
  */
 export function overloadOptions(settings: OverloadSettings): Options {
   const { startPerSecond, peakPerSecond, durationMs, vus } = settings;
@@ -69,10 +69,10 @@ export function overloadOptions(settings: OverloadSettings): Options {
   };
 }
 
-/** When a request counts as unanswered. GitHub gives a webhook up after as long. */
+/** A request without an answer in this time counts as unanswered. GitHub's webhook timeout is the same. */
 export const OVERLOAD_TIMEOUT_MS = 10_000;
 
-/** Above 0 percent, since k6 calls the average of nothing 0: a drift that was not measured has to fail too. */
+/** The lower bound is above 0 percent because k6 reports 0 as the average of no values: a missing measurement must fail too. */
 const drift = (percentMax: number) => ['avg>0', `avg<${percentMax}`];
 
 export function soakOptions(settings: SoakSettings): Options {
@@ -104,12 +104,12 @@ export function soakOptions(settings: SoakSettings): Options {
   };
 }
 
-/** Of the page of metrics, in a whole run. */
+/** Number of reads of the metrics page in a run. */
 const READINGS = 120;
-/** k6 keeps its connections open: what comes on top is somebody else's, or leaks. */
+/** k6 keeps its connections open, so additional connections belong to other clients or are leaks. */
 const CONNECTIONS_PERCENT_MAX = 110;
 
-/** What is refused fails the run: it costs less than what is stored, and would flatter the figures. */
+/** Refusals fail the run: a refused request costs less than a stored one and would flatter the figures. */
 export function scaleOptions({ steps, durationMs, p99Ms }: ScaleSettings): Options {
   const scenarios: Record<string, Scenario> = { warm_up: closedLoop(steps[0]!, 0, WARM_UP_MS) };
   const thresholds: Record<string, string[]> = {};
@@ -120,7 +120,7 @@ export function scaleOptions({ steps, durationMs, p99Ms }: ScaleSettings): Optio
     startMs += durationMs + PAUSE_MS;
     thresholds[`http_req_duration{scenario:${step}}`] = [`p(99)<${p99Ms}`];
     thresholds[`http_req_failed{scenario:${step}}`] = ['rate<0.001'];
-    // The summary has only those figures of a step that a threshold names.
+    // The summary contains only the figures of a step that a threshold names.
     thresholds[`http_reqs{scenario:${step}}`] = ['count>0'];
     thresholds[`http_reqs{scenario:${step},status:202}`] = ['count>0'];
     thresholds[`http_reqs{scenario:${step},status:429}`] = ['count==0'];
@@ -130,17 +130,17 @@ export function scaleOptions({ steps, durationMs, p99Ms }: ScaleSettings): Optio
 }
 
 const WARM_UP_MS = 5_000;
-/** Between steps, for the answers that are under way. */
+/** Pause between steps for the requests in flight. */
 const PAUSE_MS = 2_000;
 
-/** The scenario of a step of scale.ts. */
+/** Scenario name of a step of scale.ts. */
 export function stepName(vus: number): string {
   return `vus_${vus}`;
 }
 
 /**
- * A slow answer does not slow the next request down, so that the latencies hide nothing. An iteration for which no virtual
- * user is free is dropped.
+ * Constant arrival rate: a slow answer does not delay the next request, so the latencies hide nothing. An iteration is
+ * dropped when no virtual user is free.
  */
 function constantArrival(settings: Pick<LoadSettings, 'ratePerSecond' | 'durationMs' | 'vus'>): Scenario {
   return {

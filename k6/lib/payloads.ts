@@ -3,11 +3,11 @@
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_';
 
 /**
- * Valid JSON of exactly `bodyBytes` bytes, all ASCII; the same for the same size and seed.
+ * Returns valid ASCII JSON of exactly `bodyBytes` bytes; the same size and seed give the same text.
  *
- * The filler is pseudo-random, since Postgres compresses large values: repetition would flatter every figure.
- * @param bodyBytes 1 or more; too few for an object give a number with that many digits
- * @param seed a whole number; k6 gives its VU's, so that the VUs send different bytes
+ * The filler is pseudo-random, because Postgres compresses large values: repetition would flatter every figure.
+ * @param bodyBytes 1 or more; sizes too small for an object give a number with that many digits
+ * @param seed a whole number; k6 passes the VU id, so that VUs send different bytes
  */
 export function payloadOf(bodyBytes: number, seed: number): string {
   if (!Number.isInteger(bodyBytes) || bodyBytes < 1)
@@ -18,7 +18,7 @@ export function payloadOf(bodyBytes: number, seed: number): string {
   return fillerBytes < 0 ? '1'.repeat(bodyBytes) : head + filler(fillerBytes, seed) + tail;
 }
 
-/** A linear congruential generator (Numerical Recipes' constants); its upper six bits choose the letter. */
+/** A linear congruential generator (constants of Numerical Recipes); its upper six bits select the letter. */
 function filler(length: number, seed: number): string {
   const letters: string[] = new Array(length);
   let state = seed >>> 0;

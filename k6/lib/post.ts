@@ -1,4 +1,4 @@
-/** The one place that touches k6's own modules for sending and signing. */
+/** The only module that uses k6's modules for sending and signing. */
 import { hmac } from 'k6/crypto';
 import exec from 'k6/execution';
 import http, { type RefinedResponse, type ResponseType } from 'k6/http';
@@ -8,12 +8,12 @@ import { requestHeaders, signatureOf } from './signing.ts';
 
 export type Response = RefinedResponse<ResponseType | undefined>;
 
-/** What may be said of one request besides its content. */
+/** Options of one request besides its content. */
 export interface Extra {
   tags?: Record<string, string>;
-  /** 'text' keeps the answer's body where the script's options discard bodies. */
+  /** 'text' keeps the answer's body when the script's options discard bodies. */
   responseType?: 'text';
-  /** Milliseconds. */
+  /** In milliseconds. */
   timeout?: number;
 }
 
@@ -23,8 +23,9 @@ export function sign(body: string, secret: string): string {
 }
 
 /**
- * Posts a body. @param signature null: unsigned
- * @param expectedStatus the answer that k6 is not to count in http_req_failed
+ * Posts a body.
+ * @param signature null sends the request unsigned
+ * @param expectedStatus the status that k6 does not count in http_req_failed
  */
 export function post(
   url: string,
@@ -36,7 +37,7 @@ export function post(
   return http.post(url, body, {
     headers: requestHeaders(signature),
     responseCallback: http.expectedStatuses(expectedStatus),
-    // One name for all: the webhook's id in the address would make a time series of its own.
+    // One name for all webhooks: the webhook id in the URL would create a separate time series.
     tags: { name: 'POST /in/{webhook_id}', ...tags },
     ...extra,
   });
@@ -46,9 +47,9 @@ const rateLimited = new Counter('weir_rate_limited_429');
 const unavailable = new Counter('weir_unavailable_503');
 
 /**
- * A sender of signed requests that are to be answered 202; counts 429 and 503.
+ * Returns a function that sends signed requests and expects 202. It counts 429 and 503.
  *
- * Each virtual user makes its one body and signature once: what k6 burns on that, a server on the same machine lacks.
+ * Each virtual user creates its body and signature once: CPU that k6 uses is not available to a server on the same machine.
  */
 export function sender({ url, secret, bodyBytes }: { url: string; secret: string; bodyBytes: number }) {
   let signed: { body: string; signature: string } | null = null;

@@ -1,8 +1,8 @@
-/** What a run of scale.ts found: from k6's summary to a line of JSON, and from such lines to a table. */
+/** Results of scale.ts: converts k6's summary to a JSON line, and such lines to a table. */
 import { stepName } from './options.ts';
 import type { ScaleSettings } from './settings.ts';
 
-/** The part of k6's summary that is looked at. */
+/** The fields of k6's summary that are used. */
 export type Metrics = Record<string, { values: Record<string, number> } | undefined>;
 
 export interface Step {
@@ -10,7 +10,7 @@ export interface Step {
   requestsPerSecond: number;
   p50Ms: number;
   p99Ms: number;
-  /** How many answers of each status; `other` includes no answer at all. */
+  /** Number of answers by status; `other` includes requests without an answer. */
   statuses: Record<string, number>;
 }
 
@@ -46,7 +46,7 @@ function stepOf(vus: number, durationMs: number, metrics: Metrics): Step {
   };
 }
 
-/** The runs of a file of such lines. Throws an Error that names the line which is none. */
+/** Parses a file of JSON lines. Throws an Error that names the first invalid line. */
 export function runsIn(text: string): Run[] {
   return text.split('\n').flatMap((line, i) => (line.trim() === '' ? [] : [parseRun(line, i + 1)]));
 }
@@ -56,14 +56,15 @@ function parseRun(line: string, lineNumber: number): Run {
     const run = JSON.parse(line);
     if (Array.isArray(run.steps)) return run;
   } catch {
-    // Said below.
+    // The error is thrown below.
   }
   throw new Error(`Line ${lineNumber} of RUNS is no run of scale.ts: remove it, or name another file`);
 }
 
 /**
- * One row for each step and number of workers, by virtual users, of the runs with bodies as large as the last one's; of
- * several with as many workers, the last. `times` is the rate beside that of the fewest workers.
+ * One row for each step and number of workers, ordered by virtual users. Only runs with the body size of the last run count;
+ * of several runs with the same number of workers, the last. `times` is the rate divided by the rate with the fewest
+ * workers.
  */
 export function tableOf(runs: Run[]): string {
   const comparable = runs.filter(({ bodyBytes }) => bodyBytes === runs.at(-1)!.bodyBytes);

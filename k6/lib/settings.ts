@@ -1,6 +1,6 @@
 /**
- * What each script is told by the environment. `__ENV` is an argument; every reader throws an Error that names the first
- * variable which does not do.
+ * Settings of each script, from the environment. `__ENV` is an argument. Every reader throws an Error that names the first
+ * invalid variable.
  */
 import { EARLY_SHARE } from './drift.ts';
 import {
@@ -14,21 +14,21 @@ import {
 } from './environment.ts';
 
 export interface SmokeSettings extends Target {
-  /** The cap of that endpoint. */
+  /** Payload limit of the webhook. */
   payloadBytesMax: number;
 }
 
-/** What every script that sends load is told. */
+/** Settings of every script that sends load. */
 interface Sending extends Target {
   bodyBytes: number;
   durationMs: number;
-  /** Fails the run when the 99th percentile of what it judges is not below. */
+  /** The run fails when the 99th percentile of the judged requests is not below this limit. */
   p99Ms: number;
 }
 
-/** Requests begin at a rate, whether or not earlier ones were answered, as long as a virtual user is free. */
+/** Requests start at a given rate, independent of earlier answers, while a virtual user is free. */
 interface Arriving extends Sending {
-  /** Virtual users: requests under way at a time, at most. */
+  /** Virtual users: the maximum number of requests in flight. */
   vus: number;
 }
 
@@ -36,31 +36,31 @@ export interface LoadSettings extends Arriving {
   ratePerSecond: number;
 }
 
-/** durationMs is that of the way up, of the peak and of the recovery, each; p99Ms that of accepted requests. */
+/** durationMs applies to the ramp, the peak and the recovery, each; p99Ms applies to accepted requests. */
 export interface OverloadSettings extends Arriving {
   startPerSecond: number;
   peakPerSecond: number;
-  /** The 99th percentile after the overload has to be below. */
+  /** Limit of the 99th percentile after the overload. */
   recoveryP99Ms: number;
-  /** An API token; null: nothing is looked up afterwards. */
+  /** An API token; null: no events are looked up. */
   token: string | null;
 }
 
 export interface SoakSettings extends LoadSettings {
-  /** Weir's page of metrics. */
+  /** URL of Weir's metrics page. */
   metricsUrl: string;
-  /** How late figures may compare with early ones: 100 is the same. */
+  /** Limits of late figures in percent of early ones: 100 is equal. */
   lateLatencyPercentMax: number;
   lateMemoryPercentMax: number;
 }
 
-/** durationMs is that of each step. */
+/** durationMs is the duration of each step. */
 export interface ScaleSettings extends Sending {
-  /** Virtual users of each step, rising. */
+  /** Virtual users of each step, increasing. */
   steps: number[];
-  /** Serving processes of the server: a label, which k6 cannot know by itself. */
+  /** Number of serving processes, as a label: k6 cannot detect it. */
   workers: number;
-  /** A file of earlier runs, one line of JSON each, to compare with; null: none. */
+  /** File of earlier runs to compare with, one line of JSON each; null: none. */
   runsFile: string | null;
 }
 
@@ -88,7 +88,7 @@ export function readOverloadSettings(environment: Environment): OverloadSettings
     ...readSending(environment, { duration: '30s', p99Ms: 2_000 }),
     startPerSecond,
     peakPerSecond,
-    // More than CLIENT_REQUESTS_MAX lets one address have under way at one process.
+    // More than CLIENT_REQUESTS_MAX allows one address to have in flight at one process.
     vus: wholeNumber(environment, 'VUS', 1_500, VUS_MAX),
     recoveryP99Ms: wholeNumber(environment, 'RECOVERY_P99_MS', 60, P99_MS_MAX),
     token: environment.WEIR_TOKEN || null,
@@ -99,7 +99,7 @@ export function readSoakSettings(environment: Environment): SoakSettings {
   const settings = {
     ...readSending(environment, { duration: '30m', p99Ms: 60 }),
     ratePerSecond: wholeNumber(environment, 'RATE', 200, RATE_MAX),
-    // A second of RATE: a pause of the machine is to be seen as latency, not as a request that was never sent.
+    // One second of RATE: a pause of the machine must show as latency, not as a dropped request.
     vus: wholeNumber(environment, 'VUS', 200, VUS_MAX),
     metricsUrl: readUrl(environment, 'METRICS_URL', 'http://127.0.0.1:9464/metrics'),
     lateLatencyPercentMax: wholeNumber(environment, 'LATE_LATENCY_PERCENT_MAX', 150, PERCENT_MAX),
@@ -123,12 +123,12 @@ export function readScaleSettings(environment: Environment): ScaleSettings {
   };
 }
 
-/** The same server's address of a webhook that nobody ever made. */
+/** URL on the same server of a webhook that does not exist. */
 export function unknownWebhookUrl(url: string): string {
   return url.replace(/[^/]+$/, '00000000-0000-4000-8000-000000000000');
 }
 
-/** The address of an event in the API of the server whose endpoint is `url`. */
+/** API URL of an event on the server that has the webhook URL `url`. */
 export function eventUrl(url: string, eventId: string): string {
   return url.replace(/\/in\/[^/]+$/, `/api/v1/events/${eventId}`);
 }
@@ -138,7 +138,7 @@ const RATE_MAX = 1_000_000;
 const VUS_MAX = 100_000;
 const P99_MS_MAX = 60_000;
 const PERCENT_MAX = 10_000;
-/** Of a virtual user. The mean of a few is rough, and the ratio to a rough mean is too large on average. */
+/** Per virtual user. The mean of few requests is imprecise, and a ratio to an imprecise mean is too large on average. */
 const EARLY_REQUESTS_MIN = 50;
 
 function readSending(environment: Environment, fallback: { duration: string; p99Ms: number }): Sending {
