@@ -1,49 +1,49 @@
 /**
- * A circuit breaker for a store that requests can do without.
+ * A circuit breaker for an optional store.
  *
  *                 a call fails or takes over BUDGET_MS
  *       closed --------------------------------------------> open: no call is made
  *          ^                                                  |
  *          '--- one probe answered within BUDGET_MS <---------'  a probe after 100 ms, 200 ms, .. 1 s, one at a time
  *
- * All calls under way when it opens are released together, and no request waits for a probe: a hung store costs 50 ms
- * once, not on every request.
+ * When the breaker opens, it releases all calls in progress together. No request waits for a probe: a hung store costs 50 ms once,
+ * not on every request.
  */
 
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 
-/** How long a request may wait for the store. */
+/** Maximum time that a request waits for the store. */
 export const BUDGET_MS = 50;
 const BACKOFF_MIN_MS = 100;
 const BACKOFF_MAX_MS = 1000;
-/** A probe without any answer for so long is given up. */
+/** A probe without an answer is abandoned after this time. */
 const PROBE_ABANDON_MS = 5000;
 const WARNING_INTERVAL_MS = 1000;
-/** A timer this late means that our own event loop was busy, not the store slow. */
+/** A timer later than this means that the event loop of this process was busy, not that the store is slow. */
 const LOOP_LATE_MS = 10;
 
 const LATE = `no answer within ${BUDGET_MS} ms`;
 const AWAY = 'The rate-limit store is away: requests are allowed uncounted';
 const BACK = 'The rate-limit store answers again: requests are counted';
 
-/** `fields` are plain values for the log, free of secrets. */
+/** Logs a warning. `fields` hold plain values without secrets. */
 export type Warn = (message: string, fields: Record<string, string | number>) => void;
 
 interface BreakerOptions {
-  /** Milliseconds, monotonic. */
+  /** Monotonic clock, in milliseconds. */
   now: () => number;
-  /** Asks the store for the same as the call for `key`, the one that failed; rejects when it is away. */
+  /** Makes the same kind of call as the one that failed for `key`. Rejects if the store is unavailable. */
   probe: (key: string) => Promise<unknown>;
-  /** Called at most once a second, while open and when closing again. */
+  /** Called at most once a second, while the breaker is open and when it closes. */
   warn: Warn;
-  /** What an error may say in a log. */
+  /** Converts an error to text that is safe to log. */
   causeOf: (error: unknown) => string;
 }
 
 interface Call {
   readonly key: string;
   readonly startedMs: number;
-  /** True once the deadline was moved because our own loop was late. */
+  /** True once the deadline was extended because the event loop was late. */
   excused: boolean;
   readonly release: () => void;
 }
@@ -70,13 +70,13 @@ export class Breaker {
     return this.#state !== 'closed';
   }
 
-  /** Notes a request that goes uncounted because the breaker is open. */
+  /** Records a request that is not counted because the breaker is open. */
   letThrough(): void {
     this.#letThrough += 1;
     this.#warn(AWAY);
   }
 
-  /** The answer of `work`, or null when it failed or the budget ran out; never rejects. Only while closed. */
+  /** Returns the result of `work`, or null if it failed or exceeded the budget. Never rejects. Call it only while closed. */
   run<T>(key: string, work: () => Promise<T>): Promise<T | null> {
     return new Promise((resolve) => {
       const call = { key, startedMs: this.#options.now(), excused: false, release: () => resolve(null) };
@@ -93,13 +93,13 @@ export class Breaker {
     });
   }
 
-  /** Opens it (also from outside: a store that is away at start) and releases every call under way. */
+  /** Opens the breaker and releases all calls in progress. Also called directly if the store is unavailable at start. */
   open(cause: string, key: string): void {
     if (this.#state !== 'closed') return;
     this.#state = 'open';
     this.#cause = cause;
     this.#failedKey = key;
-    // One that fails again right after it closed has not recovered: go on with the longer waits.
+    // A failure right after closing means that the store has not recovered: keep the longer back-off.
     if (this.#options.now() - this.#closedAtMs >= BACKOFF_MAX_MS) this.#backoffMs = BACKOFF_MIN_MS;
     this.#letThrough += this.#underWay.size;
     this.#release();
@@ -107,7 +107,7 @@ export class Breaker {
     this.#probeLater();
   }
 
-  /** Ends it for good: open, without probes or warnings. */
+  /** Ends the breaker permanently: open, without probes or warnings. */
   end(): void {
     this.#state = 'ended';
     clearTimeout(this.#nextProbe);
@@ -122,7 +122,7 @@ export class Breaker {
     this.#underWay.clear();
   }
 
-  /** One timer for all calls. Answers that have arrived are read (setImmediate) before anybody is said to be late. */
+  /** One timer for all calls. Reads answers that have arrived (setImmediate) before it treats a call as late. */
   readonly #look = (dueMs: number): void => {
     const lateMs = this.#options.now() - dueMs;
     setImmediate(() => {
@@ -132,7 +132,7 @@ export class Breaker {
       const nowMs = this.#options.now();
       let leftMs = oldest.startedMs + BUDGET_MS - nowMs;
       if (leftMs <= 0 && lateMs > LOOP_LATE_MS && !oldest.excused) {
-        // Else whoever keeps this process busy would switch its own limit off.
+        // Otherwise a client that keeps this process busy would disable its own rate limit.
         oldest.excused = true;
         leftMs = Math.min(lateMs, BUDGET_MS);
       }
@@ -149,7 +149,7 @@ export class Breaker {
   async #probe(): Promise<void> {
     const outcome = this.#options.probe(this.#failedKey).then(() => 'answered' as const, this.#options.causeOf);
     const inTime = await Promise.race([outcome, sleepThenRead(BUDGET_MS)]);
-    // One probe at a time: a late one is waited for, since the same silence would meet the next.
+    // One probe at a time: wait for a late one, because the next probe would time out too.
     const late = inTime === undefined ? await Promise.race([outcome, sleepThenRead(PROBE_ABANDON_MS)]) : undefined;
     if (this.#state !== 'open') return;
     if (inTime === 'answered') return this.#close();
@@ -165,14 +165,14 @@ export class Breaker {
     this.#sayBack();
   }
 
-  /** The last word must be the true one: it waits for its second, unless it is no longer so by then. */
+  /** Logs the recovery. Delays the line to keep one a second, and drops it if the breaker has opened again by then. */
   readonly #sayBack = (): void => {
     if (this.#state !== 'closed' || this.#warn(BACK)) return;
     const waitMs = Math.ceil(this.#warnedAtMs + WARNING_INTERVAL_MS - this.#options.now());
     this.#nextWarning = setTimeout(this.#sayBack, waitMs).unref();
   };
 
-  /** False when the last warning was less than a second ago. */
+  /** Returns false, and logs nothing, if the last warning is less than a second old. */
   #warn(message: string): boolean {
     const nowMs = this.#options.now();
     if (this.#state === 'ended' || nowMs - this.#warnedAtMs < WARNING_INTERVAL_MS) return false;
@@ -183,7 +183,7 @@ export class Breaker {
   }
 }
 
-/** Waits, and then until what has arrived meanwhile is read: being busy ourselves is not the store's silence. */
+/** Waits, then reads answers that arrived during the wait, so that a busy event loop does not count as a silent store. */
 async function sleepThenRead(timeoutMs: number): Promise<undefined> {
   await sleep(timeoutMs, undefined, { ref: false });
   await nextTurn();

@@ -1,4 +1,4 @@
-/** Rate-limit counters in this process alone (RATE_LIMIT_BACKEND=memory). */
+/** Rate-limit counters in the memory of one process (RATE_LIMIT_BACKEND=memory). */
 
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
 import { decide } from './window.ts';
@@ -8,38 +8,39 @@ interface Counter {
   bucket: number;
   previous: number;
   current: number;
-  /** Of the last take: they say when the counter is worthless and how near its client is to the limit. */
+  /** From the last take. `windowMs` gives the time at which the counter expires, `max` the share of the limit used. */
   windowMs: number;
   max: number;
 }
 
-/** Counters looked at to make room for a new one: the bound on the work of one take. */
+/** Maximum counters examined to evict one. Bounds the work of one take. */
 const EVICTION_CANDIDATES_MAX = 8;
 
 /**
- * Counters of at most `keysMax` keys (RATE_LIMIT_KEYS_MAX), two numbers each; `take` answers without a promise.
+ * Counters for at most `keysMax` keys (RATE_LIMIT_KEYS_MAX), two numbers each. `take` returns without a promise.
  *
- * When all places are taken, a hand that walks round the counters looks at the next eight: the first whose windows have
- * passed makes room, else the one that has used the least share of its limit. So a flood from fresh addresses, each with
- * a request or two, pushes out its own like and not a client that is blocked: to set that one free, nearly all `keysMax`
- * places must hold clients that are blocked as well, and whoever can send that many needs no reset. The hand costs a
- * constant; keeping the Map in order of use would cost a delete and an insert on every request. Measured on two shared cores:
- * 0.10 us a take of one key (half of it reading the clock), 0.18 us over 100,000 keys, 0.5 us when every key evicts another.
+ * Eviction: when all places are taken, a clock hand examines the next eight counters. It evicts the first one whose windows have
+ * passed, or else the one that used the smallest share of its limit. A flood from new addresses, each with one or two requests,
+ * therefore evicts its own counters and not a blocked client. To release a blocked client, nearly all `keysMax` places must hold
+ * blocked clients, and a sender with that many addresses gains nothing from it.
+ * The hand has constant cost; keeping the Map in order of use would cost a delete and an insert on every request.
+ * Measured on two shared cores: 0.10 us per take of one key (half of it reading the clock), 0.18 us over 100,000 keys, 0.5 us when
+ * every key evicts another.
  */
 export class MemoryLimiter implements RateLimiter {
   readonly #keysMax: number;
   readonly #now: () => number;
   readonly #counters = new Map<string, Counter>();
-  /** One long-lived iterator: a fresh one would walk over the holes of deleted entries every time. */
+  /** One long-lived iterator: a new one would skip over the holes of deleted entries each time. */
   #hand = this.#counters.values();
 
-  /** @param now milliseconds of a clock that does not step back (`performance.now`). */
+  /** @param now monotonic clock in milliseconds (`performance.now`). */
   constructor(keysMax: number, now: () => number) {
     this.#keysMax = keysMax;
     this.#now = now;
   }
 
-  /** Keys remembered now, at most `keysMax`. */
+  /** Number of keys held, at most `keysMax`. */
   get size(): number {
     return this.#counters.size;
   }

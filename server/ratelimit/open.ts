@@ -1,14 +1,14 @@
-/** The rate-limit store that the settings ask for. */
+/** Opens the rate limiter that the settings select. */
 import type { Settings } from '../settings/read.ts';
 import type { Policy, RateLimiter } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 import { connectSharedLimiter } from './shared.ts';
 
 /**
- * @param warn the shared store fails; `reason` and what else is known, for the log.
- * @param requireStore true: rejects with SharedStoreError when the shared store does not answer (the primary's first
- * start); false: starts degraded and recovers by itself.
- * @param onUncounted a request was allowed while the shared store was away.
+ * @param warn logs a failure of the shared store; gets `reason` and further fields.
+ * @param requireStore true (the primary's first start): rejects with SharedStoreError if the shared store does not answer.
+ * False: starts degraded and recovers automatically.
+ * @param onUncounted called for each request allowed while the shared store was unavailable.
  */
 export async function openLimiter(
   settings: Settings,

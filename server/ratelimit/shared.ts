@@ -1,14 +1,15 @@
 /**
  * Rate-limit counters in Redis, shared by all processes and machines (RATE_LIMIT_BACKEND=shared).
  *
- * One address is a Redis, several are seeds of a Redis Cluster. A take is a call of window.lua on one key; the calls of one
- * turn of the event loop go out as one pipeline (in a cluster one a node), by ioredis's auto-pipelining.
+ * One address is a Redis; several are seeds of a Redis Cluster. A take calls window.lua on one key. ioredis's auto-pipelining sends
+ * the calls of one event-loop turn as one pipeline (one per node in a cluster).
  *
- * A call costs Redis about 10 us and this process as much, so that some two thousand at once would use up the budget of
- * the breaker, and whoever floods would switch the limit off for all. Two things keep a flood from one address away from
- * the store: requests for a key that is being asked for wait and go together as one call (20,000 at once: two calls), and
- * a refusal is remembered here until its time is over. Neither changes an answer, since others can but lengthen a refusal;
- * only a counter that somebody deletes in Redis stays refused here for the time that was told.
+ * A call costs about 10 us in Redis and 10 us in this process. About two thousand concurrent calls would exceed the breaker's budget,
+ * and one flooding client would disable the limit for all. Two measures keep a flood from one address away from the store:
+ * - Requests for a key with a call in progress wait and share the next call (20,000 at once: two calls).
+ * - A refusal is cached here until it expires.
+ * Neither changes a decision, because other requests can only lengthen a refusal. One exception: if a counter is deleted in Redis,
+ * its key stays refused here for the time already reported.
  */
 import { Cluster } from 'ioredis';
 import { Breaker, type Warn } from './breaker.ts';
@@ -16,34 +17,34 @@ import type { Decision, Policy, RateLimiter } from './limiter.ts';
 import { CONNECT_TIMEOUT_MS, causeOf, LOST, openStore, places, type Store } from './store.ts';
 import { decide } from './window.ts';
 
-/** A probe writes, since a read-only replica would answer anything else; its key is gone two seconds later. */
+/** A probe writes, because a read-only replica answers everything else. Its key expires after two seconds. */
 const PROBE = { key: 'probe', max: 1_000_000_000, windowMs: 1000 };
-/** Slots that the check at start writes to. */
+/** Keys, in different slots, that the check at start writes to. */
 const CHECK_KEYS = 16;
-/** Refusals remembered; when there are more, all are forgotten, which costs a call each. */
+/** Maximum cached refusals. When full, the cache is cleared, which costs one call per key. */
 const REFUSALS_MAX = 10_000;
 
 interface SharedLimiterOptions {
   /** redis:// or rediss:// addresses (RATE_LIMIT_SHARED_URL, else RQ_SHARED_URL), at least one. */
   urls: readonly string[];
-  /** Milliseconds, monotonic, for time-outs alone: requests are counted by the store's clock. */
+  /** Monotonic clock in milliseconds, for timeouts only. The store's clock counts requests. */
   now?: () => number;
-  /** Called at most once a second while the store is away; never given an address's user, password or query. */
+  /** Called at most once a second while the store is unavailable. Never gets the user, password or query of an address. */
   warn: Warn;
-  /** A request was allowed, and counted nowhere. */
+  /** Called for each request that was allowed without being counted. */
   onUncounted?: (policy: Policy) => void;
-  /** True: throws when the store is away now. False: begins degraded and recovers by itself. */
+  /** True: throws if the store is unavailable at start. False: starts degraded and recovers automatically. */
   requireAtStart: boolean;
 }
 
-/** The store cannot be used; the message names the setting and the host, and is free of secrets. */
+/** Thrown if the store cannot be used. The message names the setting and the host and contains no secrets. */
 export class SharedStoreError extends Error {}
 
-/** Connects and checks: answers PING, runs the script, takes a write; all within 2 s. Throws SharedStoreError. */
+/** Connects, and checks within 2 s that the store answers PING, runs the script and accepts writes. Throws SharedStoreError. */
 export async function connectSharedLimiter(options: SharedLimiterOptions): Promise<RateLimiter> {
   const store = openStore(options.urls);
-  // Without a listener ioredis prints its errors, addresses and all. They also say best why a connection failed: what
-  // connect() itself rejects with is mostly that it was closed.
+  // Without a listener, ioredis prints its errors with addresses. The error events also give the best cause of a failed connection:
+  // connect() usually rejects only with "closed".
   let told = LOST;
   const listen = (error: unknown) => {
     const cause = causeOf(error);
@@ -77,16 +78,16 @@ class SharedLimiter implements RateLimiter {
   readonly #now: () => number;
   readonly #onUncounted: (policy: Policy) => void;
   readonly #breaker: Breaker;
-  /** Counters that are being asked for, each with those who wait for the next call. */
+  /** Counters with a call in progress, each with the requests that wait for the next call. */
   readonly #asking = new Map<string, Waiter[]>();
-  /** Counters that are full, each with the time (of `now`) at which asking makes sense again. */
+  /** Full counters, each with the time (by `now`) at which its refusal expires. */
   readonly #refusedUntilMs = new Map<string, number>();
 
   constructor(store: Store, { warn, now = () => performance.now(), onUncounted = () => {} }: SharedLimiterOptions) {
     this.#store = store;
     this.#onUncounted = onUncounted;
     this.#now = now;
-    // In the slot of the call that failed, so that a cluster's hung node is asked and not a neighbour.
+    // Probe the slot of the failed call, so that the probe reaches the cluster node that hung.
     const probe = (key: string) => this.#ask(`${slotKey(key)}:${PROBE.key}`, PROBE.max, PROBE.windowMs, 1);
     this.#breaker = new Breaker({ now, warn, causeOf, probe });
   }
@@ -137,7 +138,7 @@ class SharedLimiter implements RateLimiter {
     return (await this.#breaker.run(key, work)) ?? this.#uncounted(policy);
   }
 
-  /** One call for `first`, then one for all who came meanwhile, and so on until nobody waits. Never rejects. */
+  /** Makes one call for `first`, then one for all requests that arrived during it, until no request waits. Never rejects. */
   async #askFor(first: Waiter, id: string, policy: Policy): Promise<void> {
     const storeKey = id.slice(id.indexOf(' ') + 1);
     let waiters = [first];
@@ -157,7 +158,7 @@ class SharedLimiter implements RateLimiter {
     this.#asking.delete(id);
   }
 
-  /** The requests of one call, in their order: the script counted as many of them as fit. */
+  /** Answers the requests of one call in order. The script counted as many of them as fit. */
   #answer(waiters: Waiter[], id: string, policy: Policy, counts: [number, number, number], askedMs: number): void {
     const [previous, before, elapsedMs] = counts;
     let current = before;
@@ -169,25 +170,25 @@ class SharedLimiter implements RateLimiter {
     }
   }
 
-  /** From the moment of asking, which is before the store's: never longer than the store itself would refuse. */
+  /** Caches a refusal. Its time starts before the call, so it never lasts longer than the store would refuse. */
   #remember(id: string, untilMs: number): void {
     if (this.#refusedUntilMs.size >= REFUSALS_MAX) this.#refusedUntilMs.clear();
     this.#refusedUntilMs.set(id, untilMs);
   }
 
-  /** Rejects at once without a connection: ioredis in cluster mode would hold the call until there is one. */
+  /** Rejects immediately if not connected: in cluster mode, ioredis would queue the call until it has a connection. */
   async #ask(storeKey: string, max: number, windowMs: number, wanted: number): Promise<[number, number, number]> {
     if (this.#store.status !== 'ready') throw new Error('not connected');
     return this.#store.weirTake(storeKey, max, windowMs, wanted);
   }
 }
 
-/** Braces: all that is kept for one key, its probe too, lies in one slot of a cluster. */
+/** Returns the store key. The braces (hash tag) put all data for one key, including its probe, in one slot of a cluster. */
 function slotKey(key: string): string {
   return `weir:limit:{${key}}`;
 }
 
-/** Every master answers, and counters can be written wherever they fall: a lone node of a cluster would take only some. */
+/** Checks that every master answers and that counters in many slots can be written: a single cluster node accepts only some. */
 async function check(store: Store): Promise<true> {
   await store.connect();
   const masters = store instanceof Cluster ? store.nodes('master') : [store];
@@ -197,7 +198,7 @@ async function check(store: Store): Promise<true> {
   return true;
 }
 
-/** Undefined when `work` is not settled in time; what comes of it later is dropped. */
+/** Resolves with undefined if `work` does not settle in time. Its later result is dropped. */
 async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {

@@ -1,18 +1,18 @@
-/** The Redis or Redis Cluster behind the shared counters: its address, its connection, and its errors in words of ours. */
+/** The Redis or Redis Cluster of the shared counters: addresses, connection and error messages. */
 import { readFileSync } from 'node:fs';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 
-/** Bound on connecting, and on the silence after which a connection is given up. */
+/** Limit on connecting, and on the silence after which a connection is closed. */
 export const CONNECT_TIMEOUT_MS = 2000;
 const RECONNECT_MAX_MS = 1000;
 
-/** A client with our script on it; Redis and Cluster share this much. */
+/** A Redis or Cluster client with the window script. */
 export type Store = (Redis | Cluster) & {
-  /** Counts up to `wanted` requests; answers previous, current (without them) and elapsed milliseconds. */
+  /** Counts up to `wanted` requests. Returns previous, current (without these requests) and elapsed milliseconds. */
   weirTake(key: string, max: number, windowMs: number, wanted: number): Promise<[number, number, number]>;
 };
 
-/** A client that keeps nothing back for later: a call goes out now or fails now, and is never sent twice. */
+/** Opens a client without queues: a call is sent or fails immediately, and is never sent twice. */
 export function openStore(urls: readonly string[]): Store {
   const nodes = urls.map(readAddress);
   const first = nodes[0];
@@ -35,7 +35,7 @@ export function openStore(urls: readonly string[]): Store {
   if (nodes.length === 1)
     return new Redis({ ...first, ...common, ...own, db, retryStrategy: retryMs }) as unknown as Store;
   const seeds = nodes.map(({ host, port }) => ({ host, port }));
-  // With TLS, names must stay names, or no certificate fits.
+  // With TLS, keep host names: certificates do not match addresses.
   const naming = first.tls
     ? { dnsLookup: (name: string, done: (error: null, name: string) => void) => done(null, name) }
     : {};
@@ -62,7 +62,7 @@ function readAddress(address: string): Address {
   };
 }
 
-/** host:port of each address, and nothing else of it. */
+/** Returns host:port of each address, without credentials. */
 export function places(urls: readonly string[]): string {
   return urls
     .map((address) => new URL(address))
@@ -70,7 +70,7 @@ export function places(urls: readonly string[]): string {
     .join(', ');
 }
 
-/** Also all that ioredis says of a cluster of which no node can be reached. */
+/** Also the only cause that ioredis reports for a cluster with no reachable node. */
 export const LOST = 'there is no connection';
 
 const causes: Record<string, string> = {
@@ -85,7 +85,7 @@ const causes: Record<string, string> = {
   READONLY: 'it is a read-only replica (READONLY)',
 };
 
-/** An error in words of ours. Messages of ioredis and of Node may carry addresses and credentials: only codes are passed on. */
+/** Describes an error. Messages of ioredis and Node may contain addresses and credentials, so only their codes are used. */
 export function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'an unknown error';
   const { code, lastNodeError } = error as { code?: unknown; lastNodeError?: unknown };

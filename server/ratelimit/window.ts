@@ -1,25 +1,25 @@
 /**
- * The two-bucket sliding window: the arithmetic of every rate limit.
+ * The two-bucket sliding window: the arithmetic of all rate limits.
  *
- * Time is cut into buckets of one window each. Of the requests of the previous bucket we assume that they came evenly, so
- * that `elapsedMs` into the current one the share `1 - elapsedMs / window` of them still lies within the window:
+ * Time is divided into buckets of one window each. The requests of the previous bucket are assumed to be evenly spaced, so that
+ * at `elapsedMs` into the current bucket the share `1 - elapsedMs / window` of them is still within the window:
  *
  *     estimate = previous * (1 - elapsedMs / window) + current        one more is allowed while estimate + 1 <= max
  *
- * Two numbers a client, whatever the limit; an exact sliding log would keep the time of every request.
+ * It stores two numbers per client for any limit. An exact sliding log would store the time of every request.
  *
- * Error of the method, against that exact log (each bound has its property test):
- * - It never allows more than `max` in one bucket, so never more than `max` a window in the long run.
- * - It allows at most `2 * max - 1` in some interval as long as a window. That takes a sender who spends all of `max` in the
- *   last moments of a bucket and spends the rest as it is given free in the next one.
- * - It refuses nothing of traffic that comes evenly spaced at up to `max - 1` requests a window, and of any faster even
- *   traffic it allows at least `max - 1` in each window.
- * - It may refuse up to `max` requests that the log would allow, where a client's previous bucket was full at its beginning
- *   and empty afterwards: their weight is gone a whole window later than their time. Such a client waits for one more
- *   request at most `window + window / max`, where the log would let it wait `window`.
+ * Error compared with the exact log (each bound has a property test):
+ * - It never allows more than `max` in one bucket, so never more than `max` per window in the long run.
+ * - It allows at most `2 * max - 1` in any interval of one window. The worst case is a sender that uses all of `max` at the end
+ *   of one bucket and then each request that becomes available in the next bucket.
+ * - It refuses no evenly spaced traffic of up to `max - 1` requests per window. Of faster even traffic, it allows at least
+ *   `max - 1` in each window.
+ * - It may refuse up to `max` requests that the log would allow, if a client's previous bucket was full at its start and empty
+ *   afterwards: the weight of those requests expires up to one window late. Such a client waits at most `window + window / max`
+ *   for one more request; with the log it would wait `window`.
  */
 
-/** The part of a policy that the arithmetic needs; `max` is at least 1. */
+/** The part of a policy that the arithmetic uses. `max` is at least 1. */
 interface WindowPolicy {
   readonly max: number;
   readonly windowSeconds: number;
@@ -29,18 +29,20 @@ interface WindowDecision {
   allowed: boolean;
   /** Requests that would be allowed right after this one. */
   remaining: number;
-  /** Time until that number is greater by one, if nothing else comes; when refused, until one request fits. At least 1 ms. */
+  /** Milliseconds, >= 1, until `remaining` grows by one without further requests, or, after a refusal, until one request fits. */
   resetMs: number;
 }
 
 /**
- * Decides one request. `previous` and `current` are the requests allowed in the two buckets, this one left out; the caller
- * adds it to `current` when it is allowed and changes nothing when it is refused, so that asking again lengthens no wait.
- * `elapsedMs` is the time since the current bucket began: 0 <= elapsedMs < window.
+ * Decides one request. The caller adds an allowed request to `current` and does not count a refused one, so that a retry does not
+ * lengthen the wait.
+ * @param previous requests allowed in the previous bucket.
+ * @param current requests allowed in the current bucket, without this one.
+ * @param elapsedMs time since the current bucket began: 0 <= elapsedMs < window.
  */
 export function decide(previous: number, current: number, elapsedMs: number, policy: WindowPolicy): WindowDecision {
   const windowMs = policy.windowSeconds * 1000;
-  // Whole numbers, all multiplied by the window: no fraction is rounded, and window.lua comes to the same answer.
+  // Integers, all multiplied by the window: no rounding, and window.lua gets the same result.
   const freeTimesWindow = policy.max * windowMs - previous * (windowMs - elapsedMs) - current * windowMs;
   const allowed = freeTimesWindow >= windowMs;
   const remaining = allowed ? Math.floor(freeTimesWindow / windowMs) - 1 : 0;
@@ -52,11 +54,11 @@ export function decide(previous: number, current: number, elapsedMs: number, pol
   };
 }
 
-/** Time until the estimate has fallen to `target`, in whole milliseconds of the bucket; it stands above `target` now. */
+/** Returns the whole milliseconds until the estimate, which is above `target` now, falls to `target`. */
 function fallsToMs(previous: number, current: number, elapsedMs: number, windowMs: number, target: number): number {
   const leftMs = windowMs - elapsedMs;
-  // In this bucket only the previous one's weight falls; what is current must fit by itself.
+  // In this bucket, only the weight of the previous bucket falls. `current` alone must fit.
   if (current <= target) return leftMs - Math.floor(((target - current) * windowMs) / previous);
-  // In the next bucket what is current now is the previous one.
+  // In the next bucket, `current` is the previous bucket.
   return leftMs + windowMs - Math.floor((target * windowMs) / current);
 }
