@@ -1,10 +1,10 @@
-/** What Weir says in its log: one table of events, JSON lines on stdout, readable lines on a terminal. */
+/** The log: one table of events, JSON lines on stdout, readable lines on a terminal. */
 import pino from 'pino';
 import pretty from 'pino-pretty';
 import sonicBoom from 'sonic-boom';
 import { visible, visibleJson } from './visible.ts';
 
-/** Levels and meanings; the event's name is the field `event` of its line. */
+/** Level and meaning of each log event. The name is the field `event` of the line. */
 export const logEvents = {
   starting: ['info', 'Weir starts'],
   serving_as_root: [
@@ -80,41 +80,41 @@ export const logEvents = {
 
 type LogEvent = keyof typeof logEvents;
 
-/** Writes one line. Fields never hold secrets or any part of a token. */
+/** Writes one line. Fields never contain secrets or any part of a token. */
 export interface Log {
   (event: LogEvent, fields?: Record<string, unknown>): void;
-  /** False when a line of this event would be dropped: do not even gather its fields. */
+  /** False if a line of this event would be dropped. Check it before collecting expensive fields. */
   enabled(event: LogEvent): boolean;
 }
 
 export interface AdjustableLog extends Log {
-  /** Writes lines of this level and above from now on. */
+  /** Sets the minimum level of lines to write. */
   setLevel(level: string): void;
 }
 
-/** Where lines go, and how to get the last of them out before the process ends. */
+/** A destination for lines. `flush` writes buffered lines before the process ends. */
 export interface LogDestination {
   write(line: string): void;
   flush(): void;
 }
 
-/** Bytes gathered before a write; a quiet log is flushed after FLUSH_MS. */
+/** Bytes buffered before a write. A buffer that does not fill is flushed after FLUSH_MS. */
 const BUFFER_BYTES = 4_096;
 const FLUSH_MS = 250;
-/** What is kept for a reader that reads too slowly or not at all; lines past it are dropped. */
+/** Maximum bytes held for a slow or stopped reader. Further lines are dropped. */
 const HELD_BYTES_MAX = 16_777_216;
 
-/** Lines on a file descriptor: JSON, gathered; or readable at once when it is a terminal. */
+/** Opens a file descriptor for lines: buffered JSON, or, on a terminal, readable lines without buffering. */
 export function openDestination(fd: number, terminal: boolean): LogDestination {
   const minLength = terminal ? 0 : BUFFER_BYTES;
   const sink = new sonicBoom.SonicBoom({ fd, sync: terminal, minLength, maxLength: HELD_BYTES_MAX });
-  // A reader that went away must not end the service.
+  // A closed reader must not end the service.
   sink.on('error', () => {});
   const flush = () => {
     try {
       sink.flushSync();
     } catch {
-      // Nothing is left to tell it to.
+      // The error cannot be reported anywhere else.
     }
   };
   if (!terminal) setInterval(() => sink.flush(), FLUSH_MS).unref();
@@ -122,7 +122,7 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
   const readable = pretty.prettyFactory({
     colorize: true,
     ignore: 'pid,hostname,event,place,line',
-    // What another program said stands for itself; the meaning of the event is for machines.
+    // For output of another program, show only its line, not the meaning of the event.
     messageFormat: (log, messageKey) => String(log.line ?? log[messageKey]),
     translateTime: 'SYS:HH:MM:ss',
     singleLine: true,
@@ -130,17 +130,17 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
   return { write: (line) => void sink.write(readable(withVisibleText(line))), flush };
 }
 
-/** A line's fields with their control characters as escapes: the readable form would send them to the terminal as they are. */
+/** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */
 function withVisibleText(line: string): object | string {
   try {
     return JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? visible(value) : value));
   } catch {
-    // A process wrote something else that begins with a brace.
+    // Not JSON: a process wrote other text that starts with a brace.
     return visible(line);
   }
 }
 
-/** @param base fields of every line, e.g. the place of the process. */
+/** Creates a log. @param base fields of every line, e.g. the place of the process. */
 export function createLog(destination: LogDestination, level: string, base: Record<string, unknown>): AdjustableLog {
   const logger = pino(
     { level, base: { pid: process.pid, ...base }, timestamp: pino.stdTimeFunctions.isoTime },

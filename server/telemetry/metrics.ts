@@ -1,4 +1,4 @@
-/** Every metric of Weir, one table. Processes count, the primary sums (see primary/metrics-page.ts). */
+/** The table of all metrics. Each process counts; the primary sums (see primary/metrics-page.ts). */
 import { Gauge, Registry } from 'prom-client';
 import { type ProblemCode, problems } from '../errors.ts';
 import { limitNames, type Policy } from '../ratelimit/limiter.ts';
@@ -6,7 +6,7 @@ import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
 import { Distribution, HotCounter, type Sample } from './series.ts';
 import { type Stage, stageNames } from './stages.ts';
 
-/** Seconds; a stage takes microseconds when idle and tens of milliseconds under load. */
+/** Histogram bounds in seconds. A stage takes microseconds when idle and tens of milliseconds under load. */
 export const secondsBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10,
 ];
@@ -105,22 +105,22 @@ export const metricTable = {
 
 export type MetricName = keyof typeof metricTable;
 
-/** What became of a delivery that an agent had under lease. */
+/** Outcomes of a delivery that an agent had leased. */
 export const deliveryOutcomes = ['acknowledged', 'retried', 'dead'] as const;
 type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 
-/** Agents that one process counts apart; the page shows fewer (primary/agent-series.ts). */
+/** Maximum agents with their own series in one process. The metrics page shows fewer (primary/agent-series.ts). */
 const AGENTS_COUNTED_MAX = 1_000;
 
 const rejectionOutcomes = ['stored', 'sampled_out', 'queue_full', 'failed'] as const;
 
-/** One route's answers by status, and their times. */
+/** Answers of one route by status, and their durations. */
 interface RouteCounts {
   statuses: Map<number, number>;
   seconds: Distribution;
 }
 
-/** The registry of a process and the few calls that its parts make. */
+/** The metrics registry of a process, with one method per measurement. */
 export class Metrics {
   readonly registry = new Registry();
   readonly #stages = stageNames.map((stage) => new Distribution(secondsBuckets, { stage }));
@@ -176,7 +176,7 @@ export class Metrics {
     this.#register('process_cpu_seconds_total', () => [{ labels: {}, value: cpuSeconds() }]);
   }
 
-  /** A route whose series are there from the start, with these statuses. */
+  /** Creates the series of a route with these statuses, starting at 0. */
   expect(route: string, statuses: Iterable<number>): void {
     const counts = this.#countsOf(route);
     for (const status of statuses) counts.statuses.set(status, counts.statuses.get(status) ?? 0);
@@ -198,12 +198,12 @@ export class Metrics {
     return counts;
   }
 
-  /** A request was answered with a problem document. */
+  /** Counts a request that was answered with a problem document. */
   problem(code: ProblemCode): void {
     this.#problems.add(1, { code });
   }
 
-  /** The rate limit failed open. */
+  /** Counts a request that was allowed because the rate limit failed open. */
   uncounted(limit: Policy['name']): void {
     this.#uncounted.add(1, { limit });
   }
@@ -276,18 +276,18 @@ export class Metrics {
     this.#streamsCut.add(1);
   }
 
-  /** Answers so far, by route and status. */
+  /** Total answers, by route and status. */
   *answers(): Iterable<{ route: string; status: number; count: number }> {
     for (const [route, { statuses }] of this.#routes)
       for (const [status, count] of statuses) yield { route, status, count };
   }
 
-  /** Commits so far by duration, see secondsBuckets, and the events in them. */
+  /** Total commits by duration (see secondsBuckets), and total events committed. */
   commits(): { events: number; durations: readonly number[] } {
     return { events: this.#committed.total, durations: this.#commitSeconds.counts };
   }
 
-  /** A gauge that is read when the page is made. */
+  /** Registers a gauge. `read` is called when the metrics page is rendered. */
   gauge(name: MetricName, read: () => number, aggregator: 'sum' | 'max' = 'sum'): void {
     const help = metricTable[name][1];
     this.registry.registerMetric(
@@ -304,19 +304,19 @@ export class Metrics {
   }
 
   #register(name: MetricName, samples: (name: string) => Sample[]): void {
-    // What prom-client's registry asks of a metric is this get().
+    // prom-client's registry only calls get() of a metric.
     const metric = { name, get: () => metricFamily(name, samples(name)) };
     this.registry.registerMetric(metric as unknown as Gauge);
   }
 }
 
-/** One metric as prom-client's JSON has it. @param aggregator of series with the same labels. */
+/** Returns one metric in prom-client's JSON form. @param aggregator how to combine series with the same labels. */
 export function metricFamily(name: MetricName, values: Sample[], aggregator: 'sum' | 'max' = 'sum') {
   const [type, help] = metricTable[name];
   return { name, help, type, values, aggregator };
 }
 
-/** Of this operating-system process. */
+/** CPU seconds used by this operating-system process. */
 export function cpuSeconds(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;

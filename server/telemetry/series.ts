@@ -1,17 +1,17 @@
 /**
- * Counters and histograms as arrays of numbers, for what every request passes: an observe of prom-client hashes its labels, about a
- * microsecond each, and a request passes six of them.
+ * Counters and histograms as arrays of numbers, for the request path. An observe in prom-client hashes its labels, which takes about
+ * a microsecond, and a request makes six observations.
  */
 
 type Labels = Record<string, string>;
-/** As prom-client's registry takes it. */
+/** A sample in the form of prom-client's registry. */
 export type Sample = { value: number; labels: Labels; metricName?: string };
 
-/** A counter with a few labelled series, each an entry of a map. */
+/** A counter with a few labelled series, stored in a map. */
 export class HotCounter {
   readonly #series = new Map<string, { labels: Labels; value: number }>();
 
-  /** @param known series that are there from the start, as 0; by default the one without labels. */
+  /** @param known series that start at 0; by default the one without labels. */
   constructor(known: readonly Labels[] = [{}]) {
     for (const labels of known) this.add(0, labels);
   }
@@ -34,7 +34,7 @@ export class HotCounter {
   }
 }
 
-/** Counts by bucket; one a series. */
+/** A histogram series: counts by bucket. */
 export class Distribution {
   readonly labels: Labels;
   readonly #bounds: readonly number[];
@@ -54,7 +54,7 @@ export class Distribution {
     this.#sum += value;
   }
 
-  /** How often a value fell into each bucket, the last of which has no end. */
+  /** The number of values in each bucket. The last bucket has no upper bound. */
   get counts(): readonly number[] {
     return [...this.#counts];
   }

@@ -1,23 +1,23 @@
-/** Text that others wrote, fit for a terminal. */
+/** Makes untrusted text safe for a terminal. */
 
-/** C0, DEL and C1 controls, bidirectional marks, embeddings, overrides and isolates, line and paragraph separators. */
+/** C0, DEL and C1 controls; bidirectional marks, embeddings, overrides and isolates; line and paragraph separators. */
 const hidden = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
-/** Those of them that JSON.stringify leaves as they are. */
+/** The hidden characters that JSON.stringify does not escape. */
 const leftByJson = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Lines for people: what could steer a terminal, hide text or reorder it is shown as `\x1b` or `\u202e`; line feeds and tabs stay. */
+/** Escapes characters that control a terminal or hide or reorder text, e.g. as `\x1b` or `\u202e`. Keeps line feeds and tabs. */
 export function visible(text: string): string {
   return text.replace(hidden, (character) =>
     character === '\n' || character === '\t' ? character : escaped(character),
   );
 }
 
-/** The same for a text that must stay in its line or column: line feeds and tabs are shown, too. */
+/** Like `visible`, and also escapes line feeds and tabs, for text that must stay in one line or column. */
 export function visibleLine(text: string): string {
   return text.replace(hidden, escaped);
 }
 
-/** The same JSON document, with escapes for what could steer a terminal. */
+/** Returns an equivalent JSON document with the characters in `hidden` escaped. */
 export function visibleJson(json: string): string {
   return json.replace(leftByJson, unicodeEscape);
 }
