@@ -1,10 +1,10 @@
-/** Whether a port can be listened on, and why not. */
+/** Checks that a port can be listened on, and explains why not. */
 import { createServer } from 'node:net';
 import { SettingsError } from './read.ts';
 
 /**
- * Rejects with SettingsError when the port cannot be had. With SO_REUSEPORT a second installation would take half the traffic
- * silently: an ordinary listener finds it first.
+ * Rejects with SettingsError if the port is unavailable. It listens without SO_REUSEPORT: with it, a second installation would
+ * silently take half of the traffic.
  * @param setting PORT or METRICS_PORT, for the message.
  */
 export function probePort(setting: string, host: string, port: number): Promise<void> {
@@ -15,7 +15,7 @@ export function probePort(setting: string, host: string, port: number): Promise<
   });
 }
 
-/** Why listening failed, with the setting that mends it. */
+/** Explains why listening failed, with the setting that fixes it. */
 export function portError(setting: string, host: string, port: number, error: Error): SettingsError {
   const { code } = error as NodeJS.ErrnoException;
   const hostSetting = setting.replace('PORT', 'HOST');

@@ -1,4 +1,4 @@
-/** Reads the settings: one parse of the environment and `.env` by setting-table.ts, and the rules that look at more than one. */
+/** Reads the settings: parses the environment and `.env` by the table in table.ts, then checks rules across settings. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
@@ -15,10 +15,10 @@ type Parsed = {
     : z.output<Table[K]['schema']> | undefined;
 };
 
-/** Where the rows go: the server that ships with Weir, or one that a connection string names. */
+/** The database: the embedded server, or the server in a connection string. */
 export type Database = { kind: 'embedded' } | { kind: 'server'; conninfo: string };
 
-/** All settings under their own names, computed defaults filled in. Plain data: it crosses process borders as it is. */
+/** All settings by name, including computed defaults. Plain data that can be sent between processes. */
 export type Settings = Parsed & {
   PUBLIC_URL: string;
   WORKERS: number;
@@ -30,7 +30,7 @@ export type Settings = Parsed & {
   sharedStoreUrls: string[];
 };
 
-/** Some settings are not usable; `problems` holds one sentence each, fit for people, free of secrets. */
+/** Thrown for invalid settings. `problems` holds one readable sentence per problem, without secrets. */
 export class SettingsError extends Error {
   readonly problems: string[];
   constructor(problems: string[]) {
@@ -39,38 +39,38 @@ export class SettingsError extends Error {
   }
 }
 
-/** What was written, before it is judged: values by name, without the empty ones, and the directory that relative paths start from. */
+/** Unvalidated input: non-empty values by name, and the base directory of relative paths. */
 export interface Given {
   values: Record<string, string | undefined>;
   directory: string;
 }
 
-/** The settings beside what was written: a process of another build reads the latter for itself. */
+/** The settings and the input they came from. A process of another build parses the input itself. */
 export interface Configuration {
   given: Given;
   settings: Settings;
 }
 
-/** The environment and, where that is silent, `.env` in `directory`. Throws SettingsError when that file cannot be read. */
+/** Collects values from `.env` in `directory` and the environment, which takes precedence. Throws SettingsError if `.env` is unreadable. */
 function gather(environment: NodeJS.ProcessEnv, directory: string): Given {
   return { values: { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(environment) }, directory };
 }
 
 /**
- * Reads the settings from the environment and, where that is silent, from `.env` in `directory`.
- * An empty value counts as unset. Throws SettingsError that names every bad setting at once.
+ * Reads the settings from the environment and `.env` in `directory`. The environment takes precedence. An empty value counts as
+ * unset. Throws one SettingsError that lists all invalid settings.
  */
 export function readSettings(environment: NodeJS.ProcessEnv, directory: string): Settings {
   return readConfiguration(environment, directory).settings;
 }
 
-/** As `readSettings`, with what was written. */
+/** Like `readSettings`, but also returns the input. */
 export function readConfiguration(environment: NodeJS.ProcessEnv, directory: string): Configuration {
   const given = gather(environment, directory);
   return { given, settings: parseSettings(given) };
 }
 
-/** Throws SettingsError that names every bad setting at once. */
+/** Validates the input. Throws one SettingsError that lists all invalid settings. */
 export function parseSettings({ values: given, directory }: Given): Settings {
   const problems: string[] = [];
   const parsed: Record<string, unknown> = {};
@@ -89,7 +89,7 @@ export function parseSettings({ values: given, directory }: Given): Settings {
   return settings;
 }
 
-/** Names of the settings that are not the same in both. */
+/** Returns the names of the settings that differ. */
 export function changedSettings(one: Settings, other: Settings): string[] {
   return (Object.keys(settingTable) as Name[]).filter((name) => !isDeepStrictEqual(one[name], other[name]));
 }
@@ -110,7 +110,7 @@ function complete(parsed: Parsed, directory: string): Settings {
   };
 }
 
-/** The rules that look at more than one setting. */
+/** Checks the rules that involve more than one setting. */
 function refuse(settings: Settings, given: Record<string, string | undefined>): string[] {
   const problems: string[] = [];
   if (settings.FRONTEND_PUBLIC_AUTH_MODE !== settings.AUTH_MODE)
@@ -174,7 +174,7 @@ function chooseDatabase(parsed: Parsed): Database {
   return { kind: 'server', conninfo: words.map(([key, value]) => `${key}=${quoteConninfo(String(value))}`).join(' ') };
 }
 
-/** A value of libpq's keyword/value connection string. */
+/** Quotes a value for libpq's keyword/value connection string. */
 function quoteConninfo(value: string): string {
   return `'${value.replace(/[\\']/g, '\\$&')}'`;
 }

@@ -1,6 +1,6 @@
 /**
- * Every setting of Weir, one row each. The README's table and `.env.example` are generated from it; a test fails when they
- * differ. config.ts reads the environment by it.
+ * The table of all settings, one row each. The README's table and `.env.example` are generated from it; a test fails if they
+ * differ. read.ts parses the environment by it.
  */
 import { z } from 'zod';
 import { parseNetwork } from '../net/address.ts';
@@ -22,17 +22,17 @@ const commaList = z.string().transform((list) =>
     .filter((item) => item !== ''),
 );
 
-/** One row: what is accepted (`allowed` is for people), what holds without it, and what it means. */
+/** One row: the accepted values (`allowed` describes them in text), the default and the meaning. */
 export interface Setting {
   schema: z.ZodType<unknown, string>;
-  /** As it would be written in the environment; `null`: unset. */
+  /** The default, as written in the environment; null: unset. */
   fallback: string | null;
-  /** Shown in place of `fallback` where the default is computed. */
+  /** Shown in place of `fallback` if the default is computed. */
   fallbackShown?: string;
   allowed: string;
   meaning: string;
   secret?: true;
-  /** Read once, by the primary: HUP refuses a change of it, which needs a restart of the service. Others hold for new processes. */
+  /** The primary reads it once: HUP refuses a change, which needs a restart of the service. Other changes apply to new processes. */
   fixed?: true;
 }
 
@@ -351,11 +351,11 @@ export const settingTable = {
 
 function isOrigin(value: string): boolean {
   const url = tryUrl(value);
-  // A URL may hold a star for a host name; an origin that stands for many is refused.
+  // Reject wildcards: a URL accepts `*` in the host name, but a setting must name one origin.
   return url !== null && /^https?:$/.test(url.protocol) && url.origin === value && !value.includes('*');
 }
 
-/** Without what would make discovery look elsewhere than at the issuer, or be read by anybody on the way. */
+/** Rejects URLs with parts that point discovery away from the issuer, and plain HTTP to hosts other than loopback. */
 function isIssuer(value: string): boolean {
   const url = tryUrl(value);
   if (url === null || /[?#@]|\/\.well-known\//.test(value)) return false;
