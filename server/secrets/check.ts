@@ -1,4 +1,4 @@
-/** Whether the key is the one that the database was used with. */
+/** Checks that the key matches the database. */
 import { join } from 'node:path';
 import type { Database } from '../db/pool.ts';
 import { findOpening } from '../db/queries/sealed-secrets.ts';
@@ -7,8 +7,8 @@ import { derivedKeys, type SecretsKeys } from './keys.ts';
 import { unseal } from './seal.ts';
 
 /**
- * Throws SettingsError when no stored webhook secret opens: with the wrong key every webhook would answer 503. When some open and others
- * do not, Weir starts: those others alone answer 503.
+ * Throws SettingsError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
+ * cannot be decrypted, Weir starts, and only their webhooks answer 503.
  */
 export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
   const derived = derivedKeys(keys, 'webhook-secrets');

@@ -1,4 +1,4 @@
-/** The keys that SECRETS_KEY gives, or the one that DATA_DIR keeps. */
+/** Loads the keys from SECRETS_KEY or DATA_DIR. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,12 +6,13 @@ import { makeDataDir } from '../db/data-dir.ts';
 import { type Settings, SettingsError } from '../settings/read.ts';
 import { deriveKey, type KeyPurpose } from './seal.ts';
 
-/** Base64 of the keys in force, current first. */
+/** The active keys in base64, current key first. */
 export type SecretsKeys = string[];
 
 /**
- * SECRETS_KEY and SECRETS_KEY_PREVIOUS; without the first, the key in DATA_DIR/secrets.key, made on first use, and the one in
- * DATA_DIR/secrets.key.previous when it is there. Throws SettingsError when a file cannot be read or written, or holds no key.
+ * Loads SECRETS_KEY and SECRETS_KEY_PREVIOUS. If SECRETS_KEY is unset, loads the key in DATA_DIR/secrets.key, which is created on
+ * first use, and, unless SECRETS_KEY_PREVIOUS is set, the key in DATA_DIR/secrets.key.previous if that file exists.
+ * Throws SettingsError if a file cannot be read or written, or contains no key.
  */
 export function loadSecretsKeys(settings: Settings): SecretsKeys {
   const { SECRETS_KEY: given, DATA_DIR: directory } = settings;
@@ -20,25 +21,25 @@ export function loadSecretsKeys(settings: Settings): SecretsKeys {
   return previous === undefined || previous === current ? [current] : [current, previous];
 }
 
-/** The generated key of a DATA_DIR. */
+/** Path of the generated key in a DATA_DIR. */
 export function keyPath(directory: string): string {
   return join(directory, 'secrets.key');
 }
 
-/** The generated key before it, between `weir keys new` and the end of its use. */
+/** Path of the previous generated key. The file exists from `weir keys new` until the previous key is retired. */
 export function previousKeyPath(directory: string): string {
   return join(directory, 'secrets.key.previous');
 }
 
 /**
- * Replaces the generated key of a DATA_DIR by a new one, and keeps it as the previous one. Nobody may serve from the directory meanwhile. Throws
- * SettingsError when there is a previous key already, or a file cannot be written.
+ * Replaces the generated key of a DATA_DIR with a new key and keeps the old one as the previous key. Weir must not run on the directory
+ * during the call. Throws SettingsError if there is no key yet, a different previous key exists, or a file cannot be read or written.
  */
 export function replaceKeptKey(directory: string): void {
   const [path, previousPath] = [keyPath(directory), previousKeyPath(directory)];
   if (!existsSync(path)) throw new SettingsError([`there is no key in ${path} yet; the first start makes one`]);
   const before = readKey(path, 'set SECRETS_KEY');
-  // Equal: this was killed between the two steps.
+  // Equal if an earlier call was killed between the two steps.
   const previous = keptPreviousKey(directory) ?? null;
   if (previous !== null && previous !== before)
     throw new SettingsError([
@@ -53,7 +54,7 @@ export function replaceKeptKey(directory: string): void {
   }
 }
 
-/** One purpose's keys, current first. */
+/** Derives the keys of one purpose, current key first. */
 export function derivedKeys(keys: SecretsKeys, purpose: KeyPurpose): Buffer[] {
   return keys.map((key) => deriveKey(key, purpose));
 }
@@ -76,7 +77,7 @@ function keptPreviousKey(directory: string): string | undefined {
   return existsSync(path) ? readKey(path, 'delete it when it is not needed') : undefined;
 }
 
-/** @param otherwise what helps when the file cannot be repaired. */
+/** Reads a key file. @param otherwise advice for the error message if the file cannot be repaired. */
 function readKey(path: string, otherwise: string): string {
   try {
     const key = readFileSync(path, 'utf8').trim();
@@ -87,7 +88,7 @@ function readKey(path: string, otherwise: string): string {
   throw new SettingsError([`${path} holds no key of 32 bytes in base64; restore it from a backup, or ${otherwise}`]);
 }
 
-/** Of two that start at once, one makes the key and the other reads all of it: the file gets its name once it is written. */
+/** Creates the key file. The complete draft is linked to its name: if two processes start at once, one creates it, the other reads it. */
 function makeKey(path: string): void {
   const draft = writeDraft(path);
   try {
@@ -97,7 +98,7 @@ function makeKey(path: string): void {
   }
 }
 
-/** A new key, on the disk, under another name. */
+/** Writes a new key to disk under a temporary name. Returns the path. */
 function writeDraft(path: string): string {
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
   writeFileSync(draft, `${randomBytes(32).toString('base64')}\n`, { flag: 'wx', mode: 0o600, flush: true });

@@ -1,6 +1,6 @@
 /**
- * Until when something that SECRETS_KEY_PREVIOUS signed is accepted. Its key may have leaked, so that anybody could sign with it: it is
- * accepted only for as long as a thing lasts that was signed before the replacement, whose time the database keeps.
+ * Decides whether a value signed with SECRETS_KEY_PREVIOUS is still accepted. That key may have leaked, and an attacker could sign with
+ * it. It is therefore accepted only for the lifetime of values signed before the replacement. The database stores the replacement time.
  */
 
 import type { Database } from '../db/pool.ts';
@@ -8,7 +8,7 @@ import { readReplacedSeconds } from '../db/queries/secrets-keys.ts';
 import type { SecretsKeys } from './keys.ts';
 import { fingerprintOf } from './seal.ts';
 
-/** Clocks of machines that share a database may differ by this much: a session of one must not look too long to another. */
+/** Allowed clock difference between machines that share a database: a session of one must not look too long to another. */
 export const CLOCK_DIFFERENCE_MS = 10_000;
 
 export class PreviousKey {
@@ -21,8 +21,8 @@ export class PreviousKey {
   }
 
   /**
-   * Whether the key was replaced less than `seconds` ago, or is still the current one at another machine. Asks the database, so ask only of
-   * what the key has really signed. Rejects with DatabaseUnavailable.
+   * Returns true if the key was replaced less than `seconds` ago, or is still the current key on another machine. Queries the database,
+   * so call it only for values with a valid signature. Rejects with DatabaseUnavailable.
    */
   async isAccepted(seconds: number): Promise<boolean> {
     if (this.#fingerprint === null) return false;

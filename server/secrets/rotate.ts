@@ -1,6 +1,6 @@
 /**
- * Re-encrypts all that is sealed under SECRETS_KEY_PREVIOUS under SECRETS_KEY. Runs beside a serving Weir that has both keys; each batch is
- * a transaction, and a row that is under the current key already is passed over, so that a run that was killed is simply run again.
+ * Re-encrypts everything sealed under SECRETS_KEY_PREVIOUS with SECRETS_KEY. Can run while Weir serves with both keys. Each batch is a
+ * transaction, and rows already under the current key are skipped, so a killed run can be repeated.
  */
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -18,19 +18,19 @@ import { fingerprintOf, seal, unsealBy } from './seal.ts';
 
 type TableName = keyof typeof sealedTables;
 
-/** Rows of one transaction: their locks are held for some 10 ms. */
+/** Rows per transaction. Their locks are held for about 10 ms. */
 const BATCH_ROWS = 200;
-/** What a process that was not restarted yet seals under the previous key meanwhile is met by the next pass. */
+/** Maximum passes. A further pass finds rows that a process not yet restarted sealed under the previous key during the last one. */
 const PASSES_MAX = 5;
 
 export interface RotationCount {
-  /** Rows that hold a ciphertext, after the rotation. */
+  /** Rows with a ciphertext after the rotation. */
   stored: number;
-  /** Re-encrypted by this run. */
+  /** Rows re-encrypted by this run. */
   reencrypted: number;
-  /** Were under the current key before. */
+  /** Rows that were under the current key before the run. */
   already_current: number;
-  /** Open with no key that is given. */
+  /** Rows that no given key decrypts. */
   unreadable: number;
 }
 
@@ -39,16 +39,16 @@ export interface Rotation {
   current_key: string;
   previous_key: string | null;
   counts: Record<TableName, RotationCount>;
-  /** Rows were still sealed under the previous key while this ran: a process has not been restarted with the new one. */
+  /** True if rows were sealed under the previous key during the run: a process has not been restarted with the new key. */
   previous_key_in_use: boolean;
-  /** When the previous key was replaced, in seconds before now; null: it is unknown, or there is none. */
+  /** Seconds since the previous key was replaced; null if unknown or if there is no previous key. */
   replaced_seconds: number | null;
 }
 
-/** `not_started`: serving processes run that do not have the current key; what is sealed under it would be lost to them. */
+/** `not_started`: the serving processes do not have the current key and could not decrypt rows sealed under it. */
 type RotationOutcome = { kind: 'done'; rotation: Rotation } | { kind: 'not_started' };
 
-/** Rejects with DatabaseUnavailable; what was done until then stays done. */
+/** Rotates all sealed tables. Rejects with DatabaseUnavailable; batches committed until then are kept. */
 export async function rotateKeys(database: Database, keys: SecretsKeys, actor: Actor): Promise<RotationOutcome> {
   const [current, previous] = keys.map(fingerprintOf);
   if (!(await wasKeyUsed(database, current!)) && (await isServed(database))) return { kind: 'not_started' };
@@ -69,7 +69,7 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
   return { kind: 'done', rotation: { ...names, counts, previous_key_in_use, replaced_seconds } };
 }
 
-/** Records which key is the current one, and in the audit log when it replaces another. */
+/** Records the current key in the database. If it replaces another key, also writes an audit entry and resolves with true. */
 export function noteKeys(
   database: Database,
   keys: SecretsKeys,
@@ -89,7 +89,7 @@ export function noteKeys(
   });
 }
 
-/** `settled`: the last pass met no row under the previous key. */
+/** `settled`: the last pass found no row under the previous key. */
 async function rotateTable(
   database: Database,
   keys: SecretsKeys,
@@ -108,7 +108,7 @@ async function rotateTable(
   }
 }
 
-/** Every row once. */
+/** Processes every row once. */
 async function passOver(
   database: Database,
   keys: SecretsKeys,

@@ -1,11 +1,11 @@
-/** Secrets at rest: AES-256-GCM under keys derived from SECRETS_KEY, one for each purpose (NIST SP 800-38D, RFC 5869). */
+/** Encrypts secrets at rest: AES-256-GCM with keys derived from SECRETS_KEY, one per purpose (NIST SP 800-38D, RFC 5869). */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 const VERSION = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** What a derived key is for; one purpose's key tells nothing about another's. */
+/** The purpose of a derived key. The key of one purpose reveals nothing about another. */
 export type KeyPurpose =
   | 'webhook-secrets'
   | 'agent-sessions'
@@ -16,19 +16,19 @@ export type KeyPurpose =
   | 'device-cookies'
   | 'fingerprint';
 
-/** Derives the 32 byte key of a purpose from the base64 of SECRETS_KEY. */
+/** Derives the 32-byte key of a purpose from SECRETS_KEY in base64. */
 export function deriveKey(secretsKeyBase64: string, purpose: KeyPurpose): Buffer {
   return Buffer.from(hkdfSync('sha256', Buffer.from(secretsKeyBase64, 'base64'), '', `weir/${purpose}`, 32));
 }
 
-/** Names a key without revealing anything about it: 16 bytes, derived for this purpose alone. */
+/** Returns a 16-byte identifier of a key that reveals nothing about it. It is derived for this purpose only. */
 export function fingerprintOf(secretsKeyBase64: string): Buffer {
   return deriveKey(secretsKeyBase64, 'fingerprint').subarray(0, 16);
 }
 
 /**
- * Encrypts bytes: version, nonce, tag, ciphertext.
- * @param context bound to the result, e.g. the row's id: a ciphertext moved to another row does not open.
+ * Encrypts bytes. The result is version, nonce, tag, ciphertext.
+ * @param context authenticated with the result, e.g. the row's id: a ciphertext moved to another row cannot be decrypted.
  */
 export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
@@ -37,12 +37,12 @@ export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
   return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), body]);
 }
 
-/** Opens what `seal` made with the first of the keys that fits; null when none does or the bytes were changed. */
+/** Decrypts the result of `seal` with the first matching key. Returns null if no key matches or the bytes were changed. */
 export function unseal(sealed: Uint8Array, keys: readonly Buffer[], context: string): Buffer | null {
   return unsealBy(sealed, keys, context)?.plain ?? null;
 }
 
-/** The same, with the place of the key that fits. */
+/** Like `unseal`, but also returns the index of the matching key. */
 export function unsealBy(
   sealed: Uint8Array,
   keys: readonly Buffer[],
@@ -60,7 +60,7 @@ export function unsealBy(
       decipher.setAuthTag(tag);
       return { plain: Buffer.concat([decipher.update(body), decipher.final()]), place };
     } catch {
-      // Not this key, or not these bytes: the next key decides.
+      // Wrong key or changed bytes: try the next key.
     }
   }
   return null;
