@@ -1,6 +1,6 @@
 /**
- * Passwords that many people have chosen, in lower case: those of 12 characters or more, and the words in the thousand most common.
- * Taken from @zxcvbn-ts/language-common 4.1.3, of whose 2 MB the rest is of no use here: it is shorter, or rare. MIT License,
+ * Common passwords in lower case: those of 12 characters or more, and the words among the thousand most common.
+ * Source: @zxcvbn-ts/language-common 4.1.3. The rest of its 2 MB is not needed here, because it is shorter or rare. MIT License,
  * Copyright (c) 2012-2016 Dan Wheeler and Dropbox, Inc., Copyright (c) 2021 @zxcvbn-ts.
  */
 export const commonPasswords: ReadonlySet<string> = new Set(

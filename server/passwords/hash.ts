@@ -1,32 +1,32 @@
-/** Hashes of passwords: argon2id (RFC 9106), few at a time, since each takes memory and a core. */
+/** Hashes passwords with argon2id (RFC 9106). Few run at a time, because each uses memory and a core. */
 
 import { randomBytes } from 'node:crypto';
 import { type Algorithm, hash, parseOptions, verify } from '@node-rs/argon2';
 import { normalPassword } from './rules.ts';
 
-/** The second choice of OWASP's Password Storage Cheat Sheet; 10 ms of one core. */
+/** The second option in OWASP's Password Storage Cheat Sheet. A hash takes 10 ms of one core. */
 export const MEMORY_KIB = 19_456;
 export const PASSES = 2;
 export const LANES = 1;
-/** A const enum of the package, which is gone when types are stripped. */
+/** Value of the package's const enum, which does not exist at run time after type stripping. */
 const ARGON2ID: Algorithm.Argon2id = 2;
 const parameters = { algorithm: ARGON2ID, memoryCost: MEMORY_KIB, timeCost: PASSES, parallelism: LANES };
 
-/** At a time in a process, so that a flood of sign-ins takes 38 MiB at most, and two threads of libuv's four. */
+/** Concurrent hashes in a process. A flood of sign-ins uses at most 38 MiB and two of libuv's four threads. */
 export const HASHES_AT_A_TIME = 2;
-/** Pieces of work that hash, under way or waiting; past it the answer is 503. */
+/** Maximum hashing tasks running or waiting. Above it, the answer is 503. */
 export const HASHING_WORK_MAX = 64;
 
 /**
- * What is verified where there is no hash: as much work, and no password fits but by chance. Salt and digest are zeros.
+ * Verified in place of a missing hash. It costs the same work, and a password matches only by chance. Salt and digest are zeros.
  */
 const noHash = `$argon2id$v=19$m=${MEMORY_KIB},t=${PASSES},p=${LANES}$${'A'.repeat(22)}$${'A'.repeat(43)}`;
 
-/** Makes and checks hashes within `Passwords.admit`. */
+/** Creates and verifies hashes within `Passwords.admit`. */
 export interface Hasher {
-  /** In PHC form. */
+  /** Resolves with the hash in PHC string format. */
   hash(password: string): Promise<string>;
-  /** With null the same work is done, and the answer is false. */
+  /** If `stored` is null, does the same work and resolves with false. */
   verify(stored: string | null, password: string): Promise<boolean>;
 }
 
@@ -36,17 +36,17 @@ export class Passwords {
   #computing = 0;
   readonly #waiting: (() => void)[] = [];
 
-  /** @param onComputed told of each hash, made or verified. */
+  /** @param onComputed called for each hash created or verified. */
   constructor(onComputed: () => void = () => {}) {
     this.#onComputed = onComputed;
   }
 
-  /** Pieces of work that were admitted and have not ended. */
+  /** Number of admitted tasks that have not ended. */
   get admitted(): number {
     return this.#admitted;
   }
 
-  /** Runs work that hashes; null, at once, when too much such work is under way. */
+  /** Runs a hashing task. Returns null immediately if HASHING_WORK_MAX tasks are running or waiting. */
   async admit<T>(work: (hasher: Hasher) => Promise<T>): Promise<T | null> {
     if (this.#admitted >= HASHING_WORK_MAX) return null;
     this.#admitted++;
@@ -67,7 +67,7 @@ export class Passwords {
 
   async #inTurn<T>(compute: () => Promise<T>): Promise<T> {
     if (this.#computing < HASHES_AT_A_TIME) this.#computing++;
-    // Whoever is before hands on its place.
+    // A computation that ends passes its place to the next one waiting.
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       this.#onComputed();
@@ -80,7 +80,7 @@ export class Passwords {
   }
 }
 
-/** True of a hash that was made with other parameters than today's. */
+/** True if a hash was created with parameters other than the current ones. */
 export function isOutdated(stored: string): boolean {
   const made = parseOptions(stored);
   return (
@@ -91,11 +91,11 @@ export function isOutdated(stored: string): boolean {
   );
 }
 
-/** 120 random bits as a person can type them: six groups of four letters and digits. */
+/** Generates a password of 120 random bits that is easy to type: six groups of four letters and digits. */
 export function generatePassword(): string {
   const letters = Array.from(randomBytes(24), (byte) => ALPHABET[byte % ALPHABET.length]);
   return Array.from({ length: 6 }, (_, group) => letters.slice(group * 4, group * 4 + 4).join('')).join('-');
 }
 
-/** 32 characters, so that a byte picks each of them as often. Without i, l, o and u. */
+/** 32 characters, so that a random byte selects each with equal probability. Without i, l, o and u. */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';

@@ -1,21 +1,21 @@
-/** What a password must be: NIST SP 800-63B-4, section 3.1.1.2. Length counts, and that nobody guesses it; kinds of characters do not. */
+/** Password rules (NIST SP 800-63B-4, section 3.1.1.2): minimum length and no common passwords, but no required character classes. */
 import { commonPasswords } from './common.ts';
 
 const PASSWORD_CHARACTERS_MIN = 12;
 const PASSWORD_CHARACTERS_MAX = 200;
 
-/** One text for what looks the same, however a keyboard composes it. Every hash is made of this form. */
+/** Normalizes a password, so that text that looks the same is equal on every keyboard. Every hash is computed from this form. */
 export function normalPassword(password: string): string {
   return password.normalize('NFKC');
 }
 
-/** What is wrong with a new password, in a sentence; null: nothing. */
+/** Returns a sentence that says why a new password is not acceptable, or null if it is. */
 export function passwordProblem(password: string, email: string): string | null {
   const normal = normalPassword(password);
   const characters = [...normal].length;
   if (characters < PASSWORD_CHARACTERS_MIN || characters > PASSWORD_CHARACTERS_MAX)
     return `Give ${PASSWORD_CHARACTERS_MIN} to ${PASSWORD_CHARACTERS_MAX} characters.`;
-  // Encoded they would all become the same replacement character.
+  // Encoding would turn every lone surrogate into the same replacement character.
   if (/\p{Cs}/u.test(normal)) return 'Half of a surrogate pair is no character.';
   const readings = readingsOf(normal.toLowerCase());
   if (readings.some((reading) => namesOf(email).includes(reading)))
@@ -25,7 +25,7 @@ export function passwordProblem(password: string, email: string): string | null 
   return null;
 }
 
-/** What stands for digits and signs in words. */
+/** Letters that digits and symbols replace in words. */
 const lookAlikes: Readonly<Record<string, string>> = {
   0: 'o',
   1: 'i',
@@ -39,18 +39,18 @@ const lookAlikes: Readonly<Record<string, string>> = {
 };
 
 /**
- * What a guesser would try to get at a password: the text itself, its letters alone, and the word between the digits and signs at
- * its ends, with letters for what looks like them; of a text that is repeated, once.
+ * Returns the forms of a password that an attacker would try: the text; its letters only; and the word without digits and symbols at
+ * its ends and with look-alikes replaced by letters. Repeated text is reduced to one copy.
  */
 function readingsOf(lower: string): string[] {
   const between = lower.replace(/^\P{L}+|\P{L}+$/gu, '').replace(/[013457$@!]/g, (sign) => lookAlikes[sign]!);
   return [lower, lower.replace(/\P{L}+/gu, ''), between].map((reading) => reading.replace(/^(.+?)\1+$/u, '$1'));
 }
 
-/** Shorter ones are the letters of many a password by chance. */
+/** Shorter names are ignored: they match the letters of many passwords by chance. */
 const NAME_CHARACTERS_MIN = 3;
 
-/** The names in an email address that are no secret, and ours. */
+/** Returns the guessable names: the parts of the email address, and `weir`. */
 function namesOf(email: string): string[] {
   const lower = email.toLowerCase();
   const [local = '', domain = ''] = lower.split('@');
@@ -60,7 +60,7 @@ function namesOf(email: string): string[] {
     .filter(({ length }) => length >= NAME_CHARACTERS_MIN);
 }
 
-/** One short piece over and over, or characters one after the other, up or down. */
+/** True for a repeated piece of up to 4 characters, or consecutive characters in ascending or descending order. */
 function isRow(text: string): boolean {
   const codes = [...text].map((character) => character.codePointAt(0)!);
   const steps = new Set(codes.slice(1).map((code, i) => code - codes[i]!));
