@@ -1,6 +1,6 @@
-/** The one table of everything that Weir refuses. The README's table is generated from it. */
+/** The table of all problems that Weir answers with. The README's table is generated from it. */
 
-/** `detail` says what is wrong and how to mend it; a caller may replace it with a more exact sentence. */
+/** `detail` says what is wrong and how to fix it. A caller may replace it with a more specific sentence. */
 export interface Problem {
   status: number;
   title: string;
