@@ -1,26 +1,26 @@
 /**
- * Which signatures a request presents (specification, section 4). No digest is computed here: that is the threads' work.
+ * Reads the signatures that a request presents (specification, section 4). Does not compute digests; the threads do that.
  */
 
-/** Length of an HMAC-SHA256 digest. */
+/** Length of an HMAC-SHA256 digest in bytes. */
 export const DIGEST_BYTES = 32;
 
-/** Looked at when a webhook names no header of its own; either may verify. */
+/** Read when a webhook has no `signature_header`. A signature in either header may verify. */
 export const defaultSignatureHeaders = ['x-hub-signature-256', 'x-webhook-signature'] as const;
 
 const PREFIX = 'sha256=';
 const HEX_DIGITS = 64;
 
-/** Digests that the request claims, 32 bytes each; or why it claims none. */
+/** The digests that the request claims, 32 bytes each, or why there are none. */
 type PresentedSignature =
   | { kind: 'digests'; digests: Uint8Array[] }
   | { kind: 'missing' }
   | { kind: 'malformed'; header: string };
 
 /**
- * Reads the signature headers that count for a webhook.
- * @param headers field names in lower case and their values, in turn: name, value, name, value …
- * @param configured the webhook's `signature_header` in lower case; then it alone counts.
+ * Reads the signature headers of a webhook.
+ * @param headers alternating field names in lower case and values: name, value, name, value …
+ * @param configured the webhook's `signature_header` in lower case; if set, only this header is read. Null: the default headers.
  */
 export function presentedSignature(headers: readonly string[], configured: string | null): PresentedSignature {
   const digests: Uint8Array[] = [];
@@ -28,7 +28,7 @@ export function presentedSignature(headers: readonly string[], configured: strin
   for (const name of configured === null ? defaultSignatureHeaders : [configured]) {
     const value = onlyValue(headers, name);
     if (value === undefined) continue;
-    // Two values leave open which one the sender meant: a proxy or an attacker added one. The whole request is refused.
+    // With two values the meant one is unknown: a proxy or an attacker may have added one. The whole request is refused.
     if (value === null) return { kind: 'malformed', header: name };
     const digest = parseDigest(value);
     if (digest === null) malformed = name;
@@ -38,15 +38,15 @@ export function presentedSignature(headers: readonly string[], configured: strin
   return malformed === null ? { kind: 'missing' } : { kind: 'malformed', header: malformed };
 }
 
-/** The 32 bytes of `sha256=<64 hex digits>`, hex in any case; null when the value has another shape. */
+/** The 32 bytes of `sha256=<64 hex digits>`, in either case; null if the value has another form. */
 export function parseDigest(value: string): Uint8Array | null {
   if (value.length !== PREFIX.length + HEX_DIGITS || !value.startsWith(PREFIX)) return null;
   const digest = Buffer.from(value.slice(PREFIX.length), 'hex');
-  // Buffer.from stops at the first character that is no hex digit.
+  // Buffer.from stops at the first character that is not a hex digit.
   return digest.length === DIGEST_BYTES ? digest : null;
 }
 
-/** The value of a field; undefined when absent, null when it was sent more than once. */
+/** The value of a field; undefined if absent, null if sent more than once. */
 function onlyValue(headers: readonly string[], name: string): string | null | undefined {
   let found: string | undefined;
   for (let i = 0; i < headers.length; i += 2) {

@@ -1,4 +1,4 @@
-/** Which request headers an event keeps. Credentials and signatures are never stored. */
+/** Selects the request headers that an event stores. Credentials and signatures are never stored. */
 import { defaultSignatureHeaders } from './signature.ts';
 
 const leftOut = new Set<string>(['authorization', 'proxy-authorization', 'cookie', ...defaultSignatureHeaders]);
@@ -7,10 +7,10 @@ const secretName = /-(token|secret|key)$/;
 const controlCharacters = /[\0-\x08\x0a-\x1f\x7f]/g;
 
 /**
- * Field lines `name: value`, joined by line feeds.
- * @param headers names in lower case and values, in turn; order and repetition are kept.
- * @param signatureHeader the webhook's own, in lower case.
- * @param requestId the request's, where its sender gave none: stands before the others as x-request-id.
+ * Returns field lines `name: value`, joined by line feeds.
+ * @param headers alternating names in lower case and values; order and repeated fields are kept.
+ * @param signatureHeader the webhook's `signature_header`, in lower case.
+ * @param requestId id that Weir gave a request without one; stored first, as x-request-id. Null: none is added.
  */
 export function storedHeaders(
   headers: readonly string[],
@@ -26,7 +26,7 @@ export function storedHeaders(
   return lines;
 }
 
-/** Stored field lines as an object; the values of a repeated field are joined with a comma (RFC 9110, section 5.3). */
+/** Parses stored field lines into an object. Values of a repeated field are joined with a comma (RFC 9110, section 5.3). */
 export function readStoredHeaders(lines: string): Record<string, string> {
   const headers: Record<string, string> = Object.create(null);
   for (const line of lines === '' ? [] : lines.split('\n')) {
@@ -38,7 +38,7 @@ export function readStoredHeaders(lines: string): Record<string, string> {
   return headers;
 }
 
-/** A field value without control characters: they could pass for the end of a line, and Postgres refuses NUL in text. */
+/** Replaces control characters in a field value by spaces: they could be read as a line end, and Postgres refuses NUL in text. */
 export function printable(value: string): string {
   return value.replace(controlCharacters, ' ');
 }

@@ -1,16 +1,16 @@
-/** Which other bytes a sender may have signed instead of the body that came, and what that tells. */
+/** Candidate bodies: other bytes that a sender may have signed instead of the received body, each with its reason. */
 import { isUtf8 } from 'node:buffer';
 import type { RejectionReason } from './reasons.ts';
 
 export type Reading = readonly [RejectionReason, Uint8Array];
 
-/** Bodies that the sender may have meant; the likeliest first. */
+/** Bodies that the sender may have signed, likeliest first. */
 export function* bodyReadings(body: Buffer): Generator<Reading> {
   yield ['body_empty', Buffer.alloc(0)];
   const text = isUtf8(body) ? body.toString('utf8') : null;
   for (const [reason, reading] of text === null ? [] : textReadings(text)) yield [reason, Buffer.from(reading)];
   if (text === null) {
-    // Read as text by a sender that signed what it then had: each bad byte is a replacement character, or Latin-1.
+    // The sender decoded the bytes as text and signed the result: invalid bytes became replacement characters or Latin-1.
     yield ['body_charset', Buffer.from(body.toString('utf8'))];
     yield ['body_charset', Buffer.from(body.toString('latin1'))];
   } else {
@@ -23,7 +23,7 @@ function* textReadings(text: string): Generator<readonly [RejectionReason, strin
   yield ['body_line_end', text.replace(/\r?\n$/, '')];
   yield ['body_line_end', `${text}\n`];
   yield ['body_line_end', `${text}\r\n`];
-  // trim() takes the byte order mark too.
+  // trim() also removes the byte order mark.
   yield ['body_trimmed', text.trim()];
   yield ['body_trimmed', `\ufeff${text}`];
   const unix = text.replaceAll('\r\n', '\n');
@@ -33,7 +33,7 @@ function* textReadings(text: string): Generator<readonly [RejectionReason, strin
   for (const reading of formReadings(text)) yield ['body_form_decoded', reading];
 }
 
-/** The fields of a form as a sender may have had them before it encoded them: all of it decoded, and each value alone. */
+/** A form as the sender may have had it before encoding: the whole text decoded, and each value alone. At most 16. */
 function formReadings(text: string): string[] {
   if (!/^[\w.[\]%+-]+=/.test(text)) return [];
   try {
@@ -43,7 +43,7 @@ function formReadings(text: string): string[] {
   }
 }
 
-/** How serializers differ: in the white space after the marks, and in what they escape, which stands in strings alone. */
+/** Differences between serializers: spaces after separators, and which characters are escaped (in strings only). */
 const separators = [
   [',', ':'],
   [', ', ': '],
@@ -58,33 +58,33 @@ const escapers: readonly ((json: string) => string)[] = [
   (json) => json.replace(/[<>&\u2028\u2029]/g, escaped),
 ];
 
-/** The same JSON as other serializers write it; none when the text is no JSON. */
+/** The same JSON as other serializers write it; empty if the text is not JSON. */
 function jsonReadings(text: string): Set<string> {
   const readings = new Set<string>();
   try {
     const value: unknown = JSON.parse(text);
     const own = tokensOf(text);
     const again = JSON.stringify(value);
-    // Its own tokens too: numbers as they were written, and keys that JavaScript would put in another order.
+    // The original tokens keep the spelling of numbers, and the order of keys that JavaScript would change.
     for (const tokens of [own, own.map(normalized), tokensOf(again), tokensOf(sortedJson(value))])
       for (const [comma, colon] of separators) {
         const json = joined(tokens, comma, colon);
-        // Whole texts, not token by token, which takes four times as long.
+        // Escapes whole texts; escaping token by token takes four times as long.
         if (!readings.has(json)) for (const escaper of escapers) readings.add(escaper(json));
       }
     for (const indent of [2, 4, '\t']) readings.add(JSON.stringify(value, null, indent));
   } catch {
-    // No JSON, or nested so deeply that a serializer runs out of stack.
+    // Not JSON, or nested so deeply that the serializer overflows the stack.
   }
   return readings;
 }
 
-/** Of valid JSON: strings, marks, and words (numbers, true, false, null). */
+/** Tokens of valid JSON: strings, punctuation, and literals (numbers, true, false, null). */
 function tokensOf(json: string): string[] {
   return json.match(/"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? [];
 }
 
-/** A string with no more escapes than it needs. */
+/** Removes unnecessary escapes from a string token. */
 function normalized(token: string): string {
   return token.includes('\\') ? JSON.stringify(JSON.parse(token)) : token;
 }
@@ -106,7 +106,7 @@ function asciiOnly(json: string): string {
   return json.replace(/[^\0-\x7f]/g, escaped);
 }
 
-/** Of one UTF-16 unit, as JSON escapes it. */
+/** JSON escape of one UTF-16 code unit. */
 function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

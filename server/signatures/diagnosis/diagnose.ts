@@ -1,6 +1,6 @@
 /**
- * Why a signature does not verify: whatever senders and operators are known to get wrong is tried, until something fits. Only for
- * people who run Weir: the sender is not told, and so digests are compared without regard to time.
+ * Finds out why a signature does not verify: tries the known mistakes of senders and operators until one fits. The result is for
+ * users of Weir only. The sender does not see it, so digests need no constant-time comparison.
  */
 import { createHash, createHmac } from 'node:crypto';
 import { presentedSignature } from '../signature.ts';
@@ -11,21 +11,21 @@ import { secretReadings, unsetSecrets } from './secret-readings.ts';
 
 interface WebhookSecret {
   bytes: Buffer;
-  /** A previous one whose overlap has ended. */
+  /** True for a previous secret whose overlap has ended. */
   expired: boolean;
 }
 
-/** A webhook whose address the sender may have confused with this one. */
+/** Another webhook, whose URL or secret the sender may have confused with this one. */
 interface OtherWebhook {
   id: string;
-  /** Those in force. */
+  /** Active secrets. */
   secrets: readonly Buffer[];
 }
 
 export interface RefusedRequest {
-  /** Names in lower case and values, in turn. */
+  /** Alternating names in lower case and values. */
   headers: readonly string[];
-  /** Null: it was too large to be kept. */
+  /** Null: the body was too large to be stored. */
   body: Buffer | null;
   /** The webhook's `signature_header`, in lower case. */
   signatureHeader: string | null;
@@ -35,15 +35,15 @@ export interface RefusedRequest {
 
 export interface Diagnosis {
   reason: RejectionReason;
-  /** Where the fault is, when it is in a header. */
+  /** Name of the faulty header; null if the fault is not in a header. */
   header: string | null;
-  /** Nothing else is wrong: once this is mended the request verifies. Null: that cannot be told. */
+  /** True if the request verifies once this fault is fixed; null if unknown. */
   otherwiseValid: boolean | null;
-  /** Of reason `other_webhook`: whose secret signed it. */
+  /** For reason `other_webhook`: id of the webhook whose secret signed the request. */
   otherWebhookId?: string;
 }
 
-/** The first reason that explains all; else the most telling one. */
+/** Returns the first finding that fully explains the refusal, otherwise the first finding: they are ordered by relevance. */
 export function diagnose(request: RefusedRequest): Diagnosis {
   let first: Diagnosis | null = null;
   for (const finding of findings(request)) {
@@ -53,7 +53,7 @@ export function diagnose(request: RefusedRequest): Diagnosis {
   return first!;
 }
 
-/** Whether the webhook as it is would take the request. */
+/** Whether the request verifies with the webhook's present settings. */
 export function verifies({ headers, body, signatureHeader, secrets }: RefusedRequest): boolean {
   const present = secrets.filter(({ expired }) => !expired);
   if (present.length === 0) return true;
@@ -63,10 +63,10 @@ export function verifies({ headers, body, signatureHeader, secrets }: RefusedReq
   return presented.digests.some((digest) => expected.includes(hex(digest)));
 }
 
-/** A secret this short is found in innocent text. */
+/** Secrets shorter than this occur in unrelated text by chance. */
 const TELLING_BYTES = 8;
 
-/** Whether somebody who reads the text has read one of the secrets. */
+/** Whether the text contains one of the secrets. A secret shorter than TELLING_BYTES must be the whole text, trimmed. */
 export function holdsSecret(text: string, secrets: readonly WebhookSecret[]): boolean {
   return secrets.some(({ bytes }) => {
     const secret = bytes.toString('utf8');
@@ -81,7 +81,7 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
   const expected = fields.filter((field) => field.expected);
   const digests = body === null ? null : expectedDigests(body, secrets);
   const explain = (field: SignatureField) => explained(field, digests, request);
-  // Made once, however many signatures a request brings: it is the most work of all.
+  // Computed once per request, whatever its number of signatures, because it is the most expensive step.
   let signers: ReadonlyMap<string, string> | undefined;
   const signerOf = (digest: Buffer) => {
     signers ??= otherSigners(body!, others);
@@ -115,7 +115,7 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
   yield { reason: 'header_missing', header: null, otherwiseValid: null };
 }
 
-/** Of a header that the webhook looks at. */
+/** Finding for a signature header that the webhook reads. */
 function expectedFinding(
   field: SignatureField,
   reason: RejectionReason | null,
@@ -126,7 +126,7 @@ function expectedFinding(
   if (loose.fault !== null)
     return { reason: loose.fault, header, otherwiseValid: hasBody && loose.digest ? reason === 'verifies_now' : null };
   if (!hasBody) return { reason: 'body_too_large', header, otherwiseValid: null };
-  // A digest that verifies here is refused for another reason, which is found before.
+  // If the digest verifies, the request was refused for another reason, and that finding comes earlier.
   if (reason !== null) return { reason, header, otherwiseValid: true };
   const otherWebhookId = signerOf(loose.digest!);
   if (otherWebhookId === undefined) return { reason: 'digest_differs', header, otherwiseValid: false };
@@ -145,7 +145,7 @@ function schemeFinding({ name, value, scheme }: SignatureField, { headers, body,
   return { reason: scheme!.reason, header: name, otherwiseValid };
 }
 
-/** What explains the digest of a field; null when nothing does. */
+/** The reason that explains the digest of a field; null if there is none. */
 function explained(
   { loose }: SignatureField,
   digests: ReadonlyMap<string, RejectionReason> | null,
@@ -161,7 +161,7 @@ function explained(
     : null;
 }
 
-/** Every digest that has an explanation, in hex; of two explanations the likelier one. */
+/** Maps each explainable digest, in hex, to its likeliest reason. */
 function expectedDigests(body: Buffer, secrets: readonly WebhookSecret[]): Map<string, RejectionReason> {
   const digests = new Map<string, RejectionReason>();
   const add = (reason: RejectionReason, digest: string) => {
@@ -182,7 +182,7 @@ function expectedDigests(body: Buffer, secrets: readonly WebhookSecret[]): Map<s
   return digests;
 }
 
-/** What each secret of other webhooks would have signed the body with, in hex, and which webhook's it is. */
+/** Maps the digest of the body under each secret of the other webhooks, in hex, to the id of the webhook. */
 function otherSigners(body: Buffer, others: readonly OtherWebhook[]): Map<string, string> {
   const signers = new Map<string, string>();
   for (const { id, secrets } of others) for (const secret of secrets) signers.set(hmac(secret, body), id);

@@ -1,4 +1,4 @@
-/** Which request headers hold a signature, or look as if they did. */
+/** Finds the request headers that contain a signature, or look like one. */
 
 import { defaultSignatureHeaders } from '../signature.ts';
 import { type LooseSignature, readLoosely } from './loose-signature.ts';
@@ -7,20 +7,21 @@ import { type Scheme, schemes } from './schemes.ts';
 export interface SignatureField {
   name: string;
   value: string;
-  /** It is a header that the webhook looks at. */
+  /** True for a signature header that the webhook reads. */
   expected: boolean;
-  /** Of the value. */
+  /** The value, parsed leniently. */
   loose: LooseSignature;
-  /** Whose header this is, and whose shape the value has. */
+  /** The scheme of another service that header and value match. */
   scheme: Scheme | null;
-  /** Name or value leave hardly a doubt that a signature is meant; else it is only some digest. */
+  /** True if name or value clearly indicate a signature; otherwise the value is just some digest. */
   likely: boolean;
 }
 
 const signatureName = /signature|hmac|digest|^x-hub-/;
 
 /**
- * @param headers names in lower case and values, in turn.
+ * Returns the signature fields in request order.
+ * @param headers alternating names in lower case and values.
  * @param configured the webhook's `signature_header`, in lower case.
  */
 export function signatureFields(headers: readonly string[], configured: string | null): SignatureField[] {

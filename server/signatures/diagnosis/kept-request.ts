@@ -1,4 +1,4 @@
-/** What is kept of a refused request: enough to check it again, and nothing that tells a secret. */
+/** The stored part of a refused request: enough to check it again, without anything that reveals a secret. */
 
 import { storedHeaders } from '../stored-headers.ts';
 import { holdsSecret, type RefusedRequest } from './diagnose.ts';
@@ -7,17 +7,17 @@ import { shapeOf } from './loose-signature.ts';
 
 export interface KeptSignature {
   name: string;
-  /** What people see of it. */
+  /** Description of the value that users see. */
   shape: string;
-  /** To check it again; null where it is not certain that it is a digest, since it might then be a secret. */
+  /** The value, for checking again. Null unless it is certainly a digest, because it might be a secret. */
   value: string | null;
 }
 
 export interface KeptRequest {
-  /** Field lines as `storedHeaders` makes them, without signatures and whatever holds a secret. */
+  /** Field lines as from `storedHeaders`, without signatures and without fields that contain a secret. */
   headers: string;
   signatures: KeptSignature[];
-  /** False: it holds a secret, or was too large before. */
+  /** False if the body contains a secret or was too large. */
   keepsBody: boolean;
 }
 
@@ -42,7 +42,7 @@ export function keptRequest(request: RefusedRequest): KeptRequest {
   };
 }
 
-/** The request again, as far as it was kept, for a webhook as it is now. A value that was not kept is malformed, as it was. */
+/** Rebuilds the stored request, with the webhook's present settings. A signature value that was not stored becomes a malformed one. */
 export function restoredRequest(
   kept: Pick<KeptRequest, 'headers' | 'signatures'>,
   body: Buffer,
@@ -61,7 +61,7 @@ function isDigest({ loose, scheme }: SignatureField): boolean {
   return loose.digest !== null || (scheme !== null && scheme.reason !== 'scheme_gitlab');
 }
 
-/** Bodies are searched byte by byte, whatever their character set. */
+/** Converts a secret for a byte-by-byte search of bodies, whatever their character set. */
 function asLatin1({ bytes, expired }: RefusedRequest['secrets'][number]) {
   return { bytes: Buffer.from(bytes.toString('latin1')), expired };
 }

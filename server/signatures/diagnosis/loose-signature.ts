@@ -1,4 +1,4 @@
-/** Reads a signature that is written otherwise than Weir asks for, to tell what is wrong with it. */
+/** Reads signatures leniently, to find out how they differ from the form that Weir requires. */
 
 import { parseDigest } from '../signature.ts';
 import type { RejectionReason } from './reasons.ts';
@@ -6,19 +6,19 @@ import type { RejectionReason } from './reasons.ts';
 export type Algorithm = 'sha256' | 'sha1' | 'sha384' | 'sha512' | 'md5';
 
 export interface LooseSignature {
-  /** Null: it is written as it must be. */
+  /** Null: the form is correct. */
   fault: RejectionReason | null;
   algorithm: Algorithm;
-  /** Null: no digest can be made out. */
+  /** Null: no digest was recognized. */
   digest: Buffer | null;
 }
 
-/** By the hex digits of a digest. SHA-256 is not among them: it is what is expected. */
+/** Algorithm by number of hex digits. SHA-256 is absent, because it is the expected algorithm. */
 const otherAlgorithms: Readonly<Record<number, Algorithm>> = { 32: 'md5', 40: 'sha1', 96: 'sha384', 128: 'sha512' };
 const BASE64_256 = /^(?:sha256=)?([A-Za-z0-9+/_-]{43})=?$/;
 const OTHER_PREFIX = /^(?:hmac-?)?(md5|sha-?1|sha-?384|sha-?512)[=:]/i;
 
-/** What a header value says as a signature, however it is written. */
+/** Parses a header value as a signature in any known form. */
 export function readLoosely(value: string): LooseSignature {
   const exact = parseDigest(value);
   if (exact !== null) return sha256(null, Buffer.from(exact));
@@ -36,7 +36,7 @@ export function readLoosely(value: string): LooseSignature {
   return sha256(/^(sha256=)?[0-9a-f]+$/i.test(bare) || bare === 'sha256=' ? 'malformed_length' : 'malformed');
 }
 
-/** A signature of another algorithm, by its prefix or its length. */
+/** Recognizes a signature of another algorithm by its prefix or length. */
 function readOther(bare: string): LooseSignature | null {
   const named = OTHER_PREFIX.exec(bare);
   const digits = named === null ? bare : bare.slice(named[0].length);
@@ -49,7 +49,7 @@ function sha256(fault: RejectionReason | null, digest: Buffer | null = null): Lo
   return { fault, algorithm: 'sha256', digest };
 }
 
-/** What a signature looks like, without any of it: `sha256= and 64 hex digits`. */
+/** Describes the form of a signature without revealing its value: `sha256= and 64 hex digits`. */
 export function shapeOf(value: string): string {
   const prefix = /^(?:hmac-?)?(?:sha-?\d{1,3}|md5|v\d)[=:,]/i.exec(value)?.[0] ?? '';
   const rest = value.slice(prefix.length);

@@ -1,6 +1,6 @@
 /**
- * Why a signature was refused, and how to mend it: one sentence or two for the sender or the operator. The README's table is
- * generated from it, and the domain rejection_reason of the database mirrors its names.
+ * Why a signature was refused and how to fix it, in one or two sentences for the sender or the operator. The README table is
+ * generated from this table. The database domain rejection_reason has the same names.
  */
 export const rejectionReasons = {
   header_missing:

@@ -1,17 +1,17 @@
-/** Other ways to sign webhooks, recognized by their header; so that whoever uses one is told its name. */
+/** Signature schemes of other services, recognized by header, so that a diagnosis can name the scheme. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { RejectionReason } from './reasons.ts';
 import { decodedKeys } from './secret-readings.ts';
 
-/** First value of a request header, by its name in lower case. */
+/** Returns the first value of a request header, by its name in lower case. */
 export type Field = (name: string) => string | undefined;
 
 export interface Scheme {
   reason: RejectionReason;
-  /** Lower case; it is this scheme when the value has this shape. */
+  /** In lower case. The scheme matches if the value of this header has this shape. */
   header: string;
   shape: RegExp;
-  /** Whether the secret would verify it; null: that cannot be told from the request. */
+  /** Whether the signature verifies with the secret; null if the request alone does not show it. */
   verifies(value: string, field: Field, body: Buffer, secret: Buffer): boolean | null;
 }
 
@@ -62,7 +62,7 @@ export const schemes: readonly Scheme[] = [
     shape: /./,
     verifies: (value, _field, _body, secret) => equal(Buffer.from(value), secret),
   },
-  // Over the address that the sender used, which a proxy may have changed.
+  // Twilio signs the URL that the sender used, which a proxy may have changed.
   named('scheme_twilio', 'x-twilio-signature', /^[A-Za-z0-9+/]{27}=$/),
   named('scheme_ed25519', 'x-signature-ed25519', /^[0-9a-f]{128}$/i),
 ];
@@ -79,7 +79,7 @@ function versioned(reason: RejectionReason, header: string, timeHeader: string):
   };
 }
 
-/** Its key is what the base64 after `whsec_` says; some senders take the characters. */
+/** The key is the decoded base64 after `whsec_`. Some senders use the characters themselves. */
 function standard(prefix: string): Scheme {
   return {
     reason: 'scheme_standard_webhooks',

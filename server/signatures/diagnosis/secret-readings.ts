@@ -1,7 +1,7 @@
-/** Which other keys a sender may have signed with that are the secret misread. */
+/** Candidate keys: common ways to misread the secret (hex, base64, quotes, spaces, line end). */
 import type { Reading } from './body-readings.ts';
 
-/** Keys that a sender may have made of the secret; the likeliest first. */
+/** Keys that a sender may derive from the secret by mistake, likeliest first. */
 export function* secretReadings(secret: Buffer): Generator<Reading> {
   const text = secret.toString('utf8');
   const bare = text.trim().replace(/^(["'])(.*)\1$/s, '$2');
@@ -10,10 +10,10 @@ export function* secretReadings(secret: Buffer): Generator<Reading> {
   for (const key of decodedKeys(bare)) yield ['secret_decoded', key];
 }
 
-/** What senders have when their setting is empty or not read; of no use to guess a secret with. */
+/** Keys of senders whose setting is empty or not read. They do not help to guess a secret. */
 export const unsetSecrets: readonly string[] = ['', 'undefined', 'null', 'None', 'nil'];
 
-/** The secret as hex or base64 says it; Standard Webhooks writes `whsec_` before the latter. */
+/** The secret decoded as hex or base64. Standard Webhooks puts the prefix `whsec_` before base64. */
 export function decodedKeys(secret: string): Buffer[] {
   const keys: Buffer[] = [];
   if (/^(?:[0-9a-f]{2})+$/i.test(secret)) keys.push(Buffer.from(secret, 'hex'));
