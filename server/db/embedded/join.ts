@@ -1,11 +1,11 @@
 /**
- * The database that ships with Weir: a real Postgres in DATA_DIR, shared by the server and the commands. Whoever comes first starts it,
- * the others join, and the last to leave stops it.
+ * The embedded database: a Postgres server in DATA_DIR, shared by the Weir server and the commands. The first process starts it, later
+ * processes join it, and the last process to leave stops it.
  *
- *     postgres.start.lock   exclusive: whoever decides to start or to stop
- *     postgres.users.lock   shared: everybody who uses the server; had exclusively by whoever is alone
+ *     postgres.start.lock   exclusive: held while starting or stopping the server
+ *     postgres.users.lock   shared: held by each process that uses the server; exclusive: proves that no other process uses it
  *
- * A user that is killed frees its locks and leaves the server running; the next one joins it.
+ * A killed process releases its locks and leaves the server running; the next process joins it.
  */
 import { chown, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,13 +35,13 @@ import {
 
 export { EmbeddedPostgresError } from './binaries.ts';
 
-/** Enough for a few commands beside a small server, however little is asked for. */
+/** Minimum max_connections: enough for a few commands beside a small server. */
 const CONNECTIONS_MIN = 20;
 
-/** The start section is held for one start (at most 120 s, see server.ts) and one stop (120 s) before it. */
+/** The start lock is held for at most one start (120 s, see server.ts) preceded by one stop (120 s). */
 const LOCK_WAIT_SECONDS = 300;
 
-/** Begins the name of a data directory that is not yet whole. */
+/** Name prefix of a data directory that is not complete yet. */
 const MAKING = 'postgres.making-';
 
 export interface EmbeddedPostgres {
@@ -49,26 +49,26 @@ export interface EmbeddedPostgres {
   conninfo: string;
   /** True when this call started the server, false when it joined a running one. */
   started: boolean;
-  /** Leaves; the last user stops the server (fast shutdown) and waits for it. Idempotent. Throws EmbeddedPostgresError. */
+  /** Leaves; the last process stops the server (fast shutdown) and waits for it. Idempotent. Throws EmbeddedPostgresError. */
   leave(): Promise<void>;
 }
 
 interface Options {
-  /** Made when missing. */
+  /** Created if missing. */
   dataDir: string;
-  /** What all processes together may open. */
+  /** Connections that all processes together may open. */
   maxConnections: number;
-  /** A running server with fewer connections is joined as it is, neither restarted nor refused. Default: false. */
+  /** Joins a running server even if it has fewer connections, without restarting it. Default: false. */
   joinSmaller?: boolean;
-  /** Longest wait for another user that starts or stops the server. Default: LOCK_WAIT_SECONDS. */
+  /** Timeout for another process that starts or stops the server. Default: LOCK_WAIT_SECONDS. */
   lockWaitSeconds?: number;
-  /** Progress, a line at a time, for people. */
+  /** Receives progress messages for users, one line at a time. */
   log: (line: string) => void;
 }
 
 /**
- * Makes the database when there is none, starts it when it is down, joins it when it is up. When Postgres itself was killed, joining
- * again starts it anew; leave the old membership afterwards. Throws EmbeddedPostgresError, whose message is for people, and LockError.
+ * Creates the database if it is missing, starts the server if it is down, joins it if it is up. If Postgres itself was killed, joining
+ * again restarts it; leave the old membership afterwards. Throws LockError, and EmbeddedPostgresError with a message for users.
  */
 export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPostgres> {
   const found = await findBinaries();
@@ -98,7 +98,7 @@ export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPo
   }
 }
 
-/** Checks and gathers all that is needed to run the server, which may be up already. */
+/** Checks and collects what is needed to run the server. The server may already be up. */
 async function prepare(found: Binaries, dataDir: string, pgdata: string): Promise<Server> {
   const major = await majorOf(pgdata);
   if (major !== null && major !== found.major) throw otherMajor(pgdata, major, found.major);
@@ -109,7 +109,7 @@ async function prepare(found: Binaries, dataDir: string, pgdata: string): Promis
   return { dataDir, pgdata, logPath: beside('postgres.log'), settingsPath: beside('postgres.conf'), binaries, account };
 }
 
-/** Resolves with true when it had to start the server. Hold the start lock. */
+/** Resolves with true if it started the server. Call with the start lock held. */
 async function startUnlessRunning(
   server: Server,
   { maxConnections, joinSmaller = false, log }: Options,
@@ -131,7 +131,7 @@ async function startUnlessRunning(
   return true;
 }
 
-/** Major version of the data directory; `null`: there is none yet. */
+/** Major version of the data directory; `null`: the directory does not exist. */
 async function majorOf(pgdata: string): Promise<string | null> {
   try {
     return (await readFile(join(pgdata, 'PG_VERSION'), 'utf8')).trim();
@@ -144,14 +144,14 @@ async function majorOf(pgdata: string): Promise<string | null> {
   );
 }
 
-/** Makes the data directory with an empty database in it. Whole or not at all: it is made beside its place and renamed. */
+/** Creates the data directory with an empty database, atomically: in a temporary directory that is then renamed. */
 async function makeDataDirectory(server: Server): Promise<void> {
   const remains = (await readdir(server.dataDir)).filter((name) => name.startsWith(MAKING));
   for (const name of remains) await rm(join(server.dataDir, name), { recursive: true, force: true });
-  // A name of its own each time: an initdb whose starter was killed goes on for a moment, and must not write into this one.
+  // A unique name per attempt: an initdb whose parent was killed keeps writing for a moment and must not write into this directory.
   const making = await mkdtemp(join(server.dataDir, MAKING));
   if (server.account !== null) await chown(making, server.account.uid, server.account.gid);
-  // Collation C: index order never changes with the machine's C library. C.UTF-8 adds upper and lower case beyond ASCII.
+  // Collation C: index order does not depend on the machine's C library. C.UTF-8 adds upper and lower case beyond ASCII.
   const flags = [
     '-D',
     making,
@@ -177,7 +177,7 @@ async function makeDataDirectory(server: Server): Promise<void> {
   await syncDirectory(server.dataDir);
 }
 
-/** A rename survives a power cut once its directory is synced. */
+/** Syncs a directory, so that a rename in it survives a power failure. */
 async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r');
   await directory.sync().finally(() => directory.close());
@@ -185,7 +185,7 @@ async function syncDirectory(path: string): Promise<void> {
 
 async function leave(server: Server, membership: Lock, lockWaitSeconds: number, log: Options['log']): Promise<void> {
   const alone = await enterStartSection(server.dataDir, lockWaitSeconds, log).catch(async (error) => {
-    // The server stays up; the next user joins it, and stops it.
+    // The server stays up; the next process joins it and later stops it.
     await membership.release();
     throw error;
   });
@@ -211,7 +211,7 @@ function usersLock(dataDir: string): string {
   return join(dataDir, 'postgres.users.lock');
 }
 
-/** The resolved directory, made when missing. */
+/** Returns the resolved directory; creates it if missing. */
 async function resolveDataDir(dataDir: string): Promise<string> {
   try {
     makeDataDir(dataDir);

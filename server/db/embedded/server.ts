@@ -1,4 +1,4 @@
-/** One Postgres server over one data directory: make it, start it, ask it, stop it. join.ts decides who may do so, and when. */
+/** One Postgres server on one data directory: start, query its state, stop. join.ts decides which process may do so, and when. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
@@ -15,19 +15,19 @@ import {
 } from './binaries.ts';
 import { SOCKET_PORT, writeSettings } from './settings.ts';
 
-/** Role and database. */
+/** Name of the role and of the database. */
 export const NAME = 'weir';
-/** Crash recovery reads at most `max_wal_size` of log; a server that takes longer goes on, and the next start joins it. */
+/** Crash recovery reads at most `max_wal_size` of WAL. A server that takes longer keeps starting, and the next start joins it. */
 const START_TIMEOUT_MS = 120_000;
-/** A fast shutdown writes `shared_buffers` and what the disk still owes. */
+/** A fast shutdown writes `shared_buffers` and waits for pending disk writes. */
 const STOP_TIMEOUT_SECONDS = 120;
-/** Between two looks; grows, since Postgres writes a line in its log for each attempt that it has to refuse. */
+/** Poll interval. Increases, because Postgres logs each connection attempt that it rejects. */
 const POLL_MS = 25;
 const POLL_MS_MAX = 400;
-/** A log that has grown past this is set aside at the next start; one older one is kept. */
+/** A log larger than this is renamed at the next start; one old log is kept. */
 const LOG_BYTES_MAX = 16_777_216;
 export const LOG_TAIL_BYTES = 2_000;
-/** No process has this number: one above the kernel's own limit (PID_MAX_LIMIT). */
+/** A process id that cannot exist: one above the kernel's limit (PID_MAX_LIMIT). */
 const NO_PID = 4_194_305;
 
 export interface Server {
@@ -36,7 +36,7 @@ export interface Server {
   /** DATA_DIR/postgres: the data and, in the same 0700 directory, the socket. */
   pgdata: string;
   logPath: string;
-  /** Beside the data, not in it: when we are root, nothing that Postgres could swap for a link is written by us. */
+  /** Beside the data directory, not in it: as root, Weir never writes a file that the Postgres account could replace with a link. */
   settingsPath: string;
   binaries: Binaries;
   account: Account;
@@ -53,7 +53,10 @@ export function conninfoOf(server: Server): string {
   return `host='${host}' port=${SOCKET_PORT} user=${NAME} dbname=${NAME}`;
 }
 
-/** A socket's path is at most 107 bytes (sockaddr_un), and libpq reads a comma as the end of a host. Throws EmbeddedPostgresError. */
+/**
+ * Checks the socket path: at most 107 bytes (sockaddr_un), and no comma, which libpq treats as the end of a host. Throws
+ * EmbeddedPostgresError.
+ */
 export function checkSocketPath(pgdata: string): void {
   const spareBytes = 107 - Buffer.byteLength(join(pgdata, `.s.PGSQL.${SOCKET_PORT}`));
   if (spareBytes < 0)
@@ -64,7 +67,7 @@ export function checkSocketPath(pgdata: string): void {
     throw new EmbeddedPostgresError(`${pgdata} holds a comma; set DATA_DIR to a path without one`);
 }
 
-/** Starts the server in a session of its own and waits until it answers. Throws EmbeddedPostgresError with the end of its log. */
+/** Starts the server in its own session and waits until it accepts connections. Throws EmbeddedPostgresError with the end of its log. */
 export async function startServer(server: Server, maxConnections: number): Promise<void> {
   await writeSettings(server.settingsPath, maxConnections);
   const until = Date.now() + START_TIMEOUT_MS;
@@ -72,9 +75,9 @@ export async function startServer(server: Server, maxConnections: number): Promi
     await disownStalePid(server);
     const failure = await startOnce(server, until);
     if (failure === null) return;
-    // One that was started by a user who was killed at that very moment may have been quicker.
+    // A server started by a process that was killed at that moment may have come up first.
     if ((await settledState(server)).kind === 'ready') return;
-    // Sessions of a server that was killed notice it within moments; until then their memory bars a new one.
+    // Sessions of a killed server exit within moments; until then their shared memory blocks a new server.
     if (!failure.includes('shared memory block') || Date.now() > until)
       throw new EmbeddedPostgresError(
         `Postgres did not start in ${server.pgdata}; the end of ${server.logPath}:\n${failure}`,
@@ -83,7 +86,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
   }
 }
 
-/** `null`, or the end of the log of a server that ended instead of answering. */
+/** Returns `null`, or the end of the log of a server that exited before it was ready. */
 async function startOnce(server: Server, until: number): Promise<string | null> {
   if (((await stat(server.logPath).catch(() => null))?.size ?? 0) > LOG_BYTES_MAX)
     await rename(server.logPath, `${server.logPath}.1`);
@@ -124,20 +127,20 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
   }
 }
 
-/** Waits while a running server is busy. Resolves with the first other answer; throws EmbeddedPostgresError when it takes too long. */
+/** Waits while a running server is busy. Resolves with the first other state. Throws EmbeddedPostgresError on timeout. */
 export async function settledState(server: Server): Promise<Exclude<ServerState, { kind: 'busy' }>> {
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     const state = await askServer(server);
     if (state.kind === 'ready') return state;
-    // No socket yet, or no longer: only the process tells a server that starts or stops from one that is not there.
+    // Without a socket, only the process tells a starting or stopping server from one that does not run.
     if (state.kind === 'down' && !(await isAlive(server))) return state;
     if (Date.now() > until) throw tooSlow(server, state);
     await delay(pauseMs);
   }
 }
 
-/** Fast shutdown: sessions are ended, everything is written; resolves when the server is gone. Throws EmbeddedPostgresError. */
+/** Fast shutdown: ends sessions, writes everything, resolves when the server has exited. Throws EmbeddedPostgresError. */
 export async function stopServer(server: Server): Promise<void> {
   if (!(await isAlive(server))) {
     const state = await askServer(server);
@@ -152,7 +155,7 @@ export async function stopServer(server: Server): Promise<void> {
   throw new EmbeddedPostgresError(`Postgres in ${server.pgdata} did not stop: ${output.trim()}; see ${server.logPath}`);
 }
 
-/** One connection over the socket: the only answer that counts, since it holds across containers too. */
+/** Reads the state with one connection over the socket, the only check that also works across containers. */
 async function askServer(server: Server): Promise<ServerState> {
   const client = new pg.Client({
     host: server.pgdata,
@@ -191,7 +194,7 @@ function stateFromError(server: Server, error: NodeJS.ErrnoException): ServerSta
   }
 }
 
-/** Whether the process that postmaster.pid names is this data directory's server. */
+/** Whether the process in postmaster.pid is the server of this data directory. */
 async function isAlive(server: Server): Promise<boolean> {
   const pid = await pidInFile(server);
   if (pid === null) return false;
@@ -203,9 +206,9 @@ async function isAlive(server: Server): Promise<boolean> {
 }
 
 /**
- * After a crash postmaster.pid stays, and its number may by now be another process of the same user: Postgres would take that for its
- * server and refuse to start. Then the number is replaced by one that nobody has. The file itself stays, so that Postgres still checks
- * the shared memory it names and refuses while any session of the old server is alive.
+ * Replaces the process id in a stale postmaster.pid with one that cannot exist. The file remains after a crash, and its id may by now
+ * belong to another process of the same user: Postgres would take that process for its server and refuse to start. The file is kept, so
+ * that Postgres still checks the shared memory named in it and refuses to start while any session of the old server is alive.
  */
 async function disownStalePid(server: Server): Promise<void> {
   const path = join(server.pgdata, 'postmaster.pid');

@@ -1,7 +1,7 @@
-/** DATA_DIR/postgres.conf, written anew at each start; `alter system` (postgresql.auto.conf) overrides it. */
+/** DATA_DIR/postgres.conf, rewritten at each start; `alter system` (postgresql.auto.conf) overrides it. */
 import { writeFile } from 'node:fs/promises';
 
-/** Names the socket; nothing listens on it. */
+/** Only part of the socket's name; there is no TCP listener. */
 export const SOCKET_PORT = 5432;
 
 function settings(maxConnections: number): [name: string, value: string, why: string][] {
@@ -36,7 +36,7 @@ function settings(maxConnections: number): [name: string, value: string, why: st
   ];
 }
 
-/** @param path of a file that only whoever starts the server can write. */
+/** @param path of a file that only the user that starts the server can write. */
 export async function writeSettings(path: string, maxConnections: number): Promise<void> {
   const lines = settings(maxConnections).map(([name, value, why]) => `${name} = ${value}${why && ` # ${why}`}\n`);
   const head = '# Written by Weir at each start. For settings of your own use: alter system set NAME = VALUE\n';
