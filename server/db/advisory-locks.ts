@@ -1,17 +1,17 @@
-/** Postgres's advisory locks that Weir takes, each until its transaction ends. In one table, so that no two are the same number. */
+/** Postgres advisory locks that Weir takes, each until the end of its transaction. Listed in one table, so that every number is unique. */
 export const advisoryLocks = {
-  /** Whoever changes the schema or makes partitions. */
+  /** Changes to the schema and creation of partitions. */
   schema: 7_236_451,
   /** From reading the head of the audit log until the entry after it is committed. */
   audit: 7_236_452,
-  /** Whoever changes who is an administrator. */
+  /** Changes to the set of administrators. */
   administrators: 7_236_453,
-  /** Whoever sets subscriptions: two that set them from both sides, in different orders, would wait for each other. */
+  /** Changes to subscriptions: two changes, by webhook and by agent, lock rows in different orders and could deadlock. */
   subscriptions: 7_236_454,
-  /** From looking for an agent's name until it is committed: no two active agents have one name. */
+  /** From checking an agent's name until it is committed: names of active agents are unique. */
   agentNames: 7_236_456,
-  /** Whoever writes to the ring of rejections, so that its limits hold to the row and nobody waits crosswise. */
+  /** Writes to the ring of rejections, so that its limits are exact and writers cannot deadlock. */
   rejections: 7_236_455,
-  /** Whoever records which key SECRETS_KEY is. */
+  /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
 } as const;

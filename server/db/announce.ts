@@ -1,14 +1,14 @@
-/** Makes a change and waits until every running primary says that its processes know of it. */
+/** Makes a change and waits until every running primary confirms that its processes have applied it. */
 import pg from 'pg';
 import { weirConninfo } from './conninfo.ts';
 import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
 import { outliveClose } from './outlive-close.ts';
 import { DatabaseUnavailable } from './pool.ts';
 
-/** A primary that does not answer in time checks with the database by itself, see Directory. */
+/** A primary that does not confirm in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;
 
-/** Changes of one program under way at a time: each takes a connection of its own. */
+/** Limit on the concurrent changes of one program: each takes its own connection. */
 const CHANGES_MAX = 2;
 
 export class Changes {
@@ -21,8 +21,9 @@ export class Changes {
   }
 
   /**
+   * Runs `work` and waits for the confirmations.
    * @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`.
-   * @param changed false of what says that nothing was changed: no notification is waited for then.
+   * @param changed returns false for a result that means that nothing changed: then no notification is awaited.
    */
   async announced<T>(
     payload: string,
@@ -49,7 +50,7 @@ async function announced<T>(
   const client = new (pg.native as typeof pg).Client({
     nativeConnectionString: weirConninfo(conninfo, 'weir-command'),
   } as pg.ClientConfig);
-  // Lost while it waits: the work is done or tells of its own failure. Ended at once, see ChangeListener.
+  // The connection was lost while waiting: `work` is complete or reports its own failure. End it at once, see ChangeListener.
   client.on('error', () => void client.end().catch(() => {}));
   await client.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));
   try {

@@ -1,4 +1,4 @@
-/** The database that the settings name, ready to be used: embedded or not, the server and the commands come in here. */
+/** Attaches the configured database, embedded or external. The server and the commands use this one entry point. */
 import type { Settings } from '../settings/read.ts';
 import { describeConninfo, withoutSecrets } from './conninfo.ts';
 import { COPY_CONNECTIONS } from './copy-link.ts';
@@ -6,35 +6,35 @@ import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { migrate } from './migrate.ts';
 import { type Database, openDatabase } from './pool.ts';
 
-/** The database cannot be used; the message is fit for people and free of secrets. */
+/** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends Error {}
 
 export interface Attached {
   conninfo: string;
   database: Database;
-  /** Names of the migrations that were applied on the way. */
+  /** Names of the migrations that were applied. */
   migrated: string[];
-  /** Starts an embedded server that was killed; nothing to do when it runs, or for a server that is not ours. */
+  /** Restarts an embedded server that was killed. Does nothing while it runs, and for an external server. */
   revive(): Promise<void>;
   /** Closes the pool; the last user of an embedded server stops it. */
   detach(): Promise<void>;
 }
 
-/** Connections beyond the processes' own: the primary, its listener, and commands at the same time. */
+/** Connections beyond those of the processes: the primary, its listener, and concurrent commands. */
 const OTHER_CONNECTIONS = 20;
-/** What Postgres keeps back for superusers by default. */
+/** Postgres default of superuser_reserved_connections. */
 const RESERVED_CONNECTIONS = 3;
 
-/** What all parts together may open: each process its COPY connections and its pool, one process more while restarting. */
+/** Connections that all parts together may open: COPY connections and a pool per process, and one extra process during a restart. */
 export function connectionsNeeded(settings: Settings): number {
   return (settings.WORKERS + 1) * (settings.DB_POOL_MAX + COPY_CONNECTIONS) + OTHER_CONNECTIONS;
 }
 
 /**
- * Starts or joins the embedded server, or checks the given one; migrates. Throws DatabaseError or EmbeddedPostgresError.
- * @param log progress of the embedded server, for people.
- * @param joinSmaller join a running embedded server that has fewer connections than the settings may open: for commands, whose
- * WORKERS need not be the server's.
+ * Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError.
+ * @param log progress of the embedded server, for users.
+ * @param joinSmaller join a running embedded server that has fewer connections than the settings may open. For commands, whose WORKERS
+ * may differ from the server's.
  */
 export async function attachDatabase(
   settings: Settings,
@@ -71,7 +71,7 @@ export async function attachDatabase(
   }
 }
 
-/** Refuses a server whose max_connections is less than what the settings may open. Throws DatabaseError. */
+/** Throws DatabaseError if the server's max_connections is less than the settings may open. */
 export async function checkConnectionBudget(database: Database, settings: Settings): Promise<void> {
   const [row] = await database.query<{ allowed: number }>({
     text: `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
@@ -83,7 +83,7 @@ export async function checkConnectionBudget(database: Database, settings: Settin
     );
 }
 
-/** libpq explains itself over several lines. */
+/** Joins libpq's multi-line messages. */
 function oneLine(text: string): string {
   return text.trim().replace(/\s+/g, ' ');
 }

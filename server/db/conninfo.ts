@@ -1,8 +1,8 @@
-/** Parameters of Weir's own, added to the operator's connection string. */
+/** Connection parameters that Weir adds to the operator's connection string. */
 import { jitOff } from './jit.ts';
 
 /**
- * Adds libpq parameters unless the string names them already. Knows both of libpq's forms, the URI and `key=value` words.
+ * Adds libpq parameters that the string does not contain yet. Supports both forms of libpq, the URI and `key=value` words.
  * @see https://www.postgresql.org/docs/current/libpq-connect.html
  */
 export function withParameters(conninfo: string, parameters: Record<string, string>): string {
@@ -10,9 +10,9 @@ export function withParameters(conninfo: string, parameters: Record<string, stri
   return append(conninfo, missing);
 }
 
-/** A connection that is only made to a server, and in a session, that takes writes: else libpq tries the next host, or fails. */
+/** Restricts the connection to a server and session that accept writes: otherwise libpq tries the next host, or fails. */
 export function writableConninfo(conninfo: string): string {
-  // Of a parameter given twice, libpq takes the last.
+  // When a parameter is given twice, libpq uses the last.
   return append(conninfo, [['target_session_attrs', 'read-write']]);
 }
 
@@ -24,8 +24,8 @@ function append(conninfo: string, parameters: [name: string, value: string][]): 
 }
 
 /**
- * A connection that names itself, and that notices within seconds that the other machine is gone.
- * @param serverSettings more of libpq's options, each as ` -c name=value`.
+ * Adds Weir's parameters: the application name, and timeouts that detect a dead server within seconds.
+ * @param serverSettings further libpq options, each as ` -c name=value`.
  */
 export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {
   return withParameters(conninfo, {
@@ -45,18 +45,18 @@ interface Place {
   dbname?: string | undefined;
 }
 
-/** `host:port/database` for people. Never holds a password. */
+/** `host:port/database`, for display. Never contains a password. */
 export function describeConninfo(conninfo: string): string {
   const { host, port, dbname } = placeOf(conninfo);
   return `${host ?? 'a local socket'}${port ? `:${port}` : ''}/${dbname ?? ''}`;
 }
 
-/** Options that libpq names in its messages; harmless whatever the password is. */
+/** Option names that occur in libpq's messages; harmless whatever the password is. */
 const optionNames = ['host', 'hostaddr', 'port', 'user', 'dbname', 'password', 'sslmode', 'connect_timeout', 'options'];
 
 /**
- * A message of libpq or the server, fit to be shown: of a connection string that it cannot read libpq quotes a part or all,
- * password and all, so that nothing stays between quotes but what is known to be harmless.
+ * Removes secrets from a message of libpq or the server. libpq quotes all or part of a connection string that it cannot parse,
+ * including the password, so quoted text is removed unless it is known to be harmless.
  */
 export function withoutSecrets(message: string, conninfo: string): string {
   const place = placeOf(conninfo);
@@ -66,7 +66,7 @@ export function withoutSecrets(message: string, conninfo: string): string {
   return message.trim().replace(/"([^"]*)"/g, (whole, quoted: string) => (harmless(quoted) ? whole : '"…"'));
 }
 
-/** Where the string leads, as far as it can be read. An @ in the path is the rest of a password with a slash in it. */
+/** Parses host, port, user and database as far as possible. An @ in the path means that the password contains a slash. */
 function placeOf(conninfo: string): Place {
   if (isUri(conninfo)) {
     if (!URL.canParse(conninfo)) return {};

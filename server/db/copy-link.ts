@@ -1,13 +1,13 @@
-/** A COPY connection that comes back: connects, is lost, connects again with back-off, until it is closed for good. */
+/** A COPY connection that reconnects with back-off whenever it is lost, until it is closed. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../net/backoff.ts';
 import { CopyConnection, type CopyOutcome } from './copy.ts';
 import { CopyEncoder } from './copy-rows.ts';
 
-/** How many of them a process opens, see EventWriter. */
+/** COPY connections per process, see EventWriter. */
 export const COPY_CONNECTIONS = 2;
 
-/** An open transaction keeps Postgres from cleaning up: one that waits for data is ended after this long. */
+/** An open transaction blocks vacuum: a COPY that waits for data longer than this is ended. */
 const UNUSED_MS = 50;
 const emptyCopy = new CopyEncoder().encode([]);
 const RECONNECT = { firstMs: 100, maxMs: 5_000 };
@@ -18,11 +18,11 @@ export class CopyLink {
   #connection: CopyConnection | null = null;
   #connecting: Promise<void> | null = null;
   #stopped = false;
-  /** Ends a COPY that was begun and got no data. */
+  /** Ends a COPY that was started and got no data. */
   #unused: NodeJS.Timeout | undefined;
   #ending: Promise<unknown> | null = null;
 
-  /** @param onChange told when the connection came up, and when it went away or could not be made, with libpq's reason. */
+  /** @param onChange called when the connection is established, and when it is lost or fails, with libpq's reason. */
   constructor(conninfo: string, onChange: (reason: string) => void) {
     this.#conninfo = conninfo;
     this.#onChange = onChange;
@@ -32,7 +32,7 @@ export class CopyLink {
     return this.#connection !== null;
   }
 
-  /** Resolves when the connection is up, or closed for good. */
+  /** Resolves when the connection is established or permanently closed. */
   start(): Promise<void> {
     if (this.up || this.#stopped) return Promise.resolve();
     this.#connecting ??= this.#connect().finally(() => {
@@ -41,7 +41,7 @@ export class CopyLink {
     return this.#connecting;
   }
 
-  /** One COPY, see CopyConnection.copyIn; one that takes longer than `timeoutMs` is a lost connection. */
+  /** Runs one COPY, see CopyConnection.copyIn. A COPY that takes longer than `timeoutMs` closes the connection and counts as lost. */
   async copyIn(sql: string, data: Buffer, timeoutMs: number): Promise<CopyOutcome> {
     clearTimeout(this.#unused);
     const connection = this.#connection;
@@ -53,7 +53,7 @@ export class CopyLink {
     return outcome;
   }
 
-  /** Begins the next COPY, so that its data need not wait for the server; without data it soon ends, empty. */
+  /** Starts the next COPY before its data is ready, which saves a round trip. Without data it is ended empty after UNUSED_MS. */
   begin(sql: string): void {
     const connection = this.#connection;
     if (connection === null || this.#ending !== null) return;
@@ -66,7 +66,7 @@ export class CopyLink {
     }, UNUSED_MS);
   }
 
-  /** First column of a query's rows, as soon as the connection is up. Rejects after `timeoutMs` and when the query fails. */
+  /** Returns the first column of a query's rows, once connected. Rejects after `timeoutMs`, or if the query fails. */
   async column(sql: string, timeoutMs: number): Promise<string[]> {
     const deadline = delay(timeoutMs, null);
     await Promise.race([this.start(), deadline]);

@@ -1,21 +1,21 @@
 /** Postgres's binary COPY format for rows of `events`. @see https://www.postgresql.org/docs/current/sql-copy.html */
 
-/** One row on its way; `id` and `webhookId` are the 16 bytes of their UUIDs. */
+/** A row to be stored; `id` and `webhookId` are the 16 bytes of their UUIDs. */
 export interface EventRow {
   id: Uint8Array;
   webhookId: Uint8Array;
   receivedAtMs: number;
   /** Binary inet, see `inetBytes`. */
   sourceIp: Uint8Array;
-  /** Field lines in UTF-8. */
+  /** Header field lines in UTF-8. */
   headers: string;
   contentType: string | null;
   body: Uint8Array;
-  /** Of the request that brought it; no column, for the log alone. */
+  /** Id of the request, for the log only; not stored. */
   requestId?: string;
 }
 
-/** The statement that these bytes are for. */
+/** The COPY statement for these bytes. */
 export const copyEventsSql =
   'copy events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes) from stdin (format binary)';
 
@@ -24,19 +24,19 @@ const COLUMNS = 8;
 /** Column count and eight lengths, both UUIDs, timestamp and the int4 of `bytes`. */
 const FIXED_ROW_BYTES = 2 + COLUMNS * 4 + 16 + 16 + 8 + 4;
 const TRAILER_BYTES = 2;
-/** A buffer that one huge body made larger than this is not kept. */
+/** A buffer that a large body grew beyond this size is not reused. */
 const KEPT_BYTES_MAX = 8_388_608;
-/** Postgres counts microseconds from 2000-01-01. */
+/** Postgres timestamps count microseconds from 2000-01-01. */
 const POSTGRES_EPOCH_MS = 946_684_800_000;
 
-/** Upper bound of what a row takes on the wire. */
+/** Upper bound on the encoded size of a row in bytes. */
 export function rowBytesMax(row: EventRow): number {
   // A UTF-16 unit takes at most three bytes of UTF-8.
   const textBytes = (row.headers.length + (row.contentType?.length ?? 0)) * 3;
   return FIXED_ROW_BYTES + row.sourceIp.length + row.body.length + textBytes;
 }
 
-/** Encodes rows into one buffer that is grown as needed and used again; the result is valid until the next call. */
+/** Encodes rows into one reused buffer that grows as needed; the result is valid until the next call. */
 export class CopyEncoder {
   #buffer = Buffer.allocUnsafe(65_536);
 
@@ -83,11 +83,11 @@ function writeText(buffer: Buffer, start: number, text: string): number {
   return start + 4 + length;
 }
 
-/** Int64 of microseconds, without a BigInt: the product stays below 2^53 for the next 285 years. */
+/** Writes microseconds as int64 without a BigInt: the product stays below 2^53 for the next 285 years. */
 function writeTimestamp(buffer: Buffer, start: number, ms: number): number {
   const micros = (ms - POSTGRES_EPOCH_MS) * 1000;
   const high = Math.floor(micros / 2 ** 32);
   buffer.writeInt32BE(high, start);
-  // Not the remainder, which is negative on a machine whose clock stands before 2000.
+  // Not the remainder, which is negative when the clock is set before 2000.
   return buffer.writeUInt32BE(micros - high * 2 ** 32, start + 4);
 }

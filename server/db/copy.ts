@@ -1,12 +1,12 @@
 /**
- * One libpq connection that does nothing but COPY .. FROM STDIN, and the look-up after a COPY whose end nobody heard.
+ * A libpq connection used only for COPY .. FROM STDIN, and for the look-up after a COPY whose outcome is unknown.
  *
- * pg-native's own copy stream drops errors and can stop for ever, so this speaks to libpq itself. Two things to know:
+ * pg-native's own copy stream drops errors and can stop forever, so this class uses libpq directly. Three constraints:
  * libuv polls the one socket with two handles, and with both active the writer never wakes, so the reader is stopped
- * before waiting for writable; and in COPY_IN state getResult() says COPY_IN again and again, so nothing drains it there.
- * A third: when the server closes while bytes of ours lie unread, the socket is in error, and libuv ends its poll with a status
- * that the addon swallows; nobody is woken ever again. So somebody has to look now and then (seen: a COPY that waited out
- * COMMIT_TIMEOUT_MS after pg_terminate_backend).
+ * before waiting for writable. In COPY_IN state getResult() returns COPY_IN repeatedly, so nothing drains it there.
+ * When the server closes the connection while it has unread bytes from us, the socket is in error, and libuv ends its poll with a
+ * status that the addon swallows, so no callback ever runs again. Therefore a timer checks the connection (observed: a COPY that
+ * waited out COMMIT_TIMEOUT_MS after pg_terminate_backend).
  */
 import Native, { type Libpq } from 'pg-native';
 import { weirConninfo, writableConninfo } from './conninfo.ts';
@@ -15,17 +15,17 @@ import { sqlStateKind } from './sql-states.ts';
 
 export type CopyOutcome =
   | { kind: 'committed' }
-  /** The server refused the data; nothing of it is stored. The connection is closed when its session cannot write. */
+  /** The server rejected the data; none of it is stored. The connection is closed when its session cannot write. */
   | { kind: 'refused'; sqlState: string; message: string }
-  /** The connection is gone. `inDoubt`: the end had been sent, and the data may be committed or not. */
+  /** The connection was lost. `inDoubt`: the end of the data was sent, so the data may be committed or not. */
   | { kind: 'lost'; inDoubt: boolean; message: string };
 
-/** libpq copies what it is given; slices keep its own buffer small. */
+/** libpq copies its input; slices keep its buffer small. */
 const SLICE_BYTES = 262_144;
-/** A connection that was lost without a wake-up is noticed within this. */
+/** Check interval: a connection lost without a wake-up is detected within this time. */
 const LOOK_EVERY_MS = 250;
 
-/** The fan-out reads the rows of a COPY from memory, bodies and all; the default of 4 MB would put a full batch on disk. */
+/** The fan-out reads the rows of a COPY, including bodies, from memory; the default of 4 MB would spill a full batch to disk. */
 const copySettings = ' -c work_mem=32MB';
 
 class ConnectionLost extends Error {}
@@ -34,10 +34,10 @@ export class CopyConnection {
   readonly #pq: Libpq;
   readonly #onClosed: (reason: string) => void;
   #closed = false;
-  /** A COPY that was begun ahead of its data, and whether the server waits for them by now. */
+  /** A COPY started before its data, and whether the server is ready for the data. */
   #beginning: Promise<CopyOutcome | null> | null = null;
   #ready = false;
-  /** Called when the socket has something to read, or when the connection is closed. */
+  /** Called when the socket is readable or the connection is closed. */
   #wake: (() => void) | null = null;
   readonly #lookout: NodeJS.Timeout;
 
@@ -51,8 +51,8 @@ export class CopyConnection {
   }
 
   /**
-   * Rejects with libpq's message, which never holds the password.
-   * @param onClosed called once when the connection ends, by whichever side, with the reason.
+   * Rejects with libpq's message, which never contains the password.
+   * @param onClosed called once when either side ends the connection, with the reason.
    */
   static connect(conninfo: string, onClosed: (reason: string) => void): Promise<CopyConnection> {
     const { pq } = new Native();
@@ -66,9 +66,9 @@ export class CopyConnection {
     });
   }
 
-  /** Sends the bytes through the COPY statement and waits for its commit. Never rejects. One call at a time. */
+  /** Sends the bytes with the COPY statement and waits for the commit. Never rejects. One call at a time. */
   async copyIn(sql: string, data: Buffer): Promise<CopyOutcome> {
-    // Where the server waits already, all of it is sent before this call returns: no turn of the event loop in between.
+    // If the server is already waiting, all data is sent before this call returns, without a turn of the event loop in between.
     if (!this.#ready) {
       const failure = await (this.#beginning ?? this.#begin(sql));
       if (failure !== null) return failure;
@@ -93,7 +93,7 @@ export class CopyConnection {
     }
   }
 
-  /** Begins a COPY ahead of its data; the next `copyIn` takes it up. The transaction stays open until then. */
+  /** Starts a COPY before its data; the next `copyIn` continues it. The transaction stays open until then. */
   begin(sql: string): void {
     this.#beginning ??= this.#begin(sql);
   }
@@ -111,7 +111,7 @@ export class CopyConnection {
     }
   }
 
-  /** First column of a query's rows. Rejects when it fails. */
+  /** Returns the first column of a query's rows. Rejects if the query fails. */
   async column(sql: string): Promise<string[]> {
     await this.#send(sql);
     const status = await this.#result();
@@ -122,7 +122,7 @@ export class CopyConnection {
     return rows;
   }
 
-  /** Ends the connection; a call under way reports it as lost. */
+  /** Closes the connection; a call in progress reports it as lost. */
   close(reason = 'closed'): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -137,7 +137,7 @@ export class CopyConnection {
 
   #look(): void {
     if (this.#wake !== null) this.#wake();
-    // Nobody waits: the server says goodbye or sends a notice. Read it, so that the poll does not spin.
+    // No call is waiting: the server closed the session or sent a notice. Read it, so that the poll does not spin.
     else if (!this.#pq.consumeInput()) this.close(this.#pq.errorMessage().trim());
   }
 
@@ -158,15 +158,15 @@ export class CopyConnection {
       });
       this.#wake = null;
       this.#check(!this.#closed);
-      // Woken by the look-out, the call for writable still stands.
+      // After a wake-up by the timer, the writable callback is still registered.
       this.#pq.removeAllListeners('writable');
       this.#pq.startReader();
-      // The server may be telling us that it gave up; unread, its words would block both sides.
+      // The server may be reporting an error; left unread, it would block both sides.
       this.#check(this.#pq.consumeInput());
     }
   }
 
-  /** Status of the next result. */
+  /** Returns the status of the next result. */
   async #result(): Promise<string | null> {
     while (this.#pq.isBusy()) {
       await new Promise<void>((resolve) => {
@@ -178,12 +178,12 @@ export class CopyConnection {
     return this.#pq.getResult() ? this.#pq.resultStatus() : null;
   }
 
-  /** Reads results to the end of the statement; the error among them, or null. */
+  /** Reads results to the end of the statement. Returns the error among them, or null. */
   async #drain(): Promise<ServerError | null> {
     let error = this.#pq.resultStatus() === 'PGRES_FATAL_ERROR' ? this.#currentError() : null;
     for (let status = await this.#result(); status !== null; status = await this.#result())
       if (status === 'PGRES_FATAL_ERROR') error = this.#currentError();
-    // A FATAL message (shutdown, terminated by an administrator) comes as a result; the socket is closed behind it.
+    // A FATAL message (shutdown, terminated by an administrator) arrives as a result; the server closes the socket after it.
     if (error !== null && sqlStateKind(error.sqlState) === 'session_ended') throw new ConnectionLost(error.message);
     return error;
   }
@@ -191,7 +191,7 @@ export class CopyConnection {
   #currentError(): ServerError {
     const { sqlState = '', messagePrimary } = this.#pq.resultErrorFields();
     const message = messagePrimary ?? this.#pq.resultErrorMessage();
-    // An error without a code is libpq's own: the connection broke.
+    // An error without a SQLSTATE comes from libpq: the connection broke.
     if (sqlState === '') throw new ConnectionLost(message);
     return { sqlState, message };
   }

@@ -1,21 +1,21 @@
-/** DATA_DIR and who may enter it. */
+/** DATA_DIR and its permissions. */
 import { chmodSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Permission bits of a new DATA_DIR: its owner alone. Under root the embedded Postgres runs as another user, who must walk through to
- * DATA_DIR/postgres: `--x` lets it in without letting anyone list, read or lock the directory.
+ * Permission bits of a new DATA_DIR: owner only. Under root the embedded Postgres runs as another user, which must reach
+ * DATA_DIR/postgres: `--x` permits that without permitting others to list, read or lock the directory.
  */
 export function dataDirMode(): number {
   return process.getuid?.() === 0 ? 0o711 : 0o700;
 }
 
-/** Makes DATA_DIR when it is missing; an existing one is left as it is (`weir doctor` reports a wide one). Throws what fs throws. */
+/** Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs. */
 export function makeDataDir(path: string): void {
   mkdirSync(dirname(path), { recursive: true });
   try {
     mkdirSync(path, { mode: 0o700 });
-    // The umask does not narrow this.
+    // chmod is not subject to the umask.
     chmodSync(path, dataDirMode());
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;

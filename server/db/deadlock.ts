@@ -1,9 +1,9 @@
-/** Circles of waits, which Postgres breaks by ending one statement (SQLSTATE 40P01) after deadlock_timeout, a second by default. */
+/** Deadlocks, which Postgres resolves by ending one statement (SQLSTATE 40P01) after deadlock_timeout, one second by default. */
 
 const DEADLOCK = '40P01';
 const TRIES_MAX = 3;
 
-/** Does work that is one statement, and may be done again: nothing of it has happened when Postgres ended it. */
+/** Runs `work`, a single statement, and retries it on a deadlock. The retry is safe: a statement that Postgres ended had no effect. */
 export async function retryDeadlock<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {

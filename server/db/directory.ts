@@ -1,32 +1,32 @@
 /**
- * Rows of one small table as the hot path knows them: nothing is read for a row that is here. LISTEN/NOTIFY keeps it true
- * (see listen.ts); a process that has not heard from its primary for a second checks before it believes.
+ * In-memory cache of one small table for the hot path: a cached row needs no query. LISTEN/NOTIFY keeps the cache current
+ * (see listen.ts). A process that has not heard from its primary for a second rechecks rows before use.
  */
 import { isUuid } from './ids.ts';
 
-/** Reads the rows of these ids, or the newest of all, at most `rowsMax`; unknown ones are left out. Rejects when it cannot. */
+/** Reads the rows with these ids (null: the newest rows), at most `rowsMax`; unknown ids are omitted. Rejects on failure. */
 type ReadRows<Row> = (ids: readonly string[] | null, rowsMax: number) => Promise<Row[]>;
 
 interface Entry<Row> {
   row: Row;
   checkedAtMs: number;
-  /** Announced as changed: known, but not to be believed before it is read again. */
+  /** The row was announced as changed and must be read again before use. */
   changed: boolean;
 }
 
-/** Nothing heard for this long: rows are checked again before use. */
+/** Without a heartbeat for this long, rows are rechecked before use. */
 const SILENCE_MS = 1_000;
 const ROWS_MAX = 20_000;
-/** Ids that do not exist are remembered apart, so that a flood of them pushes out no row. */
+/** Ids that do not exist are cached separately, so that a flood of them evicts no row. */
 const ABSENT_MAX = 10_000;
-/** Ids that are looked up at a time; more misses than this are refused. */
+/** Limit on concurrent look-ups; further misses are rejected. */
 const MISSES_MAX = 1_000;
 
 export class Directory<Row extends { readonly id: string }> {
   readonly #read: ReadRows<Row>;
   readonly #rows = new Map<string, Entry<Row>>();
   readonly #absent = new Map<string, number>();
-  /** Look-ups under way. An id that is invalidated leaves, so that an older answer is not kept. */
+  /** Look-ups in progress. Invalidation removes the id, so that an outdated result is not cached. */
   readonly #loads = new Map<string, Promise<Row | null>>();
   #batch: { ids: string[]; rows: Promise<Map<string, Row>> } | null = null;
   #heardAtMs = Number.NEGATIVE_INFINITY;
@@ -35,24 +35,25 @@ export class Directory<Row extends { readonly id: string }> {
     this.#read = read;
   }
 
-  /** Reads all rows, so that a process that just started asks nothing under load. */
+  /** Reads all rows, so that a new process does not query them under load. */
   async preload(): Promise<void> {
     for (const row of await this.#read(null, ROWS_MAX)) this.#keep(row.id, row);
   }
 
-  /** Rows that are known. */
+  /** Number of cached rows. */
   get size(): number {
     return this.#rows.size;
   }
 
-  /** What is known without asking, old or not; undefined when nothing is. */
+  /** Returns the cached row without a query, current or not; undefined if there is none. */
   known(id: string): Row | undefined {
     return this.#rows.get(id)?.row;
   }
 
   /**
-   * The row as it is now, null when there is none; a promise when the database must be asked, of undefined when it cannot be.
-   * @param id a UUID in lower case; any other text is a row that does not exist.
+   * Returns the current row, or null if it does not exist. Returns a promise if a query is needed; it resolves to undefined if the query
+   * fails.
+   * @param id a UUID in lower case; for any other text no row exists.
    */
   find(id: string, nowMs: number): Row | null | Promise<Row | null | undefined> {
     const entry = this.#rows.get(id);
@@ -66,7 +67,7 @@ export class Directory<Row extends { readonly id: string }> {
     return this.#load(id).catch(() => undefined);
   }
 
-  /** A row changed: it is read again before it is believed; resolves when the new state holds. */
+  /** Marks a row as changed and reads it again. Resolves when the new state is cached. */
   async invalidate(id: string): Promise<void> {
     const entry = this.#rows.get(id);
     if (entry !== undefined) entry.changed = true;
@@ -75,14 +76,14 @@ export class Directory<Row extends { readonly id: string }> {
     await this.#load(id);
   }
 
-  /** Everything may have changed: the listener was away. */
+  /** Marks all rows as changed, because the listener was disconnected. */
   invalidateAll(): void {
     for (const entry of this.#rows.values()) entry.changed = true;
     this.#absent.clear();
     this.#loads.clear();
   }
 
-  /** The primary listens to the database and says so. */
+  /** Records a heartbeat of the primary: it is listening to the database. */
   heard(nowMs: number): void {
     this.#heardAtMs = nowMs;
   }
@@ -91,7 +92,7 @@ export class Directory<Row extends { readonly id: string }> {
     return nowMs - this.#heardAtMs <= SILENCE_MS || nowMs - checkedAtMs <= SILENCE_MS;
   }
 
-  /** Asks the database; misses of one turn are one query. */
+  /** Queries the database; misses of one event loop turn share one query. */
   #load(id: string): Promise<Row | null> {
     const underWay = this.#loads.get(id);
     if (underWay !== undefined) return underWay;
@@ -135,7 +136,7 @@ export class Directory<Row extends { readonly id: string }> {
   }
 }
 
-/** The oldest goes when there are too many; one that is in use comes back with its next request. */
+/** Evicts the oldest entry at the limit; an evicted id that is still used is loaded again by its next request. */
 function remember<T>(map: Map<string, T>, id: string, value: T, sizeMax: number): void {
   if (map.size >= sizeMax) map.delete(map.keys().next().value as string);
   map.set(id, value);

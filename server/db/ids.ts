@@ -46,7 +46,7 @@ export function uuidText(b: Uint8Array): string {
   );
 }
 
-/** The 16 bytes of a UUID's text; call only with text that `isUuid` accepts. */
+/** The 16 bytes of a UUID in text form; call only with text that `isUuid` accepts. */
 export function uuidBytes(text: string): Uint8Array {
   return Buffer.from(text.replaceAll('-', ''), 'hex');
 }
@@ -56,15 +56,15 @@ export function isUuid(text: string): boolean {
   return uuidShape.test(text);
 }
 
-/** The millisecond inside a UUIDv7. */
+/** Unix milliseconds encoded in a UUIDv7. */
 export function uuidv7Milliseconds(text: string): number {
   return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);
 }
 
-/** Times past this are no times that Weir ever gave, and Postgres does not read them as JavaScript writes them. */
+/** Upper limit of valid times. Weir never generates later times, and Postgres does not parse JavaScript's format for them. */
 const YEAR_10000_MS = 253_402_300_800_000;
 
-/** True for an id that may be an event's or a delivery's: a UUID whose time can be asked for. */
+/** True for text that can be the id of an event or a delivery: a UUID with a time that Postgres can parse. */
 export function isTimedId(text: string): boolean {
   return isUuid(text) && uuidv7Milliseconds(text) < YEAR_10000_MS;
 }

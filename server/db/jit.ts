@@ -1,19 +1,20 @@
 /**
- * JIT compilation is off on the connections of Weir. Its statements are short, but over daily partitions Postgres estimates them as
- * costly and compiles each one again. The activity of 40 agents with 40 webhooks each over 37 partitions (Postgres 15, a busy machine,
- * 10 runs each in turns): 2.0 to 4.6 s with JIT, 0.25 to 0.72 s without.
+ * Turns JIT compilation off on Weir's connections. Its statements are short, but over daily partitions Postgres estimates them as
+ * expensive and compiles each one on every run. The activity of 40 agents with 40 webhooks each over 37 partitions (Postgres 15, a busy
+ * machine, 10 alternating runs each): 2.0 to 4.6 s with JIT, 0.25 to 0.72 s without.
  *
- * Two ways, since each has gaps. Every connection asks for it at its start (conninfo.ts); PgBouncer drops that where
- * ignore_startup_parameters names `options` (else it refuses the connection), and the operator's own options replace it. And the
- * role gets it as its default in this database, which holds for every new server connection of a pooler too (tried with PgBouncer
- * 1.18 in transaction mode). A SET after connecting would reach only the server connection that a pooler lends at that moment.
+ * JIT is turned off in two ways, because each has gaps. Every connection requests it at startup (conninfo.ts). PgBouncer drops that
+ * request if ignore_startup_parameters lists `options` (otherwise it rejects the connection), and the operator's own options replace
+ * it. In addition it is set as the role's default in this database, which also applies to every new server connection of a pooler
+ * (tested with PgBouncer 1.18 in transaction mode). A SET after connecting would reach only the server connection that the pooler has
+ * assigned at that moment.
  */
 import type { Database } from './pool.ts';
 
 /** For libpq's `options`. */
 export const jitOff = '-c jit=off';
 
-/** Sets the default of the role, unless it has one. Where the role may not alter itself, connections ask alone. In a transaction. */
+/** Sets the role's default unless it has one. If the role may not alter itself, only the startup option applies. Call in a transaction. */
 export async function turnOffJit(query: Database['query']): Promise<void> {
   await query({
     text: `

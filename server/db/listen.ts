@@ -1,6 +1,6 @@
 /**
- * LISTEN on one direct connection (no transaction pooler between), by the primary for all its processes.
- * While it hears the database it says so every HEARTBEAT_MS; processes that miss that check for themselves.
+ * LISTEN on one direct connection (not through a transaction pooler), held by the primary for all its processes.
+ * While the database answers, the primary sends a heartbeat every HEARTBEAT_MS; processes that miss it check the database themselves.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -8,11 +8,11 @@ import { backoffMs } from '../net/backoff.ts';
 import { weirConninfo } from './conninfo.ts';
 import { outliveClose } from './outlive-close.ts';
 
-/** Commands count the listeners by this name to know how many primaries must have heard of a change. */
+/** Commands count the listeners by this name to know how many primaries must confirm a change. */
 export const LISTENER_NAME = 'weir-listener';
 const CHANGES_CHANNEL = 'weir_changes';
 export const APPLIED_CHANNEL = 'weir_applied';
-/** Events were committed somewhere; the payload says nothing. */
+/** Events were committed in some process; the payload is unused. */
 export const ARRIVALS_CHANNEL = 'weir_arrivals';
 
 const HEARTBEAT_MS = 300;
@@ -20,15 +20,15 @@ const HEARTBEAT_TIMEOUT_MS = 900;
 const RECONNECT = { firstMs: 100, maxMs: 2_000 };
 
 interface ListenerEvents {
-  /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process knows. */
+  /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process has applied the change. */
   change(payload: string): Promise<void>;
-  /** Events were committed, by any process of any machine. */
+  /** Events were committed, by any process on any machine. */
   arrived(): void;
-  /** The database was heard just now. */
+  /** The database has just answered. */
   alive(): void;
-  /** The connection is gone; awaited before each try to have another. */
+  /** The connection was lost; awaited before each reconnection attempt. */
   lost(): Promise<void>;
-  /** Listening (again): what changed in between is not known. */
+  /** Listening (again): changes made while disconnected are unknown. */
   up(): void;
   down(reason: string): void;
 }
@@ -37,7 +37,7 @@ export class ChangeListener {
   readonly #conninfo: string;
   readonly #events: ListenerEvents;
   #client: pg.Client | null = null;
-  /** Settled when the last query is. */
+  /** Settles with the last query. */
   #asked: Promise<unknown> = Promise.resolve();
   #stopped = false;
   #loop: Promise<void> = Promise.resolve();
@@ -47,7 +47,7 @@ export class ChangeListener {
     this.#events = events;
   }
 
-  /** Listens until `stop`, through every loss of the connection. */
+  /** Listens until `stop`, and reconnects whenever the connection is lost. */
   start(): void {
     this.#loop = this.#run();
   }
@@ -74,7 +74,7 @@ export class ChangeListener {
     }
   }
 
-  /** One connection's life: returns when stopped, throws when it is lost. */
+  /** Runs one connection: returns when stopped, throws when the connection is lost. */
   async #listen(onUp: () => void): Promise<void> {
     const client = new (pg.native as typeof pg).Client({
       nativeConnectionString: this.#conninfo,
@@ -84,8 +84,8 @@ export class ChangeListener {
     let lost: Error | null = null;
     client.on('error', (error) => {
       lost = error;
-      // At once: libpq has closed the socket, libuv still watches its number, and another connection that is given the
-      // same number would abort the program (uv_poll_start on a handle that could not be made).
+      // End the client at once: libpq has closed the socket, but libuv still watches its descriptor, and a new connection with the
+      // same descriptor would abort the process (uv_poll_start on a handle that could not be created).
       void client.end().catch(() => {});
     });
     client.on('notification', ({ channel, payload }) => {
@@ -104,17 +104,17 @@ export class ChangeListener {
     }
   }
 
-  /** Tells the command that made the change that it holds here. */
+  /** Applies a change and confirms it to the command that made it. */
   async #onChange(client: pg.Client, payload: string): Promise<void> {
     try {
       await this.#events.change(payload);
       await this.#ask(client, 'select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);
     } catch {
-      // The connection went away in between; the command stops waiting by itself, and `up` makes up for the change.
+      // The connection was lost: the command stops waiting on its own timeout, and `up` covers the missed change.
     }
   }
 
-  /** One query at a time: changes come while the heartbeat is under way, and pg is about to stop queueing by itself. */
+  /** Runs one query at a time: changes arrive during a heartbeat, and pg is about to remove its own queueing. */
   #ask(client: pg.Client, text: string, values: string[] = []): Promise<unknown> {
     const asked = this.#asked.then(() => client.query(text, values));
     this.#asked = asked.catch(() => {});

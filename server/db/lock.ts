@@ -1,8 +1,8 @@
 /**
- * Locks between the processes of one machine, held by the kernel, so that no lock outlives its holder.
+ * Locks between the processes of one machine. The kernel holds them, so no lock outlives its holder.
  *
- * Node has no flock(2), so util-linux's `flock` takes the lock in a helper process and becomes `cat`, which reads a pipe from us. When
- * we let go, crash or are killed with -9, the pipe closes, `cat` ends and the kernel frees the lock. Nothing is left to clean up.
+ * Node has no flock(2). util-linux's `flock` takes the lock in a helper process and then becomes `cat`, which reads a pipe from this
+ * process. On release, crash or kill -9 the pipe closes, `cat` exits and the kernel frees the lock. No cleanup is needed.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,14 +12,14 @@ import { makeDataDir } from './data-dir.ts';
 import { describeHolder } from './lock-holder.ts';
 
 export interface Lock {
-  /** Lets go; resolves when the kernel has freed the lock. Idempotent. */
+  /** Releases the lock; resolves when the kernel has freed it. Idempotent. */
   release(): Promise<void>;
 }
 
-/** The lock cannot be had: no permission, no such directory, no `flock` on this machine, or held by another for too long. */
+/** The lock cannot be taken: no permission, no such directory, no `flock` on this machine, or held by another process for too long. */
 export class LockError extends Error {}
 
-/** Another Weir serves from this DATA_DIR. */
+/** Another Weir uses this DATA_DIR. */
 export class DataDirInUseError extends Error {
   /** @param holder see describeHolder */
   constructor(dataDir: string, holder: string) {
@@ -31,22 +31,22 @@ export class DataDirInUseError extends Error {
 
 type Helper = ChildProcessByStdio<Writable, Readable, Readable>;
 
-/** flock's exit code when the lock is held by another: distinct from its own errors (64 to 71) and from a shell's (126 up). */
+/** flock's exit code when another process holds the lock: distinct from flock's own errors (64 to 71) and a shell's (126 and above). */
 const HELD_EXIT_CODE = 100;
 
 /**
- * The helper outlives signals that are meant for us: a terminal's Ctrl-C (it has a session of its own) and a service manager's
- * TERM to all processes of the service (ignored; an ignored signal stays ignored across exec). Our end is its only end.
+ * The helper ignores signals meant for Weir: a terminal's Ctrl-C (the helper has its own session) and a service manager's TERM to
+ * all processes of the service (ignored; an ignored signal stays ignored across exec). It exits only when this process closes the pipe.
  */
 const HOLD = "trap '' HUP INT TERM; exec cat";
 
-/** Permission bits of a lock file: who can open it can hold the lock, and keep every command waiting. */
+/** Permission bits of a lock file: any user who can open it can hold the lock and block every command. */
 const LOCK_FILE_MODE = 0o600;
 
 /**
- * Takes a lock on the file or directory `path` (a missing file is made). `shared` holders exclude `exclusive` ones and the other way
- * round. A held lock does not keep the event loop alive. Throws LockError, which names the holder when the time is over.
- * @param waitSeconds 0: `null` at once when another process holds the lock.
+ * Takes a lock on the file or directory `path` (a missing file is created). `shared` and `exclusive` locks exclude each other, and so do
+ * two `exclusive` locks. A held lock does not keep the event loop alive. Throws LockError, which names the holder on timeout.
+ * @param waitSeconds 0: returns `null` at once if another process holds the lock.
  */
 export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: 0): Promise<Lock | null>;
 export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: number): Promise<Lock>;
@@ -71,7 +71,7 @@ export async function acquireLock(
   helper.stderr.on('data', (bytes) => {
     complaint += bytes;
   });
-  // cat echoes the byte once flock has become cat, and that is once the lock is held.
+  // cat echoes the byte. flock becomes cat only after it has taken the lock.
   helper.stdin.on('error', () => {});
   helper.stdin.write('\n');
   const answer = await Promise.race([gone, once(helper.stdout, 'data').then(() => 'locked')]);
@@ -93,11 +93,11 @@ export async function acquireLock(
   };
 }
 
-/** Makes the file, and narrows one that an earlier release made readable for others. A directory is locked as it is. */
+/** Creates the file, and restricts one that an earlier release created readable for others. A directory is left unchanged. */
 async function prepareFile(path: string): Promise<void> {
   try {
     const file = await open(path, 'a', LOCK_FILE_MODE);
-    // A file of another user is left to that user.
+    // chmod fails on a file of another user; leave that file unchanged.
     await file.chmod(LOCK_FILE_MODE).catch(() => {});
     await file.close();
   } catch (error) {
@@ -106,7 +106,7 @@ async function prepareFile(path: string): Promise<void> {
   }
 }
 
-/** The lock by which the primary of a Weir claims its DATA_DIR, made when missing. Throws DataDirInUseError or LockError. */
+/** Takes the lock by which a primary owns its DATA_DIR; creates the directory if missing. Throws DataDirInUseError or LockError. */
 export async function lockDataDir(dataDir: string): Promise<Lock> {
   try {
     makeDataDir(dataDir);
@@ -118,7 +118,7 @@ export async function lockDataDir(dataDir: string): Promise<Lock> {
   return lock;
 }
 
-/** While a lock is held, neither the helper nor its pipes may keep an otherwise finished process running. */
+/** While a lock is held, neither the helper nor its pipes may keep an otherwise finished process alive. */
 function setKeepAlive(helper: Helper, keep: boolean): void {
   const verb = keep ? 'ref' : 'unref';
   helper[verb]();

@@ -1,16 +1,16 @@
-/** Forward-only SQL migrations: `migrations/NNNN_slug.sql`, each in a transaction, under one advisory lock. */
+/** Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { advisoryLocks } from './advisory-locks.ts';
 import { turnOffJit } from './jit.ts';
 import type { Database } from './pool.ts';
 
-/** A migration may build an index over all that is stored, and whoever starts at the same time waits for it. */
+/** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
 const TIMEOUT_MS = 86_400_000;
 
 const directory = new URL('./migrations/', import.meta.url);
 
-/** Versions and names of all migrations that this release brings, oldest first. */
+/** Versions and names of all migrations in this release, oldest first. */
 export function migrationFiles(): { version: number; name: string }[] {
   return readdirSync(directory)
     .filter((name) => name.endsWith('.sql'))
@@ -19,8 +19,8 @@ export function migrationFiles(): { version: number; name: string }[] {
 }
 
 /**
- * Brings the schema to this release and returns the names of what was applied. Safe when many start at once: the first
- * one works, the others wait for it. Throws when the database is newer than this release.
+ * Migrates the schema to this release. Returns the names of the applied migrations. Safe to run concurrently: the first caller
+ * migrates, the others wait for it. Throws if the database is newer than this release.
  */
 export function migrate(database: Database): Promise<string[]> {
   return database.transaction(async (query) => {
@@ -48,8 +48,8 @@ export function migrate(database: Database): Promise<string[]> {
 }
 
 /**
- * Names of migrations that the database lacks; all of them when it was never migrated.
- * @param files those of a process's own build: while it runs, an upgrade may put others in their place.
+ * Returns the names of migrations that are not applied; all of them if the database was never migrated.
+ * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
  */
 export async function pendingMigrations(database: Database, files = migrationFiles()): Promise<string[]> {
   const [row] = await database.query<{ exists: boolean }>({

@@ -1,8 +1,8 @@
-/** Makes missing partitions when a commit found none (SQLSTATE 23514), in the process that noticed it. */
+/** Creates missing partitions after a commit failed for lack of one (SQLSTATE 23514), in the process that noticed it. */
 import { makePartitions } from './partitions.ts';
 import type { Database } from './pool.ts';
 
-/** Between two tries, however many commits fail. */
+/** Minimum interval between two attempts, however many commits fail. */
 const EVERY_MS = 1_000;
 
 interface RepairObserver {
@@ -21,7 +21,7 @@ export class PartitionRepair {
     this.#observer = observer;
   }
 
-  /** Begins at once, unless a try is under way or was begun within EVERY_MS. */
+  /** Starts a repair, unless one is in progress or was started within EVERY_MS. */
   begin(): void {
     if (this.#underWay !== null || performance.now() - this.#startedMs < EVERY_MS) return;
     this.#startedMs = performance.now();
@@ -30,7 +30,7 @@ export class PartitionRepair {
     });
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no repair is in progress. */
   async close(): Promise<void> {
     await this.#underWay;
   }

@@ -1,29 +1,29 @@
-/** Partitions of `events` and `deliveries`: one a day (UTC) each, made days ahead, so that midnight finds them ready. */
+/** Daily partitions (UTC) of `events` and `deliveries`, created days ahead, so that they exist at midnight. */
 import { advisoryLocks } from './advisory-locks.ts';
 import type { Database } from './pool.ts';
 
 export const DAY_MS = 86_400_000;
 
-/** Tables with a partition a day; a delivery lies on the day of its event. */
+/** Tables with daily partitions; a delivery is in the partition of its event's day. */
 export const partitionedTables = ['events', 'deliveries'] as const;
 type PartitionedTable = (typeof partitionedTables)[number];
 
-/** Clocks of several machines differ: yesterday is kept open too. */
+/** Clocks of several machines differ, so yesterday's partition is needed too. */
 const DAYS_BEHIND = 1;
 const DAYS_AHEAD = 7;
-/** ATTACH waits for nobody longer than this; the next minute tries again. */
+/** Longest wait of ATTACH for its lock; the next run, a minute later, retries. */
 const LOCK_TIMEOUT = '2s';
 
-/** The time span that has partitions, in Unix milliseconds; `toMs` is the first one that has none. */
+/** The time range that has partitions, in Unix milliseconds; `toMs` is exclusive. */
 export interface Horizon {
   fromMs: number;
   toMs: number;
 }
 
 /**
- * Makes the missing partitions around `nowMs`; returns their names.
+ * Creates the missing partitions around `nowMs`. Returns their names.
  *
- * CREATE standalone and ATTACH, not CREATE .. PARTITION OF: the latter takes an exclusive lock on the table that waits
+ * Uses CREATE and ATTACH instead of CREATE .. PARTITION OF, which takes an exclusive lock on the parent table. That lock waits
  * behind pg_dump, and every COPY then waits behind it.
  */
 export async function makePartitions(database: Database, nowMs: number): Promise<string[]> {
@@ -36,11 +36,11 @@ export async function makePartitions(database: Database, nowMs: number): Promise
 interface MissingPartition {
   table: PartitionedTable;
   name: string;
-  /** First millisecond of its day. */
+  /** First millisecond of the day. */
   fromMs: number;
 }
 
-/** Partitions from yesterday to DAYS_AHEAD days after `nowMs` that are not there, or not attached; oldest first. */
+/** Partitions from yesterday to DAYS_AHEAD days after `nowMs` that do not exist or are not attached, oldest first. */
 export async function missingPartitions(database: Database, nowMs: number): Promise<MissingPartition[]> {
   const rows = await database.query<{ name: string }>({
     name: 'attached-partitions',
@@ -56,7 +56,7 @@ export async function missingPartitions(database: Database, nowMs: number): Prom
     .filter(({ name }) => !attached.has(name));
 }
 
-/** The span in which every table has its partitions, from the first day to the last; null when there is none. It may have holes. */
+/** The range in which every table has partitions, from the first day to the last; null if there is none. The range may have gaps. */
 export async function readHorizon(database: Database): Promise<Horizon | null> {
   const rows = await database.query<{ first: string; last: string }>({
     name: 'partition-horizon',
@@ -73,7 +73,7 @@ export async function readHorizon(database: Database): Promise<Horizon | null> {
   };
 }
 
-/** The time nearest to this one that has partitions. */
+/** The time nearest to `ms` that is within the range. */
 export function nearestWithin({ fromMs, toMs }: Horizon, ms: number): number {
   return Math.min(Math.max(ms, fromMs), toMs - 1);
 }
@@ -83,7 +83,7 @@ export function partitionName(table: PartitionedTable, ms: number): string {
   return `${table}_${new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')}`;
 }
 
-/** First millisecond of a day written as 20260131. */
+/** First millisecond of a day in the form 20260131. */
 function dayMs(day: string): number {
   return Date.parse(day.replace(/^(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
 }
@@ -100,7 +100,7 @@ function makePartition(database: Database, table: PartitionedTable, fromMs: numb
     });
     if (row!.attached) return false;
     await query({ text: `set local lock_timeout = '${LOCK_TIMEOUT}'` });
-    // One that was detached by hand has events: it is attached again.
+    // A partition that was detached manually contains events: attach it again.
     if (!row!.exists) await query({ text: `create table ${name} (like ${table} including all)` });
     await query({
       text: `alter table ${table} attach partition ${name} for values from (${bound(fromMs)}) to (${bound(fromMs + DAY_MS)})`,

@@ -1,4 +1,4 @@
-/** The part of pg-native, and of the libpq under it, that copy.ts uses; neither package ships types. */
+/** The part of pg-native and its libpq addon that copy.ts uses; neither package has types. */
 declare module 'pg-native' {
   import type { EventEmitter } from 'node:events';
 
@@ -8,7 +8,7 @@ declare module 'pg-native' {
     errorMessage(): string;
     setNonBlocking(on: boolean): boolean;
     sendQuery(text: string): boolean;
-    /** True while there is a result to look at. */
+    /** True while there is a result to read. */
     getResult(): boolean;
     resultStatus(): string;
     resultErrorMessage(): string;

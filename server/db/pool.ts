@@ -1,4 +1,4 @@
-/** Ordinary queries: a small pool of pg-native connections. The hot path has a connection of its own, see copy.ts. */
+/** Ordinary queries: a small pool of pg-native connections. The hot path has its own connection, see copy.ts. */
 import pg from 'pg';
 import type NativeClient from 'pg-native';
 import { weirConninfo } from './conninfo.ts';
@@ -6,15 +6,15 @@ import { outliveClose } from './outlive-close.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
 
-/** A query that takes longer counts as lost, unless it says otherwise: the connection is dropped and the caller told. */
+/** Default query timeout. On timeout the query counts as lost: the connection is closed and the call rejects. */
 const QUERY_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
-/** A connection that was lost without a wake-up is noticed within this. */
+/** A connection lost without a wake-up is detected within this time. */
 const LOOK_EVERY_MS = 250;
 
-/** The database cannot be reached or cannot do this now; asking again later may help. The cause is what libpq said. */
+/** The database cannot be reached or cannot run the statement now; a retry may succeed. The cause is libpq's error. */
 export class DatabaseUnavailable extends Error {
-  /** SQLSTATE; undefined when the connection broke, and then the statement may have been committed. */
+  /** SQLSTATE; undefined if the connection was lost, in which case the statement may have been committed. */
   readonly code: string | undefined;
 
   constructor(cause: Error & { code?: string }) {
@@ -24,8 +24,8 @@ export class DatabaseUnavailable extends Error {
 }
 
 /**
- * Runs one statement, or several in one transaction. Rows are plain objects; bytea and timestamps as node-postgres reads
- * them. Both reject with DatabaseUnavailable when it is the connection that fails, else with what the server said.
+ * Runs one statement, or several in one transaction. Rows are plain objects; bytea and timestamps are parsed by node-postgres.
+ * Both methods reject with DatabaseUnavailable if the connection or the server fails, otherwise with the server's error.
  */
 export interface Database {
   query<Row extends object>(statement: Statement): Promise<Row[]>;
@@ -33,26 +33,26 @@ export interface Database {
   close(): Promise<void>;
 }
 
-/** With a name it is prepared once a connection. Buffers go in as hex, since pg-native sends text. */
+/** A named statement is prepared once per connection. Buffers are sent as hex, since pg-native sends text. */
 interface Statement {
   name?: string;
   text: string;
   values?: unknown[];
   /**
-   * `once`: with a name, planned when first used on a connection and never again, for statements whose best plan is the same
-   * whatever the values are. Over partitions planning costs more than running (claim-deliveries.ts has figures), and Postgres
-   * by itself plans anew for ever what it thinks costly. Not looked at in a transaction.
+   * `once`: a named statement is planned at its first use on a connection and never again. For statements whose best plan does not
+   * depend on the values. Over partitions, planning costs more than execution (figures in claim-deliveries.ts), and by default
+   * Postgres keeps replanning statements that it estimates as expensive. Ignored in a transaction.
    */
   plan?: 'once';
-  /** For what may rightly take longer than other queries. */
+  /** Overrides the default timeout. */
   timeoutMs?: number;
 }
 
 /**
- * Opens no connection before the first query.
+ * Opens a pool, without connecting before the first query.
  * @param connectionsMax DB_POOL_MAX
- * @param onWaited a query got its connection after so many milliseconds.
- * @param onError a connection that lay idle was lost; the pool replaces it by itself.
+ * @param onWaited called with the milliseconds that a query waited for its connection.
+ * @param onError called when an idle connection is lost; the pool replaces it.
  */
 export function openDatabase(
   conninfo: string,
@@ -99,8 +99,8 @@ interface Sessions {
 }
 
 /**
- * A connection that the server closes while bytes of ours lie unread wakes nobody (see copy.ts): its query would wait for
- * QUERY_TIMEOUT_MS. So every connection is made to look now and then, as if there were something to read.
+ * When the server closes a connection with unread bytes from us, no callback runs (see copy.ts), and a query would wait for
+ * QUERY_TIMEOUT_MS. A timer therefore makes every connection read, as if its socket were readable.
  */
 function lookAfter(pool: pg.Pool): void {
   const lookouts = new Map<pg.PoolClient, NodeJS.Timeout>();
@@ -115,7 +115,7 @@ function lookAfter(pool: pg.Pool): void {
   });
 }
 
-/** Which connections plan once. They change over only when another kind of statement comes along, a round trip each time. */
+/** Tracks which connections plan once. A connection switches mode, at the cost of a round trip, only when the kind of statement changes. */
 class PlanModes {
   readonly #once = new WeakSet<pg.PoolClient>();
 
@@ -145,7 +145,7 @@ async function inTransaction<T>(sessions: Sessions, work: (query: Database['quer
       await run(client, { text: 'commit' });
       return { value };
     } catch (error) {
-      // A connection that cannot roll back is not given to anyone else: this rejects, and it is dropped.
+      // A connection that cannot roll back must not be reused: this rejects, and the connection is closed.
       await client.query('rollback').catch(() => Promise.reject(error));
       if (isReadOnly(error)) sessions.renewal.readOnly(client);
       return { error };
@@ -155,7 +155,7 @@ async function inTransaction<T>(sessions: Sessions, work: (query: Database['quer
   return outcome.value;
 }
 
-/** An error of the server has a SQLSTATE, which says whether the statement or the server is at fault. */
+/** Runs a query. The SQLSTATE of a server error tells whether the statement or the server is at fault. */
 async function run<Row extends object>(client: pg.PoolClient, query: pg.QueryConfig): Promise<pg.QueryResult<Row>> {
   try {
     return await client.query<Row>(query);
@@ -169,7 +169,7 @@ function isReadOnly(error: unknown): boolean {
   return error instanceof DatabaseUnavailable && sqlStateKind(error.code ?? '') === 'session_read_only';
 }
 
-/** A connection of the pool; those that were opened before the server was last found read-only are closed on the way. */
+/** Takes a connection from the pool. Closes connections opened before the server was last found read-only. */
 async function borrow({ pool, renewal, onWaited }: Sessions): Promise<pg.PoolClient> {
   const startedMs = performance.now();
   for (;;) {
@@ -182,11 +182,11 @@ async function borrow({ pool, renewal, onWaited }: Sessions): Promise<pg.PoolCli
   }
 }
 
-/** Lends a connection. It is dropped when `work` rejects or the connection is lost, except for a session that is read-only. */
+/** Runs `work` with a connection. Closes it if `work` rejects or the connection is lost, unless the cause is a read-only session. */
 async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await borrow(sessions);
   let failure: Error | undefined;
-  // What was under way is rejected too; but without a listener the event would end the process.
+  // The call in progress rejects too, but an unhandled error event would end the process.
   const lost = (error: Error) => {
     failure = error;
   };
@@ -203,7 +203,7 @@ async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) =
   }
 }
 
-/** Without values it goes as a simple query, which may hold several statements. */
+/** Without values the statement is sent as a simple query, which may contain several statements. */
 function prepared({ name, text, values, timeoutMs }: Statement): pg.QueryConfig {
   const patience = timeoutMs === undefined ? {} : { query_timeout: timeoutMs };
   if (values === undefined) return { text, ...patience };

@@ -1,4 +1,4 @@
-/** A receipt names one delivery and one of its leases: whoever holds it held that lease. `<delivery id>.<number of the lease>` */
+/** A receipt identifies one lease of one delivery and proves possession of that lease: `<delivery id>.<lease number>`. */
 import { isTimedId } from './ids.ts';
 
 export interface Receipt {
@@ -10,7 +10,7 @@ export function receiptText({ deliveryId, lease }: Receipt): string {
   return `${deliveryId}.${lease}`;
 }
 
-/** Null when the text is no receipt; such a lease never was. */
+/** Parses a receipt; null if the text is not a valid receipt, so that no such lease exists. */
 export function parseReceipt(text: string): Receipt | null {
   const dot = text.lastIndexOf('.');
   const deliveryId = text.slice(0, dot);

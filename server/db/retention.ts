@@ -1,30 +1,30 @@
 /**
- * Retention: days older than RETENTION_DAYS go a whole partition at a time; events of webhooks that keep them for less, and
- * expired keys, go in small portions.
+ * Retention: days older than RETENTION_DAYS are removed by dropping whole partitions. Events of webhooks with a shorter retention, and
+ * expired keys, are deleted in small batches.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { DAY_MS, partitionedTables, readHorizon } from './partitions.ts';
 import type { Database } from './pool.ts';
 import { noteRemovedBefore, readRetentionGroups, removeSome } from './queries/webhook-retention.ts';
 
-/** Expired keys deleted in one statement: short locks, little to vacuum at a time. */
+/** Limit on the expired keys deleted in one statement: short locks, little to vacuum at a time. */
 const KEYS_AT_A_TIME = 10_000;
 
 export interface Dropped {
-  /** Names of the partitions. */
+  /** Names of the dropped partitions. */
   partitions: string[];
-  /** Deliveries in them that no agent had settled. */
+  /** Deliveries in them that were not settled. */
   unhandled: number;
 }
 
 /**
  * Drops the partitions of days that ended more than `retentionDays` ago. DETACH CONCURRENTLY waits for old transactions without
- * blocking other sessions; an interrupted one is finished the next time.
+ * blocking other sessions; an interrupted detach is completed by the next run.
  */
 export async function dropOldPartitions(database: Database, retentionDays: number, nowMs: number): Promise<Dropped> {
   const keptFrom = new Date(nowMs - retentionDays * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '');
   const dropped: Dropped = { partitions: [], unhandled: 0 };
-  // Deliveries first: one that outlived its event would be leased and never handed out.
+  // Deliveries first: a delivery without its event would be leased but never returned by a claim.
   for (const table of [...partitionedTables].reverse()) {
     const old = await database.query<{ name: string; attached: boolean; pending: boolean }>({
       text: `select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
@@ -46,7 +46,7 @@ export async function dropOldPartitions(database: Database, retentionDays: numbe
   return dropped;
 }
 
-/** Reads the index of claimable deliveries of one detached partition. */
+/** Counts unsettled deliveries of one detached partition through its index of claimable deliveries. */
 async function countUnhandled(database: Database, partition: string): Promise<number> {
   const [row] = await database.query<{ count: number }>({
     text: `select count(*)::int as count from ${partition} where state in ('pending', 'leased')`,
@@ -57,15 +57,15 @@ async function countUnhandled(database: Database, partition: string): Promise<nu
 export interface Expired {
   events: number;
   deliveries: number;
-  /** Of these deliveries, those that no agent had settled. */
+  /** Of these deliveries, those that were not settled. */
   unhandled: number;
 }
 
 /**
- * Removes events and deliveries of webhooks whose own retention_days is lower than `retentionDays` (RETENTION_DAYS), day by day
- * from the oldest. Each statement reads a bounded number of rows, and the same time is left free after it. What is done is
- * noted after each day: an interrupted run goes on there. A million events of which half go take 34 s (30,000 deleted a second
- * while the other half of the time is left free); inserts beside it lose 7 %; an hour later there is nothing to read, 4 ms.
+ * Deletes events and deliveries of webhooks whose own retention_days is lower than `retentionDays` (RETENTION_DAYS), day by day
+ * from the oldest. Each statement reads a bounded number of rows and is followed by a pause as long as the statement. Progress is
+ * recorded after each day, so an interrupted run resumes there. Deleting half of a million events takes 34 s (30,000 per second outside
+ * the pauses, which take half of the time). Concurrent inserts slow down by 7 %. An hour later there is nothing to read: 4 ms.
  * @param stopping true: return before the next statement.
  */
 export async function removeExpiredEvents(
@@ -82,7 +82,7 @@ export async function removeExpiredEvents(
     let fromMs = Math.max(horizon.fromMs, group.removedBeforeMs ?? 0);
     while (fromMs < keptFromMs) {
       const toMs = Math.min(keptFromMs, (Math.floor(fromMs / DAY_MS) + 1) * DAY_MS);
-      // Deliveries first: one that outlived its event would be leased and never handed out.
+      // Deliveries first: a delivery without its event would be leased but never returned by a claim.
       for (const table of ['deliveries', 'events'] as const) {
         const removed = await removeSpan(database, table, group.webhookIds, { fromMs, toMs }, stopping);
         expired[table] += removed.rows;
@@ -96,7 +96,7 @@ export async function removeExpiredEvents(
   return expired;
 }
 
-/** `whole` is false when it was stopped on the way. */
+/** `whole`: false if it was stopped before the end. */
 async function removeSpan(
   database: Database,
   table: 'events' | 'deliveries',
@@ -118,7 +118,7 @@ async function removeSpan(
   return total;
 }
 
-/** Deletes the dedupe keys that expired; returns how many. */
+/** Deletes expired dedupe keys. Returns how many. */
 export async function deleteExpiredKeys(database: Database): Promise<number> {
   let deleted = 0;
   for (;;) {

@@ -1,14 +1,14 @@
-/** What people may do. A role may all that the ones before it may; the route table says which role a route asks for. */
+/** User roles. Each role includes the permissions of the roles before it; the route table defines the role that a route requires. */
 
 export const roles = ['viewer', 'operator', 'administrator'] as const;
 export type Role = (typeof roles)[number];
 
-/** Whether somebody in `role` may do what asks for `needed`. */
+/** Whether `role` has the permissions of `needed`. */
 export function allows(role: Role, needed: Role): boolean {
   return roles.indexOf(role) >= roles.indexOf(needed);
 }
 
-/** The lesser of two roles: a token gives at most its own, and never more than its user has. */
+/** The lesser of two roles: a token is limited to its own role and to the role of its user. */
 export function lesserRole(one: Role, other: Role): Role {
   return allows(one, other) ? other : one;
 }

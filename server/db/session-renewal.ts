@@ -1,10 +1,10 @@
 /**
  * Replaces the sessions of a pool that may be read-only (SQLSTATE 25006). A session takes default_transaction_read_only from its
- * role or database when it begins and keeps it; a session on a server that became a standby stays there while the address has
+ * role or database when it starts and keeps it. A session on a server that became a standby stays there after the address has
  * moved to the new primary. In both cases only a new session can write.
  */
 
-/** While the server stays read-only, all sessions are replaced once in this time at most. */
+/** While the server stays read-only, all sessions are replaced at most once in this time. */
 const EVERY_MS = 1_000;
 
 export class SessionRenewal<Session extends object> {
@@ -13,7 +13,7 @@ export class SessionRenewal<Session extends object> {
   #generation = 0;
   #renewedMs = Number.NEGATIVE_INFINITY;
 
-  /** @param nowMs of a clock that only goes forward. */
+  /** @param nowMs monotonic clock, in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
@@ -22,12 +22,12 @@ export class SessionRenewal<Session extends object> {
     this.#generations.set(session, this.#generation);
   }
 
-  /** False: close it and open another one. */
+  /** False: close the session and open a new one. */
   mayUse(session: Session): boolean {
     return this.#generations.get(session) === this.#generation;
   }
 
-  /** The session could not write. */
+  /** Reports that the session could not write. */
   readOnly(session: Session): void {
     if (!this.mayUse(session) || this.#nowMs() - this.#renewedMs < EVERY_MS) return;
     this.#renewedMs = this.#nowMs();

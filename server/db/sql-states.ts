@@ -1,16 +1,16 @@
-/** What a SQLSTATE says about the server and the session. One table, used by COPY and by the pool. */
+/** What a SQLSTATE means for the server and the session. One table for COPY and the pool. */
 
 /**
- * `session_ended`: the server closed the session. What was under way may have been committed.
+ * `session_ended`: the server closed the session. The statement in progress may have been committed.
  * `session_read_only`: nothing was stored. This session stays read-only; a new one may be able to write.
- * `server_busy`: nothing was stored. The server lacks something for the moment; the session is sound.
- * `partition_missing`: nothing was stored. Weir makes the partition (see db/partitions.ts).
- * `data`: nothing was stored. The row is at fault and would be refused again.
+ * `server_busy`: nothing was stored. The server lacks a resource temporarily; the session is intact.
+ * `partition_missing`: nothing was stored. Weir creates the partition (see db/partitions.ts).
+ * `data`: nothing was stored. The row is invalid and would be rejected again.
  */
 export type SqlStateKind = 'session_ended' | 'session_read_only' | 'server_busy' | 'partition_missing' | 'data';
 
 /**
- * Prefixes of SQLSTATEs; the longest one that fits decides. What is not listed is a fault of the statement: a bug.
+ * Prefixes of SQLSTATEs; the longest match applies. A SQLSTATE that is not listed means a bug in the statement.
  * @see https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
 const table: Record<string, readonly [kind: SqlStateKind, meaning: string]> = {
@@ -34,7 +34,7 @@ const table: Record<string, readonly [kind: SqlStateKind, meaning: string]> = {
 
 const LONGEST = 5;
 
-/** Undefined: not listed. An empty text is no SQLSTATE: libpq itself reports a lost connection. */
+/** Undefined: not listed. An empty string is not a SQLSTATE: libpq reports a lost connection with it. */
 export function sqlStateKind(sqlState: string): SqlStateKind | undefined {
   for (let length = LONGEST; length >= 2; length--) {
     const row = table[sqlState.slice(0, length)];
@@ -43,7 +43,7 @@ export function sqlStateKind(sqlState: string): SqlStateKind | undefined {
   return undefined;
 }
 
-/** True: the server cannot serve this now, and the same statement may succeed later. */
+/** True: the server cannot run the statement now, and the same statement may succeed later. */
 export function isOutage(sqlState: string): boolean {
   const kind = sqlStateKind(sqlState);
   return kind === 'session_ended' || kind === 'session_read_only' || kind === 'server_busy';

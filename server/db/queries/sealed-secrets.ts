@@ -14,7 +14,7 @@ export async function readSealedSecrets(database: Database): Promise<{ webhookId
   return rows.map(({ webhookId, sealed }) => ({ webhookId, sealed: Buffer.from(sealed, 'hex') }));
 }
 
-/** Counts active sealed secrets until `opens` returns true for one. */
+/** Searches the active sealed secrets for one that `opens` accepts. `examined`: number of secrets read. */
 export async function findOpening(
   database: Database,
   opens: (webhookId: string, sealed: Buffer) => boolean,
