@@ -87,7 +87,7 @@ export function describeRejection(row: RejectionRecord): z.output<typeof rejecti
   });
 }
 
-/** The hint of the reason table. For an operator it also names the other webhook. */
+/** The hint of the reason table. Users of the API also see which webhook the other one is. */
 function hintOf({ other_webhook: other }: RejectionRecord, reason: RejectionReason): string {
   const hint = rejectionReasons[reason];
   return reason === 'other_webhook' && other !== null
