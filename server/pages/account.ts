@@ -1,4 +1,4 @@
-/** /account: who somebody is here, their password, and where they are signed in. */
+/** /account: the signed-in user, the password form and the user's sessions. */
 import { browserName } from './browser-name.ts';
 import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
@@ -24,7 +24,7 @@ const changePassword: Page = async (request) => {
 const endSession: Page = async ({ id, call }) => {
   const ended = await call('endSession', { id });
   if (ended.kind !== 'done') return asProblem(ended);
-  // It was this one when its cookie is taken away.
+  // A removed cookie means that the user ended the current session.
   const isOwn = 'set-cookie' in ended.headers;
   return redirect(isOwn ? '/sign-in' : '/account', isOwn ? 'signed-out' : 'session-ended', ended.headers);
 };
@@ -37,7 +37,7 @@ const signOutEverywhere: Page = async ({ call }) => {
 
 export const accountPages = { account, changePassword, endSession, signOutEverywhere };
 
-/** @param revokeTokens as it was ticked, where the form was refused. */
+/** @param revokeTokens the checkbox value of a refused form. */
 async function accountPage({ call }: PageRequest, { errors, ...told }: Told, revokeTokens = false): Promise<PageReply> {
   const sessions = await call('listSessions');
   if (sessions.kind !== 'done') return asProblem(sessions);

@@ -1,4 +1,4 @@
-/** What webhooks or agents did of late, to show beside them. */
+/** Recent activity of webhooks or agents, for their lists. */
 import { type Call, itemsOf } from './page.ts';
 
 const asked = {
@@ -9,7 +9,7 @@ const asked = {
 // biome-ignore lint/suspicious/noExplicitAny: a document of the API
 type Activity = any;
 
-/** By the ids of these, as many as a page of their list has. */
+/** Returns activity by id, for up to one page of the list. */
 export async function activityOf(
   call: Call,
   operation: keyof typeof asked,

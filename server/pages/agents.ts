@@ -1,4 +1,4 @@
-/** /agents: the list, one agent, and every change to it. */
+/** /agents: the list, one agent, and all changes to an agent. */
 import { activityOf } from './activity.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
@@ -33,7 +33,7 @@ const createAgent: Page = async (request) => {
   );
   if (created.kind !== 'done')
     return formView(request, 'New agent', input, formErrors(created, { name_taken: 'name' }));
-  // Shown in this answer alone: a redirect could not carry the credential without leaving it somewhere.
+  // Shown only in this response: a redirect would have to store the credential.
   return agentView(request, created.body, { credential: created.body.credential, made: true });
 };
 
@@ -65,7 +65,7 @@ const rotateAgent: Page = async (request) => {
   return agentView(request, rotated.body, { credential: rotated.body.credential });
 };
 
-/** The name is typed, so that nobody revokes the neighbour. */
+/** Requires the typed name, to prevent revoking the wrong agent. */
 const revokeAgent: Page = async (request) => {
   const { call, id, form } = request;
   const agent = await call('showAgent', { id });
@@ -76,7 +76,7 @@ const revokeAgent: Page = async (request) => {
   return revoked.kind === 'done' ? redirect('/agents', 'revoked') : asProblem(revoked);
 };
 
-/** All of its dead letters, or those of one webhook, are pending again. */
+/** Makes all dead letters of the agent, or those of one webhook, pending again. */
 const replayDeadLetters: Page = async ({ call, id, form }) => {
   const webhookId = field(form, 'webhook_id');
   const input = { agent_id: id, state: 'dead', ...(webhookId === '' ? {} : { webhook_id: webhookId }) };
@@ -128,7 +128,7 @@ type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };
 
 async function formView({ call }: PageRequest, title: string, values: AgentValues, told: Told): Promise<PageReply> {
   const { errors, ...answer } = told;
-  // All that it is subscribed to: a box that is not there would end a subscription.
+  // List all subscribed webhooks: a missing checkbox would end the subscription.
   const webhooks = await choicesOf(call, 'listWebhooks', values.webhook_ids);
   return view('agents/form', title, { title, values, errors, webhooks }, answer);
 }

@@ -1,4 +1,4 @@
-/** Style sheet and scripts: read once, named by their content, compressed once, kept by browsers for ever. */
+/** Style sheet and scripts: read and compressed once, named by a content hash, cached by browsers without expiry. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -16,7 +16,7 @@ interface Asset {
 const require = createRequire(import.meta.url);
 const own = (name: string) => new URL(`../../views/assets/${name}`, import.meta.url);
 
-/** Public name, where it is, and what it is. */
+/** Public name, location and content type. */
 const sources = [
   ['weir.css', own('weir.css'), 'text/css; charset=utf-8'],
   ['weir.js', own('weir.js'), 'text/javascript; charset=utf-8'],
@@ -30,7 +30,7 @@ export class Assets {
   readonly #byPath = new Map<string, Asset>();
   readonly #paths = new Map<string, string>();
 
-  /** Reads them all; throws when one is missing, which is a broken installation. */
+  /** Reads all assets. Throws when a file is missing: the installation is then broken. */
   constructor() {
     for (const [name, place, contentType] of sources) {
       const plain = readFileSync(place);
@@ -43,7 +43,7 @@ export class Assets {
     }
   }
 
-  /** The address of an asset as pages name it. */
+  /** The URL path of an asset, for use in pages. */
   path(name: AssetName): string {
     return this.#paths.get(name)!;
   }

@@ -1,11 +1,11 @@
-/** /audit: who did what, what exactly it changed, and whether the log is whole. */
+/** /audit: the list of actions, one entry with its changes, and verification of the log. */
 
 import { problemOf } from './call.ts';
 import { differences } from './differences.ts';
 import { filtersOf } from './filters.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from './page.ts';
 
-/** What actions begin with, to choose from. */
+/** Action prefixes to filter by. */
 const actionKinds = ['account', 'agent', 'delivery', 'event', 'rejection', 'session', 'token', 'user', 'webhook'].map(
   (kind) => `${kind}.`,
 );
@@ -21,14 +21,14 @@ const auditList: Page = async ({ call, query }) => {
   ]);
   if (listed.kind === 'problem') return listed;
   const people = new Map<string, string>(itemsOf(users).items.map((user: User) => [user.id, user.email]));
-  // Whoever is deleted, or not among the first, is shown by what the entries call them.
+  // A user who is deleted or not on the first page of users is shown by the name in the audit entries.
   const { actor_id: id } = filters;
   const list = listOf(listed);
   if (id !== undefined && !people.has(id)) people.set(id, list.page.items[0]?.actor?.name ?? id);
   return view('audit/list', 'Audit', { filters, asked, ...list, people: [...people], actionKinds });
 };
 
-/** One entry and its successor are the first two of the list that begins after them. */
+/** Lists with the cursor entry + 2: the first two items are the entry's successor and the entry. */
 const showAuditEntry: Page = async ({ call, id }) => {
   const unknown = problemOf('not_found', 'The audit log has no entry of this number.');
   if (!/^[1-9]\d{0,13}$/.test(id)) return unknown;
@@ -57,7 +57,7 @@ const verifyAudit: Page = async ({ call, query }) => {
 
 export const auditPages = { auditList, showAuditEntry, verifyAudit };
 
-/** The fields of the form know no time zone: they are in UTC, and say so. */
+/** Time fields of the form have no time zone. They are labelled UTC and read as UTC. */
 function inUtc(time: string | undefined): string | undefined {
   if (time === undefined || !/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(time)) return time;
   return `${time.padEnd(19, ':00')}Z`;

@@ -1,25 +1,25 @@
-/** A stored body as people look at it: readable JSON, as it is, or in hex. */
+/** Views of a stored body: formatted JSON, text, or hex. */
 import { isUtf8 } from 'node:buffer';
 import { hexDump } from './hex-dump.ts';
 import { prettyJson } from './pretty-json.ts';
 
 type BodyView = 'pretty' | 'raw' | 'hex';
 
-/** A page shows no more than this; the whole is a download away. */
+/** A page shows at most this much; the whole body can be downloaded. */
 const SHOWN_BYTES_MAX = 65_536;
-/** Hex takes more than four characters a byte. */
+/** Hex takes more than four characters for each byte. */
 const HEX_BYTES_MAX = 8_192;
 
 interface ShownBody {
   view: BodyView;
-  /** Those that can be had of this body, the most readable first. */
+  /** Views available for this body, the most readable first. */
   views: BodyView[];
   text: string;
-  /** Null: all of it is shown. */
+  /** Null when the whole body is shown. */
   shownBytes: number | null;
 }
 
-/** @param wanted what the address asks for; where it cannot be had, or nothing was asked for, the most readable. */
+/** @param wanted the view in the URL. When it is null or not available, the most readable view is used. */
 export function showBody(body: Buffer, wanted: string | null): ShownBody {
   const pretty = prettyOf(body);
   const text = textOf(body);
@@ -43,13 +43,13 @@ function partly(part: Buffer, body: Buffer): number | null {
   return part.length === body.length ? null : part.length;
 }
 
-/** What is shown of a text; null when it is none, or holds what a browser would not show. */
+/** The part of a text to show; null when the body is not UTF-8 or contains NUL, which browsers do not show. */
 function textOf(body: Buffer): Buffer | null {
   const part = body.length > SHOWN_BYTES_MAX ? wholeCharacters(body.subarray(0, SHOWN_BYTES_MAX)) : body;
   return isUtf8(part) && !part.includes(0) ? part : null;
 }
 
-/** Without the character that is cut in two at the end. */
+/** Removes a character that is cut off at the end. */
 function wholeCharacters(bytes: Buffer): Buffer {
   let end = bytes.length;
   while (end > 0 && bytes.length - end < 3 && (bytes[end - 1]! & 0xc0) === 0x80) end--;

@@ -1,6 +1,6 @@
-/** What a browser is called by people, from what it says of itself. It may say anything: this is for reading alone. */
+/** Readable browser names from User-Agent. A client can send any value, so the name is for display only. */
 
-/** The first that is found counts: most browsers call themselves Chrome and Safari too. */
+/** The first match counts: most browsers also name Chrome and Safari. */
 const browsers = [
   [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
   [/\bOPR\/|\bOpera\b/, 'Opera'],
@@ -21,7 +21,7 @@ const systems = [
   [/\bLinux\b/, 'Linux'],
 ] as const;
 
-/** E.g. `Firefox on Linux`; what it says itself, shortened, where none of the known names is in it. */
+/** E.g. `Firefox on Linux`; the shortened User-Agent when it contains no known name. */
 export function browserName(userAgent: string): string {
   const find = (names: typeof browsers | typeof systems) => names.find(([pattern]) => pattern.test(userAgent))?.[1];
   const [browser, system] = [find(browsers), find(systems)];

@@ -1,4 +1,4 @@
-/** Calls operations of the API from a page: the same schemas check what goes in and out, and the same roles hold. */
+/** Calls API operations from a page, with the same input and output schemas and the same role checks as over HTTP. */
 import { z } from 'zod';
 import type { Operation, Reply } from '../api/operation.ts';
 import { etagOf } from '../api/precondition.ts';
@@ -13,7 +13,7 @@ import type { Call, CallArguments, Called } from './page.ts';
 
 const accessOf = new Map<string, string>(operationRoutes.map(([, , name, access]) => [name, access]));
 
-/** Calls by this person in this request; null: somebody who is not signed in. */
+/** Creates the call function for this user and request. @param person null when not signed in. */
 export function createCall(operations: Operations, person: Person | null, exchange: Exchange): Call {
   return async (name: OperationName, given: CallArguments = {}): Promise<Called> => {
     // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own, checked by its schemas
@@ -59,12 +59,12 @@ function called(operation: Operation<any, any, any>, reply: Reply): Called {
   return { kind: 'done', status: reply.status, body, tag: etagOf(JSON.stringify(body)), headers: reply.headers ?? {} };
 }
 
-/** Whether what is to be changed is what the form was made from. */
+/** Whether the resource is unchanged since the form was rendered. */
 function isStill(tag: string | undefined, schema: z.ZodType | undefined, representation: unknown): boolean {
   return tag === undefined || !schema || etagOf(JSON.stringify(schema.parse(representation))) === tag;
 }
 
-/** What only the handler could judge comes back beside its field, like what the schema judged. */
+/** Converts a problem of the handler. Errors of single fields are shown beside the field, like schema errors. */
 function refused({ code, detail, members, retryAfterSeconds }: Extract<Reply, { kind: 'problem' }>): Called {
   const pointed = code === 'invalid_request' ? (members?.errors as { pointer: string; detail: string }[]) : undefined;
   if (pointed === undefined)
@@ -83,7 +83,7 @@ export function problemOf(
   return { kind: 'problem', status, code, title, detail: detail ?? usual, members, retryAfterSeconds: null };
 }
 
-/** The first sentence for each field. */
+/** The first error for each field. */
 function byField({ issues, omitted }: Refusal): Record<string, string> {
   const errors = recordOf<string>();
   for (const { path, detail } of issues) errors[String(path[0] ?? '')] ??= detail;
@@ -91,7 +91,7 @@ function byField({ issues, omitted }: Refusal): Record<string, string> {
   return errors;
 }
 
-/** A form sends what was left empty as ''. */
+/** Removes empty values: a form sends an empty field as ''. */
 function withoutEmpty(query: Record<string, string | undefined>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined && pair[1] !== ''),

@@ -3,22 +3,22 @@
 interface ChartFrame {
   width: number;
   height: number;
-  /** Room for the numbers of the vertical axis. */
+  /** Space for the labels of the vertical axis. */
   left: number;
   bottom: number;
 }
 
 interface Chart {
   frame: ChartFrame;
-  /** By name, in the order given: `d` of the line, and of the area under it. */
+  /** One line for each series, in the given order: attribute `d` of the line and of the area under it. */
   lines: { name: string; line: string; area: string }[];
-  /** Horizontal grid lines: where, and what they stand for. */
+  /** Horizontal grid lines: position and value. */
   ticks: { y: number; value: number }[];
 }
 
 /**
- * @param series values by name, oldest first, all of one length; null: nothing was measured then, and the line has a gap.
- * @param pointsMax the width in points; newer ones stand to the right, where fewer are known.
+ * @param series values by name, oldest first, all of the same length; null is a time without a measurement, a gap in the line.
+ * @param pointsMax width in points. When fewer points are given, the line is aligned to the right.
  */
 export function chart(
   series: Readonly<Record<string, readonly (number | null)[]>>,
@@ -35,7 +35,7 @@ export function chart(
     const runs = runsOf(values).map((run) => run.map(([index, value]) => [x(index), y(value)] as const));
     return {
       name,
-      // A point with a gap on both sides is a short dash, which is seen.
+      // A point with a gap on both sides is drawn as a short dash, otherwise it would be invisible.
       line: runs
         .map((run) => `M${run.map((point) => point.join(' ')).join('L')}${run.length === 1 ? 'h1' : ''}`)
         .join(''),
@@ -51,7 +51,7 @@ export function chart(
   return { frame, lines, ticks };
 }
 
-/** Stretches without a gap, as pairs of index and value. */
+/** Runs of values without a gap, as pairs of index and value. */
 function runsOf(values: readonly (number | null)[]): [number, number][][] {
   const runs: [number, number][][] = [[]];
   values.forEach((value, index) => {
@@ -61,7 +61,7 @@ function runsOf(values: readonly (number | null)[]): [number, number][][] {
   return runs.filter((run) => run.length > 0);
 }
 
-/** 1, 2 or 5 times a power of ten, at least 1: half of it is a number that people read at once. */
+/** The next of 1, 2 or 5 times a power of ten, at least 1. Half of it is an easily read number too. */
 export function niceCeiling(value: number): number {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));

@@ -1,18 +1,18 @@
-/** Content codings (RFC 9110, section 8.4.1) of pages and assets. */
+/** Content codings (RFC 9110, section 8.4.1) for pages and assets. */
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Exchange } from '../http/exchange.ts';
 
 type Coding = 'br' | 'gzip';
 
-/** Smaller texts fit into one packet as they are. */
+/** Smaller texts fit into one packet uncompressed. */
 const WORTHWHILE_BYTES = 1_000;
-/** Of 0 to 11: beyond 5 it takes several times as long for a few percent. */
+/** Range 0 to 11. Levels above 5 take several times as long and save only a few percent. */
 const BROTLI_QUALITY = 5;
 const brotliAsync = promisify(brotliCompress);
 const gzipAsync = promisify(gzip);
 
-/** The best coding that the client takes; null: none. */
+/** The best coding that the client accepts; null for none. */
 export function acceptedCoding(exchange: Exchange): Coding | null {
   const accepted = (exchange.header('accept-encoding') ?? '').split(',').map((item) => item.trim().split(';'));
   const takes = (coding: Coding) =>
@@ -20,7 +20,7 @@ export function acceptedCoding(exchange: Exchange): Coding | null {
   return takes('br') ? 'br' : takes('gzip') ? 'gzip' : null;
 }
 
-/** Compressed in libuv's threads, so that a large page keeps no webhook waiting. Null: send it as it is. */
+/** Compresses in libuv's thread pool, so that a large page does not delay webhooks. Null: send the text uncompressed. */
 export async function compress(text: string, exchange: Exchange): Promise<{ coding: Coding; bytes: Buffer } | null> {
   const coding = text.length < WORTHWHILE_BYTES ? null : acceptedCoding(exchange);
   if (coding === null) return null;

@@ -1,4 +1,4 @@
-/** /deliveries: events on their way to agents. */
+/** /deliveries: the list, one delivery, and its replay. */
 import { filtersOf } from './filters.ts';
 import { choicesOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Call, listOf, type Page, redirect, view } from './page.ts';
@@ -19,7 +19,7 @@ const deliveryList: Page = async ({ call, query }) => {
   return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, replayable });
 };
 
-/** How many dead letters one replay can take of such a list; 0 where it is not that of an agent in force. */
+/** Number of dead letters that a replay of this list would include; 0 unless the list is that of an active agent. */
 async function replayableIn(call: Call, { state, agent_id, webhook_id, event_id }: Filters): Promise<number> {
   if (state !== 'dead' || agent_id === undefined || event_id !== undefined) return 0;
   const [agent, counted] = await Promise.all([

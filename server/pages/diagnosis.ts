@@ -1,4 +1,4 @@
-/** The status as a text to hand to whoever helps: what runs, what is wrong, and what was set. No secret is in it. */
+/** The status as text for support requests: processes, problems and changed settings. Contains no secret. */
 import type { z } from 'zod';
 import type { statusSchema } from '../api/status/operations.ts';
 import { bytes, plural } from './show.ts';

@@ -1,14 +1,14 @@
-/** What a change changed, for people: the states before and after, member by member. */
+/** Compares the states before and after a change, member by member, for display. */
 
 interface Difference {
   name: string;
-  /** As text; null: there was nothing. */
+  /** As text; null when the member did not exist. */
   before: string | null;
   after: string | null;
   changed: boolean;
 }
 
-/** Every member of the two states, those that differ first. */
+/** Returns all members of the two states, changed members first. */
 export function differences(before: object | null, after: object | null): Difference[] {
   const [old, now] = [before ?? {}, after ?? {}] as Record<string, unknown>[];
   const names = [...new Set([...Object.keys(old!), ...Object.keys(now!)])];
@@ -19,7 +19,7 @@ export function differences(before: object | null, after: object | null): Differ
   return [...all.filter(({ changed }) => changed), ...all.filter(({ changed }) => !changed)];
 }
 
-/** Strings as they are, unless that could be taken for nothing. */
+/** Strings stay as they are, except blank strings, which are shown quoted. */
 function text(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   return typeof value === 'string' && value.trim() !== '' ? value : JSON.stringify(value);

@@ -14,7 +14,7 @@ import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
 const filterNames = ['webhook_id', 'from', 'to', 'delivery_state', 'content_type', 'source', 'q', 'cursor'] as const;
-/** A body that fits into a line of shell that people still read. */
+/** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
 export function eventPages(database: Database) {
@@ -29,7 +29,7 @@ export function eventPages(database: Database) {
   };
 
   const showEvent: Page = async ({ call, id, query }) => {
-    // Once, with its body, which the operation leaves out.
+    // Read the event directly, once: the API operation omits the body.
     const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
     if (stored === undefined) return problemOf('event_unknown');
     const event = describeEvent(stored);

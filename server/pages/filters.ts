@@ -1,6 +1,6 @@
-/** Filters of lists: they live in the address, so that a list can be kept, sent and gone back to. */
+/** List filters. They are in the URL, so that a list can be bookmarked, shared and reached by the back button. */
 
-/** Those of the named parameters that are given. */
+/** Returns the named parameters that are present. */
 export function filtersOf<Name extends string>(
   query: URLSearchParams,
   names: readonly Name[],

@@ -1,4 +1,4 @@
-/** Fields of forms as the API's operations want them; what cannot be read goes on as it is, for the schema to refuse. */
+/** Converts form fields to API input. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
 import type { ProblemCode } from '../errors.ts';
 import type { CallArguments, Called } from './page.ts';
 
@@ -7,42 +7,42 @@ export function field(form: URLSearchParams, name: string): string {
   return (form.get(name) ?? '').replaceAll('\r\n', '\n');
 }
 
-/** Null when it was left empty. */
+/** Null when the field is empty. */
 export function optional(form: URLSearchParams, name: string): string | null {
   const value = field(form, name).trim();
   return value === '' ? null : value;
 }
 
-/** Null when it was left empty; text that is no number stays text. */
+/** Null when the field is empty; text that is not a number stays text. */
 export function number(form: URLSearchParams, name: string): number | string | null {
   const value = optional(form, name);
   return value !== null && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
 }
 
-/** What partials/confirm-identity sends: the password again; nothing when it was left empty. */
+/** The field of partials/confirm-identity: the current password; nothing when the field is empty. */
 export function confirmation(form: URLSearchParams): { current_password?: string } {
   const password = form.get('current_password');
   return password ? { current_password: password } : {};
 }
 
-/** Where a refused confirmation stands. @param key of the form, where a page has several. */
+/** The field of a refused confirmation. @param key of the form, when a page has several. */
 export function confirmationError(key?: string): Partial<Record<ProblemCode, string>> {
   const field = key === undefined ? 'current_password' : `current_password-${key}`;
   return { reauthentication_required: field, sign_in_limited: field };
 }
 
-/** All values of the name: of checkboxes, or of a choice of several. */
+/** All values of a name: checkboxes or a multiple choice. */
 export function list(form: URLSearchParams, name: string): string[] {
   return form.getAll(name).filter((value) => value !== '');
 }
 
-/** What the form was made from, by its hidden field `tag`. */
+/** The version that the form was rendered from, in its hidden field `tag`. */
 export function basis(form: URLSearchParams): Pick<CallArguments, 'ifMatch'> {
   const tag = form.get('tag');
   return tag ? { ifMatch: tag } : {};
 }
 
-/** The tag with which a refused form comes back: when somebody else made a change meanwhile, to send it again replaces that. */
+/** The tag for a refused form. After a conflict it is the current tag, so submitting again overwrites the other user's change. */
 export async function nextTag(
   form: URLSearchParams,
   refused: Called,

@@ -1,4 +1,4 @@
-/** Bytes for people, sixteen a line: offset, hex, and what is printable ASCII. */
+/** Formats bytes sixteen a line: offset, hex, and printable ASCII. */
 export function hexDump(bytes: Uint8Array): string {
   const lines: string[] = [];
   for (let at = 0; at < bytes.length; at += 16) {

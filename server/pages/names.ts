@@ -1,4 +1,4 @@
-/** Names to show beside ids, to choose from, and to type in place of an id. */
+/** Names of webhooks and agents: shown instead of ids, offered as choices, and accepted in place of an id. */
 
 import { recordId } from '../api/input.ts';
 import { recordOf } from '../http/record.ts';
@@ -9,23 +9,24 @@ const shows = { listWebhooks: 'showWebhook', listAgents: 'showAgent' } as const;
 const words = { listWebhooks: 'webhook', listAgents: 'agent' } as const;
 type List = keyof typeof shows;
 
-/** As many as a list gives at once. */
+/** Maximum page size of a list. */
 const LISTED_MAX = 200;
-/** Names in a sentence that asks which of them is meant. */
+/** Maximum number of names in the message for an ambiguous name. */
 const TOLD_MAX = 5;
 
 type Named = { id: string; name: string };
 
 /** Webhooks or agents to choose from. */
 export interface Choices {
-  /** By id, in the order of the names; looked up by what was typed, too. */
+  /** Names by id, sorted by name; also used to look up typed names. */
   names: Record<string, string>;
-  /** False: there are more than these, which are chosen by typing a name or an id. */
+  /** False when there are more; those are chosen by typing a name or an id. */
   complete: boolean;
 }
 
 /**
- * The newest webhooks or agents, and those with these ids, however old. What is gone has no name, and is shown by its id.
+ * Returns the newest webhooks or agents, and those with these ids, whatever their age. A deleted webhook or agent has no name and is
+ * shown by its id.
  * @param only filters of the list.
  */
 export async function choicesOf(
@@ -48,7 +49,7 @@ export async function choicesOf(
   };
 }
 
-/** The names alone. */
+/** Like choicesOf, but returns only the names. */
 export async function namesOf(
   call: Call,
   list: List,
@@ -58,8 +59,8 @@ export async function namesOf(
 }
 
 /**
- * The ids of webhooks or agents that were chosen, some perhaps by a name or a part of it. What names none, or several, is refused with a
- * sentence.
+ * Resolves ids, names and parts of names to ids of webhooks or agents. Returns an error message when a name has no match or several
+ * matches.
  */
 export async function idsOf(
   call: Call,
@@ -75,7 +76,7 @@ export async function idsOf(
   return { ids };
 }
 
-/** Makes a change with ids in place of the names that were typed in `field`. */
+/** Resolves names in `field` to ids, then makes the change. */
 export async function withIds<Field extends string, Input extends Record<Field, string[]>>(
   call: Call,
   list: List,
@@ -89,7 +90,7 @@ export async function withIds<Field extends string, Input extends Record<Field, 
     : change({ ...input, [field]: found.ids });
 }
 
-/** Calls a list by filters in which `webhook_id` and `agent_id` may be names; it comes with the ids in their place. */
+/** Calls a list operation whose filters `webhook_id` and `agent_id` may be names. Returns the filters with ids. */
 export async function listBy<Filters extends { webhook_id?: string; agent_id?: string }>(
   call: Call,
   operation: 'listEvents' | 'listDeliveries' | 'listRejections',

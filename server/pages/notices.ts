@@ -1,7 +1,7 @@
 import { recordOf } from '../http/record.ts';
 import { plural } from './show.ts';
 
-/** What is said once after a change, by its name in the address: `?notice=…`. */
+/** Messages shown once after a change, by the name in the URL: `?notice=…`. */
 const sentences: Readonly<Record<string, string | ((count: number) => string)>> = {
   'signed-out': 'You are signed out.',
   replayed: 'It is on its way again.',
@@ -33,7 +33,7 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
 
 const notices = recordOf(Object.entries(sentences));
 
-/** The notice that the address asks for, a sentence of our own whatever it says; null: none. */
+/** The message for the notice in the URL; null for an unknown name. The URL cannot inject text. */
 export function noticeOf(query: URLSearchParams): string | null {
   const notice = notices[query.get('notice') ?? ''];
   if (typeof notice !== 'function') return notice ?? null;

@@ -1,4 +1,4 @@
-/** /oidc/start and /oidc/callback: sign-in at the identity provider, and why it was refused. */
+/** /oidc/start and /oidc/callback: sign-in at the identity provider, and the page for a refused sign-in. */
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { Person } from '../auth/person.ts';
 import { sessionCookie } from '../auth/sessions.ts';
@@ -8,7 +8,7 @@ import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { problemOf } from './call.ts';
 import { type Page, redirect } from './page.ts';
 
-/** Each callback may ask the provider: a client does not make us ask more often than this. */
+/** Each callback may send a request to the provider, so callbacks are limited for each client. */
 const callbackPolicy: Policy = { name: 'oidc-callback', max: 60, windowSeconds: 60 };
 
 interface OidcParts {
@@ -17,7 +17,7 @@ interface OidcParts {
   publicUrl: string;
 }
 
-/** @param parts null: people sign in at Weir itself. */
+/** @param parts null when users sign in at Weir itself. */
 export function oidcPages(parts: OidcParts | null) {
   if (parts === null) return { oidcStart: noProvider, oidcCallback: noProvider };
   const { signIn, limiter, publicUrl } = parts;
@@ -46,7 +46,7 @@ export function oidcPages(parts: OidcParts | null) {
 const noProvider: Page<Person | null> = async () =>
   problemOf('not_found', 'AUTH_MODE is local: no identity provider signs people in here.');
 
-/** The way on from a sign-in that failed is another one. */
+/** After a failed sign-in, the page links to the sign-in page. */
 function refusal({ code, retryAfterSeconds }: Pick<Refused, 'code' | 'retryAfterSeconds'>) {
   return { ...problemOf(code), retryAfterSeconds, wayOn: { to: '/sign-in', text: 'Sign in' } };
 }

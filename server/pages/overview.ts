@@ -1,4 +1,4 @@
-/** GET /: what happens now, and what there is to do. */
+/** GET /: current activity and pending tasks. */
 
 import { HISTORY_SECONDS, type Second } from '../live/counters.ts';
 import type { History } from '../live/history.ts';
@@ -9,14 +9,14 @@ import { type Page, view } from './page.ts';
 const frame = { width: 400, height: 130, left: 40, bottom: 18 };
 const EVENTS_SHOWN = 8;
 
-/** @param history the last minutes, as every process of this machine knows them. */
+/** @param history the last minutes of all processes of this machine. */
 export function overviewPage(history: History): Page {
   return async ({ call }) => {
     const { seconds, latest } = history;
     const [listed, rejections, counted] = await Promise.all([
       call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
       call('listRejections', { query: { limit: '5' } }),
-      // The primary counts them while somebody watches; whoever comes first need not wait for that.
+      // The primary counts deliveries while a page is open. The first visitor counts directly instead of waiting for the primary.
       latest?.deliveries ?? call('countDeliveries').then((called) => (called.kind === 'done' ? called.body : null)),
     ]);
     const events: { webhook_id: string }[] = listed.kind === 'done' ? listed.body.items : [];

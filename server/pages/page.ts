@@ -1,14 +1,14 @@
-/** What a page is, apart from HTTP and HTML: it is asked, calls operations of the API, and says what to show. */
+/** The page interface, independent of HTTP and HTML: a page gets a request, calls API operations, and returns what to show. */
 
 import type { OperationName } from '../api/routes.ts';
 import type { Person } from '../auth/person.ts';
 import type { Exchange } from '../http/exchange.ts';
 
-/** What an operation of the API said to a page. */
+/** The result of an API operation for a page. */
 export type Called =
   // biome-ignore lint/suspicious/noExplicitAny: the document that API clients get, checked by the operation's schema
   | { kind: 'done'; status: number; body: any; tag: string; headers: Record<string, string> }
-  /** Sentences by the name of the field that they stand beside; '' is the form as a whole. */
+  /** Error messages by field name; '' is the form as a whole. */
   | { kind: 'invalid'; errors: Record<string, string> }
   | {
       kind: 'problem';
@@ -17,7 +17,7 @@ export type Called =
       title: string;
       detail: string;
       members: Record<string, unknown>;
-      /** When it may help to ask again, where it may. */
+      /** Time after which a retry may succeed; null when it would not. */
       retryAfterSeconds: number | null;
     };
 
@@ -25,26 +25,26 @@ export interface CallArguments {
   id?: string;
   query?: Record<string, string | undefined>;
   input?: unknown;
-  /** The tag of what the form was made from: a change that somebody else made meanwhile is not undone unseen. */
+  /** The tag of the version that the form was rendered from: prevents overwriting another user's change unnoticed. */
   ifMatch?: string;
 }
 
-/** Does an operation as the person who asks, by the same rules and checks as over HTTP. */
+/** Calls an operation as the requesting user, with the same rules and checks as over HTTP. */
 export type Call = (name: OperationName, given?: CallArguments) => Promise<Called>;
 
 export interface PageRequest<Who = Person> {
   person: Who;
-  /** Of the path; '' where it has none. */
+  /** The id in the path; '' when the path has none. */
   id: string;
   query: URLSearchParams;
-  /** Fields of the form; empty for GET. */
+  /** Form fields; empty for GET. */
   form: URLSearchParams;
   call: Call;
   exchange: Exchange;
 }
 
 export type PageReply =
-  /** `view` below views/, without its ending; `data` is what it shows; 422 when a form comes back with errors. `address`: of what a form made. */
+  /** `view`: path below views/ without extension; `data`: its input; 422 for a form with errors; `address`: URL of a created resource. */
   | {
       kind: 'view';
       view: string;
@@ -54,9 +54,9 @@ export type PageReply =
       status?: number;
       retryAfterSeconds?: number | null;
     }
-  /** After a change: 303 to a path of ours; `notice` is a name in notices.ts. */
+  /** After a change: 303 to a path of Weir; `notice` is a name in notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
-  /** `wayOn`: the link from there, else to the overview. */
+  /** `wayOn`: the link on the page; defaults to the overview. */
   | (Extract<Called, { kind: 'problem' }> & { wayOn?: { to: string; text: string } });
 
 export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
@@ -74,12 +74,12 @@ export function redirect(to: string, notice?: string, headers: Record<string, st
   return { kind: 'redirect', to, headers, ...(notice === undefined ? {} : { notice }) };
 }
 
-/** A list that a page shows beside its main thing; empty when it cannot be had. */
+/** A secondary list of a page; empty when the call failed. */
 export function itemsOf(called: Called) {
   return called.kind === 'done' ? called.body : { items: [], next_cursor: null };
 }
 
-/** What an operation refused, where the page has no form to show it in. */
+/** Shows a refused operation as a problem page, for pages without a form. */
 export function asProblem(called: Exclude<Called, { kind: 'done' }>): PageReply {
   if (called.kind === 'problem') return called;
   const detail = Object.entries(called.errors)
@@ -89,7 +89,7 @@ export function asProblem(called: Exclude<Called, { kind: 'done' }>): PageReply 
   return { kind: 'problem', status: 422, code: 'invalid_request', title, detail, members: {}, retryAfterSeconds: null };
 }
 
-/** A list as its page shows it: empty, with sentences beside the filters, when those were wrong. */
+/** The data of a list page. Invalid filters give an empty list, with errors beside the filters. */
 export function listOf(called: Exclude<Called, { kind: 'problem' }>) {
   return called.kind === 'done'
     ? { page: called.body, errors: {} }

@@ -1,11 +1,11 @@
-/** JSON made readable by white space alone: JSON.parse and JSON.stringify would change long numbers and drop repeated names. */
+/** Formats JSON by changing only white space: JSON.parse and JSON.stringify would change long numbers and drop repeated names. */
 import { jsonFault } from '../http/json-text.ts';
 
 const INDENT = '  ';
-/** Every token of JSON, and nothing else; white space between tokens is skipped. */
+/** Matches JSON tokens only; white space between tokens is skipped. */
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
 
-/** The same tokens, one member or element a line; null when the bytes are no JSON text. */
+/** Formats with one member or element a line; null when the bytes are not JSON text. */
 export function prettyJson(bytes: Uint8Array): string | null {
   if (jsonFault(bytes) !== null) return null;
   let out = '';

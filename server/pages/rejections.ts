@@ -1,4 +1,4 @@
-/** /rejections: refused signatures, why, and whether they would verify now. */
+/** /rejections: rejected requests, the reason, and whether the signature would verify now. */
 import { rejectionReasonNames } from '../signatures/diagnosis/reasons.ts';
 import { filtersOf } from './filters.ts';
 import { choicesOf, listBy } from './names.ts';

@@ -1,4 +1,4 @@
-/** Templates: compiled once each, from views/; everything they print is escaped unless they say `~`. */
+/** Templates from views/, each compiled once. All output is escaped except with `~`. */
 import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
 import * as show from './show.ts';
@@ -10,7 +10,7 @@ export class Renderer {
     autoTrim: [false, 'nl'],
   });
 
-  /** @param name below views/, without its ending. Templates read `it`, and the functions of show.ts as `it.show`. */
+  /** @param name path below views/ without extension. Templates read `data` as `it`, and the functions of show.ts as `it.show`. */
   render(name: string, data: object): string {
     return this.#eta.render(`./${name}`, { ...data, show });
   }

@@ -1,4 +1,4 @@
-/** Serves pages: who asks and whether they may, the form, and the answer as a whole page or, for htmx, its main part. */
+/** Serves pages: authenticates, authorizes, reads the form, and renders the whole page or, for htmx, its main part. */
 import { etagOf } from '../api/precondition.ts';
 import type { Operations } from '../api/routes.ts';
 import type { AdmitsOpen } from '../api/serve.ts';
@@ -25,7 +25,7 @@ interface PageParts {
   csrf: Csrf;
   operations: Operations;
   admitsOpen: AdmitsOpen;
-  /** Null: people sign in at Weir itself. */
+  /** Null when users sign in at Weir itself. */
   signIn: HostedSignIn | null;
   renderer: Renderer;
   assets: Assets;
@@ -41,7 +41,7 @@ export class Pages {
     this.#securityHeaders = securityHeaders(parts.settings);
   }
 
-  /** A page for users in `needed` or a higher role; whoever is not signed in is led to the sign-in page and back. */
+  /** A page for users with the role `needed` or higher. Users who are not signed in are redirected to the sign-in page and back. */
   forUsers(needed: Role, page: Page): Handler {
     return (exchange) =>
       this.#serve(exchange, async (person, form) => {
@@ -56,12 +56,12 @@ export class Pages {
       });
   }
 
-  /** A page for everybody; the person is null when nobody is signed in. */
+  /** A page without required sign-in; the person is null when not signed in. */
   forAnyone(page: Page<Person | null>): Handler {
     return (exchange) => this.#serve(exchange, (person, form) => page(this.#request(exchange, person, form)), true);
   }
 
-  /** Of a path or method that no route takes: a page for somebody who looks, the problem alone for a program. */
+  /** Answers an unknown path or method: a page for browsers, only the problem for programs. */
   readonly refuse = (exchange: Exchange, code: 'not_found' | 'method_not_allowed'): void => {
     if (!isLookedAt(exchange)) return exchange.problem(code);
     const detail = code === 'method_not_allowed' ? 'A form is sent to this address; it cannot be opened.' : undefined;
@@ -80,7 +80,7 @@ export class Pages {
     };
   }
 
-  /** @param open anyone may send a form here: small ones, and no more than the limit of their client address. */
+  /** @param open accepts forms without sign-in: with a smaller size limit, and rate-limited by client address. */
   async #serve(
     exchange: Exchange,
     reply: (person: Person | null, form: URLSearchParams) => Promise<PageReply | null>,
@@ -93,7 +93,7 @@ export class Pages {
     try {
       if (open && body !== null && !(await this.#parts.admitsOpen(exchange))) return;
       person = await this.#parts.people.find(exchange);
-      // The form of somebody who is not signed in is not even parsed.
+      // The form of a page that requires sign-in is not parsed for users who are not signed in.
       form = body !== null && (open || person !== null) ? await body.form() : new URLSearchParams();
     } finally {
       body?.release();
@@ -105,7 +105,7 @@ export class Pages {
     if (answered !== null) await this.#send(exchange, person, answered);
   }
 
-  /** Before sign-in there is no session to bind a token to: the browser's word on where the form was must do. */
+  /** Before sign-in there is no session to bind a token to, so only the browser's origin headers are checked. */
   #mayChange(exchange: Exchange, person: Person | null, token: string | undefined): boolean {
     const { csrf } = this.#parts;
     return person?.via.kind === 'session'
@@ -113,9 +113,9 @@ export class Pages {
       : csrf.fromOwnPage(exchange);
   }
 
-  /** What went wrong outside of the page itself, e.g. without a database. The page is small, and needs none. */
+  /** Shows an error from outside the page, e.g. the database is down. This page needs no database. */
   #showProblem(exchange: Exchange, person: Person | null, problem: ProblemDocument): void {
-    // Should the page fail too, its problem goes out as it is.
+    // If the page fails too, the plain problem document is sent.
     exchange.showProblem = null;
     const wayOn = exchange.method === 'POST' ? undefined : { to: addressOf(exchange), text: 'Try again' };
     const reply = { ...problemOf(problem.code, problem.detail), ...(wayOn && problem.status >= 500 ? { wayOn } : {}) };
@@ -155,7 +155,7 @@ export class Pages {
     };
     const main = renderer.render(shown.view, { ...common, ...shown.data });
     const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, main });
-    // The path of a form cannot be opened: the address stays that of its page, or becomes that of what was made.
+    // A form's path cannot be opened with GET: the URL stays that of the page, or becomes that of the created resource.
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
     await this.#sendHtml(exchange, shown.status ?? 200, html);
   }
@@ -163,7 +163,7 @@ export class Pages {
   async #sendHtml(exchange: Exchange, status: number, html: string): Promise<void> {
     for (const [name, value] of this.#securityHeaders) exchange.setHeader(name, value);
     exchange.setHeader('vary', 'accept-encoding, hx-request, cookie');
-    // The answer of a form may hold what is shown this once.
+    // The response to a form may contain values that are shown only once.
     exchange.cacheControl = exchange.method === 'POST' ? 'no-store' : 'private, no-cache';
     if (status === 200 && exchange.method !== 'POST') {
       const tag = etagOf(html);
@@ -183,13 +183,13 @@ function addressOf({ path, query }: Exchange): string {
   return query === '' ? path : `${path}?${query}`;
 }
 
-/** The page that the form was on, as far as the browser tells. */
+/** The page that contained the form, from Referer; `/` when unknown. */
 function formAddress(exchange: Exchange, publicUrl: string): string {
   const from = exchange.header('referer') ?? '';
   return from.startsWith(`${publicUrl}/`) ? from.slice(publicUrl.length) : '/';
 }
 
-/** A browser asks for a page of Weir; what is below /api/ and /in/ is for programs, whoever asks. */
+/** Whether a browser requests a page of Weir. Paths below /api/ and /in/ are always for programs. */
 function isLookedAt(exchange: Exchange): boolean {
   return (
     exchange.method === 'GET' &&
@@ -198,18 +198,18 @@ function isLookedAt(exchange: Exchange): boolean {
   );
 }
 
-/** htmx asks, and puts the answer into the page that is open; after a step back beyond what it knows it needs the whole page. */
+/** Whether htmx inserts the response into the open page. A history restore needs the whole page. */
 function isFragment(exchange: Exchange): boolean {
   return exchange.header('hx-request') === 'true' && exchange.header('hx-history-restore-request') !== 'true';
 }
 
-/** Somebody opens a page, by its address or by a link; what htmx asks for by itself is a part of one. */
+/** Whether the user opens a page by URL or link. Other htmx requests load part of a page. */
 function isOpened(exchange: Exchange): boolean {
   if (exchange.method !== 'GET') return false;
   return exchange.header('hx-request') !== 'true' || (isFragment(exchange) && exchange.header('hx-boosted') === 'true');
 }
 
-/** htmx would put what is there into the page that is open; told so, it leaves the page instead. */
+/** Redirects. htmx would insert the target into the open page; with `hx-redirect` it loads the target as a new page. */
 function leaveFor(exchange: Exchange, address: string): null {
   if (isFragment(exchange)) {
     exchange.setHeader('hx-redirect', address);

@@ -1,4 +1,4 @@
-/** /setup: the first administrator, from the address that the first start printed. */
+/** /setup: creates the first administrator, at the URL that the first start printed. */
 import type { Person } from '../auth/person.ts';
 import type { ProblemCode } from '../errors.ts';
 import { problemOf } from './call.ts';
@@ -6,7 +6,7 @@ import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { type Page, redirect, view } from './page.ts';
 
 interface SetupParts {
-  /** Why there is nothing to set up; null: there is no administrator yet. */
+  /** Why setup is closed; null when no administrator exists yet. */
   whyClosed: () => Promise<ProblemCode | null>;
 }
 

@@ -1,8 +1,8 @@
-/** How templates show values to people. */
+/** Formats values for templates. */
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB'];
 
-/** `19.3 KB`; thousands, as disks and networks count. */
+/** `19.3 KB`; units of 1,000, as for disks and networks. */
 export function bytes(count: number): string {
   let value = count;
   let unit = 0;
@@ -30,7 +30,7 @@ const spans = [
   ['min', 60],
 ] as const;
 
-/** How long ago a time was, in its greatest unit alone: `3 days`, `2 h`, `12 min`, `< 1 min`. */
+/** Time elapsed since `iso`, in the largest unit only: `3 days`, `2 h`, `12 min`, `< 1 min`. */
 export function span(iso: string, nowMs: number): string {
   const seconds = (nowMs - Date.parse(iso)) / 1000;
   for (const [unit, length] of spans)
@@ -39,17 +39,17 @@ export function span(iso: string, nowMs: number): string {
   return '< 1 min';
 }
 
-/** The last characters of an id: those of a UUIDv7 that differ. */
+/** The last characters of an id, which differ between UUIDv7 values of the same time. */
 export function shortId(id: string): string {
   return `…${id.slice(-8)}`;
 }
 
-/** `2026-11-21 09:54:24 UTC`; the browser puts its own time zone in place of it, see weir.js. */
+/** `2026-11-21 09:54:24 UTC`; weir.js replaces it with the browser's time zone. */
 export function utc(iso: string): string {
   return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`;
 }
 
-/** `2026-11-21T09:54:24`, UTC, as a field for a time wants it; what is no time stays as it is. */
+/** `2026-11-21T09:54:24` in UTC, the format of a time field; text that is not a time is unchanged. */
 export function timeField(text: string): string {
   const at = new Date(/(Z|[+-]\d\d:?\d\d)$/i.test(text) ? text : `${text}Z`);
   return Number.isNaN(at.getTime()) ? text : at.toISOString().slice(0, 19);
@@ -60,7 +60,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** The address of a path with these parameters; those that are undefined, null or '' are left out. */
+/** The URL of a path with these parameters; undefined, null and '' are omitted. */
 export function address(path: string, parameters: Record<string, string | number | null | undefined>): string {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters))

@@ -6,9 +6,9 @@ import { asProblem, type Page, redirect, view } from './page.ts';
 
 interface SignInPageParts {
   publicUrl: string;
-  /** False: there is no administrator yet, and nobody who could sign in. */
+  /** False while no administrator exists, so that no user can sign in. */
   isSetUp: () => Promise<boolean>;
-  /** Where whoever signed out here signs out of the identity provider too; null: there is no such place. */
+  /** The sign-out URL of the identity provider; null when it has none. */
   signOutAddress: () => Promise<string | null>;
 }
 
@@ -16,7 +16,7 @@ export function signInPages({ publicUrl, isSetUp, signOutAddress }: SignInPagePa
   const signIn: Page<Person | null> = async ({ person, query }) => {
     const returnTo = query.get('return_to') ?? '/';
     if (person !== null) return redirect(returnAddress(returnTo, publicUrl));
-    // A link, since a form must not lead to another origin: the Content-Security-Policy keeps it from there.
+    // A link instead of a redirect: the Content-Security-Policy forbids forms from leading to another origin.
     const providerSignOut = query.has('notice') ? await signOutAddress() : null;
     return signInForm({ returnTo, email: '', providerSignOut, isSetUp: await isSetUp() }, noErrors);
   };

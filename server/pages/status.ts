@@ -1,4 +1,4 @@
-/** GET /status: how this installation is set up, how it does, and what `weir doctor` says of it. */
+/** GET /status: settings and state of this installation, and the results of `weir doctor`. */
 import { diagnosisText, processesText } from './diagnosis.ts';
 import { asProblem, type Page, view } from './page.ts';
 

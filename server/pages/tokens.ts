@@ -1,11 +1,11 @@
-/** /tokens: a person's own API tokens; administrators see everybody's. */
+/** /tokens: the user's own API tokens; administrators see all tokens. */
 import { allows, type Role, roles } from '../db/roles.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
-/** What the form offers, and what each means as days. */
+/** Lifetimes offered by the form, in days. */
 const lifetimes: readonly (readonly [string, string])[] = [
   ['7', '7 days'],
   ['30', '30 days'],

@@ -1,4 +1,4 @@
-/** /users/:id: one user, and everything that an administrator may change about them. */
+/** /users/:id: one user, and all changes that an administrator may make to a user. */
 
 import { roles } from '../db/roles.ts';
 import { generatePassword } from '../passwords/hash.ts';
@@ -16,7 +16,7 @@ const updateUser: Page = async (request) => {
     const told = formErrors(changed, { last_administrator: 'role', ...confirmationError('role') });
     return userPage(request, told, { given });
   }
-  // Whoever gave up the role sees no user any more.
+  // Administrators who change their own role may lose access to /users.
   return redirect(changed.body.id === request.person.id ? '/account' : `/users/${request.id}`, 'saved');
 };
 
@@ -69,7 +69,7 @@ interface Typed {
   confirm?: string;
 }
 
-/** @param typed what was typed, where it was refused; never a password. */
+/** @param typed the input of a refused form; never a password. */
 async function userPage(
   { id, call, person }: PageRequest,
   { errors, ...told }: Told,

@@ -1,4 +1,4 @@
-/** /users: who may use Weir, and new users. */
+/** /users: the list of users, and new users. */
 import { roles } from '../db/roles.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
@@ -16,7 +16,7 @@ const newUser: Page = async () => userForm({ email: '', name: '', role: 'viewer'
 const createUser: Page = async ({ call, form }) => {
   const field = (name: string) => form.get(name) ?? '';
   const given = { email: field('email'), name: field('name'), role: field('role') };
-  // Left empty, one is generated.
+  // An empty password is replaced with a generated one.
   const password = field('password') || undefined;
   const made = await call('createUser', { input: { ...given, password, ...confirmation(form) } });
   if (made.kind !== 'done') return userForm(given, formErrors(made, { email_taken: 'email', ...confirmationError() }));

@@ -1,4 +1,4 @@
-/** /webhooks: the list, one webhook, and every change to it. */
+/** /webhooks: the list, one webhook, and all changes to a webhook. */
 
 import { activityOf } from './activity.ts';
 import { signedCurl } from './curl.ts';
@@ -37,7 +37,7 @@ const createWebhook: Page = async (request) => {
     call('createWebhook', { input: { ...found, ...secret } }),
   );
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
-  // Shown in this answer alone: a redirect could not carry the secret without leaving it somewhere.
+  // Shown only in this response: a redirect would have to store the secret.
   const more = { secret: created.body.secret ?? null, made: true };
   return webhookView(request, created.body, more, { address: `/webhooks/${created.body.id}` });
 };
@@ -63,7 +63,7 @@ const updateWebhook: Page = async (request) => {
   return formView(request, 'Edit the webhook', { ...valuesOf(form), id, tag }, formErrors(updated));
 };
 
-/** Disables, or enables again. */
+/** Disables or enables a webhook. */
 const switchWebhook: Page = async ({ call, id, form }) => {
   const enabled = form.get('enabled') === 'true';
   const updated = await call('updateWebhook', { id, input: { enabled } });
@@ -90,7 +90,7 @@ const testWebhook: Page = async (request) => {
   return webhook.kind === 'done' ? webhookView(request, webhook.body, { test: sent.body }) : asProblem(webhook);
 };
 
-/** What is deleted is typed, so that nobody deletes the neighbour. */
+/** Requires the typed name, to prevent deleting the wrong webhook. */
 const deleteWebhook: Page = async (request) => {
   const { call, id, form } = request;
   const webhook = await call('showWebhook', { id });
@@ -156,12 +156,12 @@ type WebhookValues = { agent_ids?: string[]; [member: string]: unknown };
 
 async function formView({ call }: PageRequest, title: string, values: WebhookValues, told: Told): Promise<PageReply> {
   const { errors, ...answer } = told;
-  // All that get its events: a box that is not there would end a subscription.
+  // List all subscribed agents: a missing checkbox would end the subscription.
   const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
   return view('webhooks/form', title, { title, values, errors, agents }, answer);
 }
 
-/** The fields that making and editing share. */
+/** The fields that the create and edit forms share. */
 function webhookOf(form: URLSearchParams) {
   return {
     name: field(form, 'name'),
@@ -175,7 +175,7 @@ function webhookOf(form: URLSearchParams) {
   };
 }
 
-/** What was typed, to show it again; never a secret. */
+/** The typed values, to show again; never a secret. */
 function valuesOf(form: URLSearchParams): WebhookValues {
   const { secret: _, ...values } = Object.fromEntries(form);
   return { ...values, agent_ids: list(form, 'agent_ids') };
