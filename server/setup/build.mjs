@@ -1,4 +1,4 @@
-/** Compiles the sources to dist/ and puts beside them what they read: `node server/setup/build.mjs`. */
+/** Compiles the sources to dist/ and copies their assets beside them: `node server/setup/build.mjs`. */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,12 +7,12 @@ import { leaveCleanly, Refusal, run } from './run.mjs';
 import { fingerprintSources, listAssets, stampDist } from './sources.mjs';
 
 /**
- * Builds the project in `root`. Type errors stop it and leave dist/ as the last good build left it. Nothing is removed before the
- * new files stand, so a server that runs from dist/ meanwhile finds every file.
+ * Builds the project in `root`. Type errors stop the build and leave the last good build in dist/. Old files are removed only after
+ * all new files are written, so a server that runs from dist/ during a build finds every file.
  */
 export async function build(root) {
   console.log('Building dist/ ...');
-  // Taken first: what is edited while the compiler runs is built next time.
+  // Computed first: a file that is edited while the compiler runs is built next time.
   const fingerprint = fingerprintSources(root);
   const compiled = await compile(root);
   const assets = listAssets(root).map((path) => copyAsset(root, path));
@@ -22,7 +22,7 @@ export async function build(root) {
   stampDist(root, fingerprint);
 }
 
-/** Returns the paths that the compiler wrote. */
+/** Returns the paths of the files that the compiler wrote. */
 async function compile(root) {
   const compiler = join(root, 'node_modules/typescript/bin/tsc');
   if (!existsSync(compiler)) throw new Refusal('The TypeScript compiler is not installed; run: npm run setup');
@@ -44,11 +44,11 @@ function copyAsset(root, path) {
   return copy;
 }
 
-/** Removes what an earlier build left, and folders that are then empty. Files whose name starts with a dot are the set-up's own. */
+/** Removes files of earlier builds, then empty folders. Files whose name starts with a dot belong to the setup and are kept. */
 function removeAllBut(dist, kept) {
   const paths = readdirSync(dist, { recursive: true }).map((path) => join(dist, path));
   const isOwn = (path) => relative(dist, path).startsWith('.');
-  // Longest first, so that a folder comes after what is in it.
+  // Longest paths first, so that a folder comes after its contents.
   for (const path of paths.filter((item) => !kept.has(item) && !isOwn(item)).sort((a, b) => b.length - a.length)) {
     if (!statSync(path).isDirectory()) rmSync(path);
     else if (readdirSync(path).length === 0) rmdirSync(path);

@@ -1,4 +1,4 @@
-/** Looks at this machine and this folder; changes nothing, and starts a program only where a look at the files is not enough. */
+/** Collects facts about this machine and this folder. Changes nothing; starts a program only when files do not contain the fact. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { stateOfDist } from './sources.mjs';
 
 const installStamp = join('node_modules', '.weir-setup.json');
 
-/** The facts that planSetup decides from. `tests`: whether the tests are to run as well. */
+/** Returns the facts for planSetup. `tests`: whether the tests will run as well. */
 export function lookAround(root, tests) {
   return {
     tests,
@@ -31,14 +31,14 @@ export function lookAround(root, tests) {
   };
 }
 
-/** Where the note of the last `npm ci` is kept. */
+/** Path of the stamp of the last `npm ci`. */
 export function installStampPath(root) {
   return join(root, installStamp);
 }
 
 /**
- * The folder whose include/node holds the headers of the running Node, or null. With it node-gyp compiles without fetching them
- * from the network. Those of another version would compile an addon that does not load: they don't count.
+ * The folder whose include/node contains the headers of the running Node, or null. With it node-gyp compiles without downloading
+ * headers. Headers of another version are ignored: an addon compiled with them would not load.
  */
 export function nodeHeadersFolder() {
   const folders = [dirname(dirname(process.execPath)), '/usr', '/usr/local'];
@@ -50,7 +50,7 @@ export function nodeHeadersFolder() {
   return folders.find(isOurs) ?? null;
 }
 
-/** As text: the same text in node_modules means that `npm ci` has nothing to add. An addon is compiled for one Node ABI. */
+/** Returns the wanted state as text. When the stamp in node_modules equals it, `npm ci` is not needed. Addons depend on the Node ABI. */
 function wantedInstall(root) {
   const lock = createHash('sha256')
     .update(readOrEmpty(join(root, 'package-lock.json')))

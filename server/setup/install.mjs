@@ -9,8 +9,8 @@ import { serverBinaryProblem } from './server-binary.mjs';
 const linesShown = 60;
 
 /**
- * Run by root. Debian starts a service as soon as its package is installed, unless policy-rc.d says no: one stands there while we
- * install, if nobody has put one there, and the service is taken out of the next start of the machine as well.
+ * Run by root. Debian starts a service as soon as its package is installed, unless policy-rc.d forbids it. The script creates a
+ * policy-rc.d during the installation if none exists, and disables the service for later boots.
  */
 const installScript = `
 policy=/usr/sbin/policy-rc.d
@@ -27,7 +27,7 @@ for package; do
 done
 `;
 
-/** Installs Debian packages as root, or by sudo. Refuses with the end of apt's output and the command to run by hand. */
+/** Installs Debian packages as root or with sudo. Failure throws a Refusal with the end of apt's output and the command to run by hand. */
 export async function installPackages({ packages, sudo }) {
   console.log(`Installing Debian packages${sudo ? ' (by sudo)' : ''}: ${packages.join(' ')} ...`);
   const shell = ['sh', '-c', installScript, 'install', ...packages];
@@ -49,12 +49,12 @@ export async function addSystemUser() {
     throw new Refusal(`${tail(output)}\nThe user could not be added. Add it by hand: ${command.join(' ')}`);
 }
 
-/** node_modules exactly as package-lock.json says, and a note of it that the next set-up reads. */
+/** Installs node_modules exactly as in package-lock.json, and writes the stamp that the next setup reads. */
 export async function installModules(root, { wanted }) {
   console.log('Installing npm packages and compiling the Postgres client: a minute or so ...');
   const headers = nodeHeadersFolder();
   const env = headers === null ? process.env : { npm_config_nodedir: headers, ...process.env };
-  // The compiler is a development dependency, which NODE_ENV=production would leave out.
+  // The compiler is a development dependency, which NODE_ENV=production would omit.
   const args = ['ci', '--include=dev', '--no-fund', '--no-audit'];
   const { code, output } = await run('npm', args, { cwd: root, env, quiet: true });
   if (code !== 0)

@@ -1,12 +1,12 @@
-/** One set-up at a time in a folder: `npm start` and `npm test` side by side must not trample each other's node_modules and dist. */
+/** One setup at a time in a folder: concurrent `npm start` and `npm test` must not overwrite each other's node_modules and dist. */
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { Refusal } from './run.mjs';
 
 /**
- * Runs `work` while holding the lock of the folder `root`; waits for another holder, and says so.
- * The kernel's lock (flock) instead of a file with a process id: it goes with the process that held it, so none is ever stale.
+ * Runs `work` while holding the lock of the folder `root`. Prints a message when it has to wait.
+ * Uses the kernel's lock (flock) instead of a file with a process id: it is released when its process ends, so it is never stale.
  */
 export async function withLock(root, work) {
   mkdirSync(join(root, 'dist'), { recursive: true });
@@ -22,7 +22,7 @@ export async function withLock(root, work) {
   }
 }
 
-/** The lock belongs to the open file, which we share with the flock program: ours stays locked when that has ended. */
+/** The lock belongs to the open file, which is shared with the flock program: it stays held after that program ends. */
 function flock(file, options) {
   const { status, error } = spawnSync('flock', [...options, '3'], { stdio: ['ignore', 'ignore', 'inherit', file] });
   if (error) throw new Refusal('The command flock is missing; install the package util-linux and try again.');

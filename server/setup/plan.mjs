@@ -1,6 +1,6 @@
-/** What a set-up has to do, decided from what is there: pure, so that every kind of machine can be tested on this one. */
+/** Decides the steps of a setup from facts. Pure, so that every kind of machine can be tested on one. */
 
-/** Debian packages, what tells that each is there already, and when it is needed. */
+/** Debian packages: the files that show that a package is installed, and the step that needs it. */
 export const packageTable = [
   { package: 'libpq-dev', provides: ['pg_config', 'libpq-fe.h'], neededFor: 'install' },
   { package: 'build-essential', provides: ['g++', 'make'], neededFor: 'install' },
@@ -9,18 +9,18 @@ export const packageTable = [
   { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
 ];
 
-/** Least glibc of the uWebSockets.js binary, by Node major; other majors have none. */
+/** Minimum glibc of the uWebSockets.js binary, by Node major version; other versions have no binary. */
 const glibcOfNode = { 20: '2.27', 22: '2.38', 24: '2.38', 25: '2.38' };
 
 /**
- * Facts in (see facts.mjs), a decision out: `{ kind: 'refuse', sentence }`, or `{ kind: 'do', steps }` with the steps in their
- * order, none when everything stands. `facts.canSudo` is a function, asked only when it matters: every `sudo` leaves a trace in a log.
+ * Converts facts (see facts.mjs) to a decision: `{ kind: 'refuse', sentence }`, or `{ kind: 'do', steps }` with ordered steps, empty when
+ * nothing is to be done. `facts.canSudo` is a function, called only when needed: each `sudo` writes a log entry.
  */
 export function planSetup(facts) {
   const unfit = refuseMachine(facts);
   if (unfit !== null) return { kind: 'refuse', sentence: unfit };
   const install = facts.installed !== facts.wanted;
-  // What is to be installed is checked once it is there.
+  // A binary that is yet to be installed is checked after the installation.
   if (!install && facts.binaryProblem !== null) return { kind: 'refuse', sentence: facts.binaryProblem };
   const steps = [];
 
@@ -41,7 +41,7 @@ export function planSetup(facts) {
   return { kind: 'do', steps };
 }
 
-/** The command that installs packages by hand. */
+/** The command to install packages by hand. */
 export function installCommand(packages) {
   return `sudo apt-get update && sudo apt-get install -y --no-install-recommends ${packages.join(' ')}`;
 }

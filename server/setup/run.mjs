@@ -1,4 +1,4 @@
-/** Runs one program to its end; a signal to us ends it and everything that it started. */
+/** Runs one program to its end. A signal to the setup ends the program and all its children. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 
@@ -6,7 +6,7 @@ const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 const patienceMs = 10_000;
 const outputCharsMax = 200_000;
 
-/** A sentence for people; the set-up prints it and leaves with `exitCode`. */
+/** An error message for people. The setup prints it and exits with `exitCode`. */
 export class Refusal extends Error {
   constructor(sentence, exitCode = 1) {
     super(sentence);
@@ -15,9 +15,9 @@ export class Refusal extends Error {
 }
 
 /**
- * Resolves to `{ code, output }`; `output` (both streams, the last 200,000 characters) is gathered only when `quiet`, else the
- * program writes to our own streams. A program that cannot be started has code 127 and its reason as output.
- * TERM, INT and HUP go to the program's whole process group, which is killed 10 s later; then a Refusal with 128 + signal is thrown.
+ * Resolves to `{ code, output }`. `output` (both streams, the last 200,000 characters) is collected only when `quiet`; otherwise the
+ * program inherits the output streams. A program that cannot be started has code 127 and the reason as output.
+ * TERM, INT and HUP are sent to the program's process group, which is killed after 10 s; then a Refusal with 128 + signal is thrown.
  */
 export async function run(command, args, { cwd, env = process.env, quiet = false } = {}) {
   let child;
@@ -28,9 +28,9 @@ export async function run(command, args, { cwd, env = process.env, quiet = false
     signalGroup(child, signal);
     killer ??= setTimeout(() => signalGroup(child, 'SIGKILL'), patienceMs);
   };
-  // Listened to before the program starts: a signal in between would end us and leave it running.
+  // Handlers are set before the program starts: a signal in between would end the setup and leave the program running.
   for (const signal of signals) process.on(signal, stop);
-  // A group of its own: npm passes Ctrl-C on a second time, and grandchildren (compilers, test workers) must go as well.
+  // A separate process group: npm sends Ctrl-C a second time, and grandchildren (compilers, test workers) must end as well.
   child = spawn(command, args, { cwd, env, detached: true, stdio: quiet ? ['ignore', 'pipe', 'pipe'] : 'inherit' });
   let output = '';
   const gather = (chunk) => {
@@ -48,14 +48,14 @@ export async function run(command, args, { cwd, env = process.env, quiet = false
   clearTimeout(killer);
   for (const signal of signals) process.off(signal, stop);
   if (stoppedBy !== null) {
-    // What is left of the group ignores the signal, as a shell's background jobs ignore INT.
+    // Remaining processes ignore the signal, as background jobs of a shell ignore INT.
     signalGroup(child, 'SIGKILL');
     throw new Refusal('', 128 + constants.signals[stoppedBy]);
   }
   return { code, output };
 }
 
-/** Runs `main`, prints what it refuses as one sentence, and sets the exit code. */
+/** Runs `main`, prints a Refusal as one sentence, and sets the exit code. */
 export async function leaveCleanly(main) {
   try {
     process.exitCode = (await main()) ?? 0;
@@ -71,7 +71,7 @@ function signalGroup(child, signal) {
   try {
     process.kill(-child.pid, signal);
   } catch (error) {
-    // ESRCH: it has just ended. EPERM: sudo runs it as root; apt then ends by itself, and we wait for it.
+    // ESRCH: the group has just ended. EPERM: sudo runs it as root; apt then ends by itself, and the setup waits for it.
     if (error.code !== 'ESRCH' && error.code !== 'EPERM') throw error;
   }
 }

@@ -1,8 +1,8 @@
 /**
  * Checks the native binary of uWebSockets.js against known hashes: `node server/setup/server-binary.mjs`.
  *
- * It parses every request that reaches Weir, and is published as a compiled file. package-lock.json fixes its package, but npm checks that
- * only while it installs; this check also finds a node_modules that was changed afterwards.
+ * The binary parses every request to Weir, and is published in compiled form only. package-lock.json pins its package, but npm checks
+ * that only during installation. This check also detects later changes in node_modules.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { leaveCleanly, Refusal } from './run.mjs';
 
-/** The release that the hashes below belong to, as package-lock.json names it. */
+/** The release of the hashes below, as named in package-lock.json. */
 export const serverBinaryRelease = 'uwebsockets@3.0.6';
 
 /**
@@ -33,7 +33,7 @@ export const serverBinaryHashes = {
   linux_arm64_141: '1317f2e69ea1924ee8dd94ed02a3e6beb08e55d8b06f18caeda3d67a02857aee',
 };
 
-/** `null` when the binary that this Node loads from `root` has its known hash, else why not, for people. About 10 ms. */
+/** Null when the binary that this Node loads from `root` has its known hash, otherwise the reason, for people. Takes about 10 ms. */
 export function serverBinaryProblem(root) {
   const name = `${process.platform}_${process.arch}_${process.versions.modules}`;
   const path = join(root, 'node_modules', 'uWebSockets.js', `uws_${name}.node`);

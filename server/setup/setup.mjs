@@ -1,6 +1,6 @@
 /**
- * Makes this folder ready to run: `node server/setup/setup.mjs [--tests]`. Plain Node, no dependencies: it is what installs them.
- * When nothing is to be done it does nothing, in a fraction of a second.
+ * Prepares this folder to run: `node server/setup/setup.mjs [--tests]`. Plain Node without dependencies, since this script installs them.
+ * When nothing is to be done, it ends in a fraction of a second.
  */
 import { fileURLToPath } from 'node:url';
 import { build } from './build.mjs';
@@ -26,7 +26,7 @@ async function setUp(args) {
   if (decide(tests).length === 0) return;
   try {
     await withLock(root, async () => {
-      // Decided anew: whoever held the lock before us has probably done it all.
+      // Decide again: the previous holder of the lock has probably done all steps.
       for (const step of decide(tests)) await perform[step.kind](step);
     });
   } catch (error) {

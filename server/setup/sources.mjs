@@ -1,25 +1,25 @@
 /**
- * Which files dist/ is made of, and whether it is up to date with them.
+ * Lists the sources of dist/ and checks whether dist/ is up to date.
  *
- * By content, not by time: a checkout there and back, a copied folder or a touched file costs no build (300 files: about 10 ms).
+ * Compares content, not time: switching branches back and forth, a copied folder or a touched file needs no build (300 files: about 10 ms).
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 
 const folders = ['server', 'workers', 'bench', 'views'];
-/** Files that the compiled code reads at run time: copied beside it as they are. */
+/** Files that the compiled code reads at run time; copied unchanged. */
 const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg'];
-/** What else decides how the result looks. */
+/** Other inputs of the build. */
 const recipe = ['tsconfig.json', 'package-lock.json', 'server/setup/build.mjs'];
 const stamp = join('dist', '.weir-build.json');
 
-/** Paths of all assets under `root`, relative to it. */
+/** Paths of all assets under `root`, relative to `root`. */
 export function listAssets(root) {
   return listFiles(root, assetExtensions);
 }
 
-/** One hash over everything that a build reads: names and contents. */
+/** One hash over the names and contents of all build inputs. */
 export function fingerprintSources(root) {
   const hash = createHash('sha256');
   for (const path of [...recipe, ...listFiles(root, ['.ts', ...assetExtensions])]) {
@@ -36,7 +36,7 @@ export function stateOfDist(root) {
   return built === fingerprintSources(root) ? 'fresh' : 'outdated';
 }
 
-/** Notes that dist/ now holds the sources of this fingerprint. */
+/** Records that dist/ is built from the sources with this fingerprint. */
 export function stampDist(root, fingerprint) {
   writeFileSync(join(root, stamp), fingerprint);
 }

@@ -1,5 +1,5 @@
 /**
- * Every check and every test, after the set-up: `node server/setup/test.mjs [vitest arguments]`; --coverage is one of these.
+ * Runs all checks and tests; needs a finished setup: `node server/setup/test.mjs [vitest arguments]`, e.g. --coverage.
  * The last line is `N passed, N failed, N skipped`; the exit code is 0 only when nothing failed.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -33,7 +33,7 @@ async function test(args) {
   }
 }
 
-/** The steps stand once, in package.json. */
+/** The steps are defined only in package.json. */
 async function check() {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const env = { ...process.env, PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}` };
@@ -41,7 +41,7 @@ async function check() {
   return code;
 }
 
-/** Counts tests; a file that could not be loaded, or an error outside of every test, is a failure too. */
+/** Counts tests. A file that cannot be loaded, or an error outside of a test, counts as a failure. */
 function summary(report, code) {
   const { passed, failed, skipped } = count(report);
   return `${passed} passed, ${code === 0 ? failed : Math.max(failed, 1)} failed, ${skipped} skipped`;
@@ -59,7 +59,7 @@ function count(report) {
       skipped: totals.numPendingTests + totals.numTodoTests,
     };
   } catch (error) {
-    // No report: vitest ended before its first test, and has said why.
+    // No report: vitest ended before the first test and has printed the reason.
     if (error.code !== 'ENOENT') throw error;
     return { passed: 0, failed: 0, skipped: 0 };
   }
