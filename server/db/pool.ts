@@ -39,7 +39,7 @@ interface Statement {
   text: string;
   values?: unknown[];
   /**
-   * `once`: a named statement is planned at its first use on a connection and never again. For statements whose best plan does not
+   * `once`: a named statement is planned at its first use on a connection and never again. Use it for statements whose best plan does not
    * depend on the values. Over partitions, planning costs more than execution (figures in claim-deliveries.ts), and by default
    * Postgres keeps replanning statements that it estimates as expensive. Ignored in a transaction.
    */

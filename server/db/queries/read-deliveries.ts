@@ -70,7 +70,7 @@ export async function listDeliveries(
   });
 }
 
-/** Whether at most UNFINISHED_READ_MAX deliveries are unfinished; reads no more than that. */
+/** Whether at most UNFINISHED_READ_MAX deliveries are unfinished. Reads at most one row more than that. */
 async function areFewUnfinished(
   database: Database,
   { agentId = null, webhookId = null }: DeliveryFilter,
