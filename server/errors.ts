@@ -39,17 +39,17 @@ export const problems = {
   agent_unauthenticated: {
     status: 401,
     title: 'Unauthorized',
-    detail: 'Present an agent credential or a session that is in force, as Authorization: Bearer.',
+    detail: 'Present an agent credential or an active session, as Authorization: Bearer.',
   },
   unauthenticated: {
     status: 401,
     title: 'Unauthorized',
-    detail: 'Sign in, or present a token that is in force, as Authorization: Bearer.',
+    detail: 'Sign in, or present an active token, as Authorization: Bearer.',
   },
   sign_in_failed: {
     status: 401,
     title: 'Unauthorized',
-    detail: 'The email or the password is wrong, or the account is not in force.',
+    detail: 'The email or the password is wrong, or the account is not active.',
   },
   sign_in_limited: {
     status: 429,
@@ -71,11 +71,11 @@ export const problems = {
     title: 'Not Found',
     detail: 'You have no such session: it has ended, or the request came with a token.',
   },
-  setup_closed: { status: 404, title: 'Not Found', detail: 'There is an administrator already: sign in.' },
+  setup_closed: { status: 404, title: 'Not Found', detail: 'An administrator already exists: sign in.' },
   setup_refused: {
     status: 403,
     title: 'Forbidden',
-    detail: 'This is not the set-up address of this database; the log of the last start has it.',
+    detail: 'This is not the set-up address of this database; the log of the last start shows the right one.',
   },
   user_unknown: { status: 404, title: 'Not Found', detail: 'No user has this id.' },
   name_taken: { status: 409, title: 'Conflict', detail: 'Another active agent has this name.' },
@@ -83,7 +83,7 @@ export const problems = {
   last_administrator: {
     status: 409,
     title: 'Conflict',
-    detail: 'This is the last administrator in force: make somebody else one first.',
+    detail: 'This is the last active administrator: give another user the role administrator first.',
   },
   forbidden: { status: 403, title: 'Forbidden', detail: 'Your role does not allow this.' },
   reauthentication_required: {
@@ -102,24 +102,24 @@ export const problems = {
     status: 403,
     title: 'Forbidden',
     detail:
-      "A change that a cookie vouches for must come from a page of Weir or of CORS_ORIGINS, with the session's token in X-CSRF-Token; reload the page.",
+      "A change authenticated by a cookie must come from a page of Weir or of CORS_ORIGINS, with the session's token in X-CSRF-Token; reload the page.",
   },
   sign_in_lost: {
     status: 400,
     title: 'Bad Request',
     detail:
-      'This sign-in was not begun in this browser, took longer than 10 minutes, or was finished before; begin again.',
+      'This sign-in was not started in this browser, took longer than 10 minutes, or is already complete; start again.',
   },
   sign_in_denied: {
     status: 403,
     title: 'Forbidden',
-    detail: 'The identity provider did not sign you in; begin again, or ask its administrator.',
+    detail: 'The identity provider did not sign you in; start again, or ask its administrator.',
   },
   identity_refused: {
     status: 403,
     title: 'Forbidden',
     detail:
-      'What the identity provider said of you does not hold; begin again. The log has the reason under the request id.',
+      'The response of the identity provider is not valid; start again. The log has the reason under the request id.',
   },
   role_missing: {
     status: 403,
@@ -130,13 +130,13 @@ export const problems = {
   email_of_another_user: {
     status: 409,
     title: 'Conflict',
-    detail: 'Another user of Weir has this email address, and the identity provider does not say that it is yours.',
+    detail: 'Another user of Weir has this email address, and the identity provider does not confirm that it is yours.',
   },
   token_resting: {
     status: 403,
     title: 'Forbidden',
     detail:
-      'This API token rests, since the identity provider has not given its user a role for long: it holds again as soon as the user has signed in to the pages.',
+      'This API token is suspended, because the identity provider has not confirmed the role of its user for too long. It is active again as soon as the user signs in to the pages.',
   },
   user_disabled: { status: 403, title: 'Forbidden', detail: 'This user is disabled; ask an administrator of Weir.' },
   identity_provider_unavailable: {
@@ -148,7 +148,7 @@ export const problems = {
   invalid_request: {
     status: 422,
     title: 'Unprocessable Content',
-    detail: 'The member errors points at each bad field.',
+    detail: 'The member errors lists each invalid field.',
   },
   body_too_large: {
     status: 413,
@@ -156,12 +156,12 @@ export const problems = {
     detail: 'The request body exceeds its limit: 1024 KiB, and 16 KiB for sign-in, set-up and agent sessions.',
   },
   webhook_unknown: { status: 404, title: 'Not Found', detail: 'No webhook has this id.' },
-  agent_unknown: { status: 404, title: 'Not Found', detail: 'No agent in force has this id.' },
+  agent_unknown: { status: 404, title: 'Not Found', detail: 'No active agent has this id.' },
   delivery_unknown: { status: 404, title: 'Not Found', detail: 'No delivery that you may see has this id.' },
   delivery_unfinished: {
     status: 409,
     title: 'Conflict',
-    detail: 'This delivery is pending or leased: it is on its way as it is.',
+    detail: 'This delivery is already pending or leased.',
   },
   idempotency_key_invalid: {
     status: 400,
@@ -171,13 +171,13 @@ export const problems = {
   idempotency_in_progress: {
     status: 409,
     title: 'Conflict',
-    detail: 'A request with this Idempotency-Key is under way; repeat it in a moment.',
+    detail: 'A request with this Idempotency-Key is in progress; repeat it in a moment.',
   },
   idempotency_answer_lost: {
     status: 409,
     title: 'Conflict',
     detail:
-      'The change of this Idempotency-Key was made, and its answer was lost: look at what there is now. Another change needs another key.',
+      'The change with this Idempotency-Key was made, but its answer was lost: read the current state. Another change needs another key.',
   },
   idempotency_key_reused: {
     status: 422,
@@ -188,7 +188,7 @@ export const problems = {
     status: 412,
     title: 'Precondition Failed',
     detail:
-      'It was changed since its ETag was given: read it again, then repeat the change with the new ETag in If-Match.',
+      'The resource has changed since its ETag was read: read it again, then repeat the change with the new ETag in If-Match.',
   },
   webhook_disabled: {
     status: 410,
@@ -198,7 +198,7 @@ export const problems = {
   search_busy: {
     status: 503,
     title: 'Service Unavailable',
-    detail: 'Other searches are under way; repeat the request, or narrow it with from and to.',
+    detail: 'Too many searches are in progress; repeat the request, or narrow it with from and to.',
   },
   rejection_unknown: { status: 404, title: 'Not Found', detail: 'No rejection has this id.' },
   rejection_without_body: {
@@ -211,19 +211,19 @@ export const problems = {
     status: 409,
     title: 'Conflict',
     detail:
-      'This request does not verify with the secret and signature header that the webhook has now: mend what its hint says, then check it again.',
+      'This request does not verify with the current secret and signature header of the webhook: fix the cause that its hint names, then check it again.',
   },
   rejection_of_batch: {
     status: 409,
     title: 'Conflict',
-    detail: 'This was a batch, each line an event of its own: have the sender repeat it.',
+    detail: 'This request was a batch, and each line is a separate event: have the sender repeat it.',
   },
   event_unknown: { status: 404, title: 'Not Found', detail: 'No event that you may see has this id.' },
   token_unknown: { status: 404, title: 'Not Found', detail: 'No token that you may see has this id.' },
   tokens_too_many: {
     status: 409,
     title: 'Conflict',
-    detail: 'You have 100 tokens in force, which is the most; revoke some first.',
+    detail: 'You have 100 active tokens, which is the maximum; revoke some first.',
   },
   event_unheard: {
     status: 409,
@@ -250,12 +250,12 @@ export const problems = {
     status: 422,
     title: 'Unprocessable Content',
     detail:
-      'Nothing was stored, since some lines are no JSON; the member errors has the first of them, by line number.',
+      'Nothing was stored, because some lines are not JSON; the member errors lists the first of them, by line number.',
   },
   signature_missing: {
     status: 403,
     title: 'Forbidden',
-    detail: 'The webhook has a secret and the request no signature in the configured header.',
+    detail: 'The webhook has a secret, but the request has no signature in the configured header.',
   },
   signature_malformed: {
     status: 403,
@@ -271,7 +271,7 @@ export const problems = {
   queue_full: {
     status: 503,
     title: 'Service Unavailable',
-    detail: 'Too much is waiting to be committed; repeat the request.',
+    detail: 'Too many events are waiting to be committed; repeat the request.',
   },
   memory_full: {
     status: 503,
@@ -297,17 +297,17 @@ export const problems = {
     status: 503,
     title: 'Service Unavailable',
     detail:
-      'The stored secret of this webhook opens with neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS, so the signature cannot be checked; the operator of Weir has to give the right key.',
+      'Neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS decrypts the stored secret of this webhook, so the signature cannot be checked; the operator of Weir must set the right key.',
   },
   streams_full: {
     status: 503,
     title: 'Service Unavailable',
-    detail: 'This process serves STREAMS_MAX live streams already, or is about to end; try again.',
+    detail: 'This process already serves STREAMS_MAX live streams, or is stopping; try again.',
   },
   user_streams_full: {
     status: 429,
     title: 'Too Many Requests',
-    detail: 'You have USER_STREAMS_MAX live streams at this process; close some, then try again.',
+    detail: 'You have USER_STREAMS_MAX live streams in this process; close some, then try again.',
   },
   row_refused: {
     status: 422,

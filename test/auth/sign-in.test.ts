@@ -119,7 +119,7 @@ describe('a sign-in that fails', () => {
       type: 'about:blank',
       title: 'Unauthorized',
       status: 401,
-      detail: 'The email or the password is wrong, or the account is not in force.',
+      detail: 'The email or the password is wrong, or the account is not active.',
       code: 'sign_in_failed',
     });
     expect((await app.metric('weir_password_hashes_total')) - before).toBe(1);
