@@ -14,14 +14,14 @@ export function passwordProblem(password: string, email: string): string | null 
   const normal = normalPassword(password);
   const characters = [...normal].length;
   if (characters < PASSWORD_CHARACTERS_MIN || characters > PASSWORD_CHARACTERS_MAX)
-    return `Give ${PASSWORD_CHARACTERS_MIN} to ${PASSWORD_CHARACTERS_MAX} characters.`;
+    return `Use ${PASSWORD_CHARACTERS_MIN} to ${PASSWORD_CHARACTERS_MAX} characters.`;
   // Encoding would turn every lone surrogate into the same replacement character.
-  if (/\p{Cs}/u.test(normal)) return 'Half of a surrogate pair is no character.';
+  if (/\p{Cs}/u.test(normal)) return 'A password cannot contain half of a surrogate pair.';
   const readings = readingsOf(normal.toLowerCase());
   if (readings.some((reading) => namesOf(email).includes(reading)))
-    return 'The email address, or a part of it, is no password.';
+    return 'The password must not be the email address or a part of it.';
   if (isRow(normal) || readings.some((reading) => commonPasswords.has(reading)))
-    return 'This is among the first that are tried: a common word or a row of keys, whatever digits go with it. Take some words that nobody expects together.';
+    return 'This password is easy to guess: a common word or a row of keys, with or without digits. Use several unrelated words.';
   return null;
 }
 

@@ -22,7 +22,9 @@ export function portError(setting: string, host: string, port: number, error: Er
   if (code === 'EADDRINUSE')
     return new SettingsError([`${setting} ${port} on ${host} is in use by another program; stop it or set ${setting}`]);
   if (code === 'EACCES')
-    return new SettingsError([`${setting} ${port} needs privileges that this user has not; choose one above 1023`]);
+    return new SettingsError([
+      `${setting} ${port} needs privileges that this user does not have; choose one above 1023`,
+    ]);
   return new SettingsError([
     `${hostSetting} ${host} cannot be listened on (${code}); set ${hostSetting} to an address of this machine`,
   ]);

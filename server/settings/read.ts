@@ -126,15 +126,17 @@ function refuse(settings: Settings, given: Record<string, string | undefined>): 
       if (settings[name] === undefined) problems.push(`${name} is unset but AUTH_MODE is hosted; set it, or use local`);
   if (settings.database.kind === 'server' && settings.SECRETS_KEY === undefined)
     problems.push(
-      'SECRETS_KEY is unset but the database is not the embedded one; make one with: openssl rand -base64 32',
+      'SECRETS_KEY is unset but the database is not the embedded one; generate one with: openssl rand -base64 32',
     );
   if (given.DATABASE_URL === undefined && settings.database.kind === 'server') problems.push(...weakPassword(settings));
   problems.push(...badAdministrator(settings));
   if (settings.BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
-    problems.push('BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held');
+    problems.push(
+      'BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the limit could never be held',
+    );
   if (settings.CLIENT_BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
     problems.push(
-      'CLIENT_BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the cap could never be held',
+      'CLIENT_BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the limit could never be held',
     );
   return problems;
 }
@@ -144,14 +146,13 @@ function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGR
   if (password === undefined) return [`POSTGRES_PASSWORD is unset but the database is not the embedded one; ${mend}`];
   if (password.length < 12) return [`POSTGRES_PASSWORD has fewer than 12 characters; ${mend}`];
   if (password === user || password === db) return [`POSTGRES_PASSWORD equals POSTGRES_USER or POSTGRES_DB; ${mend}`];
-  if (/postgres|password/i.test(password))
-    return [`POSTGRES_PASSWORD holds a word that everybody tries first; ${mend}`];
+  if (/postgres|password/i.test(password)) return [`POSTGRES_PASSWORD contains the word postgres or password; ${mend}`];
   return [];
 }
 
 function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Settings): string[] {
   if (email === undefined && password === undefined) return [];
-  const mend = 'set both, or neither and use the set-up address that the first start prints';
+  const mend = 'set both, or set neither and use the set-up address that the first start prints';
   if (email === undefined) return [`ADMIN_PASSWORD is set but ADMIN_EMAIL is not; ${mend}`];
   if (password === undefined) return [`ADMIN_EMAIL is set but ADMIN_PASSWORD is not; ${mend}`];
   const problem = passwordProblem(password, email);

@@ -147,7 +147,7 @@ test('there is no set-up, and there are no passwords', async () => {
 test('a callback of a sign-in that was not begun here is refused on a page', async () => {
   const { page, close } = await openTab(browser, app, null);
   await page.goto('/oidc/callback?code=c&state=s');
-  await page.getByText('This sign-in was not begun in this browser').waitFor();
+  await page.getByText('This sign-in was not started in this browser').waitFor();
   expect(await accessibilityViolations(page)).toEqual([]);
   await close();
 });

@@ -125,13 +125,13 @@ describe.each([
     await page.goto(`/users/${administrator.id}`);
     await page.getByLabel('Role').selectOption('viewer');
     await press(page, 'Save');
-    expect(await page.locator('#e-role').textContent()).toMatch(/^This is the last administrator/);
+    expect(await page.locator('#e-role').textContent()).toMatch(/^This is the last active administrator/);
     expect(await page.getByLabel('Role').inputValue()).toBe('viewer');
     await press(page, 'Disable this user');
-    await page.locator('section', { hasText: 'Disable' }).getByText('This is the last administrator').waitFor();
+    await page.locator('section', { hasText: 'Disable' }).getByText('This is the last active administrator').waitFor();
     await page.getByLabel(`Type ${administrator.email} to confirm`).fill(administrator.email);
     await press(page, 'Delete this user');
-    expect(await page.locator('#e-confirm').textContent()).toMatch(/^This is the last administrator/);
+    expect(await page.locator('#e-confirm').textContent()).toMatch(/^This is the last active administrator/);
     await close();
   });
 });

@@ -153,15 +153,15 @@ describe('settings that do not go together refuse to start', () => {
     [
       'the product for a password',
       { ...server, POSTGRES_PASSWORD: 'my-PostGres-2026' },
-      /POSTGRES_PASSWORD holds a word/,
+      /POSTGRES_PASSWORD contains the word/,
     ],
-    ['the word for a password', { ...server, POSTGRES_PASSWORD: 'Password12345' }, /POSTGRES_PASSWORD holds a word/],
+    ['the word for a password', { ...server, POSTGRES_PASSWORD: 'Password12345' }, /POSTGRES_PASSWORD contains the word/],
     ['an administrator without a password', { ADMIN_EMAIL: 'ada@example.org' }, /ADMIN_PASSWORD is not; set both/],
     ['the password of no administrator', { ADMIN_PASSWORD: 'correct horse' }, /ADMIN_EMAIL is not; set both/],
     [
       'an administrator with a short password',
       { ADMIN_EMAIL: 'ada@example.org', ADMIN_PASSWORD: 'elevenchars' },
-      /ADMIN_PASSWORD is not usable\. Give 12 to 200 characters\.$/,
+      /ADMIN_PASSWORD is not usable\. Use 12 to 200 characters\.$/,
     ],
     [
       'an administrator whose password is its address',
@@ -217,7 +217,7 @@ describe('the issuer', () => {
     'https://id.example/.well-known/openid-configuration',
   ])('%s is refused, and it is said what will do', (OIDC_ISSUER) => {
     expect(problemsOf({ OIDC_ISSUER })).toEqual([
-      `OIDC_ISSUER is ${JSON.stringify(OIDC_ISSUER)}; allowed: an https address without a query, as the provider writes it (http for a loopback address alone)`,
+      `OIDC_ISSUER is ${JSON.stringify(OIDC_ISSUER)}; allowed: an https address without a query, exactly as the provider states it (http only for a loopback address)`,
     ]);
   });
 });
