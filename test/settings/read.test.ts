@@ -166,7 +166,7 @@ describe('settings that do not go together refuse to start', () => {
     [
       'an administrator whose password is its address',
       { ADMIN_EMAIL: 'ada@example.org', ADMIN_PASSWORD: 'Ada@Example.org' },
-      /ADMIN_PASSWORD is not usable\. The email address, or a part of it, is no password\.$/,
+      /ADMIN_PASSWORD is not usable\. The password must not be the email address or a part of it\.$/,
     ],
     [
       'a cap that cannot be held',
