@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 
-const logFile = new URL('../../dist/server/log.js', import.meta.url).href;
+const logFile = new URL('../../dist/server/telemetry/log.js', import.meta.url).href;
 
 const children: ChildProcessWithoutNullStreams[] = [];
 afterEach(() => {
