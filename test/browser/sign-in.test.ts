@@ -33,7 +33,9 @@ describe.each([
     await page.getByLabel('Name').fill('Ada');
     await page.getByLabel('Password').fill('ada@example.org');
     await page.getByRole('button', { name: 'Set up' }).click();
-    expect(await page.locator('#e-password').textContent()).toBe('The password must not be the email address or a part of it.');
+    expect(await page.locator('#e-password').textContent()).toBe(
+      'The password must not be the email address or a part of it.',
+    );
     expect(await page.getByLabel('Name').inputValue()).toBe('Ada');
     expect(await page.getByLabel('Password').inputValue()).toBe('');
 

@@ -155,7 +155,11 @@ describe('settings that do not go together refuse to start', () => {
       { ...server, POSTGRES_PASSWORD: 'my-PostGres-2026' },
       /POSTGRES_PASSWORD contains the word/,
     ],
-    ['the word for a password', { ...server, POSTGRES_PASSWORD: 'Password12345' }, /POSTGRES_PASSWORD contains the word/],
+    [
+      'the word for a password',
+      { ...server, POSTGRES_PASSWORD: 'Password12345' },
+      /POSTGRES_PASSWORD contains the word/,
+    ],
     ['an administrator without a password', { ADMIN_EMAIL: 'ada@example.org' }, /ADMIN_PASSWORD is not; set both/],
     ['the password of no administrator', { ADMIN_PASSWORD: 'correct horse' }, /ADMIN_EMAIL is not; set both/],
     [
