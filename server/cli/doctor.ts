@@ -8,7 +8,7 @@ const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
 /** `weir doctor`: reports problems and their fixes. Exits with code 1 when there is a problem; advice alone is not a failure. */
 export function doctorCommand(io: CommandIo): Command {
   return new Command('doctor')
-    .description('say what is wrong with settings, database, store, keys, origins and kernel, and how to mend it')
+    .description('check settings, database, store, keys, origins and kernel, and print how to fix problems')
     .option('--json', 'print one JSON document')
     .action(async ({ json }: { json?: boolean }) => {
       const checks = await examine(io.environment, io.directory, (line) => tellText(io, `weir: ${line}\n`));

@@ -9,7 +9,7 @@ export async function checkConnections(database: Database, settings: Settings): 
   const name = 'connections';
   const needed = connectionsNeeded(settings);
   if (settings.database.kind === 'embedded')
-    return ok(name, `Weir may open ${needed}, and the embedded server starts with room for them`);
+    return ok(name, `Weir opens up to ${needed}, and the embedded server is configured to allow them`);
   try {
     await checkConnectionBudget(database, settings);
   } catch (error) {
@@ -20,11 +20,11 @@ export async function checkConnections(database: Database, settings: Settings): 
   const allowed = max - reserved;
   const left = Math.max(allowed - others, 0);
   if (left >= needed)
-    return ok(name, `Weir may open ${needed}; the server allows ${allowed}, of which other clients hold ${others}`);
+    return ok(name, `Weir opens up to ${needed}; the server allows ${allowed}, and other clients use ${others}`);
   return problem(
     name,
-    `other clients hold ${others} of the ${allowed} connections that the server allows: ${left} are left, and Weir may open ${needed}`,
-    `raise max_connections to ${needed + others + reserved} or more, lower WORKERS or DB_POOL_MAX, or close connections of other clients: webhooks that get no connection are answered 503`,
+    `other clients use ${others} of the ${allowed} connections that the server allows: ${left} are left, and Weir opens up to ${needed}`,
+    `raise max_connections to ${needed + others + reserved} or more, lower WORKERS or DB_POOL_MAX, or close connections of other clients: webhook requests that get no connection are answered 503`,
   );
 }
 

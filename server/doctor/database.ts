@@ -33,7 +33,7 @@ export async function checkDatabase(circumstances: Circumstances): Promise<Check
     () => true,
     (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
   );
-  if (!stands) return [ok('database', `the embedded database will be made in ${pgdata} at the first start`)];
+  if (!stands) return [ok('database', `the embedded database will be created in ${pgdata} at the first start`)];
   try {
     const maxConnections = connectionsNeeded(settings);
     const embedded = await joinEmbeddedPostgres({ dataDir: settings.DATA_DIR, maxConnections, joinSmaller: true, log });
@@ -101,12 +101,14 @@ async function readServer(database: Database): Promise<ServerFacts> {
 function checkVersion({ version, version_number }: ServerFacts, place: string): Check {
   const finding = `Postgres ${version} answers at ${place}`;
   if (version_number >= 150_000) return ok('database', finding);
-  return advice('database', finding, 'Weir is tested with 15 and newer; upgrade');
+  return advice('database', finding, 'upgrade: Weir is tested with 15 and newer');
 }
 
 export function checkWritable({ standby, read_only, may_create }: ServerFacts): Check[] {
   if (standby)
-    return [problem('database', 'it is a standby, which takes no writes', 'point DATABASE_URL at the primary server')];
+    return [
+      problem('database', 'the server is a standby and accepts no writes', 'point DATABASE_URL at the primary server'),
+    ];
   if (read_only === 'on')
     return [
       problem('database', 'default_transaction_read_only is on', 'alter role … reset default_transaction_read_only'),
@@ -115,7 +117,7 @@ export function checkWritable({ standby, read_only, may_create }: ServerFacts): 
     return [
       problem(
         'database',
-        'the database user may make no tables, and Weir makes one a day',
+        'the database user cannot create tables, and Weir creates partitions every day',
         'grant usage, create on schema public to the user, or make it the owner of the database',
       ),
     ];
@@ -130,8 +132,8 @@ function checkDurability(facts: ServerFacts): Check {
     return ok('durability', `${settings.map((setting) => `${setting} ${facts[setting]}`).join(', ')}`);
   return problem(
     'durability',
-    `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power cut may take events that were answered 202`,
-    `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf(); and look for "alter role" or "alter database" that turn it off`,
+    `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power failure may lose events that were answered 202`,
+    `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf(); and look for "alter role" or "alter database" settings that turn it off`,
   );
 }
 
@@ -142,5 +144,5 @@ async function checkSize(database: Database, settings: Settings): Promise<Check[
     text: 'select pg_database_size(current_database())::float8 as bytes',
   });
   const size = (row!.bytes / 2 ** 30).toFixed(1);
-  return [ok('database_size', `${size} GiB; the free space on its server cannot be seen from here, monitor it there`)];
+  return [ok('database_size', `${size} GiB; Weir cannot see the free space on the server, monitor it there`)];
 }

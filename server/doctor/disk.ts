@@ -40,8 +40,8 @@ export async function checkDisks(
 function checkDisk(path: string, freeBytes: number, embedded: boolean): Check {
   const finding = `${(freeBytes / 2 ** 30).toFixed(1)} GiB are free at ${path}`;
   const consequence = embedded
-    ? 'on a full disk every webhook is answered 503'
-    : 'on a full disk keys and logs are lost';
+    ? 'when the disk is full, every webhook request is answered 503'
+    : 'when the disk is full, keys and logs are lost';
   const mend = `free some space, or use a larger disk: ${consequence}`;
   if (freeBytes < PROBLEM_BYTES) return problem('disk', finding, mend);
   const isLow = freeBytes < (embedded ? DATABASE_ADVICE_BYTES : FILES_ADVICE_BYTES);

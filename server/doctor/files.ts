@@ -12,11 +12,11 @@ import { checkDisks } from './disk.ts';
 export async function checkDataDir(settings: Settings): Promise<Check[]> {
   const { DATA_DIR: directory } = settings;
   const standing = await nearestDirectory(directory);
-  const missing = standing === directory ? '' : ' (it will be made at the first start)';
+  const missing = standing === directory ? '' : ' (it will be created at the first start)';
   try {
     if (!(await stat(standing)).isDirectory())
       return [
-        problem('data_dir', `DATA_DIR ${standing} is no directory`, 'move that file away, or set another DATA_DIR'),
+        problem('data_dir', `DATA_DIR ${standing} is not a directory`, 'move that file away, or set another DATA_DIR'),
       ];
     await access(standing, constants.R_OK | constants.W_OK | constants.X_OK);
     if (settings.database.kind === 'embedded' && process.getuid?.() === 0) {
@@ -29,12 +29,12 @@ export async function checkDataDir(settings: Settings): Promise<Check[]> {
     return [
       problem(
         'data_dir',
-        `DATA_DIR ${directory} cannot be written to: ${(error as NodeJS.ErrnoException).code}`,
-        `give ${standing} to the user that Weir runs as, or set another DATA_DIR`,
+        `DATA_DIR ${directory} is not writable: ${(error as NodeJS.ErrnoException).code}`,
+        `make the user that Weir runs as the owner of ${standing}, or set another DATA_DIR`,
       ),
     ];
   }
-  const checks = [ok('data_dir', `${directory} can be written to${missing}`)];
+  const checks = [ok('data_dir', `${directory} is writable${missing}`)];
   if (standing === directory) checks.push(...checkMode(directory, (await stat(directory)).mode));
   return [...checks, ...(await checkDisks(standing, settings))];
 }
@@ -44,24 +44,24 @@ function checkMode(directory: string, mode: number): Check[] {
   const allowed = dataDirMode();
   if ((mode & 0o777 & ~allowed) === 0) return [];
   const found = (mode & 0o777).toString(8).padStart(4, '0');
-  const mend = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a folder that Weir has for itself)`;
+  const mend = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a directory that only Weir uses)`;
   if ((mode & 0o022) !== 0)
     return [problem('data_dir_mode', `other users can replace files in ${directory} (mode ${found})`, mend)];
-  return [advice('data_dir_mode', `other users can look into ${directory} and hold its locks (mode ${found})`, mend)];
+  return [advice('data_dir_mode', `other users can read ${directory} and hold its locks (mode ${found})`, mend)];
 }
 
 /** Checks the key of stored secrets; never creates one. `keys` is null when there is no key yet or it cannot be used. */
 export async function checkKey(settings: Settings): Promise<{ check: Check; keys: SecretsKeys | null }> {
   const name = 'secrets_key';
   if (settings.SECRETS_KEY !== undefined)
-    return { check: ok(name, 'SECRETS_KEY is given'), keys: loadSecretsKeys(settings) };
+    return { check: ok(name, 'SECRETS_KEY is set'), keys: loadSecretsKeys(settings) };
   const path = join(settings.DATA_DIR, 'secrets.key');
   const file = await stat(path).catch(() => null);
-  if (file === null) return { check: ok(name, `${path} will be made at the first start`), keys: null };
+  if (file === null) return { check: ok(name, `${path} will be created at the first start`), keys: null };
   try {
     const keys = loadSecretsKeys(settings);
     if ((file.mode & 0o077) !== 0)
-      return { check: problem(name, `others than its owner can use ${path}`, `chmod 600 ${path}`), keys };
+      return { check: problem(name, `users other than its owner can access ${path}`, `chmod 600 ${path}`), keys };
     return { check: ok(name, `${path} holds the key; back it up with the database`), keys };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;

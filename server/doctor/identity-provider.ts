@@ -7,7 +7,7 @@ import { type Check, ok, problem } from './check.ts';
 /** Makes one request to the provider, within about 5 s. Only a sign-in shows whether the provider accepts Weir's client credentials. */
 export async function checkIdentityProvider(settings: Settings): Promise<Check> {
   const name = 'identity_provider';
-  if (settings.AUTH_MODE === 'local') return ok(name, 'people sign in at Weir itself');
+  if (settings.AUTH_MODE === 'local') return ok(name, 'users sign in at Weir itself');
   const issuer = settings.OIDC_ISSUER!;
   try {
     const config = await discover({
@@ -21,11 +21,11 @@ export async function checkIdentityProvider(settings: Settings): Promise<Check> 
     const callback = redirectUri(settings.PUBLIC_URL);
     return ok(name, `${issuer} answers; the redirect URI to register there is ${callback}`);
   } catch (error) {
-    const finding = `${issuer} cannot be used: ${reasonOf(error)}`;
+    const finding = `${issuer} is not usable: ${reasonOf(error)}`;
     return problem(
       name,
       finding,
-      `look at ${discoveryAddress(issuer)} from this machine: its issuer must be OIDC_ISSUER, letter by letter`,
+      `open ${discoveryAddress(issuer)} from this machine: its issuer must equal OIDC_ISSUER exactly`,
     );
   }
 }

@@ -51,7 +51,7 @@ function checkNode({ node, glibc, binaryError }: MachineFacts): Check {
 
 function checkOpenFiles({ limits }: MachineFacts): Check {
   const soft = /^Max open files\s+(\S+)/m.exec(limits ?? '')?.[1] ?? 'unlimited';
-  const finding = `each process may have ${soft} files open, connections among them`;
+  const finding = `each process may open ${soft} files, including connections`;
   if (soft === 'unlimited' || Number(soft) >= OPEN_FILES_MIN) return ok('open_files', finding);
   return advice(
     'open_files',
@@ -72,13 +72,13 @@ function checkMigration({ migrateReq }: MachineFacts): Check {
   if (migrateReq === null)
     return advice(
       name,
-      'this kernel cannot hand waiting connections to another process: a rolling restart under load resets a few',
-      'use Linux 5.14 or newer, or restart behind a proxy that tries again',
+      'this kernel cannot move waiting connections to another process: a rolling restart under load resets a few',
+      'use Linux 5.14 or newer, or restart behind a proxy that retries',
     );
-  if (migrateReq.trim() !== '0') return ok(name, 'connections that wait in a closing listener go to another process');
+  if (migrateReq.trim() !== '0') return ok(name, 'connections that wait in a closing listener move to another process');
   return advice(
     name,
-    'connections that wait in the listener of a process that ends are reset: a rolling restart under load fails a few',
+    'connections that wait in a closing listener are reset: a rolling restart under load resets a few',
     'sysctl -w net.ipv4.tcp_migrate_req=1 (per network namespace; compose.yaml sets it)',
   );
 }

@@ -15,7 +15,7 @@ export function checkOrigins(settings: Addresses): Check[] {
     checks.push(
       problem(
         'origins',
-        `pages at ${pages} call the API at ${api}, but CORS_ORIGINS does not allow ${pages}: browsers will refuse`,
+        `pages at ${pages} call the API at ${api}, but CORS_ORIGINS does not allow ${pages}: browsers will block the calls`,
         `add ${pages} to CORS_ORIGINS, or give FRONTEND_PUBLIC_API_URL and PUBLIC_URL the same origin`,
       ),
     );
@@ -23,7 +23,7 @@ export function checkOrigins(settings: Addresses): Check[] {
     checks.push(
       problem(
         'origins',
-        `pages at ${pages} may not call ${api}: browsers refuse http from https pages`,
+        `pages at ${pages} cannot call ${api}: browsers block http requests from https pages`,
         'give FRONTEND_PUBLIC_API_URL an https origin',
       ),
     );
@@ -32,15 +32,15 @@ export function checkOrigins(settings: Addresses): Check[] {
     checks.push(
       advice(
         'origins',
-        `CORS_ORIGINS allows ${plain.join(', ')}: whoever can change such a page on its way can call the API for its readers`,
-        'serve these pages by https and name their https origins',
+        `CORS_ORIGINS allows ${plain.join(', ')}: an attacker who changes such a page in transit can call the API as its users`,
+        'serve these pages over https and list their https origins',
       ),
     );
   if (!isLocalName(settings.HOST) && isLocalName(new URL(api).hostname))
     checks.push(
       advice(
         'origins',
-        `Weir listens on ${settings.HOST}, but senders are told ${api}, which is their own machine`,
+        `Weir listens on ${settings.HOST}, but the address shown to senders is ${api}, which is their own machine`,
         'set PUBLIC_URL to the address that senders and browsers use',
       ),
     );
@@ -56,18 +56,18 @@ export function checkProxies(settings: Addresses): Check {
   if (everybody.length > 0)
     return problem(
       'proxies',
-      `TRUSTED_PROXIES holds ${everybody.join(', ')}: any sender may claim any address and escape its limit`,
-      'name the addresses of your proxies alone',
+      `TRUSTED_PROXIES contains ${everybody.join(', ')}: any client can claim any address and evade its rate limit`,
+      'list only the addresses of your proxies',
     );
   if (proxies.length === 0 && pages.startsWith('https:'))
     return advice(
       'proxies',
-      'PUBLIC_URL is https, so a proxy stands in front, but TRUSTED_PROXIES is empty: all senders share one limit',
+      'PUBLIC_URL is https, so there is a proxy in front of Weir, but TRUSTED_PROXIES is empty: all senders share one rate limit',
       'set TRUSTED_PROXIES to the addresses of the proxy',
     );
   return ok(
     'proxies',
-    proxies.length === 0 ? 'none are trusted; the peer is the client' : `${proxies.join(', ')} are trusted`,
+    proxies.length === 0 ? 'no proxy is trusted; the client is the network peer' : `${proxies.join(', ')} are trusted`,
   );
 }
 

@@ -17,11 +17,11 @@ export async function checkAdministrators(
 ): Promise<Check> {
   const name = 'administrators';
   if (AUTH_MODE === 'hosted') {
-    if ((await countAdministrators(database)) > 0) return ok(name, 'the OpenID Connect provider says who is one');
+    if ((await countAdministrators(database)) > 0) return ok(name, 'the OpenID Connect provider assigns the role');
     return advice(
       name,
-      'nobody is an administrator',
-      'give somebody the role at the OpenID Connect provider and have them sign in; or, until their next sign-in: npx weir user set-role EMAIL administrator',
+      'no user is an administrator',
+      'assign the role to a user at the OpenID Connect provider and have that user sign in; or, until the next sign-in: npx weir user set-role EMAIL administrator',
     );
   }
   const [row] = await database.query<{ count: number }>({
@@ -29,11 +29,11 @@ export async function checkAdministrators(
            where role = 'administrator' and disabled_at is null and password_hash is not null`,
   });
   const { count } = row!;
-  if (count > 0) return ok(name, count === 1 ? 'one can sign in' : `${count} can sign in`);
+  if (count > 0) return ok(name, count === 1 ? 'one administrator can sign in' : `${count} administrators can sign in`);
   return advice(
     name,
-    'nobody can sign in as an administrator',
-    'open the set-up address that the start prints, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx weir user add --email E --role administrator',
+    'no administrator can sign in',
+    'open the set-up address that Weir prints at the start, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx weir user add --email E --role administrator',
   );
 }
 
@@ -47,17 +47,17 @@ export async function checkAudit(database: Database): Promise<Check> {
   if (trigger === undefined || trigger.state === 'D')
     return problem(
       name,
-      'its trigger is off: entries can be changed and removed',
+      'its trigger is off: entries can be changed and deleted',
       'alter table audit_log enable trigger audit_log_append_only; then npx weir audit verify --head HASH with the last audit_head of the log',
     );
   const head = await readAuditHead(database);
-  if (head === undefined) return ok(name, 'nothing is on record yet');
+  if (head === undefined) return ok(name, 'it has no entries yet');
   const verdict = await verifyRecentAudit(database, head.number, ENTRIES_LOOKED_AT);
   if (verdict.intact)
-    return ok(name, `${head.number} entries; the newest ${Math.min(head.number, ENTRIES_LOOKED_AT)} hold`);
+    return ok(name, `${head.number} entries; the newest ${Math.min(head.number, ENTRIES_LOOKED_AT)} verify`);
   return problem(
     name,
-    `somebody wrote past Weir: ${verdict.reason}`,
-    'npx weir audit verify says how far it holds; compare with a backup and with audit_head in the log',
+    `it was changed outside Weir: ${verdict.reason}`,
+    'npx weir audit verify reports the first invalid entry; compare with a backup and with audit_head in the log',
   );
 }

@@ -11,7 +11,7 @@ export async function checkPorts(settings: Settings): Promise<{ checks: Check[];
   const { HOST, PORT, METRICS_HOST, METRICS_PORT } = settings;
   if (PORT === METRICS_PORT)
     return {
-      checks: [problem('port', `PORT and METRICS_PORT are both ${PORT}`, 'give METRICS_PORT another number')],
+      checks: [problem('port', `PORT and METRICS_PORT are both ${PORT}`, 'set METRICS_PORT to another port')],
       running: false,
     };
   const [port, metrics] = await Promise.all([
@@ -32,7 +32,7 @@ async function checkPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: n
     const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
     const url = `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}${path}`;
     if (ours.test((await textAt(url)) ?? ''))
-      return { check: ok(name, `${port} on ${host} is held by Weir itself`), heldByWeir: true };
+      return { check: ok(name, `${port} on ${host} is used by Weir itself`), heldByWeir: true };
     return { check: problemFrom(name, (error as Error).message, `set ${setting}`), heldByWeir: false };
   }
 }
@@ -40,11 +40,11 @@ async function checkPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: n
 /** Tests the URL from this machine, since doctor cannot test it from a browser's network. */
 async function checkReach(apiUrl: string): Promise<Check> {
   if ((await textAt(`${apiUrl}/healthz`)) === '{"status":"ok"}')
-    return ok('reach', `Weir answers at ${apiUrl}, seen from this machine`);
+    return ok('reach', `Weir answers at ${apiUrl} from this machine`);
   return advice(
     'reach',
-    `Weir runs, but nothing of it answers at ${apiUrl}, seen from this machine`,
-    'check the proxy and the name, or set FRONTEND_PUBLIC_API_URL (or PUBLIC_URL) to the address that browsers and senders use',
+    `Weir runs, but does not answer at ${apiUrl} from this machine`,
+    'check the proxy and the host name, or set FRONTEND_PUBLIC_API_URL (or PUBLIC_URL) to the address that browsers and senders use',
   );
 }
 

@@ -11,18 +11,18 @@ export async function checkRateLimit(settings: Settings): Promise<Check> {
   const name = 'rate_limit';
   const { WORKERS: processes, sharedStoreUrls: urls } = settings;
   if (settings.RATE_LIMIT_BACKEND === 'memory') {
-    if (processes === 1) return ok(name, 'counted in the memory of the one process');
+    if (processes === 1) return ok(name, 'counted in memory, by one process');
     return advice(
       name,
-      `each of ${processes} processes counts for itself: a client may get up to ${processes} times the limit`,
-      'limit at a proxy too, or share the counters: RATE_LIMIT_BACKEND=shared and RATE_LIMIT_SHARED_URL',
+      `each of ${processes} processes counts separately: a client may get up to ${processes} times the limit`,
+      'limit at a proxy as well, or share the counters: RATE_LIMIT_BACKEND=shared and RATE_LIMIT_SHARED_URL',
     );
   }
   try {
     const limiter = await connectSharedLimiter({ urls, requireAtStart: true, warn: () => {} });
     await limiter.close();
     const memory = await checkStoreMemory(name, urls);
-    return memory ?? ok(name, `the store at ${places(urls)} counts for all processes`);
+    return memory ?? ok(name, `all processes share the counters of the store at ${places(urls)}`);
   } catch (error) {
     if (!(error instanceof SharedStoreError)) throw error;
     const [finding, mend] = error.message.split(/\. (?=Start it)/);

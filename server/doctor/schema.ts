@@ -20,7 +20,7 @@ export async function checkSchema(
   const pending = await pendingMigrations(database);
   const files = migrationFiles();
   if (pending.length === files.length)
-    return [ok('migrations', 'the database is empty; the first start makes the schema')];
+    return [ok('migrations', 'the database is empty; the first start creates the schema')];
   const [row] = await database.query<{ newest: number }>({
     text: 'select max(version) as newest from schema_migrations',
   });
@@ -29,13 +29,13 @@ export async function checkSchema(
       problem(
         'migrations',
         `the schema is at version ${row!.newest}, newer than this release (${files.at(-1)!.version})`,
-        'run the newer release, or restore the backup made before the upgrade',
+        'run the newer release, or restore the backup taken before the upgrade',
       ),
     ];
   if (pending.length > 0)
-    return [advice('migrations', `${pending.join(', ')} wait to be applied`, 'npx weir migrate, or restart Weir')];
+    return [advice('migrations', `${pending.join(', ')} are not applied yet`, 'npx weir migrate, or restart Weir')];
   return [
-    ok('migrations', `the schema is at version ${row!.newest}, that of this release`),
+    ok('migrations', `the schema is at version ${row!.newest}, which matches this release`),
     await checkPartitions(database, running, nowMs),
     await checkSecrets(database, keys),
     await checkAdministrators(database, settings),
@@ -54,13 +54,13 @@ async function checkPartitions(database: Database, running: boolean, nowMs: numb
     const daysAhead = Math.floor((horizon.toMs - nowMs) / DAY_MS);
     return ok(
       'partitions',
-      `made up to ${partitionName('events', horizon.toMs - DAY_MS)}, ${daysAhead} days ahead, none missing`,
+      `created up to ${partitionName('events', horizon.toMs - DAY_MS)}, ${daysAhead} days ahead, none missing`,
     );
   }
   const names = holes.map(({ name }) => name);
   const finding = `missing: ${names.slice(0, NAMED_MAX).join(', ')}${names.length > NAMED_MAX ? ` and ${names.length - NAMED_MAX} more` : ''}; events of these days cannot be stored`;
-  if (!running) return advice('partitions', finding, 'start Weir, which makes them');
-  return problem('partitions', finding, 'look for partitions_failed in the log: it says why they could not be made');
+  if (!running) return advice('partitions', finding, 'start Weir, which creates them');
+  return problem('partitions', finding, 'look for partitions_failed in the log: it contains the reason');
 }
 
 /** Decrypts every stored secret and discards the result at once. */
@@ -75,17 +75,17 @@ async function checkSecrets(database: Database, keys: SecretsKeys | null): Promi
   if (lost.length > 0)
     return problem(
       name,
-      `${lost.length} of ${rows.length} webhook secrets open with no key that is given (${named(lost)})`,
-      'give the SECRETS_KEY they were stored under, as SECRETS_KEY_PREVIOUS if a newer one is in force; or set them anew: npx weir webhook rotate ID',
+      `${lost.length} of ${rows.length} webhook secrets cannot be decrypted with any configured key (${named(lost)})`,
+      'set the SECRETS_KEY that encrypted them, as SECRETS_KEY_PREVIOUS if there is a newer key; or set new secrets: npx weir webhook rotate ID',
     );
   const old = rows.filter((row) => !opens(row, derived.slice(0, 1)));
   if (old.length > 0)
     return advice(
       name,
       `${old.length} of ${rows.length} webhook secrets still need SECRETS_KEY_PREVIOUS (${named(old)})`,
-      'npx weir keys rotate, which re-encrypts them; keep it until then',
+      'run npx weir keys rotate, which re-encrypts them; keep SECRETS_KEY_PREVIOUS until then',
     );
-  return ok(name, `all webhook secrets (${rows.length}) open with the key`);
+  return ok(name, `all webhook secrets (${rows.length}) can be decrypted with the key`);
 }
 
 function named(rows: readonly { webhookId: string }[]): string {

@@ -16,12 +16,12 @@ export function checkSettings(
 ): { checks: Check[]; settings: Settings | null } {
   try {
     return {
-      checks: [ok('settings', 'every setting is usable')],
+      checks: [ok('settings', 'every setting is valid')],
       settings: readSettings(environment, directory),
     };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    const mend = 'correct it in the environment or in .env';
+    const mend = 'fix it in the environment or in .env';
     return { checks: error.problems.map((sentence) => problemFrom('settings', sentence, mend)), settings: null };
   }
 }
@@ -34,23 +34,23 @@ export function checkEnvFile(directory: string): Check[] {
     given = parseEnv(readFileSync(path, 'utf8'));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return code === 'ENOENT' ? [ok('env_file', `there is no ${path}; the environment alone counts`)] : [];
+    return code === 'ENOENT' ? [ok('env_file', `there is no ${path}; settings come from the environment`)] : [];
   }
   const checks: Check[] = [];
   const table: Readonly<Record<string, { secret?: true; allowed: string }>> = settingTable;
   const secrets = Object.keys(given).filter((name) => given[name] && Object.hasOwn(table, name) && table[name]!.secret);
   if (secrets.length > 0 && (statSync(path).mode & 0o004) !== 0)
     checks.push(
-      problem('env_file', `${path} holds ${secrets.join(', ')} and everybody can read it`, `chmod 600 ${path}`),
+      problem('env_file', `${path} contains ${secrets.join(', ')} and every user can read it`, `chmod 600 ${path}`),
     );
   const strangers = Object.keys(given).filter((name) => !Object.hasOwn(table, name) && !ofOthers.test(name));
   if (strangers.length > 0)
     checks.push(
       advice(
         'env_file',
-        `${path} names ${strangers.join(', ')}, which Weir does not know`,
-        'correct the spelling; .env.example lists every setting',
+        `${path} contains unknown settings: ${strangers.join(', ')}`,
+        'check the spelling; .env.example lists every setting',
       ),
     );
-  return checks.length > 0 ? checks : [ok('env_file', `${path} can be read`)];
+  return checks.length > 0 ? checks : [ok('env_file', `${path} is readable`)];
 }

@@ -39,21 +39,21 @@ function judgeMemory(name: string, { usedBytes, maxBytes, policy }: StoreMemory)
   if (policy === 'noeviction' && isLow)
     return problem(
       name,
-      `${memory}, and its policy is noeviction: when it is full it refuses counters, and requests pass without a limit`,
+      `${memory}, and its policy is noeviction: when it is full, it refuses counters, and requests pass without a limit`,
       `raise maxmemory, and set ${SET_POLICY}`,
     );
   if (policy === 'noeviction' || policy === RIGHT_POLICY)
     return isLow && policy === RIGHT_POLICY
       ? advice(
           name,
-          `${memory}: soon it drops counters that are about to end, and their clients may send more than the limit`,
+          `${memory}: it will soon drop counters that are about to expire, and their clients can exceed the limit`,
           'raise maxmemory',
         )
       : null;
   return advice(
     name,
-    `the policy of Redis is ${policy}: when memory is short it drops counters of clients that are at their limit`,
-    `set ${SET_POLICY}: it drops those first that end soonest`,
+    `the policy of Redis is ${policy}: when memory runs out, it drops counters of clients that are at their limit`,
+    `set ${SET_POLICY}: it drops the counters that expire soonest first`,
   );
 }
 

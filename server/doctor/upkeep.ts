@@ -28,15 +28,15 @@ export async function checkAutovacuum(database: Database): Promise<Check> {
   if (off.length > 0)
     return problem(
       name,
-      `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: dead rows are not removed, and claims become slower without end`,
+      `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: dead rows are not removed, and claims keep getting slower`,
       `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf();`,
     );
   if (tables.length === 0) return ok(name, 'on, for every table');
   const more = tables.length > NAMED_MAX ? ` and ${tables.length - NAMED_MAX} more` : '';
   return problem(
     name,
-    `off for ${tables.slice(0, NAMED_MAX).join(', ')}${more}: their dead rows are not removed, and queries become slower without end`,
-    `for each: alter table ${tables[0]} reset (autovacuum_enabled, toast.autovacuum_enabled)`,
+    `off for ${tables.slice(0, NAMED_MAX).join(', ')}${more}: their dead rows are not removed, and queries keep getting slower`,
+    `for each table: alter table ${tables[0]} reset (autovacuum_enabled, toast.autovacuum_enabled)`,
   );
 }
 
@@ -85,7 +85,7 @@ export async function checkClock(database: Database, nowMs: () => number): Promi
     return ok(name, differenceMs < 1_000 ? 'the clocks of this machine and of the database agree' : finding);
   return problem(
     name,
-    `${finding}: times of events, leases and sessions contradict each other`,
+    `${finding}: times of events, leases and sessions are inconsistent`,
     'synchronize both clocks with NTP (chrony or systemd-timesyncd)',
   );
 }

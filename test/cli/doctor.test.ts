@@ -6,10 +6,10 @@ import { freePort } from '../helpers/ports.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 
 describe('weir doctor', () => {
-  test('says one line a check, with the mend below, and ends well when there is only advice', async () => {
+  test('says one line a check, with the fix below, and ends well when there is only advice', async () => {
     const { code, stdout } = await doctor([], { WORKERS: '2' });
-    expect(stdout).toMatch(/^✓ settings +every setting is usable$/m);
-    expect(stdout).toMatch(/^! rate_limit +each of 2 processes counts for itself.*\n +→ limit at a proxy too/m);
+    expect(stdout).toMatch(/^✓ settings +every setting is valid$/m);
+    expect(stdout).toMatch(/^! rate_limit +each of 2 processes counts separately.*\n +→ limit at a proxy as well/m);
     expect(stdout).toMatch(/^No problem, \d pieces? of advice\.$/m);
     expect(code).toBe(0);
   });

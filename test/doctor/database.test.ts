@@ -65,9 +65,9 @@ describe('the doctor looks at the database', () => {
 
   test.each([
     ['has an administrator with a password', {}, 'ok', /one can sign in/],
-    ['has one without a password', { password_hash: null }, 'advice', /nobody/],
-    ['has one who is disabled', { disabled_at: 'now' }, 'advice', /nobody/],
-    ['has an operator alone', { role: 'operator' }, 'advice', /nobody/],
+    ['has one without a password', { password_hash: null }, 'advice', /no administrator can sign in/],
+    ['has one who is disabled', { disabled_at: 'now' }, 'advice', /no administrator can sign in/],
+    ['has an operator alone', { role: 'operator' }, 'advice', /no administrator can sign in/],
   ])('that %s', async (_, given, state, finding) => {
     const user = { role: 'administrator', password_hash: '$argon2id$', disabled_at: null, ...given };
     await attached.database.query({
@@ -83,7 +83,13 @@ describe('the doctor looks at the database', () => {
 
   test.each([
     ['names one', 'administrator', 'ok', /provider/, null],
-    ['names none', 'operator', 'advice', /nobody/, expect.stringMatching(/provider.*weir user set-role/)],
+    [
+      'names none',
+      'operator',
+      'advice',
+      /no user is an administrator/,
+      expect.stringMatching(/provider.*weir user set-role/),
+    ],
   ] as const)('of which the provider %s as administrator', async (_, role, state, finding, mend) => {
     await attached.database.query({
       text: `insert into users (id, email, role, issuer, subject) values (gen_random_uuid(), 'a@example.org', $1, 'https://id.example', 'a')`,
@@ -108,13 +114,13 @@ describe('the doctor looks at the database', () => {
       /Entry 1199/,
     ],
     ['lost one of them', 1_200, 'delete from audit_log where number = 1150', 'problem', /Entry 1150 is missing/],
-    ['has few', 3, 'select', 'ok', /^3 entries; the newest 3 hold/],
+    ['has few', 3, 'select', 'ok', /^3 entries; the newest 3 verify/],
     [
       'has many, and an old one was changed',
       1_200,
       `update audit_log set entry = '{}' where number = 7`,
       'ok',
-      /^1200 entries; the newest 1000 hold/,
+      /^1200 entries; the newest 1000 verify/,
     ],
   ])('whose audit log %s', async (_, entries, change, state, finding) => {
     const off = 'alter table audit_log disable trigger audit_log_append_only';

@@ -15,7 +15,7 @@ describe('the doctor looks at DATA_DIR', () => {
     chmodSync(parent, 0o755);
     const [check] = await checkDataDir(inDirectory(join(parent, 'a/b')));
     expect(check).toMatchObject({ name: 'data_dir', state: 'ok' });
-    expect(check!.finding).toContain('will be made');
+    expect(check!.finding).toContain('will be created');
     expect(existsSync(join(parent, 'a'))).toBe(false);
   });
 

@@ -18,7 +18,7 @@ const look = (issuer: string) =>
   );
 
 describe('the doctor looks at the identity provider', () => {
-  test('there is none where people sign in at Weir itself', async () => {
+  test('there is none where users sign in at Weir itself', async () => {
     expect((await checkIdentityProvider(settingsOf({}))).state).toBe('ok');
   });
 

@@ -19,14 +19,14 @@ describe('the doctor looks at where requests are counted', () => {
     expect(check).toEqual({
       name: 'rate_limit',
       state: 'ok',
-      finding: `the store at 127.0.0.1:${redis.port} counts for all processes`,
+      finding: `all processes share the counters of the store at 127.0.0.1:${redis.port}`,
       mend: null,
     });
   });
 
   test.each([
-    ['has no limit', '0', 'noeviction', 'ok', /counts for all/],
-    ['refuses counters when it is full, with room left', '1gb', 'noeviction', 'ok', /counts for all/],
+    ['has no limit', '0', 'noeviction', 'ok', /all processes share/],
+    ['refuses counters when it is full, with room left', '1gb', 'noeviction', 'ok', /all processes share/],
     [
       'refuses counters when it is full, soon',
       'nearly full',
@@ -36,8 +36,8 @@ describe('the doctor looks at where requests are counted', () => {
     ],
     ['drops any counter', '1gb', 'allkeys-lru', 'advice', /allkeys-lru.*at their limit/],
     ['drops counters by use', '1gb', 'volatile-lru', 'advice', /volatile-lru.*at their limit/],
-    ['drops those that end soonest, with room left', '1gb', 'volatile-ttl', 'ok', /counts for all/],
-    ['drops those that end soonest, soon', 'nearly full', 'volatile-ttl', 'advice', /about to end/],
+    ['drops those that end soonest, with room left', '1gb', 'volatile-ttl', 'ok', /all processes share/],
+    ['drops those that end soonest, soon', 'nearly full', 'volatile-ttl', 'advice', /about to expire/],
   ])('a store that %s', async (_, maxmemory, policy, state, finding) => {
     const redis = await startRedis();
     onTestFinished(() => redis.stop());

@@ -30,7 +30,7 @@ describe('the doctor reads the settings', () => {
     expect(checks[0]).toMatchObject({ state: 'problem', finding: 'SECRETS_KEY is not usable' });
   });
 
-  test('and tells rules between settings apart from their mend', () => {
+  test('and tells rules between settings apart from their fix', () => {
     const { checks } = checkSettings({ FRONTEND_PUBLIC_AUTH_MODE: 'hosted' }, temporaryDirectory());
     expect(checks[0]).toMatchObject({
       finding: 'FRONTEND_PUBLIC_AUTH_MODE is hosted but AUTH_MODE is local',

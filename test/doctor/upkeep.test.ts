@@ -94,7 +94,7 @@ describe('the doctor counts the connections of a server', () => {
     await Promise.all([run('select pg_sleep(0.1)'), run('select pg_sleep(0.1)')]);
     expect(await checkConnections(attached.database, asServer())).toMatchObject({
       state: 'ok',
-      finding: expect.stringMatching(/^Weir may open 32; the server allows 32, of which other clients hold 0$/),
+      finding: expect.stringMatching(/^Weir opens up to 32; the server allows 32, and other clients use 0$/),
     });
   });
 
@@ -109,7 +109,7 @@ describe('the doctor counts the connections of a server', () => {
     const check = await checkConnections(attached.database, asServer());
     expect(check).toMatchObject({
       state: 'problem',
-      finding: `other clients hold 1 of the ${needed} connections that the server allows: ${needed - 1} are left, and Weir may open ${needed}`,
+      finding: `other clients use 1 of the ${needed} connections that the server allows: ${needed - 1} are left, and Weir opens up to ${needed}`,
     });
     expect(check.mend).toContain(`raise max_connections to ${needed + 4} or more`);
   });
@@ -131,5 +131,5 @@ test('of a server database the doctor tells all of this, and its size', async ()
     'autovacuum ok',
     'clock problem',
   ]);
-  expect(checks[2]!.finding).toMatch(/^0\.0 GiB; .*cannot be seen/);
+  expect(checks[2]!.finding).toMatch(/^0\.0 GiB; .*cannot see the free space/);
 });

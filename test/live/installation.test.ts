@@ -116,7 +116,7 @@ test('the status knows everything but secrets, and raises no false alarm', { tim
 
   const checks = body.doctor.checks as { name: string; state: string; finding: string }[];
   expect(checks.filter(({ state }) => state === 'problem')).toEqual([]);
-  expect(checks.find(({ name }) => name === 'port')!.finding).toContain('held by Weir itself');
+  expect(checks.find(({ name }) => name === 'port')!.finding).toContain('used by Weir itself');
   expect(checks.map(({ name }) => name)).toContain('stored_secrets');
 });
 
