@@ -17,24 +17,24 @@ interface Output {
 
 /** `weir agent add|list|subscribe|unsubscribe|rotate|revoke`. */
 export function agentCommand(io: CommandIo): Command {
-  const command = new Command('agent').description('make and manage the programs that pull events');
+  const command = new Command('agent').description('create and manage agents, the programs that claim deliveries');
 
   command
     .command('add')
-    .description('make an agent and print its credential, once')
-    .requiredOption('--name <name>', 'what people call it')
-    .option('--webhook <id>', 'subscribe it to this endpoint; may be given several times', uuids)
+    .description('create an agent and print its credential, once')
+    .requiredOption('--name <name>', 'display name')
+    .option('--webhook <id>', 'subscribe it to this webhook; may be repeated', uuids)
     .option('--json', 'print one JSON document')
     .action(({ name, webhook, json }: Output & { name: string; webhook?: string[] }) =>
       withAgents(io, async (agents) => {
         const input = checked(agentInput.create, { name, webhook_ids: webhook });
         const { credential, ...agent } = known('', await agents.add(input));
         if (json) return printJson(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
-        printText(io, `Made ${agent.name}.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`);
         printText(
           io,
-          '\nKeep the credential in a file of its own, then:  npx weir consume URL --credential-file FILE\n',
+          `Agent ${agent.name} created.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`,
         );
+        printText(io, '\nStore the credential in a file, then:  npx weir consume URL --credential-file FILE\n');
       }),
     );
 
@@ -45,14 +45,22 @@ export function agentCommand(io: CommandIo): Command {
     .action(({ json }: Output) => withAgents(io, (agents) => list(io, agents, json)));
 
   for (const [name, description, change] of [
-    ['subscribe', 'let it get the events of these endpoints too', (agents, id, ids) => agents.subscribe(id, ids)],
-    ['unsubscribe', 'end that; its deliveries stay', (agents, id, ids) => agents.unsubscribe(id, ids)],
+    [
+      'subscribe',
+      'subscribe an agent to webhooks; their new events become its deliveries',
+      (agents, id, ids) => agents.subscribe(id, ids),
+    ],
+    [
+      'unsubscribe',
+      'unsubscribe an agent from webhooks; its deliveries are kept',
+      (agents, id, ids) => agents.unsubscribe(id, ids),
+    ],
   ] satisfies [string, string, (agents: Agents, id: string, ids: string[]) => Promise<Change<unknown>>][])
     command
       .command(name)
       .description(description)
       .argument('<id>', 'id of the agent', uuid)
-      .requiredOption('--webhook <id>', 'this endpoint; may be given several times', uuids)
+      .requiredOption('--webhook <id>', 'this webhook; may be repeated', uuids)
       .option('--json', 'print one JSON document')
       .action((id: string, { webhook, json }: Output & { webhook: string[] }) =>
         withAgents(io, async (agents) => {
@@ -64,7 +72,7 @@ export function agentCommand(io: CommandIo): Command {
 
   command
     .command('rotate')
-    .description('print a new credential, once; the old one and all sessions end')
+    .description('replace the credential and print the new one, once; all sessions end')
     .argument('<id>', 'id of the agent', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
@@ -73,14 +81,14 @@ export function agentCommand(io: CommandIo): Command {
         if (json) return printJson(io, { id, credential });
         printText(
           io,
-          `${id}: the old credential and all sessions have ended.\n  Credential  ${credential}   (shown once)\n`,
+          `${id}: credential rotated; the old one and all sessions are invalid.\n  Credential  ${credential}   (shown once)\n`,
         );
       }),
     );
 
   command
     .command('revoke')
-    .description('end its credential and sessions for good; its deliveries stay')
+    .description('revoke its credential and sessions permanently; its deliveries are kept')
     .argument('<id>', 'id of the agent', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
@@ -96,16 +104,16 @@ export function agentCommand(io: CommandIo): Command {
 async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void> {
   const rows = await agents.list();
   if (json) printJson(io, { items: rows });
-  else if (rows.length === 0) printText(io, 'No agents yet. Make one: npx weir agent add --name ci --webhook ID\n');
+  else if (rows.length === 0) printText(io, 'No agents yet. Create one: npx weir agent add --name ci --webhook ID\n');
   else
     printText(
       io,
       table(
-        ['ID', 'NAME', 'STATE', 'ENDPOINTS', 'CREATED'],
+        ['ID', 'NAME', 'STATE', 'WEBHOOKS', 'CREATED'],
         rows.map((row) => [
           row.id,
           row.name,
-          row.revoked ? 'revoked' : 'in force',
+          row.revoked ? 'revoked' : 'active',
           String(row.webhook_ids.length),
           row.created_at,
         ]),
@@ -120,5 +128,5 @@ function withAgents(io: CommandIo, work: (agents: Agents) => Promise<void>): Pro
 }
 
 function known<T>(id: string, change: Change<T>): T {
-  return made(change, `no agent in force has the id ${id}; see: weir agent list`);
+  return made(change, `no active agent has the id ${id}; see: weir agent list`);
 }

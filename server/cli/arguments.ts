@@ -5,7 +5,7 @@ import { isUuid } from '../db/ids.ts';
 import { CommandError } from './io.ts';
 
 export function uuid(text: string): string {
-  if (!isUuid(text)) throw new InvalidArgumentError('an id looks like 2f1c0d7e-….');
+  if (!isUuid(text)) throw new InvalidArgumentError('an id has the form 2f1c0d7e-….');
   return text.toLowerCase();
 }
 
@@ -35,7 +35,7 @@ export function time(text: string): string {
 export function parseAddress(address: string): URL {
   const url = URL.canParse(address) ? new URL(address) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
-    throw new CommandError(`${JSON.stringify(address)} is no http or https address.`, 2);
+    throw new CommandError(`${JSON.stringify(address)} is not an http or https URL.`, 2);
   return url;
 }
 

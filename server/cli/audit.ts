@@ -20,17 +20,17 @@ interface ListOptions {
 
 /** `weir audit list|verify`. */
 export function auditCommand(io: CommandIo): Command {
-  const command = new Command('audit').description('who did what, and whether the record of it was tampered with');
+  const command = new Command('audit').description('show and verify the audit log');
 
   command
     .command('list')
     .description('show the newest entries')
-    .option('--action <action>', 'what the action begins with, e.g. token. or webhook.create', by(auditFilters.action))
+    .option('--action <action>', 'actions that start with this, e.g. token. or webhook.create', by(auditFilters.action))
     .option('--actor <id>', 'by this user', by(auditFilters.actor_id))
-    .option('--target <id>', 'done to this', by(auditFilters.target_id))
-    .option('--from <time>', 'from this time on, e.g. 2030-01-31T12:00:00Z', by(auditFilters.from))
+    .option('--target <id>', 'on this target', by(auditFilters.target_id))
+    .option('--from <time>', 'at or after this time, e.g. 2030-01-31T12:00:00Z', by(auditFilters.from))
     .option('--to <time>', 'before this time', by(auditFilters.to))
-    .option('--limit <entries>', 'how many', positive, 20)
+    .option('--limit <entries>', 'maximum number', positive, 20)
     .option('--json', 'print one JSON document')
     .action(({ action, actor, target, from, to, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
@@ -39,17 +39,17 @@ export function auditCommand(io: CommandIo): Command {
           auditEntrySchema.parse(describeEntry(row)),
         );
         if (json) printJson(io, { items });
-        else if (items.length === 0) printText(io, 'No such entries.\n');
+        else if (items.length === 0) printText(io, 'No matching entries.\n');
         else printText(io, describe(items));
       }),
     );
 
   command
     .command('verify')
-    .description('compute every hash of the log anew; exit code 1 when it does not hold')
+    .description('recompute every hash of the log; exit code 1 when the log is not valid')
     .option(
       '--head <hash>',
-      'of an entry that the chain must contain, e.g. of the last audit_head in the log',
+      'hash of an entry that the chain must contain, e.g. of the last audit_head in the log',
       by(auditHash),
     )
     .option('--json', 'print one JSON document')
@@ -60,10 +60,10 @@ export function auditCommand(io: CommandIo): Command {
         else if (verdict.intact)
           printText(
             io,
-            `${verdict.entries === 1 ? 'The one entry holds' : `All ${verdict.entries} entries hold`}.${verdict.head === null ? '' : `\n  Head  ${verdict.head.hash}`}\n`,
+            `${verdict.entries === 1 ? '1 entry is valid' : `All ${verdict.entries} entries are valid`}.${verdict.head === null ? '' : `\n  Head  ${verdict.head.hash}`}\n`,
           );
         if (verdict.intact) return;
-        throw new CommandError(json ? '' : `${verdict.reason} Entries before: ${verdict.entries}, which hold.`);
+        throw new CommandError(json ? '' : `${verdict.reason} Valid entries before it: ${verdict.entries}.`);
       }),
     );
   return command;

@@ -36,22 +36,22 @@ export function benchCommand(io: CommandIo): Command {
   const cores = availableParallelism();
   return new Command('bench')
     .description(
-      'measure how many signed requests a second so many processes store on this machine, on a Weir and a database of its own',
+      'measure how many signed requests a second Weir stores on this machine, for several numbers of processes, on a separate Weir and database',
     )
     .addOption(
-      new Option('--workers <list>', 'numbers of processes to measure, such as 1,2,4')
+      new Option('--workers <list>', 'process counts to measure, e.g. 1,2,4')
         .argParser(parseWorkers)
         .default(doublings(cores), doublings(cores).join()),
     )
     .option('--seconds <n>', 'length of each measurement', wholeNumber('--seconds', SECONDS_MAX), 10)
     .option(
       '--size <bytes>',
-      'body of a request',
+      'body size of a request',
       wholeNumber('--size', Number(settingTable.WEBHOOK_MAX_PAYLOAD_BYTES.fallback), BODY_BYTES_MIN),
       1024,
     )
-    .option('--connections <n>', 'requests under way at a time', wholeNumber('--connections', CONNECTIONS_MAX), 256)
-    .option('--senders <n>', 'threads that send', wholeNumber('--senders', SENDERS_MAX), Math.ceil(cores / 4))
+    .option('--connections <n>', 'concurrent requests', wholeNumber('--connections', CONNECTIONS_MAX), 256)
+    .option('--senders <n>', 'sender threads', wholeNumber('--senders', SENDERS_MAX), Math.ceil(cores / 4))
     .option('--json', 'print one JSON document')
     .action((options: BenchOptions) => bench(options, cores, io));
 }
@@ -79,10 +79,12 @@ async function bench({ size, json, ...given }: BenchOptions, cores: number, io: 
   else if (runs.length > 0) printText(io, describeReport(report));
   if (stop.signal.aborted)
     throw new CommandError(
-      `Stopped after ${runs.length} of ${order.workers.length} measurements; nothing is left of them.`,
+      `Stopped after ${runs.length} of ${order.workers.length} measurements; their temporary files are deleted.`,
     );
   if (report.faults.length > 0)
-    throw new CommandError('These figures do not count: a request was not answered 202, or stored events differ.');
+    throw new CommandError(
+      'These figures are invalid: a request was not answered 202, or the number of stored events differs.',
+    );
 }
 
 /** Powers of two below `cores`, then `cores`. */
@@ -95,5 +97,5 @@ function parseWorkers(given: string): number[] {
   const parse = wholeNumber('--workers', WORKERS_MAX);
   const list = given.split(',').map((each) => parse(each.trim()));
   if (new Set(list).size === list.length) return list;
-  throw new CommandError(`--workers is ${JSON.stringify(given)}; allowed: each number once, such as 1,2,4.`, 2);
+  throw new CommandError(`--workers is ${JSON.stringify(given)}; allowed: each number once, e.g. 1,2,4.`, 2);
 }

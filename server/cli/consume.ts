@@ -44,32 +44,39 @@ const ONCE_TRIES_MAX = 10;
  */
 export function consumeCommand(io: CommandIo): Command {
   return new Command('consume')
-    .description('Be an agent: claim deliveries, print each as a line of JSON or run a command for it, acknowledge it.')
-    .argument('<url>', 'base address of the API, e.g. http://127.0.0.1:8080')
+    .description(
+      'Run as an agent: claim deliveries, print each as a line of JSON or run a command for it, and acknowledge it.',
+    )
+    .argument('<url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
     .requiredOption('--credential-file <file>', 'file with the credential that `weir agent add` printed')
     .option(
       '--exec <command>',
       'run by sh -c for each delivery: body on standard input, metadata in WEIR_* variables; exit 0 acknowledges',
     )
-    .option('--max <n>', 'end after so many were settled', wholeNumber('--max', MAX_MAX))
-    .option('--once', 'claim once, work that off, end')
+    .option('--max <n>', 'exit after this many deliveries are settled', wholeNumber('--max', MAX_MAX))
+    .option('--once', 'claim once, process those deliveries, exit')
     .option(
       '--lease-seconds <n>',
-      'how long a delivery is ours unless it is extended, as it is while work goes on',
+      'length of a lease; it is extended while the work continues',
       wholeNumber('--lease-seconds', LEASE_SECONDS_MAX, 5),
       60,
     )
     .option(
       '--wait-seconds <n>',
-      'how long a claim waits for a delivery',
+      'maximum time a claim waits for a delivery',
       wholeNumber('--wait-seconds', WAIT_SECONDS_MAX, 0),
       20,
     )
-    .option('--concurrency <n>', 'deliveries worked on at a time', wholeNumber('--concurrency', CONCURRENCY_MAX), 8)
+    .option(
+      '--concurrency <n>',
+      'deliveries processed at the same time',
+      wholeNumber('--concurrency', CONCURRENCY_MAX),
+      8,
+    )
     .option('--webhook <id>', 'only deliveries of this webhook; may be repeated', uuids)
     .option(
       '--drain-seconds <n>',
-      'after TERM or Ctrl-C, what runs may go on for so long',
+      'after TERM or Ctrl-C, time for running work to finish',
       wholeNumber('--drain-seconds', DRAIN_SECONDS_MAX, 0),
       30,
     )
@@ -79,7 +86,7 @@ export function consumeCommand(io: CommandIo): Command {
 
 async function consume(address: string, options: ConsumeOptions, io: CommandIo): Promise<void> {
   const url = parseAddress(address);
-  if (options.exec?.trim() === '') throw new CommandError('--exec is empty; give a command, or leave it out.', 2);
+  if (options.exec?.trim() === '') throw new CommandError('--exec is empty; give a command, or omit it.', 2);
   const credential = await openCredentialFile(options.credentialFile, io.directory);
 
   const stop = new AbortController();
@@ -138,8 +145,8 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
 
 function notSettled(count: number): string {
   return count === 1
-    ? '1 claimed delivery was not settled; it comes again when its lease ends.'
-    : `${count} claimed deliveries were not settled; they come again when their leases end.`;
+    ? '1 claimed delivery was not settled; it is delivered again when its lease expires.'
+    : `${count} claimed deliveries were not settled; they are delivered again when their leases expire.`;
 }
 
 function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Progress): Worker {

@@ -26,15 +26,15 @@ interface ReplayOptions {
 
 /** `weir delivery list|replay`. */
 export function deliveryCommand(io: CommandIo): Command {
-  const command = new Command('delivery').description('look at deliveries, and make finished ones pending again');
+  const command = new Command('delivery').description('show deliveries, and replay finished ones');
 
   command
     .command('list')
     .description('show the newest deliveries')
     .option('--agent <id>', 'of this agent', uuid)
-    .option('--webhook <id>', 'of this endpoint', uuid)
+    .option('--webhook <id>', 'of this webhook', uuid)
     .addOption(new Option('--state <state>', 'in this state').choices(deliveryStates))
-    .option('--limit <deliveries>', 'how many', positive, 20)
+    .option('--limit <deliveries>', 'maximum number', positive, 20)
     .option('--json', 'print one JSON document')
     .action((options: ListOptions) =>
       withDatabase(io, async ({ database }) => {
@@ -45,7 +45,7 @@ export function deliveryCommand(io: CommandIo): Command {
         };
         const rows = await listDeliveries(database, filter, null, options.limit);
         if (options.json) printJson(io, { items: rows });
-        else if (rows.length === 0) printText(io, 'No such deliveries.\n');
+        else if (rows.length === 0) printText(io, 'No matching deliveries.\n');
         else
           printText(
             io,
@@ -67,16 +67,16 @@ export function deliveryCommand(io: CommandIo): Command {
   command
     .command('replay')
     .description(
-      'make one delivery pending again, or with --agent all of an agent in a state; attempts count from zero',
+      'replay one delivery, or with --agent all deliveries of an agent in a state; attempts start again from zero',
     )
     .argument('[id]', 'id of the delivery', uuid)
-    .option('--agent <id>', 'all of this agent', uuid)
-    .option('--webhook <id>', 'of this endpoint alone', uuid)
+    .option('--agent <id>', 'all deliveries of this agent', uuid)
+    .option('--webhook <id>', 'only of this webhook', uuid)
     .addOption(new Option('--state <state>', 'in this state').choices(['dead', 'done']).default('dead'))
     .option('--json', 'print one JSON document')
     .action((id: string | undefined, options: ReplayOptions) => {
       if ((id === undefined) === (options.agent === undefined))
-        throw new CommandError('name one delivery by its id, or all of an agent with --agent', 2);
+        throw new CommandError('give the id of one delivery, or --agent for all deliveries of an agent', 2);
       return withDatabase(io, async ({ database }) => {
         const replayed =
           id === undefined

@@ -4,7 +4,7 @@ import { type CommandIo, printText } from './io.ts';
 
 /** `weir docs`, for developers: writes the tables of the code into README.md and .env.example. */
 export function docsCommand(io: CommandIo): Command {
-  return new Command('docs').description('write the tables into README.md and .env.example').action(() => {
+  return new Command('docs').description('generate the tables in README.md and .env.example').action(() => {
     const written = writeDocs(io.directory);
     printText(io, written.length === 0 ? 'The documents are up to date.\n' : `Wrote ${written.join(' and ')}.\n`);
   });

@@ -25,22 +25,22 @@ interface ListOptions extends Output {
 
 const refusals: Record<Exclude<EventReplayed['kind'], 'done'>, string> = {
   unknown: 'no event has this id; see: weir event list',
-  no_agent: 'no agent is subscribed to the endpoint of this event; name some with --agent',
-  agents_unknown: 'an agent that was named is not in force; see: weir agent list',
+  no_agent: 'no agent is subscribed to the webhook of this event; name agents with --agent',
+  agents_unknown: 'a named agent is not active; see: weir agent list',
 };
 
 /** `weir event list|show|replay`. */
 export function eventCommand(io: CommandIo): Command {
-  const command = new Command('event').description('look at stored events, and send them to their agents again');
+  const command = new Command('event').description('show stored events, and deliver them to agents again');
 
   command
     .command('list')
     .description('show the newest events')
-    .option('--webhook <id>', 'of this endpoint', uuid)
-    .option('--from <time>', 'received at this time or later, such as 2026-01-31T12:00:00Z', time)
+    .option('--webhook <id>', 'of this webhook', uuid)
+    .option('--from <time>', 'received at or after this time, e.g. 2026-01-31T12:00:00Z', time)
     .option('--to <time>', 'received before this time', time)
-    .option('--search <text>', 'with this text in the body, in the same case')
-    .option('--limit <events>', 'how many', positive, 20)
+    .option('--search <text>', 'with this text in the body, case-sensitive')
+    .option('--limit <events>', 'maximum number', positive, 20)
     .option('--json', 'print one JSON document')
     .action(({ webhook, from, to, search, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
@@ -53,7 +53,7 @@ export function eventCommand(io: CommandIo): Command {
           printText(
             io,
             table(
-              ['ID', 'ENDPOINT', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE'],
+              ['ID', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE'],
               rows.map((row) => [
                 row.id,
                 row.webhook_id,
@@ -69,9 +69,9 @@ export function eventCommand(io: CommandIo): Command {
 
   command
     .command('show')
-    .description('show one event as text, its control characters as escapes')
+    .description('show one event as text, with control characters escaped')
     .argument('<id>', 'id of the event', uuid)
-    .option('--body', 'write the body alone, byte for byte')
+    .option('--body', 'write only the body, byte for byte')
     .option('--json', 'print one JSON document')
     .action((id: string, { body, json }: Output & { body?: boolean }) =>
       withDatabase(io, async ({ database }) => {
@@ -85,9 +85,9 @@ export function eventCommand(io: CommandIo): Command {
 
   command
     .command('replay')
-    .description('make new deliveries of an event, to every subscribed agent')
+    .description('create new deliveries of an event, for every subscribed agent')
     .argument('<id>', 'id of the event', uuid)
-    .option('--agent <id>', 'to this agent instead; may be given several times', uuids)
+    .option('--agent <id>', 'for this agent instead; may be repeated', uuids)
     .option('--json', 'print one JSON document')
     .action((id: string, { agent, json }: Output & { agent?: string[] }) =>
       withDatabase(io, async ({ database }) => {

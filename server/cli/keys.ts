@@ -11,13 +11,11 @@ import { table } from './table.ts';
 
 /** `weir keys new|rotate`. */
 export function keysCommand(io: CommandIo): Command {
-  const command = new Command('keys').description(
-    'change SECRETS_KEY, and re-encrypt what is stored under the previous one',
-  );
+  const command = new Command('keys').description('rotate SECRETS_KEY, and re-encrypt the stored secrets');
 
   command
     .command('new')
-    .description('replace the generated key in DATA_DIR, while Weir is stopped; the one before is kept beside it')
+    .description('replace the generated key in DATA_DIR while Weir is stopped; the previous key is kept beside it')
     .option('--json', 'print one JSON document')
     .action(({ json }: { json?: boolean }) => makeNewKey(io, json === true));
 
@@ -45,7 +43,7 @@ async function makeNewKey(io: CommandIo, json: boolean): Promise<void> {
   else
     printText(
       io,
-      `New key in ${keyPath(directory)}; the key before is in ${previousKeyPath(directory)}.\nStart Weir, then run: weir keys rotate\n`,
+      `New key in ${keyPath(directory)}; the previous key is in ${previousKeyPath(directory)}.\nStart Weir, then run: weir keys rotate\n`,
     );
 }
 
@@ -53,7 +51,7 @@ async function rotate(io: CommandIo, { database, settings, keys }: Session, json
   const outcome = await rotateKeys(database, keys, commandActor());
   if (outcome.kind === 'not_started')
     throw new CommandError(
-      'Weir serves without this SECRETS_KEY and could not open what is re-encrypted. Restart it with SECRETS_KEY and SECRETS_KEY_PREVIOUS as they are set here, then run this again.',
+      'Weir runs without this SECRETS_KEY and could not decrypt the re-encrypted secrets. Restart it with SECRETS_KEY and SECRETS_KEY_PREVIOUS as they are set here, then run this command again.',
     );
   const { rotation } = outcome;
   const { replaced_seconds, ...shown } = rotation;
@@ -70,13 +68,13 @@ async function rotate(io: CommandIo, { database, settings, keys }: Session, json
     throw new CommandError(
       json
         ? ''
-        : 'A process of Weir still encrypts under the previous key. Restart it with the new one, then run this again.',
+        : 'A Weir process still encrypts with the previous key. Restart it with the new key, then run this command again.',
     );
   if (unreadable > 0)
     throw new CommandError(
       json
         ? ''
-        : `Webhook secrets that open with no key that is given: ${unreadable}. weir doctor names them; give the key that they were stored under, or new secrets: weir webhook rotate ID`,
+        : `Webhook secrets that no configured key can decrypt: ${unreadable}. weir doctor lists them; set the key that encrypted them, or set new secrets: weir webhook rotate ID`,
     );
 }
 
@@ -91,8 +89,8 @@ function describeCounts({ counts }: Rotation): string {
 }
 
 function describeNext({ previous_key, previous_key_in_use }: Rotation, kept: string, until: string | null): string {
-  if (previous_key === null) return 'There is no previous key, so nothing was to be re-encrypted.\n';
+  if (previous_key === null) return 'There is no previous key, so there is nothing to re-encrypt.\n';
   if (previous_key_in_use) return '';
-  const sessions = until === null ? '' : `Agent sessions that it signed are refused from ${until} on.\n`;
-  return `Nothing needs the previous key any more: remove ${kept} and restart Weir. Backups from before still need it.\n${sessions}`;
+  const sessions = until === null ? '' : `Agent sessions signed with it are refused from ${until} on.\n`;
+  return `The previous key is no longer needed: remove ${kept} and restart Weir. Older backups still need it.\n${sessions}`;
 }

@@ -5,7 +5,7 @@ import { withDatabase } from './session.ts';
 /** `weir migrate`: upgrades the schema to this release. `weir start` does the same. */
 export function migrateCommand(io: CommandIo): Command {
   return new Command('migrate')
-    .description('bring the database schema to this release')
+    .description('migrate the database schema to this release')
     .option('--json', 'print one JSON document')
     .action(({ json }: { json?: boolean }) =>
       withDatabase(io, async ({ migrated }) => {

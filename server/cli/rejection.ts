@@ -18,13 +18,13 @@ interface Output {
 
 /** `weir rejection list|show|recheck|accept`. */
 export function rejectionCommand(io: CommandIo): Command {
-  const command = new Command('rejection').description('look at refused signatures, and check them again');
+  const command = new Command('rejection').description('show rejections, and verify them again');
 
   command
     .command('list')
-    .description('show the newest ones and why they were refused')
-    .option('--webhook <id>', 'of this endpoint', uuid)
-    .option('--limit <rejections>', 'how many', positive, 20)
+    .description('show the newest rejections and their reasons')
+    .option('--webhook <id>', 'of this webhook', uuid)
+    .option('--limit <rejections>', 'maximum number', positive, 20)
     .option('--json', 'print one JSON document')
     .action(({ webhook, limit, json }: Output & { webhook?: string; limit: number }) =>
       withDatabase(io, async ({ database }) => {
@@ -35,7 +35,7 @@ export function rejectionCommand(io: CommandIo): Command {
           printText(
             io,
             table(
-              ['ID', 'ENDPOINT', 'RECEIVED', 'FROM', 'BYTES', 'REASON'],
+              ['ID', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'REASON'],
               rows.map((row) => [
                 row.id,
                 row.webhook_id,
@@ -51,9 +51,9 @@ export function rejectionCommand(io: CommandIo): Command {
 
   command
     .command('show')
-    .description('show one, its control characters as escapes, and how to mend it')
+    .description('show one rejection, with control characters escaped, and how to fix its cause')
     .argument('<id>', 'id of the rejection', uuid)
-    .option('--body', 'write the body alone, byte for byte')
+    .option('--body', 'write only the body, byte for byte')
     .option('--json', 'print one JSON document')
     .action((id: string, { body, json }: Output & { body?: boolean }) =>
       withDatabase(io, async ({ database }) => {
@@ -72,9 +72,7 @@ export function rejectionCommand(io: CommandIo): Command {
 
   command
     .command('recheck')
-    .description(
-      'check one with the secret and signature header that are in force now; exit code 1 when it does not verify',
-    )
+    .description('verify one with the current secret and signature header; exit code 1 when it does not verify')
     .argument('<id>', 'id of the rejection', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
@@ -91,7 +89,7 @@ export function rejectionCommand(io: CommandIo): Command {
 
   command
     .command('accept')
-    .description('store one that verifies by now as the event that it would have been, once')
+    .description('store a rejection that now verifies as an event, at most once')
     .argument('<id>', 'id of the rejection', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
@@ -99,7 +97,7 @@ export function rejectionCommand(io: CommandIo): Command {
         const outcome = await rejectionsOf(session).accept(timed(id), commandActor());
         if (!('eventId' in outcome)) throw refusal(id, outcome.kind);
         if (json) printJson(io, { id, event_id: outcome.eventId });
-        else printText(io, `${id}: ${outcome.kind === 'stored' ? '' : 'was '}stored as event ${outcome.eventId}\n`);
+        else printText(io, `${id}: ${outcome.kind === 'stored' ? '' : 'already '}stored as event ${outcome.eventId}\n`);
       }),
     );
   return command;
@@ -130,11 +128,11 @@ function refusal(id: string, kind: Refusal): CommandError {
     case 'without_body':
       return withoutBody(id);
     case 'unavailable':
-      return new CommandError('the secret of its webhook does not open with SECRETS_KEY; see: weir doctor');
+      return new CommandError('the secret of its webhook cannot be decrypted with SECRETS_KEY; see: weir doctor');
     case 'disabled':
       return new CommandError('its webhook is disabled; see: weir webhook enable');
     case 'of_batch':
-      return new CommandError(`${id} was a batch, each line an event of its own: have the sender repeat it`);
+      return new CommandError(`${id} was a batch with one event a line: have the sender repeat it`);
     case 'unverified':
       return new CommandError(`${id} does not verify; see: weir rejection recheck ${id}`);
   }
@@ -146,6 +144,6 @@ function unknown(id: string): CommandError {
 
 function withoutBody(id: string): CommandError {
   return new CommandError(
-    `the body of ${id} was not kept: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret`,
+    `the body of ${id} was not kept: it was larger than REJECTION_BODY_BYTES_MAX, or it contained the secret`,
   );
 }

@@ -32,19 +32,22 @@ const INTERRUPT_GRACE_MS = 1_000;
  */
 export function sendCommand(io: CommandIo): Command {
   return new Command('send')
-    .description('Send signed webhook requests; wait as Retry-After says; tell statuses and latencies.')
-    .argument('<url>', 'address of the endpoint, as `weir webhook add` prints it')
-    .argument('[files...]', 'payloads, sent byte for byte; - is standard input; without any, a small JSON')
-    .option('--secret <secret>', 'secret of the webhook; WEIR_SECRET in the environment stays out of the process list')
+    .description('Send signed webhook requests, respect Retry-After, and print statuses and latencies.')
+    .argument('<url>', 'URL of the webhook, as `weir webhook add` prints it')
+    .argument('[files...]', 'payloads, sent byte for byte; - is standard input; default: a small JSON document')
+    .option(
+      '--secret <secret>',
+      'secret of the webhook; the environment variable WEIR_SECRET keeps it out of the process list',
+    )
     .option(
       '--count <n>',
-      'requests to send, the payloads in turn; by default each payload once',
+      'requests to send, cycling through the payloads; default: each payload once',
       wholeNumber('--count', COUNT_MAX),
     )
-    .option('--rate <r>', 'requests a second, at a constant pace; by default as fast as answers come', parseRate)
-    .option('--concurrency <c>', 'requests under way at a time', wholeNumber('--concurrency', CONCURRENCY_MAX), 16)
+    .option('--rate <r>', 'requests a second, at a constant rate; default: as fast as responses arrive', parseRate)
+    .option('--concurrency <c>', 'concurrent requests', wholeNumber('--concurrency', CONCURRENCY_MAX), 16)
     .option('--github-examples', "send every example payload of GitHub's events")
-    .option('--no-wait', 'count 429, 503 and lost connections instead of waiting and repeating')
+    .option('--no-wait', 'count 429, 503 and lost connections instead of retrying')
     .option('--signature-header <name>', 'header that carries the signature', parseHeaderName, 'X-Hub-Signature-256')
     .option('--json', 'print the summary as one JSON document')
     .action((url: string, files: string[], options: SendOptions) => send(url, files, options, io));
@@ -53,7 +56,7 @@ export function sendCommand(io: CommandIo): Command {
 async function send(address: string, files: string[], options: SendOptions, io: CommandIo): Promise<void> {
   const url = parseAddress(address);
   const secret = options.secret ?? io.environment.WEIR_SECRET ?? '';
-  if (secret === '') throw new CommandError('There is no secret to sign with; give --secret, or set WEIR_SECRET.', 2);
+  if (secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
   const payloads = (await readPayloads(files, options.githubExamples === true, io)).map((payload) =>
     sign(payload, secret),
   );

@@ -24,15 +24,15 @@ interface AddOptions extends Output {
 
 /** `weir token add|list|revoke`. */
 export function tokenCommand(io: CommandIo): Command {
-  const command = new Command('token').description('make and manage API tokens of people');
+  const command = new Command('token').description('create and manage API tokens of users');
 
   command
     .command('add')
-    .description('make a token and print it, once')
-    .requiredOption('--email <email>', 'whose it is', checkEmail)
+    .description('create a token and print it, once')
+    .requiredOption('--email <email>', 'user that owns it', checkEmail)
     .requiredOption('--name <name>', 'what it is for')
-    .addOption(new Option('--role <role>', "at most the user's own, which it is by default").choices(roles))
-    .option('--expires-days <days|never>', 'for how long it holds', expiryDays, EXPIRY_DAYS)
+    .addOption(new Option('--role <role>', "at most the user's role; default: the user's role").choices(roles))
+    .option('--expires-days <days|never>', 'validity', expiryDays, EXPIRY_DAYS)
     .option('--json', 'print one JSON document')
     .action((options: AddOptions) =>
       withDatabase(io, async ({ database }) => {
@@ -42,18 +42,18 @@ export function tokenCommand(io: CommandIo): Command {
         if (owner === undefined) throw noUser(email);
         const role = options.role ?? owner.role;
         if (!allows(owner.role, role))
-          throw new CommandError(`the role of ${email} is ${owner.role}: a token can have no more`, 2);
+          throw new CommandError(`the role of ${email} is ${owner.role}: a token cannot have a higher one`, 2);
         const expiresAt = expiresDays === 'never' ? null : inDays(expiresDays);
         const made = await new Tokens(database, commandActor()).add({ userId: owner.id, name, role, expiresAt });
         if (made.kind === 'too_many')
-          throw new CommandError(`${email} has as many tokens in force as there may be; revoke some: weir token list`);
+          throw new CommandError(`${email} has the maximum number of active tokens; revoke some: weir token list`);
         if (made.kind !== 'made') throw noUser(email);
         const { token, text } = made;
         if (options.json)
           return printJson(io, { id: token.id, token: text, role: token.role, expires_at: token.expires_at });
         printText(
           io,
-          `Made ${token.name} for ${token.user_email}.\n  ID       ${token.id}\n  Role     ${token.role}\n` +
+          `Token ${token.name} created for ${token.user_email}.\n  ID       ${token.id}\n  Role     ${token.role}\n` +
             `  Expires  ${token.expires_at ?? 'never'}\n  Token    ${text}   (shown once)\n`,
         );
       }),
@@ -70,7 +70,7 @@ export function tokenCommand(io: CommandIo): Command {
         if (owner === undefined) throw noUser(email!);
         const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, LIST_MAX);
         if (json) return printJson(io, { items: rows });
-        if (rows.length === 0) printText(io, 'No tokens yet. Make one: npx weir token add --email E --name ci\n');
+        if (rows.length === 0) printText(io, 'No tokens yet. Create one: npx weir token add --email E --name ci\n');
         else
           printText(
             io,
@@ -92,13 +92,13 @@ export function tokenCommand(io: CommandIo): Command {
 
   command
     .command('revoke')
-    .description('end a token for good, and those that it made')
+    .description('revoke a token permanently, and the tokens created with it')
     .argument('<id>', 'id of the token', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
       withDatabase(io, async ({ database }) => {
         if ((await new Tokens(database, commandActor()).revoke(id, null)) !== 'revoked')
-          throw new CommandError(`no token that was not revoked has the id ${id}; see: weir token list`);
+          throw new CommandError(`no active token has the id ${id}; see: weir token list`);
         if (json) return printJson(io, { id, done: 'revoke' });
         printText(io, `${id}: revoked.\n`);
       }),
@@ -123,5 +123,5 @@ function checkEmail(text: string): string {
 }
 
 function noUser(email: string): CommandError {
-  return new CommandError(`no user in force has the email ${email}; see: weir user list`);
+  return new CommandError(`no active user has the email ${email}; see: weir user list`);
 }

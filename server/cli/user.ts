@@ -28,14 +28,14 @@ interface PasswordOptions {
 
 /** `weir user add|list|set-role|disable|enable|password|remove`. */
 export function userCommand(io: CommandIo): Command {
-  const command = new Command('user').description('make and manage people who sign in');
+  const command = new Command('user').description('create and manage users');
 
   command
     .command('add')
-    .description('make a user; without --password-stdin a password is generated and printed, once')
-    .requiredOption('--email <email>', 'address to sign in with')
-    .addOption(new Option('--role <role>', 'what it may do').choices(roles).makeOptionMandatory())
-    .option('--name <name>', 'what people call it', '')
+    .description('create a user; without --password-stdin a password is generated and printed, once')
+    .requiredOption('--email <email>', 'email address for sign-in')
+    .addOption(new Option('--role <role>', 'role of the user').choices(roles).makeOptionMandatory())
+    .option('--name <name>', 'display name', '')
     .option('--password-stdin', 'read the password from standard input')
     .option('--json', 'print one JSON document')
     .action((options: AddOptions) => withUsers(io, (users, hosted) => add(io, users, hosted, options)));
@@ -48,9 +48,12 @@ export function userCommand(io: CommandIo): Command {
 
   command
     .command('password')
-    .description('set a new password; its sessions end, and it is no longer throttled')
+    .description('set a new password, end all sessions and reset the sign-in throttle')
     .argument('<user>', 'email or id')
-    .option('--password-stdin', 'read it from standard input; without this it is generated and printed, once')
+    .option(
+      '--password-stdin',
+      'read the password from standard input; without this option it is generated and printed, once',
+    )
     .option('--revoke-tokens', 'revoke its API tokens too')
     .option('--json', 'print one JSON document')
     .action((key: string, options: PasswordOptions) =>
@@ -59,7 +62,7 @@ export function userCommand(io: CommandIo): Command {
 
   command
     .command('set-role')
-    .description('change what a user may do, from its next request on')
+    .description('change the role of a user, from the next request on')
     .argument('<user>', 'email or id')
     .addArgument(command.createArgument('<role>', 'the new role').choices(roles))
     .option('--json', 'print one JSON document')
@@ -67,7 +70,7 @@ export function userCommand(io: CommandIo): Command {
       withUsers(io, async (users, hosted) => {
         const { id, email } = await known(users, key);
         done(await users.update(id, { role }));
-        const until = hosted ? ' until its next sign-in, when the identity provider says its role anew' : '';
+        const until = hosted ? ' until the next sign-in, when the identity provider sets the role again' : '';
         if (json) printJson(io, { id, email, role });
         else printText(io, `${email}: ${role}${until}.\n`);
       }),
@@ -76,12 +79,12 @@ export function userCommand(io: CommandIo): Command {
   for (const [name, description, told, change] of [
     [
       'disable',
-      'end its sessions and refuse its tokens',
+      'end all sessions and refuse the tokens of a user',
       'disabled',
       (users, id) => users.update(id, { disabled: true }),
     ],
-    ['enable', 'let it sign in again', 'enabled', (users, id) => users.update(id, { disabled: false })],
-    ['remove', 'delete it with its sessions and tokens', 'removed', (users, id) => users.remove(id)],
+    ['enable', 'allow a user to sign in again', 'enabled', (users, id) => users.update(id, { disabled: false })],
+    ['remove', 'delete a user with all sessions and tokens', 'removed', (users, id) => users.remove(id)],
   ] satisfies [string, string, string, (users: Users, id: string) => Promise<UserOutcome<unknown>>][])
     command
       .command(name)
@@ -106,7 +109,7 @@ async function add(io: CommandIo, users: Users, hosted: boolean, options: AddOpt
   const password = given ?? (hosted ? null : 'generate');
   const { user, generated } = done(await users.create({ email, name, role: options.role, password }));
   if (options.json) return printJson(io, { ...user, ...(generated === null ? {} : { password: generated }) });
-  printText(io, `Made ${user.email}, ${user.role}.\n  ID        ${user.id}\n`);
+  printText(io, `User ${user.email} created with role ${user.role}.\n  ID        ${user.id}\n`);
   if (generated !== null) printText(io, `  Password  ${generated}   (shown once)\n`);
 }
 
@@ -124,7 +127,7 @@ async function setPassword(
   const { revokedTokens } = done(await users.update(id, { password, revokeTokens }));
   const shown = { ...(given === null ? { password } : {}), ...(revokeTokens ? { revoked_tokens: revokedTokens } : {}) };
   if (json) return printJson(io, { id, email, ...shown });
-  printText(io, `${email}: the new password is in force, and all sessions have ended.\n`);
+  printText(io, `${email}: password changed, and all sessions ended.\n`);
   if (revokeTokens) printText(io, `  API tokens revoked: ${revokedTokens}\n`);
   if (given === null) printText(io, `  Password  ${password}   (shown once)\n`);
 }
@@ -140,7 +143,7 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
   if (rows.length === 0)
     return void printText(
       io,
-      'No users yet. Make one: npx weir user add --email ada@example.org --role administrator\n',
+      'No users yet. Create one: npx weir user add --email ada@example.org --role administrator\n',
     );
   printText(
     io,
@@ -150,7 +153,7 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
         row.id,
         row.email,
         row.role,
-        row.disabled ? 'disabled' : 'in force',
+        row.disabled ? 'disabled' : 'active',
         row.signed_in_at ?? 'never',
       ]),
     ),
@@ -159,7 +162,7 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
 
 const nameable = z.object({ email: emailText, name: optionalNameText });
 const PAGE_ROWS = 1_000;
-const NO_PASSWORDS = 'AUTH_MODE is hosted: people sign in at the OpenID Connect provider, and Weir keeps no passwords';
+const NO_PASSWORDS = 'AUTH_MODE is hosted: users sign in at the OpenID Connect provider, and Weir stores no passwords';
 
 function withUsers(io: CommandIo, work: (users: Users, hosted: boolean) => Promise<void>): Promise<void> {
   return withDatabase(io, async ({ database, settings }) => {
@@ -185,11 +188,11 @@ function done<T>(outcome: UserOutcome<T>): T {
 }
 
 const refusals = {
-  unknown: 'the user was removed meanwhile',
-  stale: 'the user was changed meanwhile',
+  unknown: 'the user was deleted in the meantime',
+  stale: 'the user was changed in the meantime',
   email_taken: 'another user has this email address; see: weir user list',
-  last_administrator: 'this is the last administrator in force: make somebody else one first',
-  busy: 'too many passwords are being checked at the moment',
+  last_administrator: 'this is the last active administrator: make another user an administrator first',
+  busy: 'too many passwords are being checked; try again',
 } as const;
 
 async function readPassword(io: CommandIo, email: string): Promise<string> {
@@ -197,6 +200,6 @@ async function readPassword(io: CommandIo, email: string): Promise<string> {
   for await (const chunk of io.stdin) text += chunk;
   const password = text.replace(/\r?\n$/, '');
   const problem = passwordProblem(password, email);
-  if (problem !== null) throw new CommandError(`The password does not do. ${problem}`, 2);
+  if (problem !== null) throw new CommandError(`The password is not allowed. ${problem}`, 2);
   return password;
 }

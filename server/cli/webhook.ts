@@ -38,28 +38,28 @@ interface RotateOptions {
 
 /** `weir webhook add|list|show|enable|disable|rotate|remove`. */
 export function webhookCommand(io: CommandIo): Command {
-  const command = new Command('webhook').description('make and manage endpoints');
+  const command = new Command('webhook').description('create and manage webhooks');
 
   command
     .command('add')
-    .description('make an endpoint')
-    .requiredOption('--name <name>', 'what people call it')
+    .description('create a webhook')
+    .requiredOption('--name <name>', 'display name')
     .option('--description <text>', 'what it is for')
-    .option('--secret <secret>', 'sign with this secret (seen by others on this machine; better: --secret-stdin)')
+    .option('--secret <secret>', 'signing secret (visible to other users of this machine; better: --secret-stdin)')
     .option('--secret-stdin', 'read the secret from standard input')
-    .option('--generate-secret', 'make a secret and print it, once')
+    .option('--generate-secret', 'generate a secret and print it, once')
     .option('--signature-header <name>', 'only this header carries the signature')
     .option('--dedupe-header <name>', 'a request that repeats the value of this header is not stored again')
-    .option('--rate-limit <requests>', 'requests a window and client IP, for this endpoint alone', positive)
+    .option('--rate-limit <requests>', 'requests per window and client IP, for this webhook only', positive)
     .option('--max-payload-bytes <bytes>', 'less than WEBHOOK_MAX_PAYLOAD_BYTES', positive)
     .option('--retention-days <days>', 'less than RETENTION_DAYS', positive)
-    .option('--agent <id>', 'this agent gets its events; may be given several times', uuids)
+    .option('--agent <id>', 'subscribe this agent; may be repeated', uuids)
     .option('--json', 'print one JSON document')
     .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => add(io, webhooks, session, options)));
 
   command
     .command('list')
-    .description('show all endpoints, newest first')
+    .description('show all webhooks, newest first')
     .option('--json', 'print one JSON document')
     .action(({ json }: { json?: boolean }) =>
       withWebhooks(io, (webhooks, session) => list(io, webhooks, session, json)),
@@ -67,8 +67,8 @@ export function webhookCommand(io: CommandIo): Command {
 
   command
     .command('show')
-    .description('show one endpoint')
-    .argument('<id>', 'id of the endpoint', uuid)
+    .description('show one webhook')
+    .argument('<id>', 'id of the webhook', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: { json?: boolean }) =>
       withWebhooks(io, (webhooks, session) => show(io, webhooks, session, id, json)),
@@ -76,23 +76,23 @@ export function webhookCommand(io: CommandIo): Command {
 
   command
     .command('rotate')
-    .description('put a new secret in force; without --secret it is generated and printed, once')
-    .argument('<id>', 'id of the endpoint', uuid)
+    .description('rotate the secret; without --secret it is generated and printed, once')
+    .argument('<id>', 'id of the webhook', uuid)
     .option('--secret <secret>', 'the new secret')
     .option('--secret-stdin', 'read the new secret from standard input')
-    .option('--overlap-seconds <seconds>', 'the secret before verifies for so long', seconds, 0)
+    .option('--overlap-seconds <seconds>', 'how long the previous secret stays valid', seconds, 0)
     .option('--json', 'print one JSON document')
     .action((id: string, options: RotateOptions) => withWebhooks(io, (webhooks) => rotate(io, webhooks, id, options)));
 
   for (const [name, description, change] of [
     ['enable', 'accept events again', (webhooks, id) => webhooks.update(id, { enabled: true })],
     ['disable', 'answer 410 from now on', (webhooks, id) => webhooks.update(id, { enabled: false })],
-    ['remove', 'delete the endpoint; its events stay', (webhooks, id) => webhooks.remove(id)],
+    ['remove', 'delete the webhook; its events are kept', (webhooks, id) => webhooks.remove(id)],
   ] satisfies [string, string, (webhooks: Webhooks, id: string) => Promise<Change<unknown>>][])
     command
       .command(name)
       .description(description)
-      .argument('<id>', 'id of the endpoint', uuid)
+      .argument('<id>', 'id of the webhook', uuid)
       .option('--json', 'print one JSON document')
       .action((id: string, { json }: { json?: boolean }) =>
         withWebhooks(io, async (webhooks) => {
@@ -107,7 +107,7 @@ export function webhookCommand(io: CommandIo): Command {
 async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, options: AddOptions): Promise<void> {
   const given = await givenSecret(io, options);
   if (given !== null && options.generateSecret)
-    throw new CommandError('--generate-secret goes without another secret', 2);
+    throw new CommandError('--generate-secret and a given secret exclude each other', 2);
   const input = checked(webhookInput(settings).create, {
     name: options.name,
     description: options.description,
@@ -123,7 +123,7 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(known('', await webhooks.add(input)));
   const { id, name, url, secret, ...rest } = webhook;
   if (options.json) return printJson(io, { id, name, url, secret, ...rest });
-  printText(io, `Made ${name}.\n  URL     ${url}\n`);
+  printText(io, `Webhook ${name} created.\n  URL     ${url}\n`);
   if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
   printText(
     io,
@@ -135,7 +135,7 @@ async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, js
   const rows = await webhooks.list();
   if (json) printJson(io, { items: rows.map(describeWebhook(settings.FRONTEND_PUBLIC_API_URL)) });
   else if (rows.length === 0)
-    printText(io, 'No endpoints yet. Make one: npx weir webhook add --name github --generate-secret\n');
+    printText(io, 'No webhooks yet. Create one: npx weir webhook add --name github --generate-secret\n');
   else
     printText(
       io,
@@ -178,8 +178,11 @@ async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: Ro
   const input = checked(rotateInput, { secret: given, overlap_seconds: options.overlapSeconds });
   const { secret } = known(id, await webhooks.rotate(id, input));
   if (options.json) return printJson(io, { id, secret, overlap_seconds: options.overlapSeconds });
-  printText(io, `${id}: the new secret is in force`);
-  printText(io, options.overlapSeconds > 0 ? `, the one before for ${options.overlapSeconds} s more.\n` : '.\n');
+  printText(io, `${id}: secret rotated`);
+  printText(
+    io,
+    options.overlapSeconds > 0 ? `; the previous secret stays valid for ${options.overlapSeconds} s.\n` : '.\n',
+  );
   if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
 }
 

@@ -47,7 +47,9 @@ describe('agent add', () => {
   test('tells people the credential and what to try', async () => {
     const { code, out } = await weir('add', '--name', 'reader');
     expect(code).toBe(0);
-    expect(out).toMatch(/^Made reader\.\n {2}ID {10}[0-9a-f-]{36}\n {2}Credential {2}wa_\w+ {3}\(shown once\)\n/);
+    expect(out).toMatch(
+      /^Agent reader created\.\n {2}ID {10}[0-9a-f-]{36}\n {2}Credential {2}wa_\w+ {3}\(shown once\)\n/,
+    );
     expect(out).toContain('npx weir consume URL --credential-file FILE');
   });
 
@@ -87,12 +89,12 @@ describe('agent', () => {
     expect(rotated.credential).not.toBe(credential);
     expect((await weir('rotate', String(id))).out).toMatch(
       new RegExp(
-        `^${id}: the old credential and all sessions have ended\\.\n {2}Credential {2}wa_\\w+ {3}\\(shown once\\)\n$`,
+        `^${id}: credential rotated; the old one and all sessions are invalid\\.\n {2}Credential {2}wa_\\w+ {3}\\(shown once\\)\n$`,
       ),
     );
   });
 
-  test('subscribe adds endpoints and unsubscribe takes them away', async () => {
+  test('subscribe adds webhooks and unsubscribe removes them', async () => {
     const { id } = await json('add', '--name', randomUUID());
     const other = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'b', '--json'])).out).id);
     const ids = async () => (await agents()).find((agent) => agent.id === id)!.webhook_ids;
@@ -126,7 +128,7 @@ describe('agent', () => {
     const id = randomUUID();
     const { code, out, err } = await weir(command, id);
     expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(new RegExp(`no agent in force has the id ${id}; see: weir agent list`));
+    expect(err).toMatch(new RegExp(`no active agent has the id ${id}; see: weir agent list`));
   });
 
   test.each([['rotate'], ['revoke', 'nonsense'], ['revoke', '1'], ['frobnicate']])(
@@ -141,8 +143,8 @@ describe('agent', () => {
   test('list shows a table with one line each', async () => {
     const { id } = await json('add', '--name', 'in the table', '--webhook', webhookId);
     const [head, ...lines] = (await weir('list')).out.trimEnd().split('\n');
-    expect(head).toMatch(/^ID +NAME +STATE +ENDPOINTS +CREATED$/);
-    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +in force +1 +2/);
+    expect(head).toMatch(/^ID +NAME +STATE +WEBHOOKS +CREATED$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +active +1 +2/);
     expect(lines.some((line) => line.includes(' revoked '))).toBe(true);
   });
 });

@@ -37,7 +37,7 @@ describe('audit list', () => {
   });
 
   test('says that there is nothing', async () => {
-    expect((await weir(app, 'audit', 'list', '--action', 'nothing')).out).toBe('No such entries.\n');
+    expect((await weir(app, 'audit', 'list', '--action', 'nothing')).out).toBe('No matching entries.\n');
   });
 
   test.each([
@@ -69,7 +69,7 @@ describe('audit list', () => {
 });
 
 describe('audit verify', () => {
-  test('says that all entries hold, and the head', async () => {
+  test('reports that all entries are valid, and the head', async () => {
     const verdict = await weirJson(app, 'audit', 'verify');
     expect(verdict).toEqual({
       intact: true,
@@ -77,13 +77,13 @@ describe('audit verify', () => {
       head: { number: 3, hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
     });
     const { code, out, err } = await weir(app, 'audit', 'verify', '--head', verdict.head.hash.toUpperCase());
-    expect([code, out, err]).toEqual([0, `All 3 entries hold.\n  Head  ${verdict.head.hash}\n`, '']);
+    expect([code, out, err]).toEqual([0, `All 3 entries are valid.\n  Head  ${verdict.head.hash}\n`, '']);
   });
 
   test('fails by a head that the chain does not contain', async () => {
     const { code, out, err } = await weir(app, 'audit', 'verify', '--head', 'ab'.repeat(32));
     expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(/^weir: The chain does not contain the given head: .* Entries before: 3, which hold\.\n$/);
+    expect(err).toMatch(/^weir: The chain does not contain the given head: .* Valid entries before it: 3\.\n$/);
   });
 
   test('takes no head that is none', async () => {
@@ -97,10 +97,7 @@ describe('audit verify', () => {
              alter table audit_log enable trigger user; commit`,
     });
     const { code, err } = await weir(app, 'audit', 'verify');
-    expect([code, err]).toEqual([
-      1,
-      'weir: Entry 2 was changed: its hash is another. Entries before: 1, which hold.\n',
-    ]);
+    expect([code, err]).toEqual([1, 'weir: Entry 2 was changed: its hash is another. Valid entries before it: 1.\n']);
     const told = await weir(app, 'audit', 'verify', '--json');
     expect([told.code, told.err]).toEqual([1, '']);
     expect(JSON.parse(told.out)).toMatchObject({ intact: false, entries: 1, first_broken: 2, head: { number: 1 } });

@@ -102,7 +102,7 @@ test(
     process.kill(pid, 'SIGKILL');
 
     expect(await bench.ended, bench.stderr()).toBe(1);
-    expect(bench.stderr()).toContain('weir: These figures do not count');
+    expect(bench.stderr()).toContain('weir: These figures are invalid');
     const { runs, faults } = JSON.parse(bench.lines.join('\n'));
     expect(runs[0].stored).toBeGreaterThanOrEqual(runs[0].accepted);
     expect(faults).toContainEqual(expect.stringMatching(/^WORKERS=1: \d+ connections broke \(ECONN/));
@@ -120,7 +120,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
 
     bench.child.kill(signal);
     expect(await bench.ended).toBe(1);
-    expect(bench.stderr()).toContain('weir: Stopped after 0 of 2 measurements; nothing is left of them.');
+    expect(bench.stderr()).toContain('weir: Stopped after 0 of 2 measurements; their temporary files are deleted.');
     expect(bench.lines).toEqual([]);
     expect(await readdir(bench.folder)).toEqual([]);
     expect(await processesOf(dataDir)).toEqual([]);
@@ -133,7 +133,7 @@ describe('refused before anything is started', () => {
     [['--workers', '0'], '--workers is "0"; allowed: a whole number from 1 to 256.'],
     [['--workers', '1,,2'], '--workers is ""; allowed: a whole number from 1 to 256.'],
     [['--workers', '1,257'], '--workers is "257"; allowed: a whole number from 1 to 256.'],
-    [['--workers', '2,2'], '--workers is "2,2"; allowed: each number once, such as 1,2,4.'],
+    [['--workers', '2,2'], '--workers is "2,2"; allowed: each number once, e.g. 1,2,4.'],
     [['--seconds', '0'], '--seconds is "0"; allowed: a whole number from 1 to 3600.'],
     [['--seconds', '1.5'], '--seconds is "1.5"; allowed: a whole number from 1 to 3600.'],
     [['--size', '31'], '--size is "31"; allowed: a whole number from 32 to 1048576.'],

@@ -75,9 +75,9 @@ describe('printing', () => {
     });
     expect(await consume([], { stdout }).ended).toMatchObject({
       exitCode: 1,
-      message: 'standard output cannot be written to: EPIPE.',
+      message: 'standard output is not writable: EPIPE.',
     });
-    expect(row).toMatchObject({ state: 'pending', reason: 'standard output cannot be written to: EPIPE' });
+    expect(row).toMatchObject({ state: 'pending', reason: 'standard output is not writable: EPIPE' });
   });
 
   test('--json leaves standard output to the deliveries', async () => {
@@ -236,8 +236,8 @@ describe('the session', () => {
     const { exitCode, message, err } = await consume([]).ended;
     expect(exitCode).toBe(1);
     expect(message).toBe(
-      `${url}/ refused the credential: it was rotated or revoked, or belongs to another Weir; ` +
-        'a new one comes from `weir agent rotate ID`.',
+      `${url}/ refused the credential: it was rotated or revoked, or belongs to another Weir server; ` +
+        'print a new one with `weir agent rotate ID`.',
     );
     const [, lookupId, secret] = (await readFile(file('credential'), 'utf8')).split('_') as [string, string, string];
     for (const part of [lookupId, secret.slice(0, 8)]) expect(message + err).not.toContain(part);
@@ -264,7 +264,7 @@ describe('faults', () => {
     const { err } = await consume(['--once']).ended;
     const [refused, claimed] = weir.calls('claim');
     expect(claimed!.atMs - refused!.atMs).toBeGreaterThan(990);
-    expect(err).toContain(`${status}: the next try is in 1.0 s.\nAnswered again.\n`);
+    expect(err).toContain(`${status}: next attempt in 1.0 s.\nThe server answers again.\n`);
     expect(done()).toBe(1);
   });
 
@@ -292,7 +292,7 @@ describe('faults', () => {
     const port = Number(new URL(url).port);
     await weir.stop();
     const { ended, err } = consume(['--max', '1']);
-    await until(() => err().includes('ECONNREFUSED: the next try is in'));
+    await until(() => err().includes('ECONNREFUSED: next attempt in'));
     const back = Object.assign(new PlayedWeir(), { credential: weir.credential });
     back.add();
     await back.start(port);
@@ -309,7 +309,7 @@ describe('faults', () => {
     weir.fault = () => ({ status: 404 });
     const ended = {
       exitCode: 1,
-      message: `${url}/ has no api/v1/agent/session; give the address at which Weir's API is reached.`,
+      message: `${url}/ has no api/v1/agent/session; give the base URL of Weir's API.`,
     };
     expect(await consume([]).ended).toMatchObject(ended);
   });
@@ -341,7 +341,9 @@ describe('leases', () => {
     await until(() => existsSync(file('pid')));
     weir.steal(row);
     expect(JSON.parse((await ended).out)).toMatchObject({ claimed: 1, gone: 1, unsettled: 0 });
-    expect(err()).toContain(`Delivery ${row.id}: its lease was lost, so the work on it is stopped; it comes again.`);
+    expect(err()).toContain(
+      `Delivery ${row.id}: its lease was lost, so its work is stopped; it will be delivered again.`,
+    );
     const group = -Number(await readFile(file('pid'), 'utf8'));
     await until(() => !isAlive(group));
     expect(weir.calls('ack').concat(weir.calls('nack'))).toEqual([]);
@@ -355,7 +357,9 @@ describe('leases', () => {
     await writeFile(file('go'), '');
     const { exitCode, err } = await ended;
     expect(exitCode).toBe(0);
-    expect(err).toContain(`Delivery ${row.id}: its lease was lost before it was settled, so it comes again.`);
+    expect(err).toContain(
+      `Delivery ${row.id}: its lease was lost before it was settled, so it will be delivered again.`,
+    );
   });
 });
 
@@ -395,7 +399,7 @@ describe('ending', () => {
     expect((await ended).exitCode).toBe(0);
     expect(row).toMatchObject({
       state: 'pending',
-      reason: 'stopped: it still ran 1 s after the agent was told to end',
+      reason: 'stopped: it still ran 1 s after the agent was asked to stop',
     });
     expect(weir.calls('nack')).toMatchObject([{ body: { delay_seconds: 0 } }]);
   });
@@ -419,7 +423,7 @@ describe('ending', () => {
     process.emit('SIGINT', 'SIGINT');
     expect(await ended).toMatchObject({
       exitCode: 1,
-      message: '1 claimed delivery was not settled; it comes again when its lease ends.',
+      message: '1 claimed delivery was not settled; it is delivered again when its lease expires.',
     });
     const group = -Number(await readFile(file('pid'), 'utf8'));
     await until(() => !isAlive(group));
@@ -451,14 +455,14 @@ describe('what is seen', () => {
   test('a credential that others can read is told', async () => {
     await chmod(file('credential'), 0o644);
     const { err } = await consume(['--once', '--wait-seconds', '0']).ended;
-    expect(err).toContain('Others on this machine can read credential; close it to them: chmod 600 credential\n');
+    expect(err).toContain('Other users on this machine can read credential; restrict it: chmod 600 credential\n');
   });
 });
 
 describe('usage', () => {
   test.each([
-    [['ftp://a/'], '"ftp://a/" is no http or https address.'],
-    [['http://a/', '--exec', ' '], '--exec is empty; give a command, or leave it out.'],
+    [['ftp://a/'], '"ftp://a/" is not an http or https URL.'],
+    [['http://a/', '--exec', ' '], '--exec is empty; give a command, or omit it.'],
     [['http://a/', '--max', '0'], '--max is "0"; allowed: a whole number from 1 to 1000000000.'],
     [['http://a/', '--concurrency', '1001'], '--concurrency is "1001"; allowed: a whole number from 1 to 1000.'],
     [['http://a/', '--lease-seconds', '4'], '--lease-seconds is "4"; allowed: a whole number from 5 to 3600.'],
@@ -468,7 +472,8 @@ describe('usage', () => {
     expect(await ended).toMatchObject({ exitCode: 2, message, out: '' });
   });
 
-  const holdsNone = 'holds no agent credential (wa_…); put in it what `weir agent add` printed, whole.';
+  const holdsNone =
+    'contains no agent credential (wa_…); store the complete credential that `weir agent add` printed in it.';
   test.each([
     ['absent', null, 'absent cannot be read: there is no such file.'],
     ['.', null, '. cannot be read: it is a directory.'],

@@ -36,7 +36,7 @@ describe('for people', () => {
     ['webhooks', () => ['webhook', 'list'], /\\u202egpj/],
     ['a webhook', () => ['webhook', 'show', sent.webhook.id], /description +a\\x0a\\u202eb\n/],
     ['the audit log', () => ['audit', 'list'], /\\u202egpj/],
-    ['agents', () => ['agent', 'list'], /in force/],
+    ['agents', () => ['agent', 'list'], /active/],
   ])('%s has its control characters shown', async (_, args, wanted) => {
     const { code, out, err } = await weir(app, ...args());
     expect([code, err]).toEqual([0, '']);

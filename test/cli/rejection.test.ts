@@ -24,7 +24,7 @@ afterAll(() => app.stop());
 test('list shows what was refused and why', async () => {
   const { items } = await weirJson(app, 'rejection', 'list', '--limit', '1');
   expect(items).toMatchObject([{ id, webhook_id: webhook.id, reason: 'digest_differs', last_check: null }]);
-  expect((await weir(app, 'rejection', 'list')).out).toMatch(/^ID +ENDPOINT[^\n]+REASON\n[^\n]+ digest_differs\n$/);
+  expect((await weir(app, 'rejection', 'list')).out).toMatch(/^ID +WEBHOOK[^\n]+REASON\n[^\n]+ digest_differs\n$/);
 });
 
 test('show says how to mend it, and never the digest', async () => {
@@ -55,7 +55,7 @@ test('recheck fails until the secret is the sender’s', async () => {
 test('accept stores it, once', async () => {
   const first = await weirJson(app, 'rejection', 'accept', id);
   expect(first).toEqual({ id, event_id: expect.any(String) });
-  expect((await weir(app, 'rejection', 'accept', id)).out).toBe(`${id}: was stored as event ${first.event_id}\n`);
+  expect((await weir(app, 'rejection', 'accept', id)).out).toBe(`${id}: already stored as event ${first.event_id}\n`);
   expect((await weirJson(app, 'event', 'show', first.event_id)).webhook_id).toBe(webhook.id);
 });
 

@@ -180,7 +180,7 @@ describe('refusals and faults', () => {
     expect(summary).toMatchObject({ sent: 3, statuses: { 202: 3 }, errors: {}, repeated: { 429: 1 } });
     expect(arrived[1]!.atMs - arrived[0]!.atMs).toBeGreaterThan(990);
     expect(arrived[1]!.headers['x-github-delivery']).toBe(arrived[0]!.headers['x-github-delivery']);
-    expect(err).toBe('429: waiting 1 s before it is repeated; --no-wait counts instead of waiting.\n');
+    expect(err).toBe('429: waiting 1 s before the retry; --no-wait counts instead of waiting.\n');
   });
 
   test.each([429, 503])('--no-wait counts %i', async (status) => {
@@ -205,7 +205,7 @@ describe('refusals and faults', () => {
     );
     const { exitCode, out } = await send([url]);
     expect(exitCode).toBe(0);
-    expect(out).toContain('Repeated after: ECONNRESET (1)\nLost or refused connections: ECONNRESET (1)\n');
+    expect(out).toContain('Retried after: ECONNRESET (1)\nLost or refused connections: ECONNRESET (1)\n');
     expect(arrived).toHaveLength(2);
   });
 
@@ -267,8 +267,8 @@ test('a bar is drawn on a terminal, and none in a pipe', async () => {
 
 describe('usage', () => {
   test.each([
-    [['nowhere'], '"nowhere" is no http or https address.'],
-    [['ftp://example.org/'], '"ftp://example.org/" is no http or https address.'],
+    [['nowhere'], '"nowhere" is not an http or https URL.'],
+    [['ftp://example.org/'], '"ftp://example.org/" is not an http or https URL.'],
     [['http://a/', 'absent.json'], 'absent.json cannot be read: there is no such file.'],
     [['http://a/', '.'], '. cannot be read: it is a directory; name the files in it.'],
     [['http://a/', '-', '-'], '- (standard input) was given more than once, but it can be read only once.'],
@@ -289,7 +289,7 @@ describe('usage', () => {
     const { url, arrived } = await receiver();
     expect(await send([url], { environment })).toMatchObject({
       exitCode: 2,
-      message: 'There is no secret to sign with; give --secret, or set WEIR_SECRET.',
+      message: 'The secret is empty; give --secret, or set WEIR_SECRET.',
     });
     expect(arrived).toEqual([]);
   });

@@ -48,7 +48,7 @@ describe('token add', () => {
     const { code, out } = await weir(app, 'token', 'add', '--email', operator.email, '--name', ' laptop ');
     expect(code).toBe(0);
     expect(out).toMatch(
-      /^Made laptop for operator-.*\n {2}ID {7}[0-9a-f-]{36}\n {2}Role {5}operator\n {2}Expires {2}\d{4}-.*Z\n {2}Token {4}wu_\w+ {3}\(shown once\)\n$/,
+      /^Token laptop created for operator-.*\n {2}ID {7}[0-9a-f-]{36}\n {2}Role {5}operator\n {2}Expires {2}\d{4}-.*Z\n {2}Token {4}wu_\w+ {3}\(shown once\)\n$/,
     );
   });
 
@@ -83,7 +83,12 @@ describe('token add', () => {
   test.each([
     ['an empty name', ['--name', ' '], 2, /name: Give 1 to 200 characters/],
     ['a name with an escape', ['--name', 'a\x1b[2J'], 2, /name: Control characters/],
-    ['a role above the user’s', ['--name', 'a', '--role', 'administrator'], 2, /is operator: a token can have no more/],
+    [
+      'a role above the user’s',
+      ['--name', 'a', '--role', 'administrator'],
+      2,
+      /is operator: a token cannot have a higher one/,
+    ],
   ])('with %s makes nothing', async (_what, args, exitCode, message) => {
     const { code, out, err } = await weir(app, 'token', 'add', '--email', operator.email, ...args);
     expect([code, out]).toEqual([exitCode, '']);
@@ -96,7 +101,7 @@ describe('token add', () => {
     for (const email of ['nobody@example.org', gone.email]) {
       const { code, out, err } = await weir(app, 'token', 'add', '--email', email, '--name', 'a');
       expect([code, out]).toEqual([1, '']);
-      expect(err).toContain(`no user in force has the email ${email}`);
+      expect(err).toContain(`no active user has the email ${email}`);
     }
   });
 });
@@ -131,7 +136,7 @@ describe('token revoke', () => {
   test('of an unknown id fails and names it', async () => {
     const id = randomUUID();
     const { code, err } = await weir(app, 'token', 'revoke', id);
-    expect([code, err]).toEqual([1, `weir: no token that was not revoked has the id ${id}; see: weir token list\n`]);
+    expect([code, err]).toEqual([1, `weir: no active token has the id ${id}; see: weir token list\n`]);
   });
 
   test.each([['revoke'], ['revoke', 'nonsense'], ['frobnicate']])('%s %s is wrong usage', async (...args) => {

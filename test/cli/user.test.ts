@@ -32,7 +32,7 @@ const add = (role = 'viewer') => json(['add', '--email', newEmail(), '--role', r
 
 test('the first list says how to make somebody', async () => {
   expect((await weir(['list'])).out).toBe(
-    'No users yet. Make one: npx weir user add --email ada@example.org --role administrator\n',
+    'No users yet. Create one: npx weir user add --email ada@example.org --role administrator\n',
   );
 });
 
@@ -43,7 +43,7 @@ describe('user add', () => {
     expect(code).toBe(0);
     expect(out).toMatch(
       new RegExp(
-        `^Made ${email}, administrator\\.\n {2}ID {8}[0-9a-f-]{36}\n {2}Password {2}[0-9a-z-]{29} {3}\\(shown once\\)\n$`,
+        `^User ${email} created with role administrator\\.\n {2}ID {8}[0-9a-f-]{36}\n {2}Password {2}[0-9a-z-]{29} {3}\\(shown once\\)\n$`,
       ),
     );
     const password = /Password {2}(\S+)/.exec(out)![1]!;
@@ -129,7 +129,7 @@ describe('user', () => {
       password: expect.stringMatching(GENERATED),
     });
     expect((await weir(['password', key(made), '--password-stdin'], PASSWORD)).out).toBe(
-      `${made.email}: the new password is in force, and all sessions have ended.\n`,
+      `${made.email}: password changed, and all sessions ended.\n`,
     );
     expect(await json(['password', key(made), '--revoke-tokens'])).toMatchObject({ revoked_tokens: 0 });
     expect((await weir(['remove', key(made)])).out).toBe(`${made.email}: removed.\n`);
@@ -140,9 +140,7 @@ describe('user', () => {
     const { id, email } = await add();
     const [head, ...lines] = (await weir(['list'])).out.trimEnd().split('\n');
     expect(head).toMatch(/^ID +EMAIL +ROLE +STATE +LAST SIGN-IN$/);
-    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(
-      new RegExp(` ${email} +viewer +in force +never$`),
-    );
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(new RegExp(` ${email} +viewer +active +never$`));
   });
 
   test.each([['disable'], ['remove'], ['set-role', 'operator']])(
@@ -151,7 +149,10 @@ describe('user', () => {
       const administrators = (await users()).filter(({ role, disabled }) => role === 'administrator' && !disabled);
       expect(administrators).toHaveLength(1);
       const { code, err } = await weir([verb!, String(administrators[0]!.email), ...rest]);
-      expect([code, err]).toEqual([1, 'weir: this is the last administrator in force: make somebody else one first\n']);
+      expect([code, err]).toEqual([
+        1,
+        'weir: this is the last active administrator: make another user an administrator first\n',
+      ]);
     },
   );
 

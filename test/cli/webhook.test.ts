@@ -73,7 +73,7 @@ describe('webhook add', () => {
     const { code, out } = await weir(['add', '--name', 'shop', '--generate-secret']);
     expect(code).toBe(0);
     expect(out).toMatch(
-      /^Made shop\.\n {2}URL {5}https:\/\/weir\.example\/in\/[0-9a-f-]{36}\n {2}Secret {2}[0-9a-f]{64} {3}\(shown once\)\n/,
+      /^Webhook shop created\.\n {2}URL {5}https:\/\/weir\.example\/in\/[0-9a-f-]{36}\n {2}Secret {2}[0-9a-f]{64} {3}\(shown once\)\n/,
     );
     expect(out).toMatch(/npx weir send https:\S+ --secret [0-9a-f]{64}/);
   });
@@ -144,7 +144,7 @@ describe('webhook', () => {
   test('rotate does not repeat a secret that was given', async () => {
     const { id } = await json('add', '--name', 'a', '--generate-secret');
     const { code, out } = await weir(['rotate', String(id), '--secret-stdin'], 'given by me');
-    expect([code, out]).toEqual([0, `${id}: the new secret is in force.\n`]);
+    expect([code, out]).toEqual([0, `${id}: secret rotated.\n`]);
   });
 
   test.each(['show', 'enable', 'disable', 'rotate', 'remove'])(

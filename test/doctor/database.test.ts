@@ -64,7 +64,7 @@ describe('the doctor looks at the database', () => {
   });
 
   test.each([
-    ['has an administrator with a password', {}, 'ok', /one can sign in/],
+    ['has an administrator with a password', {}, 'ok', /one administrator can sign in/],
     ['has one without a password', { password_hash: null }, 'advice', /no administrator can sign in/],
     ['has one who is disabled', { disabled_at: 'now' }, 'advice', /no administrator can sign in/],
     ['has an operator alone', { role: 'operator' }, 'advice', /no administrator can sign in/],

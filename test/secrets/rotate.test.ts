@@ -151,13 +151,13 @@ describe('weir keys rotate', () => {
     const { code, out, err } = await rotate([]);
     expect([code, await openedBy(someKey, oldKey, strangeKey)]).toEqual([1, [1, 0, 1]]);
     expect(out).toMatch(/^webhook secrets +2 +1 +0 +1$/m);
-    expect(err).toMatch(/open with no key that is given: 1\. .*weir webhook rotate ID$/);
+    expect(err).toMatch(/no configured key can decrypt: 1\. .*weir webhook rotate ID$/);
   });
 
   test('has nothing to do without a previous key', async () => {
     await addWebhook(someKey);
     const { code, out } = await rotate([], { ...settings(), SECRETS_KEY_PREVIOUS: '' });
-    expect([code, out.split('\n').at(-1)]).toEqual([0, 'There is no previous key, so nothing was to be re-encrypted.']);
+    expect([code, out.split('\n').at(-1)]).toEqual([0, 'There is no previous key, so there is nothing to re-encrypt.']);
   });
 
   test('takes no argument: wrong usage', async () => {
@@ -172,7 +172,7 @@ describe('weir keys rotate', () => {
     const refused = await rotate([], given);
     expect([refused.code, refused.err]).toEqual([
       1,
-      expect.stringMatching(/^weir: Weir serves without this SECRETS_KEY/),
+      expect.stringMatching(/^weir: Weir runs without this SECRETS_KEY/),
     ]);
     expect((await fetch(webhook.url, signedRequest(webhook))).status).toBe(202);
     // As the start with the new key records it.

@@ -37,7 +37,7 @@ export async function startChild({ name, args, environment, directory, readyText
   });
   const ended = new Promise<string>((resolve) => {
     child.once('error', (error) => resolve(error.message));
-    child.once('exit', (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}`));
+    child.once('exit', (code, signal) => resolve(`it exited with ${signal ?? `exit code ${code}`}`));
   });
   let timer: NodeJS.Timeout | undefined;
   const tooLate = new Promise<string>((resolve) => {

@@ -125,7 +125,7 @@ async function countEvents({ database }: Session): Promise<number> {
 async function makeEndpoint({ database, conninfo, keys, settings }: Session, secret: string): Promise<string> {
   const parts = { database, changes: new Changes(conninfo), key: derivedKeys(keys, 'webhook-secrets')[0]! };
   const input = checked(webhookInput(settings).create, { name: 'bench', secret });
-  const { id } = made(await new Webhooks(parts, commandActor()).add(input), 'the endpoint was not made');
+  const { id } = made(await new Webhooks(parts, commandActor()).add(input), 'the webhook was not created');
   return `/in/${id}`;
 }
 

@@ -64,9 +64,9 @@ export function describeReport(report: BenchReport): string {
     whole(process_memory_mb),
     `${cores_used.weir} + ${cores_used.postgres} + ${cores_used.senders}`,
   ]);
-  const header = ['PROCESSES', 'REQUESTS/S', 'TIMES THE FIRST', 'P50 MS', 'P99 MS', 'MB OF A PROCESS'];
+  const header = ['PROCESSES', 'REQUESTS/S', 'TIMES THE FIRST', 'P50 MS', 'P99 MS', 'MB PER PROCESS'];
   return [
-    `Signed requests of ${whole(body_bytes)} bytes over ${whole(connections)} connections, each sending its next one after its answer,`,
+    `Signed requests of ${whole(body_bytes)} bytes over ${whole(connections)} connections, each sending its next request after the response,`,
     `from ${senders} ${senders === 1 ? 'sender' : 'senders'}; ${seconds} s a line after ${WARM_UP_SECONDS} s of warm-up; fsync on.`,
     '',
     table([...header, 'CORES OF WEIR + POSTGRES + SENDERS'], rows),
@@ -82,18 +82,20 @@ export function interpret({ cores, load_before, in_memory, senders, runs }: Benc
   const bySize = runs.toSorted((a, b) => a.workers - b.workers);
   const last = bySize.at(-1)!;
   return [
-    `The ${cores} ${cores === 1 ? 'core is' : 'cores are'} shared: Weir, Postgres and the senders take them from each other.`,
+    `The ${cores} ${cores === 1 ? 'core is' : 'cores are'} shared by Weir, Postgres and the senders.`,
     ...(bySize.length > 1 ? [bendOf(bySize)] : []),
     limitOf(last, cores),
     ...(runs.some(({ cores_used }) => cores_used.senders > FULL * senders)
-      ? [`The senders may have been the limit: they had no time left. Try --senders ${senders + 1}.`]
+      ? [`The senders may have been the limit: they were fully busy. Try --senders ${senders + 1}.`]
       : []),
     ...(load_before > BUSY_LOAD
-      ? [`The machine was busy before the start (load ${load_before}): on a quiet one expect more, and another curve.`]
+      ? [
+          `The machine was busy before the start (load ${load_before}): on an idle machine expect higher figures and a different curve.`,
+        ]
       : []),
     ...(in_memory
       ? [
-          'The database stood in memory (tmpfs), where fsync costs nothing: set TMPDIR to a folder on the disk of DATA_DIR.',
+          'The database was in memory (tmpfs), where fsync costs nothing: set TMPDIR to a directory on the disk of DATA_DIR.',
         ]
       : []),
   ];
@@ -105,19 +107,19 @@ function bendOf(runs: readonly Run[]): string {
     const next = runs[at + 1];
     return next !== undefined && next.requests_per_second < run.requests_per_second * PAYS;
   });
-  const most = `the most was ${whole(best.requests_per_second)} requests/s with WORKERS=${best.workers}`;
-  if (bend === undefined) return `The curve rises to its end: ${most}.`;
+  const most = `the maximum was ${whole(best.requests_per_second)} requests/s with WORKERS=${best.workers}`;
+  if (bend === undefined) return `The curve rises to the end: ${most}.`;
   const next = runs[runs.indexOf(bend) + 1]!;
   const times = (next.requests_per_second / bend.requests_per_second).toFixed(2);
-  return `The curve bends at WORKERS=${bend.workers}: ${next.workers} brought ${times} times as much; ${most}.`;
+  return `The curve bends at WORKERS=${bend.workers}: WORKERS=${next.workers} reached ${times} times as much; ${most}.`;
 }
 
 function limitOf({ workers, cores_used: { weir, postgres, senders } }: Run, cores: number): string {
   const used = weir + postgres + senders;
   const share = `${used.toFixed(1)} of ${cores} cores were in use with WORKERS=${workers}`;
   return used > FULL * cores
-    ? `${share}: cores are the limit, and a sender on another machine would leave Weir ${senders.toFixed(1)} more.`
-    : `${share}: Weir waited besides, for the disk, for other programs, or for requests (more --connections).`;
+    ? `${share}: cores are the limit; a sender on another machine would free ${senders.toFixed(1)} of them for Weir.`
+    : `${share}: Weir also waited for the disk, for other programs, or for requests (try more --connections).`;
 }
 
 function whole(value: number): string {

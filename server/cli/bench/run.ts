@@ -54,7 +54,7 @@ export function runOf(workers: number, { reports, residentBytes, cores }: Window
 
 /** Fixes by status, for answers that the load itself causes. */
 const mends: Readonly<Record<string, string>> = {
-  503: '; if more is under way than Weir holds, a lower --connections or --size helps',
+  503: '; if the requests exceed the memory limit of Weir, lower --connections or --size',
 };
 
 /** Reasons why a run is invalid, one sentence each. */
@@ -65,8 +65,8 @@ export function faultsOf({ workers, statuses, errors, accepted, stored }: Run): 
     ...Object.entries(statuses)
       .filter(([status]) => status !== '202')
       .map(([status, times]) => `${said} ${times} answers were ${status}, not 202${mends[status] ?? ''}.`),
-    ...Object.entries(errors).map(([name, times]) => `${said} ${times} connections broke (${name}).`),
-    ...(accepted === 0 ? [`${said} nothing was answered 202.`] : []),
+    ...Object.entries(errors).map(([name, times]) => `${said} ${times} connections failed (${name}).`),
+    ...(accepted === 0 ? [`${said} no request was answered 202.`] : []),
     // A broken connection may have carried a request that was stored but not answered.
     ...(stored < accepted || stored > accepted + lost
       ? [`${said} ${accepted} requests were answered 202, but ${stored} events are stored.`]

@@ -57,14 +57,14 @@ export function agentApi(client: ApiClient, session: Session, repetition: Repeti
       if (document === null) return null;
       const { deliveries } = document as { deliveries?: unknown };
       if (Array.isArray(deliveries) && deliveries.every(isDelivery)) return deliveries;
-      throw new CommandError(`${client.base} answered a claim with something that is none; is it a Weir?`);
+      throw new CommandError(`${client.base} answered a claim with an unknown document; is it a Weir server?`);
     },
     async settle(path, receipts, fields) {
       const document = await call(path, { receipts, ...fields }, 0, repetition.signal);
       if (document === null) return { kind: 'stopped' };
       const { done } = document as { done?: unknown };
       if (Array.isArray(done)) return { kind: 'settled', done: new Set(done) };
-      throw new CommandError(`${client.base} answered receipts with something unknown; is it a Weir?`);
+      throw new CommandError(`${client.base} answered receipts with an unknown document; is it a Weir server?`);
     },
   };
 }

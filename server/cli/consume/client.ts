@@ -67,7 +67,7 @@ async function read(response: IncomingMessage): Promise<unknown> {
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) throw fault('an answer that is too large');
+    if (bytes > ANSWER_BYTES_MAX) throw fault('a response that is too large');
     chunks.push(chunk);
   }
   try {

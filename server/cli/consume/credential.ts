@@ -32,7 +32,7 @@ export async function openCredentialFile(name: string, directory: string): Promi
     },
     advice:
       again && (found.mode & OTHERS_READ) !== 0
-        ? `Others on this machine can read ${name}; close it to them: chmod 600 ${name}`
+        ? `Other users on this machine can read ${name}; restrict it: chmod 600 ${name}`
         : null,
   };
 }
@@ -45,7 +45,7 @@ async function readCredential(path: string, name: string): Promise<string> {
 
 function holdsNone(name: string): CommandError {
   return new CommandError(
-    `${name} holds no agent credential (wa_…); put in it what \`weir agent add\` printed, whole.`,
+    `${name} contains no agent credential (wa_…); store the complete credential that \`weir agent add\` printed in it.`,
   );
 }
 

@@ -42,5 +42,5 @@ export function printer(write: Write): Worker {
 function verdictOf(error: Error | null): Verdict {
   if (error === null) return { kind: 'done' };
   const code = (error as NodeJS.ErrnoException).code ?? error.message;
-  return { kind: 'broken', reason: `standard output cannot be written to: ${code}` };
+  return { kind: 'broken', reason: `standard output is not writable: ${code}` };
 }

@@ -57,11 +57,11 @@ export function showProgress(tally: Tally, stderr: Stream & { columns?: number }
     waiting: (cause, afterMs) => {
       tally.lastError = cause;
       // Report each outage once: it may have many attempts.
-      if (!inTrouble) tell(`${cause}: the next try is in ${(afterMs / 1000).toFixed(1)} s.`);
+      if (!inTrouble) tell(`${cause}: next attempt in ${(afterMs / 1000).toFixed(1)} s.`);
       inTrouble = true;
     },
     over: () => {
-      if (inTrouble) tell('Answered again.');
+      if (inTrouble) tell('The server answers again.');
       inTrouble = false;
     },
     stop: () => {

@@ -130,7 +130,7 @@ export class Consumption {
     tally.running = this.#works.size;
     this.#leases.hold(delivery.receipt, () => {
       lost = true;
-      tell(`Delivery ${delivery.id}: its lease was lost, so the work on it is stopped; it comes again.`);
+      tell(`Delivery ${delivery.id}: its lease was lost, so its work is stopped; it will be delivered again.`);
       work.stop();
     });
     const verdict = await work.verdict;
@@ -142,7 +142,7 @@ export class Consumption {
     if (lost) tally.gone += 1;
     else if (this.#cutShort.has(work)) {
       // Exit code 0 of a command that was asked to stop does not mean that its work was done.
-      const reason = `stopped: it still ran ${this.#job.drainSeconds} s after the agent was told to end`;
+      const reason = `stopped: it still ran ${this.#job.drainSeconds} s after the agent was asked to stop`;
       await this.#settle(delivery, { kind: 'failed', reason }, 0);
     } else await this.#settle(delivery, verdict);
   }
@@ -166,7 +166,7 @@ export class Consumption {
     if (outcome === 'stopped') return;
     if (outcome === 'gone') {
       tally.gone += 1;
-      tell(`Delivery ${id}: its lease was lost before it was settled, so it comes again.`);
+      tell(`Delivery ${id}: its lease was lost before it was settled, so it will be delivered again.`);
     } else if (verdict.kind === 'done') tally.done += 1;
     else tally.failed += 1;
   }

@@ -65,13 +65,15 @@ export class Session {
     if (told.kind === 'stopped') return;
     if (told.status === 401)
       throw new CommandError(
-        `${client.base} refused the credential: it was rotated or revoked, or belongs to another Weir; ` +
-          'a new one comes from `weir agent rotate ID`.',
+        `${client.base} refused the credential: it was rotated or revoked, or belongs to another Weir server; ` +
+          'print a new one with `weir agent rotate ID`.',
       );
     const { access_token: token, expires_in: seconds } = (told.document ?? {}) as Record<string, unknown>;
     if (told.status !== 200) throw unexpected(client.base, PATH, told.status, told.document);
     if (typeof token !== 'string' || typeof seconds !== 'number')
-      throw new CommandError(`${client.base} answered ${PATH} with something that is no session; is it a Weir?`);
+      throw new CommandError(
+        `${client.base} answered ${PATH} with something other than a session; is it a Weir server?`,
+      );
     this.#token = token;
     this.#renewAtMs = startMs + seconds * 1000 * RENEWED_AT;
     this.#endsAtMs = startMs + seconds * 1000;

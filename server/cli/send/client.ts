@@ -33,7 +33,7 @@ export function openClient(url: URL, connectionsMax: number): Client {
         response.once('error', () => {});
         response.once('close', () => settle(answered(response, performance.now() - startMs)));
       });
-      call.once('timeout', () => call.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })));
+      call.once('timeout', () => call.destroy(Object.assign(new Error('no response in time'), { code: 'ETIMEDOUT' })));
       call.once('error', (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: nameOf(error) }));
       call.end(body);
     });

@@ -65,7 +65,7 @@ async function readBytes(file: string, io: CommandIo): Promise<Buffer> {
 function reason(error: NodeJS.ErrnoException): string {
   if (error.code === 'ENOENT') return 'there is no such file';
   if (error.code === 'EISDIR') return 'it is a directory; name the files in it';
-  if (error.code === 'EACCES') return 'its permissions do not let you';
+  if (error.code === 'EACCES') return 'permission denied';
   return error.message;
 }
 

@@ -35,7 +35,7 @@ function line(stderr: CommandIo['stderr']): Progress {
       told = true;
       tellText(
         { stderr },
-        `${cause}: waiting ${seconds(afterMs)} s before it is repeated; --no-wait counts instead of waiting.\n`,
+        `${cause}: waiting ${seconds(afterMs)} s before the retry; --no-wait counts instead of waiting.\n`,
       );
     },
     stop: () => {},

@@ -107,15 +107,16 @@ export function describeSummary(summary: SendSummary, count: number): string {
   ];
   for (const [status, times] of Object.entries(summary.statuses)) lines.push(`  ${status}  ${whole(times)}`);
   const answered = Object.values(summary.statuses).reduce((sum, times) => sum + times, 0);
-  if (answered < summary.sent) lines.push(`  no answer  ${whole(summary.sent - answered)}`);
+  if (answered < summary.sent) lines.push(`  no response  ${whole(summary.sent - answered)}`);
   if (latency.max !== null)
     lines.push(`Latency in ms: p50 ${latency.p50}, p90 ${latency.p90}, p99 ${latency.p99}, max ${latency.max}`);
-  if (Object.keys(summary.repeated).length > 0) lines.push(`Repeated after: ${list(summary.repeated)}`);
+  if (Object.keys(summary.repeated).length > 0) lines.push(`Retried after: ${list(summary.repeated)}`);
   if (Object.keys(summary.errors).length > 0) lines.push(`Lost or refused connections: ${list(summary.errors)}`);
   if (summary.late_ms_max > LATE_TOLD_MS)
-    lines.push(`The rate was not held: up to ${summary.late_ms_max} ms late. A higher --concurrency may help.`);
-  if (summary.interrupted)
-    lines.push(`Stopped early: ${whole(summary.sent)} of ${whole(count)} requests came to an end.`);
+    lines.push(
+      `The rate was not reached: requests were up to ${summary.late_ms_max} ms late. A higher --concurrency may help.`,
+    );
+  if (summary.interrupted) lines.push(`Stopped early: ${whole(summary.sent)} of ${whole(count)} requests completed.`);
   return `${lines.join('\n')}\n`;
 }
 

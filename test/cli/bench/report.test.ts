@@ -65,10 +65,10 @@ describe('a run does not count', () => {
     [
       'with a full queue',
       { statuses: { 202: 10, 503: 3 } },
-      'WORKERS=1: 3 answers were 503, not 202; if more is under way than Weir holds, a lower --connections or --size helps.',
+      'WORKERS=1: 3 answers were 503, not 202; if the requests exceed the memory limit of Weir, lower --connections or --size.',
     ],
-    ['with broken connections', { errors: { ECONNRESET: 2 } }, 'WORKERS=1: 2 connections broke (ECONNRESET).'],
-    ['without answers', { accepted: 0, stored: 0 }, 'WORKERS=1: nothing was answered 202.'],
+    ['with broken connections', { errors: { ECONNRESET: 2 } }, 'WORKERS=1: 2 connections failed (ECONNRESET).'],
+    ['without answers', { accepted: 0, stored: 0 }, 'WORKERS=1: no request was answered 202.'],
     ['with an event lost', { stored: 9 }, 'WORKERS=1: 10 requests were answered 202, but 9 events are stored.'],
     ['with an event too many', { stored: 11 }, 'WORKERS=1: 10 requests were answered 202, but 11 events are stored.'],
   ])('%s', (_, given, fault) => {
@@ -77,7 +77,7 @@ describe('a run does not count', () => {
 
   test('but a request under way when its connection broke may be stored untold', () => {
     const faults = faultsOf(run(1, 1, { errors: { ECONNRESET: 1 }, stored: 11 }));
-    expect(faults).toEqual(['WORKERS=1: 1 connections broke (ECONNRESET).']);
+    expect(faults).toEqual(['WORKERS=1: 1 connections failed (ECONNRESET).']);
   });
 
   test('and then only that is told, no meaning', () => {
@@ -90,9 +90,9 @@ describe('a run does not count', () => {
 test('the table compares with the first', () => {
   expect(describeReport(report([run(1, 22_300), run(2, 33_450)]))).toContain(
     [
-      'PROCESSES  REQUESTS/S  TIMES THE FIRST  P50 MS  P99 MS  MB OF A PROCESS  CORES OF WEIR + POSTGRES + SENDERS',
-      '1          22,300      1.00             9.5     19      157              1 + 0.5 + 0.4',
-      '2          33,450      1.50             9.5     19      157              1 + 0.5 + 0.4',
+      'PROCESSES  REQUESTS/S  TIMES THE FIRST  P50 MS  P99 MS  MB PER PROCESS  CORES OF WEIR + POSTGRES + SENDERS',
+      '1          22,300      1.00             9.5     19      157             1 + 0.5 + 0.4',
+      '2          33,450      1.50             9.5     19      157             1 + 0.5 + 0.4',
       '',
       'Answered 202, warm-up included: 557,500. Stored: 557,500.',
     ].join('\n'),
@@ -102,13 +102,13 @@ test('the table compares with the first', () => {
 describe('the curve', () => {
   test('bends where the next step brings less than a tenth, whatever the order of measuring', () => {
     expect(said([run(4, 31_000), run(1, 20_000), run(2, 30_000)])).toContain(
-      'The curve bends at WORKERS=2: 4 brought 1.03 times as much; the most was 31,000 requests/s with WORKERS=4.',
+      'The curve bends at WORKERS=2: WORKERS=4 reached 1.03 times as much; the maximum was 31,000 requests/s with WORKERS=4.',
     );
   });
 
   test('may rise to its end', () => {
     expect(said([run(1, 20_000), run(2, 30_000)])).toContain(
-      'The curve rises to its end: the most was 30,000 requests/s with WORKERS=2.',
+      'The curve rises to the end: the maximum was 30,000 requests/s with WORKERS=2.',
     );
   });
 
@@ -126,7 +126,7 @@ describe('the limit', () => {
   });
 
   test('is something else when cores are left', () => {
-    expect(said([run(1, 20_000)])).toContain('1.9 of 4 cores were in use with WORKERS=1: Weir waited besides');
+    expect(said([run(1, 20_000)])).toContain('1.9 of 4 cores were in use with WORKERS=1: Weir also waited');
   });
 
   test('may be the senders', () => {
@@ -140,7 +140,7 @@ describe('the limit', () => {
 
   test('is no disk in memory', () => {
     expect(said([run(1, 20_000)], { ...quiet, in_memory: true })).toContain(
-      'set TMPDIR to a folder on the disk of DATA_DIR',
+      'set TMPDIR to a directory on the disk of DATA_DIR',
     );
   });
 });

@@ -66,12 +66,12 @@ test('the summary for people names everything that happened, and nothing that di
   const lines = describeSummary(eventful.summary(1000, true), 2000).split('\n');
   expect(lines.slice(1)).toEqual([
     '  403  1',
-    '  no answer  1',
+    '  no response  1',
     'Latency in ms: p50 2, p90 2, p99 2, max 2',
-    'Repeated after: ECONNRESET (1)',
+    'Retried after: ECONNRESET (1)',
     'Lost or refused connections: ECONNRESET (1), ETIMEDOUT (1)',
-    'The rate was not held: up to 250 ms late. A higher --concurrency may help.',
-    'Stopped early: 2 of 2,000 requests came to an end.',
+    'The rate was not reached: requests were up to 250 ms late. A higher --concurrency may help.',
+    'Stopped early: 2 of 2,000 requests completed.',
     '',
   ]);
 });
