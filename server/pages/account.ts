@@ -9,7 +9,7 @@ const changePassword: Page = async (request) => {
   const field = (name: string) => request.form.get(name) ?? '';
   const revokeTokens = request.form.has('revoke_tokens');
   if (field('new_password') !== field('new_password_again'))
-    return accountPage(request, fieldError('new_password_again', 'This is not the same password.'), revokeTokens);
+    return accountPage(request, fieldError('new_password_again', 'The passwords do not match.'), revokeTokens);
   const input = {
     current_password: field('current_password'),
     new_password: field('new_password'),

@@ -30,7 +30,7 @@ const auditList: Page = async ({ call, query }) => {
 
 /** Lists with the cursor entry + 2: the first two items are the entry's successor and the entry. */
 const showAuditEntry: Page = async ({ call, id }) => {
-  const unknown = problemOf('not_found', 'The audit log has no entry of this number.');
+  const unknown = problemOf('not_found', 'The audit log has no entry with this number.');
   if (!/^[1-9]\d{0,13}$/.test(id)) return unknown;
   const list = await call('listAudit', { query: { cursor: String(Number(id) + 2), limit: '2' } });
   if (list.kind !== 'done') return asProblem(list);

@@ -13,12 +13,12 @@ export function diagnosisText(status: Status): string {
     `Weir ${versions.weir}, Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
     `Since ${status.started_at}: ${processesText(status)}`,
     `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,
-    `Schema: version ${schema.version}${schema.pending.map((name) => `, lacks ${name}`).join('')}`,
+    `Schema: version ${schema.version}${schema.pending.map((name) => `, missing ${name}`).join('')}`,
     `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,
     `Rate limits: ${store.backend}, ${store.state}`,
-    `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} with something to say`,
-    ...notes.map(({ name, state, finding, mend }) => `  ${state}, ${name}: ${finding}${mend ? `. Mend: ${mend}` : ''}`),
-    'Settings that are not the default:',
+    `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} not ok`,
+    ...notes.map(({ name, state, finding, mend }) => `  ${state}, ${name}: ${finding}${mend ? `. Fix: ${mend}` : ''}`),
+    'Settings changed from the default:',
     ...changed.map(({ name, value }) => `  ${name}=${value}`),
   ].join('\n');
 }

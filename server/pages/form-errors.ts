@@ -28,7 +28,9 @@ export function formErrors(
   const { code, status, retryAfterSeconds } = refused;
   // The API's text mentions the ETag, which users do not see. The form holds it in a hidden field, see nextTag.
   const detail =
-    code === 'precondition_failed' ? 'Somebody else changed it meanwhile: save again to replace that.' : refused.detail;
+    code === 'precondition_failed'
+      ? 'It was changed by another user. Save again to overwrite that change.'
+      : refused.detail;
   const wait = retryAfterSeconds === null ? '' : ` Try again in ${plural(retryAfterSeconds, 'second')}.`;
   return { errors: { [fieldOf[code as ProblemCode] ?? '']: detail + wait }, status, retryAfterSeconds };
 }

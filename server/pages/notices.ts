@@ -4,31 +4,31 @@ import { plural } from './show.ts';
 /** Messages shown once after a change, by the name in the URL: `?notice=…`. */
 const sentences: Readonly<Record<string, string | ((count: number) => string)>> = {
   'signed-out': 'You are signed out.',
-  replayed: 'It is on its way again.',
+  replayed: 'Replayed: pending again.',
   'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
   'dead-replayed-in-part': (count) =>
-    `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay once more for the rest.`,
-  enabled: 'It takes requests again.',
-  disabled: 'It is disabled: requests are answered 410.',
+    `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay again for the rest.`,
+  enabled: 'The webhook is enabled.',
+  disabled: 'The webhook is disabled. Requests get a 410 response.',
   revoked: 'Revoked.',
-  accepted: 'The refused request is stored as this event.',
-  'verifies-now': 'It verifies now.',
-  'still-refused': 'It is still refused; the reason is below.',
+  accepted: 'The rejected request is stored as this event.',
+  'verifies-now': 'The request verifies now.',
+  'still-refused': 'The request is still rejected; the reason is below.',
   saved: 'Saved.',
   deleted: 'Deleted.',
-  'set-up': 'Weir is set up, and you are its administrator.',
+  'set-up': 'Weir is set up. You are the administrator.',
   'signed-out-everywhere': 'You are signed out everywhere.',
   'session-ended': 'That browser is signed out.',
   'password-changed': 'Your password is changed; every other browser is signed out.',
   'password-changed-tokens-revoked': (count) =>
     `Your password is changed; every other browser is signed out, and ${plural(count, 'API token is', 'API tokens are')} revoked.`,
-  'password-reset': 'The password is set, and their browsers are signed out.',
+  'password-reset': 'The password is set. All browsers of the user are signed out.',
   'password-reset-tokens-revoked': (count) =>
-    `The password is set, their browsers are signed out, and ${plural(count, 'API token is', 'API tokens are')} revoked.`,
-  'user-made': 'The user is made.',
+    `The password is set. All browsers of the user are signed out, and ${plural(count, 'API token is', 'API tokens are')} revoked.`,
+  'user-made': 'User created.',
   'user-disabled': 'The user is disabled.',
   'user-enabled': 'The user is enabled.',
-  'token-revoked': 'The token is revoked: it is refused everywhere from now on.',
+  'token-revoked': 'The token is revoked.',
 };
 
 const notices = recordOf(Object.entries(sentences));

@@ -44,7 +44,7 @@ export function oidcPages(parts: OidcParts | null) {
 }
 
 const noProvider: Page<Person | null> = async () =>
-  problemOf('not_found', 'AUTH_MODE is local: no identity provider signs people in here.');
+  problemOf('not_found', 'AUTH_MODE is local: there is no sign-in with an identity provider.');
 
 /** After a failed sign-in, the page links to the sign-in page. */
 function refusal({ code, retryAfterSeconds }: Pick<Refused, 'code' | 'retryAfterSeconds'>) {

@@ -85,7 +85,7 @@ export function asProblem(called: Exclude<Called, { kind: 'done' }>): PageReply 
   const detail = Object.entries(called.errors)
     .map(([field, sentence]) => (field === '' ? sentence : `${field}: ${sentence}`))
     .join(' ');
-  const title = 'This cannot be done';
+  const title = 'Invalid request';
   return { kind: 'problem', status: 422, code: 'invalid_request', title, detail, members: {}, retryAfterSeconds: null };
 }
 

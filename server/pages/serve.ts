@@ -64,7 +64,7 @@ export class Pages {
   /** Answers an unknown path or method: a page for browsers, only the problem for programs. */
   readonly refuse = (exchange: Exchange, code: 'not_found' | 'method_not_allowed'): void => {
     if (!isLookedAt(exchange)) return exchange.problem(code);
-    const detail = code === 'method_not_allowed' ? 'A form is sent to this address; it cannot be opened.' : undefined;
+    const detail = code === 'method_not_allowed' ? 'This URL accepts only form submissions (POST).' : undefined;
     const shown = this.#serve(exchange, async () => problemOf(code, detail));
     shown.catch(() => exchange.problem(code));
   };
@@ -148,6 +148,12 @@ export class Pages {
       notice: noticeOf(new URLSearchParams(exchange.query)),
       apiUrl: settings.FRONTEND_PUBLIC_API_URL,
       publicUrl: settings.PUBLIC_URL,
+      defaults: {
+        rateLimit: settings.RATE_LIMIT_INGEST_MAX,
+        rateLimitSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+        payloadBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+        retentionDays: settings.RETENTION_DAYS,
+      },
       hosted: settings.AUTH_MODE === 'hosted',
       isFresh: person !== null && isFresh(person),
       asset: (name: Parameters<Assets['path']>[0]) => assets.path(name),
@@ -176,7 +182,7 @@ export class Pages {
   }
 }
 
-const OVERVIEW = { to: '/', text: 'To the overview' };
+const OVERVIEW = { to: '/', text: 'Back to the overview' };
 const HTML = 'text/html; charset=utf-8';
 
 function addressOf({ path, query }: Exchange): string {

@@ -44,7 +44,7 @@ describe.each([
     expect(await same.locator('ins, del').count()).toBe(0);
     expect(await same.getByText('<script>alert(1)</script>').count()).toBe(2);
 
-    await page.getByRole('link', { name: 'Entry before' }).click();
+    await page.getByRole('link', { name: 'Previous entry' }).click();
     await page.getByRole('heading', { level: 1, name: 'Entry 1: token.create' }).waitFor();
     expect(await page.getByRole('columnheader', { name: 'Before' }).count()).toBe(0);
     expect(complaints).toEqual([]);
@@ -106,12 +106,12 @@ test('verifying says how far the log holds, and against a head that was kept', a
   const { page, complaints, close } = await openTab(browser, app, administrator);
   await page.goto('/audit');
   await page.getByRole('link', { name: 'Verify' }).click();
-  await page.getByText('The log is whole: 53 entries.').waitFor();
+  await page.getByText('The log is intact: 53 entries.').waitFor();
   const [newest] = (await administrator.api('GET', '/api/v1/audit?limit=1')).body.items;
   await page.getByText(newest.hash).waitFor();
   await page.getByLabel('Head').fill(newest.hash);
   await page.getByRole('button', { name: 'Verify' }).click();
-  await page.getByText('and the chain contains the head that you gave').waitFor();
+  await page.getByText('and the chain contains the given head').waitFor();
   await page.getByLabel('Head').fill('0'.repeat(64));
   await page.getByRole('button', { name: 'Verify' }).click();
   await page.getByText('The chain does not contain the given head').waitFor();
@@ -131,7 +131,7 @@ test('an entry that somebody changed past Weir is found', async () => {
   });
   const { page, close } = await openTab(browser, app, administrator);
   await page.goto('/audit/verify');
-  await page.getByText('9 entries hold').waitFor();
+  await page.getByText('9 entries are valid').waitFor();
   await page.getByRole('link', { name: 'entry 10' }).click();
   await page.getByRole('heading', { name: 'Entry 10: token.create' }).waitFor();
   await close();

@@ -59,11 +59,11 @@ test('to save an agent keeps what it is subscribed to, however old, and one more
   const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled: false });
   await page.goto(`/agents/${id}/edit`);
   expect(await page.getByLabel('The oldest').isChecked()).toBe(true);
-  await page.getByLabel('Another one').fill('Shop');
+  await page.getByLabel('Add another').fill('Shop');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Many webhooks have “Shop” in their name.').waitFor();
-  expect(await page.getByLabel('Another one').inputValue()).toBe('Shop');
-  await page.getByLabel('Another one').fill('Second');
+  expect(await page.getByLabel('Add another').inputValue()).toBe('Shop');
+  await page.getByLabel('Add another').fill('Second');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   const agent = (await operator.api('GET', `/api/v1/agents/${id}`)).body;

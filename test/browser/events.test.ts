@@ -33,12 +33,12 @@ describe('the list', () => {
     const rows = tab.page.locator('#events tbody tr');
     const first = await send('{"first":1}');
     await tab.page.locator(`#events a[href="/events/${first}"]`).waitFor();
-    await tab.page.getByRole('button', { name: 'Pause the live list' }).click();
+    await tab.page.getByRole('button', { name: 'Pause live updates' }).click();
     const before = await rows.count();
     const second = await send('{"second":1}');
     await tab.page.waitForTimeout(2_500);
     expect(await rows.count()).toBe(before);
-    await tab.page.getByRole('button', { name: 'Resume the live list' }).click();
+    await tab.page.getByRole('button', { name: 'Resume live updates' }).click();
     // What came meanwhile is there without waiting for the next.
     await tab.page.locator(`#events a[href="/events/${second}"]`).waitFor();
     expect(tab.complaints).toEqual([]);
@@ -124,7 +124,7 @@ describe('one event', () => {
     expect(await tab.page.evaluate('document.activeElement.id')).toBe('view-hex');
     expect(await shown.innerText()).toContain('7b 22 69 64');
     const download = tab.page.waitForEvent('download');
-    await tab.page.getByRole('link', { name: 'Download the body' }).click();
+    await tab.page.getByRole('link', { name: 'Download body' }).click();
     const stream = await (await download).createReadStream();
     expect(Buffer.concat(await stream.toArray()).toString()).toBe(body);
     expect(await accessibilityViolations(tab.page)).toEqual([]);
@@ -141,7 +141,7 @@ describe('one event', () => {
       await tab.page.goto(`/events/${id}`);
       const before = await tab.page.locator('#event-deliveries tbody tr').count();
       await tab.page.getByRole('button', { name: 'Replay' }).click();
-      await tab.page.getByText('It is on its way again.').waitFor();
+      await tab.page.getByText('Replayed: pending again.').waitFor();
       expect(await tab.page.locator('#event-deliveries tbody tr').count()).toBe(before + 1);
       await tab.close();
     }
@@ -209,16 +209,16 @@ describe('an agent', () => {
       await page.getByRole('heading', { level: 1, name: 'New agent' }).waitFor();
       await page.getByLabel('Name', { exact: true }).fill('deploy bot');
       await page.getByLabel('repository').check();
-      await page.getByRole('button', { name: 'Make the agent' }).click();
+      await page.getByRole('button', { name: 'Create agent' }).click();
       const credential = await page.locator('.once code').innerText();
       expect(credential).toMatch(/^wa_/);
       await page.goto('/agents');
       await page.getByRole('link', { name: 'deploy bot' }).first().click();
-      await page.getByRole('button', { name: 'Rotate the credential' }).click();
+      await page.getByRole('button', { name: 'Rotate credential' }).click();
       await page.locator('.once code').waitFor();
       expect(await page.locator('.once code').innerText()).not.toBe(credential);
       await page.getByLabel('Type its name').fill('deploy bot');
-      await page.getByRole('button', { name: 'Revoke this agent' }).click();
+      await page.getByRole('button', { name: 'Revoke agent' }).click();
       await page.getByText('Revoked.').waitFor();
       expect(await page.locator('main').innerText()).not.toContain('deploy bot');
       await tab.close();

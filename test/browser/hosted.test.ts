@@ -61,7 +61,7 @@ describe.each([
 
     await page.getByRole('button', { name: 'Sign out', exact: true }).click();
     await page.getByText('You are signed out.').waitFor();
-    const there = await page.getByRole('link', { name: 'Sign out there too' }).getAttribute('href');
+    const there = await page.getByRole('link', { name: 'Sign out there' }).getAttribute('href');
     expect(there).toMatch(new RegExp(`^${provider.issuer}/`));
     await close();
   });
@@ -98,15 +98,15 @@ describe.each([
     const email = `hosted-${javaScriptEnabled}@example.org`;
     await page.getByLabel('Email').fill(email);
     await pass();
-    await page.getByRole('button', { name: 'Make the user' }).click();
+    await page.getByRole('button', { name: 'Create user' }).click();
     const link = page.getByRole('link', { name: 'Sign in again' });
     await link.waitFor();
     expect(await page.getByLabel('Email').inputValue()).toBe(email);
     const [there] = await Promise.all([tab.context.waitForEvent('page'), link.click()]);
     await there.waitForURL('**/users/new');
     await there.close();
-    await page.getByRole('button', { name: 'Make the user' }).click();
-    await page.getByText('The user is made.').waitFor();
+    await page.getByRole('button', { name: 'Create user' }).click();
+    await page.getByText('User created.').waitFor();
     await tab.close();
   });
 
@@ -137,9 +137,9 @@ test('there is no set-up, and there are no passwords', async () => {
   expect(complaints).toEqual([]);
   await page.goto('/users/new');
   await page.getByLabel('Email').fill('new@example.org');
-  await page.getByRole('button', { name: 'Make the user' }).click();
-  await page.getByText('The user is made.').waitFor();
-  await page.getByText('at the identity provider, not yet done').waitFor();
+  await page.getByRole('button', { name: 'Create user' }).click();
+  await page.getByText('User created.').waitFor();
+  await page.getByText('at the identity provider (never signed in)').waitFor();
   expect((await page.goto('/setup?token=x'))?.status()).toBe(404);
   await close();
 });

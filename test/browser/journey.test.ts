@@ -25,7 +25,7 @@ afterAll(async () => {
 }, TEST_MS);
 
 const heading = (name: RegExp) => page.getByRole('heading', { level: 1, name }).waitFor();
-const go = (name: string) => page.getByRole('navigation', { name: 'Places' }).getByRole('link', { name }).click();
+const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
 test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () => {
   // The set-up address stands in the log.
@@ -35,23 +35,23 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   await page.getByLabel('Password', { exact: true }).fill('correct horse battery staple');
   await page.getByRole('button').first().click();
   await heading(/Overview/);
-  expect(await page.locator('main').innerText()).toContain('Nothing has arrived yet');
+  expect(await page.locator('main').innerText()).toContain('No events yet');
 
   // A webhook, its address and its secret.
-  await page.getByRole('link', { name: 'Make a webhook' }).click();
+  await page.getByRole('link', { name: 'Create a webhook' }).click();
   await page.getByLabel('Name', { exact: true }).fill('shop');
-  await page.getByRole('button', { name: 'Make the webhook' }).click();
+  await page.getByRole('button', { name: 'Create webhook' }).click();
   await heading(/shop/);
   const secret = await page.locator('.once code').innerText();
-  const address = await page.locator('section:has(h2:text("Address")) code').first().innerText();
+  const address = await page.locator('section:has(h2:text("URL")) code').first().innerText();
   expect(await page.locator('section:has(h2:text("Try it")) pre').innerText()).toContain(address);
 
   // An agent, and its credential.
   await go('Agents');
-  await page.getByRole('link', { name: 'Make the first agent' }).click();
+  await page.getByRole('link', { name: 'Create agent' }).click();
   await page.getByLabel('Name', { exact: true }).fill('packer');
   await page.getByLabel('shop').check();
-  await page.getByRole('button', { name: 'Make the agent' }).click();
+  await page.getByRole('button', { name: 'Create agent' }).click();
   const credential = await page.locator('.once code').innerText();
   const agentPath = await page
     .getByText(/^[0-9a-f]{8}-[0-9a-f-]{27}$/)
@@ -73,17 +73,17 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   expect((await fetch(address, signedRequest({ secret: 'the secret of the sender' }))).status).toBe(403);
   await go('Rejections');
   await page.locator('#rejections tbody a').first().click();
-  await page.getByText('Why: digest differs').waitFor();
+  await page.getByText('Reason: digest differs').waitFor();
   await page.getByRole('link', { name: 'shop' }).first().click();
   await page.getByLabel('New secret').fill('the secret of the sender');
-  await page.getByRole('button', { name: 'Rotate the secret' }).click();
-  await page.getByText('The new secret is in force.').waitFor();
+  await page.getByRole('button', { name: 'Rotate secret' }).click();
+  await page.getByText('The new secret is active.').waitFor();
   await go('Rejections');
   await page.locator('#rejections tbody a').first().click();
   await page.getByRole('button', { name: 'Check again' }).click();
-  await page.getByText('It verifies now.', { exact: true }).waitFor();
-  await page.getByRole('button', { name: 'Accept it' }).click();
-  await page.getByText('The refused request is stored as this event.').waitFor();
+  await page.getByText('The request verifies now.', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Accept' }).click();
+  await page.getByText('The rejected request is stored as this event.').waitFor();
   await page.goBack();
   await go('Rejections');
   await page.locator('#rejections .tag', { hasText: 'accepted' }).waitFor();
@@ -100,7 +100,7 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   await dead.locator('tbody a').first().click();
   await heading(/Delivery/);
   await page.getByRole('button', { name: 'Replay', exact: true }).click();
-  await page.getByText('It is on its way again.').waitFor();
+  await page.getByText('Replayed: pending again.').waitFor();
   expect((await agent.claim({ wait_seconds: 5 })).map(({ event }) => event.id)).toEqual([delivery!.event.id]);
 
   // A colleague may look.
@@ -108,7 +108,7 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   await page.getByRole('link', { name: /New user/ }).click();
   await page.getByLabel('Email').fill('colleague@example.org');
   await page.getByLabel('Role').selectOption('viewer');
-  await page.getByLabel('Your own password').fill('correct horse battery staple');
+  await page.getByLabel('Your password').fill('correct horse battery staple');
   await page.getByRole('main').getByRole('button').last().click();
   const password = await page.locator('.once code').innerText();
   const theirs = await openTab(browser, { url }, null);

@@ -71,7 +71,7 @@ describe('a page that is open', () => {
     await tab.page.getByText('No events yet').waitFor();
     await expect.poll(() => before.metric('weir_streams')).toBe(1);
     await before.stop();
-    await tab.page.getByText('Weir does not answer. This page goes on by itself').waitFor();
+    await tab.page.getByText('Weir does not respond. This page reconnects automatically').waitFor();
     const after = await startTestApp(settings, host);
     const { url, secret } = await after.addWebhook();
     expect((await fetch(url, signedRequest({ secret }))).status).toBe(202);
@@ -107,7 +107,7 @@ describe('a page that is open', () => {
     await tab.page.goto('/events?q=kept');
     await expect.poll(() => app.metric('weir_streams')).toBe(1);
     await person.browse('DELETE', '/api/v1/session');
-    await tab.page.getByText('You are signed out here.').waitFor();
+    await tab.page.getByText('You are signed out.').waitFor();
     await tab.page.getByRole('link', { name: 'Sign in' }).click();
     await tab.page.waitForURL(/sign-in\?return_to=%2Fevents%3Fq%3Dkept/);
     await tab.close();

@@ -41,7 +41,7 @@ describe.each([
 
     await page.getByLabel('Password').fill(PASSWORD);
     await page.getByRole('button', { name: 'Set up' }).click();
-    await page.getByText('you are its administrator').waitFor();
+    await page.getByText('You are the administrator.').waitFor();
     await page.getByRole('link', { name: 'ada@example.org' }).waitFor();
     expect((await page.goto(address!))?.status()).toBe(404);
     await page.getByText('There is an administrator already').waitFor();
@@ -90,13 +90,13 @@ describe.each([
     const { page } = here;
     await page.reload();
     expect(await page.locator('tbody tr').count()).toBe(2);
-    expect(await page.locator('tr', { hasText: 'this one' }).count()).toBe(1);
+    expect(await page.locator('tr', { hasText: 'this browser' }).count()).toBe(1);
 
     const change = async (present: string, next: string, again: string) => {
-      await page.getByLabel('Present password').fill(present);
+      await page.getByLabel('Current password').fill(present);
       await page.getByLabel('New password', { exact: true }).fill(next);
-      await page.getByLabel('The new password again').fill(again);
-      await page.getByRole('button', { name: 'Change the password' }).click();
+      await page.getByLabel('Confirm new password').fill(again);
+      await page.getByRole('button', { name: 'Change password' }).click();
     };
     await change(PASSWORD, NEW_PASSWORD, 'a third one, by mistake');
     await page.locator('#e-new_password_again').waitFor();
@@ -126,7 +126,7 @@ describe.each([
     expect(await page.locator('tbody tr').count()).toBe(1);
     const asked = await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie: elsewhere });
     expect(asked.status).toBe(401);
-    await page.locator('tr', { hasText: 'this one' }).getByRole('button').click();
+    await page.locator('tr', { hasText: 'this browser' }).getByRole('button').click();
     await page.getByText('You are signed out.').waitFor();
     expect(await context.cookies()).toEqual([]);
     await close();
@@ -165,11 +165,11 @@ test('before the set-up both pages say where its address is', async () => {
   await sql('delete from users');
   const { page, close } = await openTab(browser, app, null);
   await page.goto('/sign-in');
-  await page.getByText('Open the set-up address that its start printed').waitFor();
+  await page.getByText('Open the setup URL that Weir printed at startup').waitFor();
   expect(await page.getByLabel('Email').count()).toBe(0);
   expect(await accessibilityViolations(page)).toEqual([]);
   await page.goto('/setup');
-  await page.getByText('This address lacks its token.').waitFor();
+  await page.getByText('This URL has no token.').waitFor();
   expect(await page.getByLabel('Email').count()).toBe(0);
   await close();
 });

@@ -29,19 +29,19 @@ describe.each([
     await page.getByLabel('Name', { exact: true }).fill('nightly report');
     await page.getByLabel('Role').selectOption('viewer');
     await page.getByLabel('Expires after').selectOption('30 days');
-    await page.getByRole('button', { name: 'Make the token' }).click();
+    await page.getByRole('button', { name: 'Create token' }).click();
 
     const token = (await page.locator('.once code').textContent())!;
     expect((await withToken(token)).body).toMatchObject({ id: operator.id, role: 'viewer' });
     const [stored] = (await operator.api('GET', '/api/v1/tokens')).body.items;
     expect(Date.parse(stored.expires_at) - Date.parse(stored.created_at)).toBeCloseTo(30 * 86_400_000, -4);
 
-    await page.getByRole('link', { name: 'To your tokens' }).click();
+    await page.getByRole('link', { name: 'Your tokens' }).click();
     await page.getByRole('link', { name: 'nightly report' }).click();
     await page.waitForURL(`**/tokens/${stored.id}`);
     expect(await page.content()).not.toContain(token);
     await page.getByText('Revoke…').click();
-    await page.getByRole('button', { name: 'Revoke this token' }).click();
+    await page.getByRole('button', { name: 'Revoke now' }).click();
     await page.getByText('The token is revoked').waitFor();
     expect(await page.getByText('Revoke…').count()).toBe(0);
     expect((await withToken(token)).status).toBe(401);
@@ -56,7 +56,7 @@ describe.each([
     expect(await page.getByLabel('Role').locator('option').allInnerTexts()).toEqual(['viewer']);
     await page.getByLabel('Name', { exact: true }).fill('   ');
     await page.getByLabel('Expires after').selectOption('a year');
-    await page.getByRole('button', { name: 'Make the token' }).click();
+    await page.getByRole('button', { name: 'Create token' }).click();
     const field = page.getByLabel('Name', { exact: true });
     await page.locator('#e-name').waitFor();
     expect(await field.getAttribute('aria-invalid')).toBe('true');
@@ -72,13 +72,13 @@ test.each([true, false])('an endless token asks for the password; JavaScript: %s
   await page.goto('/tokens/new');
   await page.getByLabel('Name', { exact: true }).fill('for ever');
   await page.getByLabel('Expires after').selectOption('never');
-  await page.getByRole('button', { name: 'Make the token' }).click();
+  await page.getByRole('button', { name: 'Create token' }).click();
   expect(await page.locator('#e-current_password').textContent()).toMatch(/^Give your password again/);
   if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
   expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('for ever');
   expect(await page.getByLabel('Expires after').inputValue()).toBe('never');
-  await page.getByLabel('Your own password').fill(PASSWORD);
-  await page.getByRole('button', { name: 'Make the token' }).click();
+  await page.getByLabel('Your password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Create token' }).click();
   const token = (await page.locator('.once code').textContent())!;
   expect((await withToken(token)).body).toMatchObject({ id: operator.id });
   await close();
@@ -92,9 +92,9 @@ test("an administrator sees everybody's, others their own alone", async () => {
   const tab = await openTab(browser, app, administrator);
   await tab.page.goto('/tokens');
   expect(await tab.page.getByText(name).count()).toBe(0);
-  await tab.page.getByRole('link', { name: "Everybody's" }).click();
+  await tab.page.getByRole('link', { name: 'All users' }).click();
   await tab.page.getByRole('link', { name: viewer.email }).first().click();
-  await tab.page.getByRole('link', { name: 'Of one user' }).waitFor();
+  await tab.page.getByRole('link', { name: 'One user' }).waitFor();
   expect(await tab.page.locator('tbody tr').count()).toBe(2);
   await tab.page.getByRole('link', { name }).click();
   await tab.page.getByRole('heading', { level: 1, name }).waitFor();

@@ -21,7 +21,7 @@ afterAll(async () => {
 /** Presses a button whose form asks for the administrator's password. */
 async function press(page: Page, name: string, password = PASSWORD): Promise<void> {
   const button = page.getByRole('button', { name });
-  await page.locator('form', { has: button }).getByLabel('Your own password').fill(password);
+  await page.locator('form', { has: button }).getByLabel('Your password').fill(password);
   await button.click();
 }
 
@@ -43,13 +43,13 @@ describe.each([
     await page.getByRole('link', { name: 'New user' }).click();
     await page.getByLabel('Email').fill('no address');
     await page.locator('form.card').evaluate((form) => form.setAttribute('novalidate', ''));
-    await page.getByRole('button', { name: 'Make the user' }).click();
+    await page.getByRole('button', { name: 'Create user' }).click();
     await page.locator('#e-email').waitFor();
     await page.getByLabel('Email').fill(email);
     await page.getByLabel('Name').fill('A colleague');
-    await press(page, 'Make the user');
+    await press(page, 'Create user');
     const password = (await page.locator('.once code').textContent())!;
-    await page.getByRole('link', { name: `To ${email}` }).click();
+    await page.getByRole('link', { name: `Back to ${email}` }).click();
     await page.getByRole('heading', { name: email }).waitFor();
     expect(await page.content()).not.toContain(password);
     await close();
@@ -89,17 +89,17 @@ describe.each([
     await page.getByText('Saved.').waitFor();
     expect((await viewer.browse('GET', '/api/v1/account')).body).toMatchObject({ name: 'Grace', role: 'operator' });
 
-    await press(page, 'Disable this user');
+    await press(page, 'Disable user');
     await page.getByText('The user is disabled.').waitFor();
     expect((await viewer.api('GET', '/api/v1/account')).status).toBe(401);
-    await press(page, 'Enable this user');
+    await press(page, 'Enable user');
     await page.getByText('The user is enabled.').waitFor();
     expect((await viewer.api('GET', '/api/v1/account')).status).toBe(200);
 
     await page.getByLabel('New password').fill('short');
-    await press(page, 'Set a new password');
+    await press(page, 'Set new password');
     await page.locator('#e-password').waitFor();
-    await press(page, 'Set a new password');
+    await press(page, 'Set new password');
     const password = (await page.locator('.once code').textContent())!;
     await page.getByText('1 API token revoked.').waitFor();
     expect((await viewer.api('GET', '/api/v1/account')).status).toBe(401);
@@ -108,13 +108,13 @@ describe.each([
     await page.goto(`/users/${viewer.id}`);
     const confirm = page.getByLabel(`Type ${viewer.email} to confirm`);
     await confirm.fill('somebody else');
-    await press(page, 'Delete this user');
+    await press(page, 'Delete user');
     await page.locator('#e-confirm').waitFor();
     await confirm.fill(viewer.email);
-    await press(page, 'Delete this user', 'not the password');
+    await press(page, 'Delete user', 'not the password');
     await page.locator('#e-current_password-delete').waitFor();
     expect(await confirm.inputValue()).toBe(viewer.email);
-    await press(page, 'Delete this user');
+    await press(page, 'Delete user');
     await page.getByText('Deleted.').waitFor();
     expect((await page.goto(`/users/${viewer.id}`))?.status()).toBe(404);
     await close();
@@ -127,10 +127,10 @@ describe.each([
     await press(page, 'Save');
     expect(await page.locator('#e-role').textContent()).toMatch(/^This is the last active administrator/);
     expect(await page.getByLabel('Role').inputValue()).toBe('viewer');
-    await press(page, 'Disable this user');
+    await press(page, 'Disable user');
     await page.locator('section', { hasText: 'Disable' }).getByText('This is the last active administrator').waitFor();
     await page.getByLabel(`Type ${administrator.email} to confirm`).fill(administrator.email);
-    await press(page, 'Delete this user');
+    await press(page, 'Delete user');
     expect(await page.locator('#e-confirm').textContent()).toMatch(/^This is the last active administrator/);
     await close();
   });

@@ -20,7 +20,7 @@ afterAll(async () => {
 
 /** Address and secret as the page of a webhook that was made just now shows them. */
 async function readMade(page: Page): Promise<{ url: string; secret: string }> {
-  const url = await page.locator('section:has(h2:text("Address")) code').first().innerText();
+  const url = await page.locator('section:has(h2:text("URL")) code').first().innerText();
   return { url, secret: await page.locator('.once code').innerText() };
 }
 
@@ -39,13 +39,13 @@ describe.each([
     await withTab(operator, async ({ page }) => {
       await page.goto('/webhooks');
       await page
-        .getByRole('link', { name: /^(New webhook|Make the first webhook)$/ })
+        .getByRole('link', { name: /^(New webhook|Create webhook)$/ })
         .first()
         .click();
       // The list has a field of this name too.
       await page.getByRole('heading', { level: 1, name: 'New webhook' }).waitFor();
       await page.getByLabel('Name', { exact: true }).fill('shop orders');
-      await page.getByRole('button', { name: 'Make the webhook' }).click();
+      await page.getByRole('button', { name: 'Create webhook' }).click();
       await page.getByRole('heading', { level: 1, name: /shop orders/ }).waitFor();
       const { url, secret } = await readMade(page);
       expect(secret).toMatch(/^[0-9a-f]{64}$/);
@@ -66,9 +66,9 @@ describe.each([
       await page.goto('/webhooks/new');
       await page.getByLabel('Name', { exact: true }).fill('bad header');
       await page.getByLabel('Signature header').fill('no header name');
-      await page.getByLabel('The sender gave me one').check();
+      await page.getByLabel('Provided by the sender').check();
       await page.getByLabel('The sender’s secret').fill('not to be shown again');
-      await page.getByRole('button', { name: 'Make the webhook' }).click();
+      await page.getByRole('button', { name: 'Create webhook' }).click();
       const field = page.getByLabel('Signature header');
       await page.locator('[aria-invalid="true"]').waitFor();
       expect(await field.getAttribute('aria-invalid')).toBe('true');
@@ -91,26 +91,26 @@ describe.each([
       await page.getByRole('heading', { level: 1, name: /changed/ }).waitFor();
 
       await page.getByRole('button', { name: 'Disable' }).click();
-      await page.getByText('It is disabled: requests are answered 410.').waitFor();
+      await page.getByText('The webhook is disabled. Requests get a 410 response.').waitFor();
       expect(await statusWith(made.secret)).toBe(410);
       await page.getByRole('button', { name: 'Enable' }).click();
-      await page.getByText('It takes requests again.').waitFor();
+      await page.getByText('The webhook is enabled.').waitFor();
       if (javaScriptEnabled) {
         await page.reload();
         expect(await page.locator('.notice').count()).toBe(0);
       }
 
-      await page.getByRole('button', { name: 'Rotate the secret' }).click();
+      await page.getByRole('button', { name: 'Rotate secret' }).click();
       await page.locator('.once code').waitFor();
       const { secret } = await readMade(page);
       expect([await statusWith(secret), await statusWith(made.secret)]).toEqual([202, 202]);
 
       await page.getByLabel('Type its name').fill('another');
-      await page.getByRole('button', { name: 'Delete this webhook' }).click();
+      await page.getByRole('button', { name: 'Delete webhook' }).click();
       await page.getByText('Type changed to delete it.').waitFor();
       if (javaScriptEnabled) await expect.poll(() => page.evaluate('document.activeElement.name')).toBe('name');
       await page.getByLabel('Type its name').fill('changed');
-      await page.getByRole('button', { name: 'Delete this webhook' }).click();
+      await page.getByRole('button', { name: 'Delete webhook' }).click();
       await page.getByText('Deleted.').waitFor();
       expect(await statusWith(secret)).toBe(404);
     });
@@ -120,8 +120,8 @@ describe.each([
     const made = await app.addWebhook({ name: 'tested' });
     await withTab(operator, async ({ page }) => {
       await page.goto(`/webhooks/${made.id}`);
-      await page.getByRole('button', { name: 'Send a test' }).click();
-      await page.getByText('The test was answered 202').waitFor();
+      await page.getByRole('button', { name: 'Send test' }).click();
+      await page.getByText('The test request got a 202 response').waitFor();
       if (javaScriptEnabled) expect(new URL(page.url()).pathname).toBe(`/webhooks/${made.id}`);
     });
   });
@@ -152,7 +152,7 @@ test.each([1280, 360])('the pages of a webhook are accessible and fit into %i px
   await tab.close();
 });
 
-test('a change that somebody else made meanwhile is not undone unseen', async () => {
+test('a change by another user is not overwritten silently', async () => {
   const made = await app.addWebhook({ name: 'of two people' });
   const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
   const { page } = tab;
@@ -160,7 +160,7 @@ test('a change that somebody else made meanwhile is not undone unseen', async ()
   await operator.api('PATCH', `/api/v1/webhooks/${made.id}`, { name: 'by the other' });
   await page.getByLabel('Name', { exact: true }).fill('by me');
   await page.getByRole('button', { name: 'Save' }).click();
-  expect(await page.locator('main').innerText()).toContain('Somebody else changed it meanwhile');
+  expect(await page.locator('main').innerText()).toContain('It was changed by another user');
   expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('by me');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { level: 1, name: /by me/ }).waitFor();

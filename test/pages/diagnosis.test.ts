@@ -56,12 +56,12 @@ test('a diagnosis says what runs, what is wrong, and what was set', () => {
     `Weir 0.1.0, Node.js 20.20.2, uWebSockets.js 3.0.6, Postgres 15.18 (embedded)
 Since 2026-01-31T12:00:00.000Z: 2 processes serving, 1 process leaving
 Database: 14.7 MB, 8 of 35 connections
-Schema: version 12, lacks 0013_more.sql
+Schema: version 12, missing 0013_more.sql
 Days: 2026-01-30 to 2026-02-07, kept for 30
 Rate limits: memory, ok
-Doctor: done, 2 checks, 1 with something to say
-  problem, ports: taken. Mend: free it
-Settings that are not the default:
+Doctor: done, 2 checks, 1 not ok
+  problem, ports: taken. Fix: free it
+Settings changed from the default:
   PORT=9000`,
   );
 });

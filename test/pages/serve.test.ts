@@ -64,7 +64,12 @@ describe('what cannot be shown', () => {
 
   test.each([
     ['nothing is there', '/nowhere', 404, 'There is nothing at this path.'],
-    ['it is where a form is sent', '/webhooks/00000000-0000-4000-8000-000000000000/test', 405, 'it cannot be opened'],
+    [
+      'it is where a form is sent',
+      '/webhooks/00000000-0000-4000-8000-000000000000/test',
+      405,
+      'accepts only form submissions',
+    ],
   ])('is a page for a browser, and a problem for a program: %s', async (_, path, status, sentence) => {
     const page = await get(path, { accept: html });
     expect([page.status, page.headers.get('content-type')]).toEqual([status, 'text/html; charset=utf-8']);
@@ -237,7 +242,7 @@ describe('a form', () => {
 
 test.each(['/events', '/webhooks'])('%s says of a place in the list that is none what is wrong', async (path) => {
   const text = await (await get(`${path}?cursor=none`)).text();
-  expect(text).toMatch(/class="alert" role="alert">The address names a place/);
+  expect(text).toMatch(/class="alert" role="alert">The URL contains an invalid cursor/);
   expect(text).not.toContain('class="empty"');
 });
 

@@ -1,32 +1,33 @@
 /**
- * What pages do beyond links and forms: local times, copying, focus after a change of page, and live parts.
+ * Page behaviour beyond links and forms: local times, copy buttons, focus after navigation, and live parts.
  *
- * A live part has an element beside it (partials/live.eta) that names in `data-live-on` what it follows, "counters" or "event": when
- * the stream tells of one, htmx asks the server to render the part again.
+ * A live part has a sibling element (partials/live.eta) whose `data-live-on` names the stream message it follows, "counters" or "event".
+ * When that message arrives, htmx requests the part from the server again.
  */
 
 const api = document.querySelector('meta[name="weir-api"]').content;
 
-/** A live part is asked for again at most this often. */
+/** Minimum interval between refreshes of a live part. */
 const REFRESH_MS = 1000;
 const RETRY_MS = 5000;
 const TIME_FIELDS = 'input[type="datetime-local"]';
-const SIGNED_OUT = 'You are signed out here.';
+const SIGNED_OUT = 'You are signed out.';
 
-// Before it is painted; what is loaded otherwise, e.g. by a step back, right after.
+// afterSwap runs before the paint. htmx:load covers other loads, such as history navigation.
 for (const name of ['htmx:afterSwap', 'htmx:load']) document.addEventListener(name, (event) => enhance(event.target));
 document.addEventListener('htmx:afterSettle', (event) => {
-  // After a change of page a reader starts at its beginning; a live part that was renewed moves nobody.
+  // Navigation moves the focus to the start of the page. A refresh of a live part does not move the focus.
   const main = document.getElementById('main');
   if (event.target !== main) return;
   tell(null);
   const wrong = main.querySelector('[aria-invalid="true"]');
-  // htmx scrolls to the top next; the field that has to be mended may be far below. A person may type as soon as it is painted.
+  // htmx scrolls to the top next, and the invalid field may be far below.
+  // The focus must be set before the paint, because the user may type at once.
   if (wrong !== null) queueMicrotask(() => wrong.focus());
   else (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
 });
 
-/** The page of a step back, while it is asked for: whoever has gone on in the meantime is not taken back by its late answer. */
+/** Pending request of a history step back. It is aborted when the user navigates on: its late response must not replace the new page. */
 let stepBack = null;
 document.addEventListener('htmx:historyCacheMiss', ({ detail }) => {
   stepBack?.abort();
@@ -54,7 +55,7 @@ function localText(at) {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
-/** A time is asked for in the zone in which times are shown; the address has it in UTC, see htmx:configRequest. */
+/** Time fields use the local time zone, like displayed times. The URL has UTC, see htmx:configRequest. */
 function askLocally(input) {
   const [label] = input.labels;
   if (!label.textContent.endsWith('(UTC)')) return;
@@ -68,7 +69,7 @@ document.addEventListener('htmx:configRequest', (event) => {
     if (input.value !== '') parameters[input.name] = new Date(input.value).toISOString();
 });
 
-/** What was said once is not said again by a reload. */
+/** Removes the notice from the URL, so that a reload does not show it again. */
 function forgetNotice() {
   const here = new URL(location);
   if (!here.searchParams.has('notice')) return;
@@ -87,7 +88,7 @@ document.addEventListener('click', async (event) => {
 
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // Browsers have it for https and this machine alone; Weir is also looked at by http from the machine beside.
+  // Browsers offer navigator.clipboard only for https and localhost. Weir is also used over http from other hosts.
   const area = document.createElement('textarea');
   area.value = text;
   document.body.append(area);
@@ -96,7 +97,7 @@ async function copy(text) {
   area.remove();
 }
 
-/** Pauses and resumes a live part: the button says which, by `data-pause="<id of the element beside it>"`, and in two labels what it does next. */
+/** Pauses and resumes a live part. `data-pause` has the id of the sibling element; the button has two labels, one for each action. */
 document.addEventListener('click', (event) => {
   const button = event.target.closest?.('[data-pause]');
   if (!button) return;
@@ -107,13 +108,13 @@ document.addEventListener('click', (event) => {
   if (part && !paused) htmx.trigger(part, 'live');
 });
 
-/** Where the pointer moved last: what is about to be clicked must not move away. */
+/** Last pointer position: an element that the user is about to click must not move. */
 let pointed = { target: null, atMs: 0 };
 document.addEventListener('pointermove', ({ target }) => {
   pointed = { target, atMs: performance.now() };
 });
 
-/** Somebody points at something in it, or has selected some of its text. */
+/** Whether the pointer is over the part, or text in it is selected. */
 function isUsed(part) {
   const selection = getSelection();
   return (
@@ -140,23 +141,23 @@ function renewSoon(part) {
   due.set(part, timer);
 }
 
-// A live part whose renewal is refused stays as it was; nobody is taken to another page for it.
+// If a refresh fails, the live part stays unchanged and the page does not navigate.
 document.addEventListener('htmx:beforeOnLoad', (event) => {
   const { elt, xhr } = event.detail;
   if (elt.hasAttribute('data-live-on') && xhr.status !== 200) event.preventDefault();
 });
 document.addEventListener('htmx:sendError', (event) => {
-  if (!event.detail.elt.hasAttribute('data-live-on')) tell('Weir does not answer. Try again in a moment.');
+  if (!event.detail.elt.hasAttribute('data-live-on')) tell('Weir does not respond. Try again in a moment.');
 });
 
 let stream = null;
 let retry = 0;
-/** In a row, without a stream in between. */
+/** Consecutive failures without an open stream. */
 let failures = 0;
-/** The address of the API was right once: when it does not answer, no setting is to blame. */
+/** The API was reachable before, so a failure is not caused by a setting. */
 let reachedBefore = new URL(api).origin === location.origin;
 
-/** One stream a page, while somebody looks at it and something on it is live: browsers open six connections to an origin at most. */
+/** One stream per page, only while the page is visible and has a live part: browsers open at most six connections to an origin. */
 function follow() {
   const wanted = !document.hidden && document.querySelector('[data-live-on]') !== null;
   if (!wanted) return unfollow();
@@ -167,7 +168,7 @@ function follow() {
     failures = 0;
     reachedBefore = true;
     tell(null);
-    // What came between the page and the stream, or while it was away.
+    // Covers events that arrived before the stream opened or while it was interrupted.
     renew('event');
   });
   stream.addEventListener('gap', () => renew('event'));
@@ -175,7 +176,7 @@ function follow() {
   stream.addEventListener('error', async () => {
     failures++;
     if (stream?.readyState === EventSource.CLOSED) {
-      // Refused, and given up by the browser; what merely broke off it tries again by itself.
+      // The stream was refused and the browser does not retry. It retries interrupted streams itself.
       unfollow();
       retry = setTimeout(follow, RETRY_MS);
     } else if (failures < 2) return;
@@ -190,36 +191,36 @@ function unfollow() {
   clearTimeout(retry);
 }
 
-/** Why the API does not answer this page, and what mends it. */
+/** Returns the reason why the API does not respond to this page, and how to fix it. */
 async function diagnose() {
   const reached = await fetch(`${api}/healthz`, { mode: 'no-cors', cache: 'no-store' }).then(
     () => true,
     () => false,
   );
-  if (!reached && reachedBefore) return 'Weir does not answer. This page goes on by itself as soon as it does.';
+  if (!reached && reachedBefore) return 'Weir does not respond. This page reconnects automatically.';
   if (!reached)
-    return `This page cannot reach Weir at ${api}. If Weir runs, FRONTEND_PUBLIC_API_URL is not an address that this browser can reach.`;
+    return `This page cannot reach Weir at ${api}. If Weir is running, FRONTEND_PUBLIC_API_URL is not a URL that this browser can reach.`;
   const answer = await fetch(`${api}/api/v1/account`, { credentials: 'include' }).catch(() => null);
   if (answer === null)
-    return `${api} refuses this page: add ${location.origin} to CORS_ORIGINS, or set FRONTEND_PUBLIC_API_URL to the address of this page.`;
+    return `${api} refuses this page: add ${location.origin} to CORS_ORIGINS, or set FRONTEND_PUBLIC_API_URL to the URL of this page.`;
   if (answer.status === 401) return SIGNED_OUT;
-  return 'The live view is interrupted; it is tried again.';
+  return 'Live updates are interrupted. Reconnecting.';
 }
 
-/** In the corner, until it is so no more; null: all is well. */
+/** Shows the text in the corner of the page; null hides it. */
 function tell(text) {
   const place = document.getElementById('connection');
   const [sentence, signIn] = place.children;
   place.hidden = text === null;
   sentence.textContent = text ?? '';
-  // The page asks for itself again, and is led there and back.
+  // The link reloads the page, which redirects to the sign-in page and back.
   signIn.hidden = text !== SIGNED_OUT;
 }
 
 document.addEventListener('visibilitychange', follow);
 document.addEventListener('htmx:load', follow);
 window.addEventListener('pagehide', unfollow);
-// The browser may have kept the page as it was left.
+// The page may come from the back/forward cache.
 window.addEventListener('pageshow', follow);
 enhance(document);
 follow();
