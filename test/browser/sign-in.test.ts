@@ -44,7 +44,7 @@ describe.each([
     await page.getByText('You are the administrator.').waitFor();
     await page.getByRole('link', { name: 'ada@example.org' }).waitFor();
     expect((await page.goto(address!))?.status()).toBe(404);
-    await page.getByText('There is an administrator already').waitFor();
+    await page.getByText('An administrator already exists').waitFor();
     await close();
   });
 
