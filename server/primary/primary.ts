@@ -97,7 +97,7 @@ async function start(
   undo.push(detach);
   for (const name of migrated) log('migrated', { migration: name });
   const entryFile = findEntryFile(fileURLToPath(new URL('../main.js', import.meta.url)), process.argv[1]);
-  const choosing = chooseServingUser(join(dirname(entryFile), 'trial.js'), settings, conninfo);
+  const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), settings, conninfo);
   await checkConnectionBudget(database, settings);
   await checkKeys(database, settings, keys);
   if (await noteKeys(database, keys, systemActor)) log('secrets_key_replaced');

@@ -177,7 +177,7 @@ test('kill -9 while processes are added and removed', { timeout: TEST_MS }, asyn
 
 test('a new version that never listens is given up, and the old processes serve on', { timeout: TEST_MS }, async () => {
   const before = await weir.servingPids();
-  await installation.replace('server/app.js', hang);
+  await installation.replace('server/process/app.js', hang);
   await configure('PROCESS_READY_SECONDS=2');
   const sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(100);
@@ -193,14 +193,14 @@ test('a new version that never listens is given up, and the old processes serve 
   await sender.acceptMore(100);
   await expectNothingBroken(sender);
 
-  await installation.repair('server/app.js');
+  await installation.repair('server/process/app.js');
   await configure();
   expect(await restart()).toMatchObject({ event: 'restarted', replaced: WORKERS });
 });
 
 test('a new version that exits at once ends the restart, and not the service', { timeout: TEST_MS }, async () => {
   const before = await weir.servingPids();
-  await installation.replace('server/app.js', exitAtOnce);
+  await installation.replace('server/process/app.js', exitAtOnce);
   expect(await restart()).toMatchObject({
     event: 'restart_failed',
     reason: expect.stringMatching(/^the new process \d+ ended with exit code 7$/),
@@ -216,11 +216,11 @@ test('a new version that exits at once ends the restart, and not the service', {
   expect(await weir.servingPids()).toEqual(expect.arrayContaining(before));
   expect((await ask(weir.port, '/healthz')).status).toBe(200);
   expect(weir.events('crash_loop')).toEqual([]);
-  await installation.repair('server/app.js');
+  await installation.repair('server/process/app.js');
 });
 
 test('TERM during a restart that hangs ends all of it', { timeout: TEST_MS }, async () => {
-  await installation.replace('server/app.js', hang);
+  await installation.replace('server/process/app.js', hang);
   weir.signal('SIGHUP');
   await until(async () => (await weir.servingPids()).length > WORKERS, eventually);
   const startedMs = performance.now();

@@ -37,7 +37,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'weir-u-'));
   one = await installWeir(join(directory, 'releases/one'));
   two = await installWeir(join(directory, 'releases/two'));
-  await two.replace('server/health.js', says('new'));
+  await two.replace('server/http/health.js', says('new'));
   await release('one');
   await configure();
   database = await freshDatabase();
@@ -128,7 +128,7 @@ test('a change of a webhook that comes while a process starts holds there too', 
   await configure('WORKERS=1');
   const { path, secret } = await weir.addWebhook();
   // Its caches are filled, it listens, and it has not yet said so.
-  await one.replace('server/app.js', (built) =>
+  await one.replace('server/process/app.js', (built) =>
     built.replace(/^ {4}return \{$/m, "    console.log('filled');\n    await delay(1_000);\n    return {"),
   );
   const restarted = restart();
@@ -136,7 +136,7 @@ test('a change of a webhook that comes while a process starts holds there too', 
   const id = path.split('/').at(-1)!;
   made(await webhooksOf({ ...weir, conninfo: database.conninfo }, [someKey]).update(id, { enabled: false }));
   expect(await restarted).toMatchObject({ event: 'restarted', replaced: 1 });
-  await one.repair('server/app.js');
+  await one.repair('server/process/app.js');
   // From the next sign of life of the database on, the process believes what it knows.
   await heartbeat();
   const answer = await fetch(`http://127.0.0.1:${weir.port}${path}`, signedRequest({ secret }));
@@ -173,8 +173,8 @@ describe('another build', () => {
         'export const settingTable = {',
         "export const settingTable = {\n    NEW_LIMIT: count(5, 1, 9, ''),",
       );
-    await two.replace('server/setting-table.js', table);
-    await two.replace('server/app.js', (built) =>
+    await two.replace('server/settings/table.js', table);
+    await two.replace('server/process/app.js', (built) =>
       built.replace(
         'const { settings } = order;',
         '$&\n    if (settings.NEW_LIMIT !== 7) throw new Error(settings.NEW_LIMIT);',
@@ -188,8 +188,8 @@ describe('another build', () => {
     });
     await configure('NEW_LIMIT=7');
     expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
-    await two.repair('server/setting-table.js');
-    await two.repair('server/app.js');
+    await two.repair('server/settings/table.js');
+    await two.repair('server/process/app.js');
   });
 
   test('that brings a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
@@ -208,12 +208,12 @@ describe('another build', () => {
   });
 
   test('whose messages differ is refused', { timeout: TEST_MS }, async () => {
-    await two.replace('server/messages.js', (built) => built.replace(/PROTOCOL = \d+/, 'PROTOCOL = 99'));
+    await two.replace('server/primary/messages.js', (built) => built.replace(/PROTOCOL = \d+/, 'PROTOCOL = 99'));
     expect(await restart()).toMatchObject({
       event: 'restart_failed',
       reason: expect.stringMatching(/^the build on disk cannot run under this primary \(protocol 99, here \d+\);/),
       kept: 2,
     });
-    await two.repair('server/messages.js');
+    await two.repair('server/primary/messages.js');
   });
 });

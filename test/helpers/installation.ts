@@ -9,7 +9,7 @@ export interface Installation {
   directory: string;
   /** Its weir.js. */
   entry: string;
-  /** Replaces a compiled file, e.g. `server/app.js`, in one step; the text may depend on that of the build. */
+  /** Replaces a compiled file, e.g. `server/process/app.js`, in one step; the text may depend on that of the build. */
   replace(file: string, text: (built: string) => string): Promise<void>;
   /** Puts the file of the build back. */
   repair(file: string): Promise<void>;

@@ -1,11 +1,13 @@
 /** Started by root, Weir serves as the user weir, or says why it cannot. Under another user it serves as that user. */
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lookUpUser, SYSTEM_USER } from '../../server/db/embedded/binaries.ts';
 import { chooseServingUser } from '../../server/primary/serving-user.ts';
+import { installWeir } from '../helpers/installation.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -16,7 +18,6 @@ import { makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../he
 
 const TEST_MS = 180_000;
 const root = resolve(import.meta.dirname, '../..');
-const trial = join(root, 'dist/server/trial.js');
 const isRoot = process.getuid!() === 0;
 const firstFreePort = Number(readFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', 'utf8'));
 
@@ -45,6 +46,23 @@ async function send(weir: Weir, { path, secret }: { path: string; secret: string
   return (await fetch(`http://127.0.0.1:${weir.port}${path}`, { method: 'POST', headers, body })).status;
 }
 
+const cleanUps: (() => Promise<void>)[] = [];
+
+/** This checkout where the user weir can read it, else a copy: a checkout below /root (mode 0700) is closed to it. */
+async function readableInstallation(user: { uid: number; gid: number }): Promise<string> {
+  const looks = `require('node:fs').accessSync(${JSON.stringify(join(root, 'dist/server/main.js'))})`;
+  if (spawnSync(process.execPath, ['-e', looks], { ...user, cwd: '/' }).status === 0) return root;
+  const copy = await mkdtemp(join(tmpdir(), 'weir-i-'));
+  await chmod(copy, 0o755);
+  const { directory, remove } = await installWeir(join(copy, 'weir'));
+  cleanUps.push(remove);
+  await rm(join(directory, 'node_modules'));
+  const modules = [join(root, 'node_modules'), join(directory, 'node_modules')];
+  // Hard links where both are on one file system.
+  if (spawnSync('cp', ['-a', '--link', ...modules]).status !== 0) spawnSync('cp', ['-a', ...modules]);
+  return directory;
+}
+
 test.runIf(!isRoot)('an ordinary user serves as itself, and nothing is tried', { timeout: TEST_MS }, async () => {
   expect(await chooseServingUser('/nonexistent', settingsOf({}), '')).toEqual({ kind: 'user', user: null });
   const weir = await startWeir();
@@ -56,17 +74,26 @@ test.runIf(!isRoot)('an ordinary user serves as itself, and nothing is tried', {
 describe.runIf(isRoot)('started by root', () => {
   let weirUser: { uid: number; gid: number };
   let database: FreshDatabase;
+  let trial: string;
+  let from: { entry: string };
 
   beforeAll(async () => {
-    weirUser = (await lookUpUser(SYSTEM_USER))!;
+    const { uid, gid } = (await lookUpUser(SYSTEM_USER))!;
+    weirUser = { uid, gid };
+    const installation = await readableInstallation(weirUser);
+    trial = join(installation, 'dist/server/process/trial.js');
+    from = { entry: join(installation, 'dist/server/cli/weir.js') };
     database = await freshDatabase();
+  }, TEST_MS);
+  afterAll(async () => {
+    await database.drop();
+    for (const remove of cleanUps) await remove();
   });
-  afterAll(() => database.drop());
 
   test('every process serves as weir, also after HUP and TTIN, beside commands of root', {
     timeout: TEST_MS,
   }, async () => {
-    const weir = await startWeir();
+    const weir = await startWeir({}, from);
     onTestFinished(() => weir.stop(), TEST_MS);
     await expectServedBy(weirUser, weir);
     for (const pid of await weir.servingPids()) expect((await idsOf(pid)).groups).toBe('');
@@ -96,7 +123,7 @@ describe.runIf(isRoot)('started by root', () => {
     });
     expect(await first.ended).toBe(0);
     const { url, secret } = JSON.parse(first.lines.join('')) as { url: string; secret: string };
-    const weir = await startWeir(settings);
+    const weir = await startWeir(settings, from);
     onTestFinished(() => weir.stop(), TEST_MS);
     await expectServedBy(weirUser, weir);
     // Opened with the key in DATA_DIR/secrets.key, which root alone can read.
@@ -104,7 +131,7 @@ describe.runIf(isRoot)('started by root', () => {
   });
 
   test('the page Status has the diagnosis that root would get', { timeout: TEST_MS }, async () => {
-    const weir = await startWeir();
+    const weir = await startWeir({}, from);
     onTestFinished(() => weir.stop(), TEST_MS);
     const url = `http://127.0.0.1:${weir.port}`;
     const administrator = await addPerson(
