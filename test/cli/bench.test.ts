@@ -105,7 +105,7 @@ test(
     expect(bench.stderr()).toContain('weir: These figures are invalid');
     const { runs, faults } = JSON.parse(bench.lines.join('\n'));
     expect(runs[0].stored).toBeGreaterThanOrEqual(runs[0].accepted);
-    expect(faults).toContainEqual(expect.stringMatching(/^WORKERS=1: \d+ connections broke \(ECONN/));
+    expect(faults).toContainEqual(expect.stringMatching(/^WORKERS=1: \d+ connections failed \(ECONN/));
     expect(await readdir(bench.folder)).toEqual([]);
   },
   TEST_MS,
