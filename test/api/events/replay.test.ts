@@ -115,7 +115,7 @@ describe('nothing happens, and the answer says why', () => {
 
   test.each([
     ['an event that is none', () => [NOTHING], /no event has this id/],
-    ['an agent that is none', (event: string) => [event, '--agent', randomUUID()], /not in force/],
+    ['an agent that is none', (event: string) => [event, '--agent', randomUUID()], /is not active/],
   ])('when the command is given %s', async (_what, words, message) => {
     const { code, err } = await command('event', 'replay', ...words(await send(webhook)));
     expect([code, err]).toEqual([1, expect.stringMatching(message)]);
