@@ -1,7 +1,7 @@
 /** Started by root, Weir serves as the user weir, or says why it cannot. Under another user it serves as that user. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { chmod, cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -153,11 +153,7 @@ describe.runIf(isRoot)('started by root', () => {
   test('an installation that weir cannot read is served by root, with one warning', { timeout: TEST_MS }, async () => {
     const closed = await mkdtemp(join(tmpdir(), 'weir-i-'));
     onTestFinished(() => rm(closed, { recursive: true }));
-    const installation = join(closed, 'weir');
-    await mkdir(installation);
-    await cp(join(root, 'dist'), join(installation, 'dist'), { recursive: true });
-    await cp(join(root, 'package.json'), join(installation, 'package.json'));
-    await symlink(join(root, 'node_modules'), join(installation, 'node_modules'));
+    const { directory: installation, entry } = await installWeir(join(closed, 'weir'));
     const settings = {
       DATABASE_URL: database.conninfo,
       SECRETS_KEY: someKey,
@@ -166,7 +162,7 @@ describe.runIf(isRoot)('started by root', () => {
       METRICS_PORT: await freePort(),
       WORKERS: 1,
     };
-    const weir = spawnWeir(settings, { entry: join(installation, 'dist/server/cli/weir.js') });
+    const weir = spawnWeir(settings, { entry });
     onTestFinished(async () => {
       weir.child.kill('SIGTERM');
       expect(await weir.ended).toBe(0);
