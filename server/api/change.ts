@@ -6,10 +6,8 @@
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
 import type { Changes } from '../db/announce.ts';
-import type { Database } from '../db/pool.ts';
+import type { Database, Query } from '../db/pool.ts';
 import { InputError } from './input.ts';
-
-type Query = Database['query'];
 
 /**
  * `stale`: the resource no longer meets the precondition of the change; `invalid`: a field that only the database can validate.

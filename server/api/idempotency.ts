@@ -12,7 +12,7 @@
  */
 import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { Actor } from '../audit/actor.ts';
-import type { Database } from '../db/pool.ts';
+import type { Database, Query } from '../db/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../db/queries/idempotency.ts';
 import type { Role } from '../db/roles.ts';
 import type { ProblemCode } from '../errors.ts';
@@ -86,7 +86,7 @@ export class Idempotency {
     }
   }
 
-  async #confirm(query: Database['query'], attempt: string, own: KeyOf): Promise<void> {
+  async #confirm(query: Query, attempt: string, own: KeyOf): Promise<void> {
     if (!(await markChanged(query, attempt, own))) throw new KeyLost();
   }
 

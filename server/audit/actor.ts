@@ -1,6 +1,6 @@
 /** The author of a change, as the audit log stores it. */
 import { userInfo } from 'node:os';
-import type { Database } from '../db/pool.ts';
+import type { Query } from '../db/pool.ts';
 
 export interface Actor {
   /** `command`: a person with a shell on this machine; `system`: Weir itself; `anyone`: not signed in. */
@@ -14,7 +14,7 @@ export interface Actor {
   address: string | null;
   request_id: string | null;
   /** Called in the transaction of each change; if it rejects, the change is rolled back. Not part of the entry. */
-  confirm?: (query: Database['query']) => Promise<void>;
+  confirm?: (query: Query) => Promise<void>;
 }
 
 /** The actor for commands run on this machine. */

@@ -1,10 +1,8 @@
 /** The audit log: every change is recorded in the same transaction and chained by hash to all earlier entries. */
 import { createHash } from 'node:crypto';
-import type { Database } from '../db/pool.ts';
+import type { Query } from '../db/pool.ts';
 import { insertAuditEntry, lockAuditHead } from '../db/queries/audit.ts';
 import type { Actor } from './actor.ts';
-
-type Query = Database['query'];
 
 /** A change. `before` and `after` contain only what users may see: never a secret, a hash of one, or a token. */
 export interface AuditRecord {

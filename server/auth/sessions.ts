@@ -1,6 +1,6 @@
 /** Browser sessions: a cookie of 256 random bits, of which the database stores the hash. Used by local and hosted sign-in. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Database } from '../db/pool.ts';
+import type { Query } from '../db/pool.ts';
 import {
   deleteSessionOf,
   dropOldSessions,
@@ -10,8 +10,6 @@ import {
 } from '../db/queries/sessions.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { cookieName, hashSessionToken } from './people.ts';
-
-type Query = Database['query'];
 
 /** Sessions per user; opening one more ends the least recently used. */
 export const SESSIONS_OF_USER_MAX = 100;

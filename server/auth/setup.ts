@@ -4,7 +4,7 @@
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { type Actor, systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
-import type { Database } from '../db/pool.ts';
+import type { Database, Query } from '../db/pool.ts';
 import type { UserRow } from '../db/queries/people.ts';
 import { countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -12,8 +12,6 @@ import { Passwords } from '../passwords/hash.ts';
 import type { Settings } from '../settings/read.ts';
 import { visitor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
-
-type Query = Database['query'];
 
 /** Returns the URL of the page that creates the first administrator, with its token; null if an administrator exists. */
 export async function setupAddress(database: Database, key: Buffer, publicUrl: string): Promise<string | null> {

@@ -1,7 +1,7 @@
 /** Sign-in with email and password: throttles, verifies, and replaces the presented session with a new one. */
 
 import { record } from '../audit/record.ts';
-import type { Database } from '../db/pool.ts';
+import type { Database, Query } from '../db/pool.ts';
 import type { UserRow } from '../db/queries/people.ts';
 import { confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -75,7 +75,7 @@ async function open(
  * @param authenticatedSecondsAgo since the user was authenticated
  */
 export async function startSession(
-  query: Database['query'],
+  query: Query,
   exchange: Exchange,
   user: UserRow,
   publicUrl: string,

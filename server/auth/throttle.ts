@@ -3,7 +3,7 @@
  * that does not exist is throttled in the same way. An address is charged for failures only.
  */
 import { createHash } from 'node:crypto';
-import type { Database } from '../db/pool.ts';
+import type { Database, Query } from '../db/pool.ts';
 import {
   countAccountAttempt,
   countAttempt,
@@ -24,7 +24,7 @@ export function accountKey(name: string): string {
 
 /** A counted attempt; it remains a failure unless `succeeded` is called. */
 export interface Attempt {
-  succeeded(query: Database['query']): Promise<void>;
+  succeeded(query: Query): Promise<void>;
 }
 
 /**

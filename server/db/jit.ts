@@ -9,13 +9,13 @@
  * (tested with PgBouncer 1.18 in transaction mode). A SET after connecting would reach only the server connection that the pooler has
  * assigned at that moment.
  */
-import type { Database } from './pool.ts';
+import type { Query } from './pool.ts';
 
 /** For libpq's `options`. */
 export const jitOff = '-c jit=off';
 
 /** Sets the role's default unless it has one. If the role may not alter itself, only the startup option applies. Call in a transaction. */
-export async function turnOffJit(query: Database['query']): Promise<void> {
+export async function turnOffJit(query: Query): Promise<void> {
   await query({
     text: `
       do $$

@@ -24,12 +24,15 @@ export class DatabaseUnavailable extends Error {
 }
 
 /**
- * Runs one statement, or several in one transaction. Rows are plain objects; bytea and timestamps are parsed by node-postgres.
- * Both methods reject with DatabaseUnavailable if the connection or the server fails, otherwise with the server's error.
+ * Runs one statement. Rows are plain objects; bytea and timestamps are parsed by node-postgres. Rejects with DatabaseUnavailable if the
+ * connection or the server fails, otherwise with the server's error.
  */
+export type Query = <Row extends object>(statement: Statement) => Promise<Row[]>;
+
+/** Runs one statement, or several in one transaction. Both methods reject like Query. */
 export interface Database {
-  query<Row extends object>(statement: Statement): Promise<Row[]>;
-  transaction<T>(work: (query: Database['query']) => Promise<T>): Promise<T>;
+  query: Query;
+  transaction<T>(work: (query: Query) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -134,12 +137,12 @@ function runAlone<Row extends object>(sessions: Sessions, statement: Statement):
   });
 }
 
-async function inTransaction<T>(sessions: Sessions, work: (query: Database['query']) => Promise<T>): Promise<T> {
+async function inTransaction<T>(sessions: Sessions, work: (query: Query) => Promise<T>): Promise<T> {
   const outcome = await withClient(sessions, async (client) => {
     await sessions.modes.set(client, undefined);
     await run(client, { text: 'begin' });
     try {
-      const query: Database['query'] = async <Row extends object>(statement: Statement) =>
+      const query: Query = async <Row extends object>(statement: Statement) =>
         (await run<Row>(client, prepared(statement))).rows;
       const value = await work(query);
       await run(client, { text: 'commit' });

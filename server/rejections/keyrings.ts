@@ -1,6 +1,6 @@
 /** Reads the secrets and settings for checking refused signatures again. The hot path uses its directory instead. */
 
-import type { Database } from '../db/pool.ts';
+import type { Query } from '../db/pool.ts';
 import { readKeyringRows } from '../db/queries/rejections.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { RefusedRequest } from '../signatures/diagnosis/diagnose.ts';
@@ -20,7 +20,7 @@ export const OTHER_WEBHOOKS_MAX = 100;
  * @param othersMax maximum number of other webhooks; 0 if the caller only needs to verify a request.
  */
 export async function readKeyrings(
-  query: Database['query'],
+  query: Query,
   keys: readonly Buffer[],
   webhookIds: readonly string[],
   othersMax = OTHER_WEBHOOKS_MAX,

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { makeCredential } from '../../auth/credential.ts';
-import type { Database } from '../../db/pool.ts';
+import type { Query } from '../../db/pool.ts';
 import {
   type AgentFilter,
   type AgentRecord,
@@ -21,8 +21,6 @@ import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';
 
 /** The credential is returned only here. */
 type WithCredential = AgentRecord & { credential: string };
-
-type Query = Database['query'];
 
 const everything: AgentFilter = { revoked: null, contains: null };
 

@@ -1,5 +1,5 @@
 /** Subscriptions of agents to webhooks. */
-import type { Database } from '../../db/pool.ts';
+import type { Query } from '../../db/pool.ts';
 import {
   deleteOtherSubscriptions,
   deleteSubscriptions,
@@ -7,8 +7,6 @@ import {
   insertSubscriptions,
 } from '../../db/queries/subscriptions.ts';
 import { InputError } from '../input.ts';
-
-type Query = Database['query'];
 
 /** Subscribes exactly these agents to the webhook. Throws InputError with the first agent that is not active. */
 export async function setAgents(query: Query, webhookId: string, agentIds: readonly string[]): Promise<void> {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
 import { accountKey } from '../../auth/throttle.ts';
-import type { Database } from '../../db/pool.ts';
+import type { Database, Query } from '../../db/pool.ts';
 import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
 import { forgetAccountFailures } from '../../db/queries/sign-in-failures.ts';
 import { revokeTokensOfUser } from '../../db/queries/tokens.ts';
@@ -52,8 +52,6 @@ interface UserChanges {
 export type UserOutcome<T> =
   | { kind: 'done'; value: T }
   | { kind: 'unknown' | 'stale' | 'email_taken' | 'last_administrator' | 'busy' };
-
-type Query = Database['query'];
 
 export class Users {
   readonly #parts: UserParts;

@@ -5,7 +5,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { type AuditRecord, record } from '../../audit/record.ts';
-import type { Database } from '../../db/pool.ts';
+import type { Query } from '../../db/pool.ts';
 import {
   endRole,
   findHostedUser,
@@ -22,8 +22,6 @@ import type { Role } from '../../db/roles.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { actorOf } from '../person.ts';
 import type { Identity } from './claims.ts';
-
-type Query = Database['query'];
 
 /**
  * `roleBefore` is null for a new user. `role_ended`: the provider assigned a role before and assigns none now; the user's

@@ -2,7 +2,7 @@
  * Sign-in at the identity provider: authorization code flow with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9700).
  */
 import * as oidc from 'openid-client';
-import type { Database } from '../../db/pool.ts';
+import type { Database, Query } from '../../db/pool.ts';
 import type { UserRow } from '../../db/queries/people.ts';
 import { countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
@@ -151,7 +151,7 @@ export class HostedSignIn {
   }
 
   async #session(
-    query: Database['query'],
+    query: Query,
     exchange: Exchange,
     user: UserRow,
     authenticatedSecondsAgo: number | null,

@@ -1,7 +1,5 @@
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Database } from '../pool.ts';
-
-type Query = Database['query'];
+import type { Query } from '../pool.ts';
 
 /** Locks the head of the audit log until the transaction ends. Returns the newest entry; undefined when the log is empty. */
 export async function lockAuditHead(query: Query): Promise<{ number: number; hash: Buffer } | undefined> {

@@ -1,5 +1,5 @@
 /** Counts waiting and dead deliveries: exactly up to a limit, since there may be millions, and by estimate beyond it. */
-import type { Database } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
 import { sampleDeliveries } from './sample-deliveries.ts';
 
 /** Limit on the rows counted of each kind. */
@@ -74,7 +74,7 @@ export async function countOrEstimateDeliveries(database: Database, scope: Scope
 }
 
 /** Runs a transaction whose statements are cancelled after TIMEOUT. */
-export function withinTimeout<T>(database: Database, work: (query: Database['query']) => Promise<T>): Promise<T> {
+export function withinTimeout<T>(database: Database, work: (query: Query) => Promise<T>): Promise<T> {
   return database.transaction(async (query) => {
     await query({ text: `set local statement_timeout = '${TIMEOUT}'` });
     return work(query);

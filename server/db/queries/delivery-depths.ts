@@ -1,5 +1,5 @@
 /** Delivery backlog of each agent, for the metrics page. */
-import type { Database } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
 import { readAgentActivity } from './agent-activity.ts';
 import { COUNTED_MAX, withinTimeout } from './count-deliveries.ts';
 import { sampleDeliveries } from './sample-deliveries.ts';
@@ -45,7 +45,7 @@ export function readDeliveryDepths(database: Database): Promise<DeliveryDepths> 
   });
 }
 
-function countByAgent(query: Database['query']): Promise<Counted[]> {
+function countByAgent(query: Query): Promise<Counted[]> {
   const rows = (states: string) =>
     `select agent_id, state, available_at from deliveries where state in (${states}) limit ${COUNTED_MAX + 1}`;
   return query<Counted>({
@@ -81,7 +81,7 @@ function atLeast(counted: AgentDepth, estimate: AgentDepth): AgentDepth {
 }
 
 /** Finds the oldest delivery of each agent through the index: a partial count need not include it. */
-async function findOldest(query: Database['query'], depths: Map<string, AgentDepth>): Promise<void> {
+async function findOldest(query: Query, depths: Map<string, AgentDepth>): Promise<void> {
   for (const { agent_id, waiting_since } of await readAgentActivity({ query }, [...depths.keys()])) {
     const depth = depths.get(agent_id);
     if (depth !== undefined && waiting_since !== null)

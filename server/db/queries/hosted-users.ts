@@ -1,8 +1,6 @@
 /** Users of the identity provider, identified by issuer and subject. */
-import type { Database } from '../pool.ts';
+import type { Query } from '../pool.ts';
 import type { UserRow } from './people.ts';
-
-type Query = Database['query'];
 
 export interface HostedUserRow extends UserRow {
   disabled: boolean;

@@ -1,5 +1,5 @@
 /** Requests that carried an Idempotency-Key, and their responses. */
-import type { Database } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
 
 /** After this time the attempt counts as dead, so a crashed process does not hold a key forever. */
 const HELD_SECONDS = 60;
@@ -49,7 +49,7 @@ export async function takeKey(
 }
 
 /** Marks the key as changed, in the transaction of the change. Returns false when another attempt holds the key: roll the change back. */
-export async function markChanged(query: Database['query'], attempt: string, { userId, key }: KeyOf): Promise<boolean> {
+export async function markChanged(query: Query, attempt: string, { userId, key }: KeyOf): Promise<boolean> {
   const rows = await query({
     text: `update idempotency_keys set changed_at = now() where user_id = $1 and key = $2 and attempt = $3 returning 1`,
     values: [userId, key, attempt],

@@ -1,8 +1,6 @@
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Database } from '../pool.ts';
+import type { Query } from '../pool.ts';
 import { isoText } from './iso-text.ts';
-
-type Query = Database['query'];
 
 /** An agent as the API shows it, without its credential. */
 export interface AgentRecord {

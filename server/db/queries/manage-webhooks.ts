@@ -1,7 +1,5 @@
-import type { Database } from '../pool.ts';
+import type { Query } from '../pool.ts';
 import { isoText } from './iso-text.ts';
-
-type Query = Database['query'];
 
 /** A webhook as the API shows it, without its secret. */
 export interface WebhookRecord {

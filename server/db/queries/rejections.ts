@@ -2,10 +2,8 @@
 import type { KeptSignature } from '../../signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Database } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
 import { isoText } from './iso-text.ts';
-
-type Query = Database['query'];
 
 /** Limits of the ring. An insert that exceeds one deletes the oldest rejections. */
 export interface RingLimits {

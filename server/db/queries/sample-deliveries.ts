@@ -1,4 +1,4 @@
-import type { Database } from '../pool.ts';
+import type { Query } from '../pool.ts';
 
 /**
  * Limit on the blocks that one sample reads: 32 MiB in blocks of 8 KiB. Planner statistics are no alternative: they are missing after a
@@ -20,10 +20,7 @@ export interface SampledDeliveries {
  * same blocks each time, so that the estimate follows the table and does not vary by chance.
  * @param blocksMax for tests; otherwise SAMPLED_BLOCKS_MAX.
  */
-export async function sampleDeliveries(
-  query: Database['query'],
-  blocksMax = SAMPLED_BLOCKS_MAX,
-): Promise<SampledDeliveries[]> {
+export async function sampleDeliveries(query: Query, blocksMax = SAMPLED_BLOCKS_MAX): Promise<SampledDeliveries[]> {
   const [size] = await query<{ blocks: number }>({
     text: `select (coalesce(sum(pg_relation_size(inhrelid)), 0) / current_setting('block_size')::int)::float8 as blocks
            from pg_inherits where inhparent = 'deliveries'::regclass`,

@@ -1,7 +1,5 @@
 /** Rows sealed under a key derived from SECRETS_KEY: everything that a key rotation must reseal. */
-import type { Database } from '../pool.ts';
-
-type Query = Database['query'];
+import type { Query } from '../pool.ts';
 
 interface SealedTable {
   /** A KeyPurpose of secrets/seal.ts. */

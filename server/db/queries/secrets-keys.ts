@@ -1,8 +1,6 @@
 /** The keys that SECRETS_KEY has had, and when each was replaced. */
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Database } from '../pool.ts';
-
-type Query = Database['query'];
+import type { Query } from '../pool.ts';
 
 /** `replaced`: another key was in use before this call. */
 type KeyChange = { kind: 'first' | 'same' } | { kind: 'replaced'; before: Buffer[] };

@@ -1,7 +1,5 @@
 /** Creates and deletes sessions; people.ts finds the session of a request. */
-import type { Database } from '../pool.ts';
-
-type Query = Database['query'];
+import type { Query } from '../pool.ts';
 
 interface NewSession {
   id: string;

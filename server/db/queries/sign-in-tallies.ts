@@ -1,7 +1,5 @@
 /** Failed sign-ins by account and hour, the source of the counts in the audit log. */
-import type { Database } from '../pool.ts';
-
-type Query = Database['query'];
+import type { Query } from '../pool.ts';
 
 /** The account of the attempt, as named in the audit log. */
 export interface TriedAccount {

@@ -1,8 +1,6 @@
 /** Subscriptions of agents to webhooks. */
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Database } from '../pool.ts';
-
-type Query = Database['query'];
+import type { Query } from '../pool.ts';
 
 interface Pairs {
   webhookIds: readonly string[];

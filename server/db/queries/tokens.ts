@@ -1,7 +1,5 @@
-import type { Database } from '../pool.ts';
+import type { Query } from '../pool.ts';
 import type { Role } from '../roles.ts';
-
-type Query = Database['query'];
 
 /** An API token as the API shows it, without the token or its hash. */
 export interface TokenRecord {

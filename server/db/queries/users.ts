@@ -1,11 +1,9 @@
 /** User management. */
 
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Database } from '../pool.ts';
+import type { Query } from '../pool.ts';
 import type { Role } from '../roles.ts';
 import type { UserRow } from './people.ts';
-
-type Query = Database['query'];
 
 /** A user as administrators see it, without the password hash. */
 export interface UserRecord {
