@@ -1,6 +1,6 @@
 /** Agent activity: when each agent was last seen, and how far behind it is. */
 import type { Database } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { arrayOf, isoColumn, isoText } from './sql.ts';
 import { waitingDays } from './waiting-days.ts';
 
 /** Limit on the dead letters counted for one agent. */
@@ -31,7 +31,7 @@ export function readAgentActivity(
     name: 'agent-activity',
     plan: 'once',
     text: `
-      select a.id as agent_id, ${isoText('a.last_seen_at')} as last_seen_at, host(a.last_seen_from) as last_seen_from,
+      select a.id as agent_id, ${isoColumn('a.last_seen_at')}, host(a.last_seen_from) as last_seen_from,
         ${isoText('waiting.since')} as waiting_since, dead.count as dead
       from agents a
       cross join lateral (
@@ -57,7 +57,7 @@ export function readAgentActivity(
       where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null)
       order by a.created_at desc, a.id desc
       limit ${ACTIVE_AGENTS_MAX}`,
-    values: [ids && `{${ids.join(',')}}`],
+    values: [ids && arrayOf(ids)],
   });
 }
 

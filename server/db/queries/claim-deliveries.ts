@@ -1,5 +1,6 @@
 import type { Database } from '../pool.ts';
 import { LAST_LEASE_ENDED } from './end-last-leases.ts';
+import { arrayOf, isoText } from './sql.ts';
 import { waitingDays } from './waiting-days.ts';
 
 export interface ClaimOrder {
@@ -156,9 +157,9 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
           c.place, c.expired
       )
       select c.id, c.state, c.expired, c.attempts as attempt, c.leases as lease, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
-        to_char(c.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "leasedUntil",
+        ${isoText('c.available_at')} as "leasedUntil",
         (select extract(epoch from min(available_at)) * 1000 from candidates)::float8 as "oldestSinceMs", c.place::int,
-        to_char(c.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "receivedAt",
+        ${isoText('c.received_at')} as "receivedAt",
         e.content_type as "contentType", e.headers, e.body
       from claimed c
       left join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
@@ -169,7 +170,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
       order.agentId,
       order.max,
       order.leaseSeconds,
-      order.webhookIds && `{${order.webhookIds.join(',')}}`,
+      order.webhookIds && arrayOf(order.webhookIds),
       order.attemptsMax,
       order.bytesMax,
       order.generation,
@@ -204,7 +205,7 @@ export async function agentsWithWork(
           limit 1
         ) due
       )`,
-    values: [`{${agents.map(({ id }) => id).join(',')}}`, `{${agents.map((agent) => agent.claimableFrom).join(',')}}`],
+    values: [arrayOf(agents.map(({ id }) => id)), arrayOf(agents.map(({ claimableFrom }) => claimableFrom))],
   });
   return rows.map((row) => row.id);
 }

@@ -1,7 +1,7 @@
 import type { Database } from '../pool.ts';
-import { Placeholders } from './placeholders.ts';
 import type { DeliveryState } from './read-deliveries.ts';
 import { type EventRecord, eventColumns, timeOf } from './read-events.ts';
+import { Placeholders } from './sql.ts';
 
 /** Which events to list; a null field does not filter. */
 export interface EventFilter {

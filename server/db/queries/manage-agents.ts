@@ -1,6 +1,6 @@
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Query } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { isoColumn } from './sql.ts';
 
 /** An agent as the API shows it, without its credential. */
 export interface AgentRecord {
@@ -21,7 +21,7 @@ export interface AgentFilter {
 }
 
 const record = `
-  a.id, a.name, a.revoked_at is not null as revoked, ${isoText('a.created_at')} as created_at, ${isoText('a.updated_at')} as updated_at,
+  a.id, a.name, a.revoked_at is not null as revoked, ${isoColumn('a.created_at')}, ${isoColumn('a.updated_at')},
   (select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
     where s.agent_id = a.id and w.deleted_at is null) as webhook_ids`;
 

@@ -1,5 +1,5 @@
 import type { Query } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { arrayOf, isoColumn, isoText } from './sql.ts';
 
 /** A webhook as the API shows it, without its secret. */
 export interface WebhookRecord {
@@ -44,7 +44,7 @@ export interface WebhookFilter {
 
 const record = `
   w.id, w.name, w.description, w.enabled, w.signature_header, w.dedupe_header, w.max_payload_bytes, w.rate_limit_max,
-  w.retention_days, ${isoText('w.created_at')} as created_at, ${isoText('w.updated_at')} as updated_at,
+  w.retention_days, ${isoColumn('w.created_at')}, ${isoColumn('w.updated_at')},
   exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current') as has_secret,
   (select ${isoText('s.expires_at')} from webhook_secrets s
     where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now()) as previous_secret_expires_at,
@@ -124,7 +124,7 @@ export async function replaceSecret(query: Query, id: string, sealed: Buffer, ov
   const going = overlapSeconds > 0 ? ['previous'] : ['previous', 'current'];
   await query({
     text: 'delete from webhook_secrets where webhook_id = $1 and slot = any ($2)',
-    values: [id, `{${going.join(',')}}`],
+    values: [id, arrayOf(going)],
   });
   await query({
     text: `update webhook_secrets set slot = 'previous', expires_at = now() + make_interval(secs => $2)

@@ -1,5 +1,6 @@
 /** The newest events, for live views. */
 import type { Database } from '../pool.ts';
+import { isoColumn } from './sql.ts';
 
 /** An event as a live view shows it; body and headers are not read. */
 export interface NewEvent {
@@ -12,7 +13,7 @@ export interface NewEvent {
 }
 
 const columns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, left(e.content_type, 200) as content_type, e.bytes,
-  to_char(e.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at`;
+  ${isoColumn('e.received_at')}`;
 
 /**
  * Reads the newest events since `fromMs`, newest first, for each watched webhook (null: all webhooks).

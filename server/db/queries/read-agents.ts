@@ -1,4 +1,5 @@
 import type { Database } from '../pool.ts';
+import { arrayOf } from './sql.ts';
 
 /** An agent that is not revoked. A session is valid while its generation equals the agent's. */
 export interface Agent {
@@ -21,7 +22,7 @@ export function readAgents(
       where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
       order by created_at desc
       limit $2`,
-    values: [ids && `{${ids.join(',')}}`, rowsMax],
+    values: [ids && arrayOf(ids), rowsMax],
   });
 }
 

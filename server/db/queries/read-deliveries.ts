@@ -1,6 +1,6 @@
 import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { isoColumn } from './sql.ts';
 
 export const deliveryStates = ['pending', 'leased', 'done', 'dead'] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
@@ -26,10 +26,8 @@ interface DeliveryFilter {
   eventId?: string | null;
 }
 
-const text = (column: string) => `${isoText(column)} as ${column}`;
-
 const record = `id, event_id, webhook_id, agent_id, state, attempts, reason,
-  ${text('received_at')}, ${text('available_at')}, ${text('finished_at')}`;
+  ${isoColumn('received_at')}, ${isoColumn('available_at')}, ${isoColumn('finished_at')}`;
 
 /**
  * Up to this many pending or leased deliveries, a list reads all of them from the index deliveries_claimable. Walking from the newest

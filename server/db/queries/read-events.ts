@@ -1,5 +1,6 @@
 import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
+import { isoColumn } from './sql.ts';
 
 /** An event without its body; headers in their stored form. */
 export interface EventRecord {
@@ -14,7 +15,7 @@ export interface EventRecord {
 
 /** Columns of `events e`. */
 export const eventColumns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, e.content_type, e.bytes, e.headers,
-  to_char(e.received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at`;
+  ${isoColumn('e.received_at')}`;
 
 /** Reads an event with its body; undefined when it does not exist or has no delivery to the agent. */
 export async function findEvent(

@@ -1,4 +1,5 @@
 import type { Database } from '../pool.ts';
+import { arrayOf } from './sql.ts';
 
 /** A webhook with its sealed secrets, current first; an expired previous secret is omitted. */
 export interface WebhookRow {
@@ -37,7 +38,7 @@ export async function readWebhooks(
       group by w.id
       order by w.created_at desc
       limit $2`,
-    values: [ids && `{${ids.join(',')}}`, rowsMax],
+    values: [ids && arrayOf(ids), rowsMax],
   });
   return rows.map((row) => ({ ...row, sealed: row.sealed.map((hex) => Buffer.from(hex, 'hex')) }));
 }

@@ -3,7 +3,7 @@ import type { KeptSignature } from '../../signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { arrayOf, isoColumn } from './sql.ts';
 
 /** Limits of the ring. An insert that exceeds one deletes the oldest rejections. */
 export interface RingLimits {
@@ -107,12 +107,11 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
   });
 }
 
-const text = (column: string) => `${isoText(`r.${column}`)} as ${column}`;
-const columns = `r.id, r.webhook_id, w.name as webhook_name, ${text('received_at')}, host(r.source_ip) as source_ip,
+const columns = `r.id, r.webhook_id, w.name as webhook_name, ${isoColumn('r.received_at')}, host(r.source_ip) as source_ip,
   r.reason::text as reason, r.header, r.otherwise_valid,
   case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end as other_webhook, r.signatures, r.bytes, r.body is not null as body_kept,
   r.batch, w.signature_header, r.accepted_event_id,
-  ${text('checked_at')}, r.checked_reason::text as checked_reason`;
+  ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
 /** Excludes deleted webhooks, whose rejections maintenance may not have deleted yet. */
 const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
@@ -191,7 +190,7 @@ export function readKeyringRows(
       where w.deleted_at is null and (w.id = any ($1::uuid[])
         or w.id = any (array(select id from webhooks where deleted_at is null order by updated_at desc limit $2)))
       group by w.id`,
-    values: [`{${webhookIds.join(',')}}`, othersMax],
+    values: [arrayOf(webhookIds), othersMax],
   });
 }
 

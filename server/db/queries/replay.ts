@@ -1,6 +1,7 @@
 import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import type { DeliveryState } from './read-deliveries.ts';
+import { arrayOf } from './sql.ts';
 
 const pendingAgain = `state = 'pending', attempts = 0, available_at = now(), finished_at = null, reason = null`;
 
@@ -86,7 +87,7 @@ export async function deliverAgain(
         on conflict do nothing
       )
       select id from made`,
-    values: [new Date(uuidv7Milliseconds(eventId)).toISOString(), eventId, agentIds && `{${agentIds.join(',')}}`],
+    values: [new Date(uuidv7Milliseconds(eventId)).toISOString(), eventId, agentIds && arrayOf(agentIds)],
   });
   return rows.map((row) => row.id);
 }

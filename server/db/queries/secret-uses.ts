@@ -1,6 +1,6 @@
 /** How many requests each secret of a webhook verified. */
 import type { Database } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { arrayOf, isoColumn } from './sql.ts';
 
 interface SecretRecord {
   slot: 'current' | 'previous';
@@ -28,15 +28,14 @@ export async function addSecretUses({ query }: Database, uses: ReadonlyMap<strin
       update webhook_secrets s set uses = s.uses + counted.uses, last_used_at = now()
       from locked join counted using (id)
       where s.id = locked.id`,
-    values: [`{${[...uses.keys()].join(',')}}`, `{${[...uses.values()].join(',')}}`],
+    values: [arrayOf(uses.keys()), arrayOf(uses.values())],
   });
 }
 
 /** Reads the active secrets of a webhook, current first, without the secrets themselves. */
 export function readSecretUses({ query }: Database, webhookId: string): Promise<SecretRecord[]> {
-  const iso = (column: string) => `${isoText(column)} as ${column}`;
   return query<SecretRecord>({
-    text: `select slot, ${iso('created_at')}, ${iso('expires_at')}, uses::float8 as uses, ${iso('last_used_at')}
+    text: `select slot, ${isoColumn('created_at')}, ${isoColumn('expires_at')}, uses::float8 as uses, ${isoColumn('last_used_at')}
            from webhook_secrets
            where webhook_id = $1 and (expires_at is null or webhook_secrets.expires_at > now())
            order by slot`,

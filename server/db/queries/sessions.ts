@@ -1,5 +1,6 @@
 /** Creates and deletes sessions; people.ts finds the session of a request. */
 import type { Query } from '../pool.ts';
+import { isoColumn } from './sql.ts';
 
 interface NewSession {
   id: string;
@@ -79,7 +80,7 @@ export function listSessions(
   idleSeconds: number,
 ): Promise<SessionRecord[]> {
   return query<SessionRecord>({
-    text: `select id, ${isoTime('created_at')}, ${isoTime('last_seen_at')}, ${isoTime('expires_at')},
+    text: `select id, ${isoColumn('created_at')}, ${isoColumn('last_seen_at')}, ${isoColumn('expires_at')},
              host(source_ip) as address, user_agent
            from sessions
            where user_id = $1 and expires_at > now() and last_seen_at > now() - make_interval(secs => $2)
@@ -87,9 +88,6 @@ export function listSessions(
     values: [userId, idleSeconds],
   });
 }
-
-const isoTime = (column: string) =>
-  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
 
 /** Deletes a session. Returns false when it no longer exists. */
 export async function deleteSession(query: Query, id: string): Promise<boolean> {
@@ -104,7 +102,7 @@ export async function deleteOwnSession(
 ): Promise<Pick<SessionRecord, 'id' | 'created_at' | 'address' | 'user_agent'> | undefined> {
   const [row] = await query<SessionRecord>({
     text: `delete from sessions where user_id = $1 and id = $2
-           returning id, ${isoTime('created_at')}, host(source_ip) as address, user_agent`,
+           returning id, ${isoColumn('created_at')}, host(source_ip) as address, user_agent`,
     values: [userId, id],
   });
   return row;

@@ -2,6 +2,7 @@ import { retryDeadlock } from '../deadlock.ts';
 import { uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { type Receipt, receiptText } from '../receipt.ts';
+import { arrayOf } from './sql.ts';
 
 /** How a lease is settled. Each kind is idempotent: the same receipt again changes nothing and counts as done. */
 export type Settlement =
@@ -90,11 +91,10 @@ export async function releaseDeliveries(
 
 /** Ids, leases and times as Postgres arrays. The time is taken from the id and selects the partition. */
 function columns(receipts: readonly Receipt[]): string[] {
-  const array = (column: (receipt: Receipt) => string | number) => `{${receipts.map(column).join(',')}}`;
   return [
-    array(({ deliveryId }) => deliveryId),
-    array(({ lease }) => lease),
-    array(({ deliveryId }) => new Date(uuidv7Milliseconds(deliveryId)).toISOString()),
+    arrayOf(receipts.map(({ deliveryId }) => deliveryId)),
+    arrayOf(receipts.map(({ lease }) => lease)),
+    arrayOf(receipts.map(({ deliveryId }) => new Date(uuidv7Milliseconds(deliveryId)).toISOString())),
   ];
 }
 

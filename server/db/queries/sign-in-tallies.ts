@@ -1,5 +1,6 @@
 /** Failed sign-ins by account and hour, the source of the counts in the audit log. */
 import type { Query } from '../pool.ts';
+import { isoText } from './sql.ts';
 
 /** The account of the attempt, as named in the audit log. */
 export interface TriedAccount {
@@ -39,7 +40,7 @@ export function closeTallies(
 ): Promise<{ failures: number; target: TriedAccount; since: string }[]> {
   return query({
     text: `delete from sign_in_tallies where started_at <= now() - make_interval(secs => $1)
-           returning failures, target, to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as since`,
+           returning failures, target, ${isoText('started_at')} as since`,
     values: [seconds],
   });
 }

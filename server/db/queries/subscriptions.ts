@@ -1,6 +1,7 @@
 /** Subscriptions of agents to webhooks. */
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Query } from '../pool.ts';
+import { arrayOf } from './sql.ts';
 
 interface Pairs {
   webhookIds: readonly string[];
@@ -18,7 +19,7 @@ export async function findMissing(
           where not exists (select from webhooks w where w.id = p.id and w.deleted_at is null)) as webhooks,
         (select coalesce(json_agg(place - 1 order by place), '[]') from unnest($2::uuid[]) with ordinality p (id, place)
           where not exists (select from agents a where a.id = p.id and a.revoked_at is null)) as agents`,
-    values: [array(webhookIds), array(agentIds)],
+    values: [arrayOf(webhookIds), arrayOf(agentIds)],
   });
   return missing!;
 }
@@ -30,7 +31,7 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
     text: `insert into subscriptions (webhook_id, agent_id)
            select webhook_id, agent_id from unnest($1::uuid[]) webhook_id, unnest($2::uuid[]) agent_id
            on conflict do nothing`,
-    values: [array(webhookIds), array(agentIds)],
+    values: [arrayOf(webhookIds), arrayOf(agentIds)],
   });
 }
 
@@ -50,7 +51,7 @@ export async function deleteOtherSubscriptions(
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
   await query({
     text: ending(`${own} = $1 and not ${other} = any ($2::uuid[])`),
-    values: [id, array(keptIds)],
+    values: [id, arrayOf(keptIds)],
   });
 }
 
@@ -58,10 +59,6 @@ export async function deleteOtherSubscriptions(
 export async function deleteSubscriptions(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
   await query({
     text: ending('agent_id = $1 and webhook_id = any ($2::uuid[])'),
-    values: [agentId, array(webhookIds)],
+    values: [agentId, arrayOf(webhookIds)],
   });
-}
-
-function array(ids: readonly string[]): string {
-  return `{${ids.join(',')}}`;
 }

@@ -1,5 +1,6 @@
 import type { Query } from '../pool.ts';
 import type { Role } from '../roles.ts';
+import { isoColumn } from './sql.ts';
 
 /** An API token as the API shows it, without the token or its hash. */
 export interface TokenRecord {
@@ -28,14 +29,11 @@ interface NewToken {
   secretHash: Buffer;
 }
 
-const time = (column: string) =>
-  `to_char(t.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
-
 const columns = `
   t.id, t.user_id, u.email as user_email, t.name, t.role,
   case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired'
     when u.role_until <= now() then 'resting' else 'in force' end as state,
-  ${['created_at', 'expires_at', 'last_used_at', 'revoked_at'].map(time).join(', ')}`;
+  ${['t.created_at', 't.expires_at', 't.last_used_at', 't.revoked_at'].map(isoColumn).join(', ')}`;
 
 /** Lists tokens, newest first, of this user (null: of all users). `before`: id of the last token of the previous page. */
 export function listTokens(

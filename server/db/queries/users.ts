@@ -4,6 +4,7 @@ import { advisoryLocks } from '../advisory-locks.ts';
 import type { Query } from '../pool.ts';
 import type { Role } from '../roles.ts';
 import type { UserRow } from './people.ts';
+import { isoColumn } from './sql.ts';
 
 /** A user as administrators see it, without the password hash. */
 export interface UserRecord {
@@ -22,12 +23,10 @@ export interface UserRecord {
   role_until: string | null;
 }
 
-const isoTime = (column: string) =>
-  `to_char(u.${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
 const shown = `
   u.id, u.email, u.name, u.role, u.disabled_at is not null as disabled, u.password_hash is not null as has_password,
-  u.subject is not null as hosted, ${isoTime('created_at')}, ${isoTime('updated_at')}, ${isoTime('signed_in_at')},
-  ${isoTime('role_until')}`;
+  u.subject is not null as hosted, ${isoColumn('u.created_at')}, ${isoColumn('u.updated_at')}, ${isoColumn('u.signed_in_at')},
+  ${isoColumn('u.role_until')}`;
 
 export interface UserFilter {
   /** Substring of the email or the name, case-insensitive. */

@@ -1,6 +1,6 @@
 /** Webhook activity: when each webhook last stored an event, and when it last rejected a signature. */
 import type { Database } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { arrayOf, isoColumn, isoText } from './sql.ts';
 
 /** Limit on the webhooks in one result; equals the page size of the webhook list. */
 export const ACTIVE_WEBHOOKS_MAX = 200;
@@ -21,14 +21,14 @@ export function readWebhookActivity(
     name: 'webhook-activity',
     plan: 'once',
     text: `
-      select w.id as webhook_id, ${isoText('w.last_event_at')} as last_event_at,
+      select w.id as webhook_id, ${isoColumn('w.last_event_at')},
         (select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1) as last_rejection_at,
-        ${isoText('w.events_removed_before')} as events_removed_before
+        ${isoColumn('w.events_removed_before')}
       from webhooks w
       where w.deleted_at is null and ($1::uuid[] is null or w.id = any ($1))
       order by w.created_at desc, w.id desc
       limit ${ACTIVE_WEBHOOKS_MAX}`,
-    values: [ids && `{${ids.join(',')}}`],
+    values: [ids && arrayOf(ids)],
   });
 }
 
@@ -51,6 +51,6 @@ export async function writeLastEvents({ query }: Database, lastMs: ReadonlyMap<s
       update webhooks w set last_event_at = greatest(w.last_event_at, locked.at)
       from locked
       where w.id = locked.id`,
-    values: [`{${[...lastMs.keys()].join(',')}}`, `{${times.join(',')}}`],
+    values: [arrayOf(lastMs.keys()), arrayOf(times)],
   });
 }

@@ -1,6 +1,6 @@
 /** Retention per webhook (retention_days): which events have expired, and their removal in bounded statements. */
 import type { Database } from '../pool.ts';
-import { isoText } from './iso-text.ts';
+import { arrayOf, isoText } from './sql.ts';
 
 /** Limit on the rows that one statement reads and deletes: 25 ms, short locks, little to vacuum at a time. */
 const ROWS_MAX = 5_000;
@@ -42,7 +42,7 @@ export async function noteRemovedBefore(
   await query({
     name: 'note-removed-before',
     text: 'update webhooks set events_removed_before = $2 where id = any ($1::uuid[])',
-    values: [`{${webhookIds.join(',')}}`, new Date(beforeMs).toISOString()],
+    values: [arrayOf(webhookIds), new Date(beforeMs).toISOString()],
   });
 }
 
@@ -89,7 +89,7 @@ export async function removeSome(
     values: [
       new Date(fromMs).toISOString(),
       new Date(toMs).toISOString(),
-      `{${webhookIds.join(',')}}`,
+      arrayOf(webhookIds),
       ...(after === null ? [] : [after.receivedAt, after.id]),
     ],
   });

@@ -1,0 +1,26 @@
+/** Fragments of SQL statements. Column names and expressions are trusted; values are passed as parameters. */
+
+/** A timestamptz expression as text: ISO 8601 in UTC, with milliseconds. */
+export function isoText(expression: string): string {
+  return `to_char(${expression} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+}
+
+/** A timestamptz column as ISO text under its own name, e.g. `w.created_at` as `created_at`. */
+export function isoColumn(column: string): string {
+  return `${isoText(column)} as ${column.slice(column.indexOf('.') + 1)}`;
+}
+
+/** A Postgres array literal. The items must need no quotes: ids, numbers, ISO times. */
+export function arrayOf(items: Iterable<string | number>): string {
+  return `{${[...items].join(',')}}`;
+}
+
+/** Values of a statement that is assembled from parts. Each value gets the next placeholder; no value enters the text. */
+export class Placeholders {
+  readonly values: unknown[] = [];
+
+  /** Adds the value; returns its placeholder. */
+  of(value: unknown, type: string): string {
+    return `$${this.values.push(value)}::${type}`;
+  }
+}
