@@ -7,7 +7,7 @@
 
 import { join } from 'node:path';
 import { freshStart } from '../server/cli/bench/ground.ts';
-import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
 import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
@@ -45,7 +45,7 @@ interface Series {
 async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
   const { database, directory, secret, weir } = await openWeir(context);
-  const lines = Array.from({ length: LINES }, () => bodyOf(LINE_BYTES));
+  const lines = Array.from({ length: LINES }, () => benchBody(LINE_BYTES));
   const series = (name: string, url: string, bodies: string[]): Series => {
     const script = join(directory, `${bodies.length}.lua`);
     writeScript(script, signedRequest(secret, bodies.join('\n')));

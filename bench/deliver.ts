@@ -7,7 +7,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { freshStart } from '../server/cli/bench/ground.ts';
-import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
@@ -57,7 +57,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const { credential } = await weir.addAgent([webhook.id]);
   const client = await openAgent(weir.origin, credential);
   context.undo(() => client.close());
-  const signed = signedRequest(secret, bodyOf(BODY_BYTES));
+  const signed = signedRequest(secret, benchBody(BODY_BYTES));
   const cells: Cell[] = [...GOALS_MS.keys()].flatMap((perSecond) =>
     ([LONG_POLL, POLL] as const).map((way) => ({
       way,

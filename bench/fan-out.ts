@@ -8,7 +8,7 @@
 
 import { join } from 'node:path';
 import { freshStart } from '../server/cli/bench/ground.ts';
-import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
 import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
@@ -42,7 +42,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
   const { database, directory, secret, weir } = await openWeir(context);
   const script = join(directory, 'request.lua');
-  writeScript(script, signedRequest(secret, bodyOf(BODY_BYTES)));
+  writeScript(script, signedRequest(secret, benchBody(BODY_BYTES)));
   const all: Series[] = [];
   for (const agents of AGENTS) {
     const { id, url } = await weir.addWebhook();

@@ -5,7 +5,7 @@
  *                  requests at a constant rate without users | while 10 users open one page per second each
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
@@ -48,7 +48,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const pagesMs = new Map<string, { p50: number[]; p99: number[]; bytes: number }>(
     places.map((path) => [path, { p50: [], p99: [], bytes: 0 }]),
   );
-  const order = { url: webhook.url, ...signedRequest(secret, bodyOf(BODY_BYTES)), perSecond: PER_SECOND };
+  const order = { url: webhook.url, ...signedRequest(secret, benchBody(BODY_BYTES)), perSecond: PER_SECOND };
   const alone: Sent = { p50Ms: [], p99Ms: [] };
   const watched: Sent = { p50Ms: [], p99Ms: [] };
 

@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { freshStart } from '../server/cli/bench/ground.ts';
 import { watchResident } from '../server/cli/bench/resident.ts';
-import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
 import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase, settledRows } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';
@@ -47,7 +47,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const bench = await openBenchDatabase(context);
   const secret = randomBytes(24).toString('base64url');
   const script = join(bench.directory, 'request.lua');
-  writeScript(script, signedRequest(secret, bodyOf(BODY_BYTES)));
+  writeScript(script, signedRequest(secret, benchBody(BODY_BYTES)));
   const contestants = await startContestants(context, bench, secret);
   const all: Series[] = contestants.map((contestant) => ({ contestant, loaded: [], alone: [] }));
 

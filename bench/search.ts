@@ -3,7 +3,7 @@
  *
  *     each round:  no user | 1 user | 2 users     each runs one search after another, while requests arrive at a constant rate
  */
-import { bodyOf, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
@@ -44,7 +44,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     text: 'select extract(epoch from min(received_at))::float8 * 1000 as ms from events',
   });
   const stored = { fromMs: first!.ms, to: new Date().toISOString() };
-  const signed = signedRequest(secret, bodyOf(BODY_BYTES));
+  const signed = signedRequest(secret, benchBody(BODY_BYTES));
   const order = { url: webhook.url, ...signed, perSecond: PER_SECOND };
   const all: Series[] = PERSONS.map((persons) => ({ persons, p50Ms: [], p99Ms: [], eventsPerSecond: [] }));
 

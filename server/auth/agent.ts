@@ -14,7 +14,7 @@ import { parseCredential } from './credential.ts';
 import { readSession, signSession } from './session-token.ts';
 
 /** Short, so that a stolen session expires soon. Agents get a new session with their credential. */
-export const SESSION_SECONDS = 900;
+export const AGENT_SESSION_SECONDS = 900;
 
 interface AgentAuthParts {
   database: Database;
@@ -60,10 +60,13 @@ export class AgentAuth {
     return session ?? this.byCredential(exchange, token, MIXED);
   }
 
-  /** Returns a session token valid for SESSION_SECONDS from `nowMs`. */
+  /** Returns a session token valid for AGENT_SESSION_SECONDS from `nowMs`. */
   session(agent: Agent, nowMs: number): string {
     const { id, generation } = agent;
-    return signSession({ agentId: id, generation, expiresAtMs: nowMs + SESSION_SECONDS * 1000 }, this.#parts.keys[0]!);
+    return signSession(
+      { agentId: id, generation, expiresAtMs: nowMs + AGENT_SESSION_SECONDS * 1000 },
+      this.#parts.keys[0]!,
+    );
   }
 
   /**
@@ -87,10 +90,10 @@ export class AgentAuth {
   /** Null: not a valid session. Undefined: unknown, because the database is unavailable. */
   async #bySession(exchange: Exchange, token: string): Promise<Agent | null | undefined> {
     const nowMs = Date.now();
-    const claim = readSession(token, this.#parts.keys, nowMs, SESSION_SECONDS * 1000 + CLOCK_DIFFERENCE_MS);
+    const claim = readSession(token, this.#parts.keys, nowMs, AGENT_SESSION_SECONDS * 1000 + CLOCK_DIFFERENCE_MS);
     if (claim === null) return null;
     if (claim.keyPlace > 0) {
-      const accepted = await this.#parts.previousKey.isAccepted(SESSION_SECONDS).catch(() => undefined);
+      const accepted = await this.#parts.previousKey.isAccepted(AGENT_SESSION_SECONDS).catch(() => undefined);
       if (accepted !== true) return accepted === undefined ? undefined : null;
     }
     const agent = await this.#parts.agents.find(claim.agentId, nowMs);

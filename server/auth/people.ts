@@ -35,9 +35,9 @@ export function cookieName(publicUrl: string): string {
   return publicUrl.startsWith('https:') ? '__Host-weir_session' : 'weir_session';
 }
 
-/** A session expires this long after its last request, and at the latest SESSION_SECONDS after the sign-in. */
-export const SESSION_IDLE_SECONDS = 86_400;
-export const SESSION_SECONDS = 7 * 86_400;
+/** A session expires this long after its last request, and at the latest USER_SESSION_SECONDS after the sign-in. */
+export const USER_SESSION_IDLE_SECONDS = 86_400;
+export const USER_SESSION_SECONDS = 7 * 86_400;
 
 export class People {
   readonly #parts: PeopleParts;
@@ -61,7 +61,7 @@ export class People {
 
   async #bySession(cookie: string | undefined): Promise<Person | null> {
     if (cookie === undefined || !SESSION_SHAPE.test(cookie)) return null;
-    const row = await findSession(this.#parts.database, hashSessionToken(cookie), SESSION_IDLE_SECONDS);
+    const row = await findSession(this.#parts.database, hashSessionToken(cookie), USER_SESSION_IDLE_SECONDS);
     if (row === undefined) return null;
     const { sessionId, secondsLeft, authenticatedSecondsAgo } = row;
     return { ...described(row), via: { kind: 'session', sessionId, secondsLeft, authenticatedSecondsAgo } };

@@ -8,10 +8,10 @@ import type { Exchange } from '../http/exchange.ts';
 import { type Hasher, isOutdated, type Passwords } from '../passwords/hash.ts';
 import type { DeviceCookies } from './device-cookies.ts';
 import { recordFailure } from './failed-sign-ins.ts';
-import { SESSION_SECONDS } from './people.ts';
+import { USER_SESSION_SECONDS } from './people.ts';
 import { actorOf, visitor } from './person.ts';
 import { endPresentedSession, type OpenedSession, openSession } from './sessions.ts';
-import { type Attempt, accountKey, attempt } from './throttle.ts';
+import { accountKey, attempt, type SignInAttempt } from './throttle.ts';
 
 export interface SignInParts {
   database: Database;
@@ -56,7 +56,7 @@ export async function signIn(
 async function open(
   database: Database,
   hasher: Hasher,
-  counted: Attempt,
+  counted: SignInAttempt,
   { passwordHash, ...user }: UserRow & { passwordHash: string },
   password: string,
   exchange: Exchange,
@@ -79,7 +79,7 @@ export async function startSession(
   exchange: Exchange,
   user: UserRow,
   publicUrl: string,
-  { seconds, authenticatedSecondsAgo } = { seconds: SESSION_SECONDS, authenticatedSecondsAgo: 0 },
+  { seconds, authenticatedSecondsAgo } = { seconds: USER_SESSION_SECONDS, authenticatedSecondsAgo: 0 },
 ): Promise<SignedIn> {
   await endPresentedSession(query, exchange, publicUrl);
   const session = await openSession(query, user.id, exchange, { seconds, authenticatedSecondsAgo });

@@ -11,7 +11,7 @@ import type { Exchange } from '../http/exchange.ts';
 import type { Hasher, Passwords } from '../passwords/hash.ts';
 import { recordFailure } from './failed-sign-ins.ts';
 import { hasSession, type Person } from './person.ts';
-import { type Attempt, accountKey, attempt } from './throttle.ts';
+import { accountKey, attempt, type SignInAttempt } from './throttle.ts';
 
 /** Hosted mode: maximum age of the sign-in at the provider. */
 export const REAUTHENTICATION_SECONDS = 300;
@@ -57,7 +57,7 @@ export function isFresh({ via }: Person): boolean {
 }
 
 type OwnPassword =
-  | { kind: 'fits'; user: UserRow & { passwordHash: string }; counted: Attempt }
+  | { kind: 'fits'; user: UserRow & { passwordHash: string }; counted: SignInAttempt }
   | { kind: 'failed' }
   | { kind: 'wait'; seconds: number };
 

@@ -23,7 +23,7 @@ export function accountKey(name: string): string {
 }
 
 /** A counted attempt; it remains a failure unless `succeeded` is called. */
-export interface Attempt {
+export interface SignInAttempt {
   succeeded(query: Query): Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export async function attempt(
   exchange: Exchange,
   account: string,
   device: string | null = null,
-): Promise<Attempt | number> {
+): Promise<SignInAttempt | number> {
   if (device !== null) {
     const wait = await countAccountAttempt(database.query, device, ACCOUNT_LIMIT);
     return wait > 0 ? wait : { succeeded: (query) => forgetAccountFailures({ query }, device) };

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
-import { auditEntrySchema, auditFilters, auditHash, describeEntry, filterOf } from '../api/audit/operations.ts';
+import { auditEntrySchema, auditFilterOf, auditFilters, auditHash, describeEntry } from '../api/audit/operations.ts';
 import { verifyAudit } from '../audit/verify.ts';
 import { listAudit } from '../db/queries/read-audit.ts';
 import { positive } from './arguments.ts';
@@ -34,7 +34,7 @@ export function auditCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ action, actor, target, from, to, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
-        const filter = filterOf({ action, actor_id: actor, target_id: target, from, to });
+        const filter = auditFilterOf({ action, actor_id: actor, target_id: target, from, to });
         const items = (await listAudit(database, filter, null, limit)).map((row) =>
           auditEntrySchema.parse(describeEntry(row)),
         );

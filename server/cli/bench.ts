@@ -5,7 +5,7 @@ import { settingTable } from '../settings/table.ts';
 import { wholeNumber } from './arguments.ts';
 import { type CurveOrder, measureCurve } from './bench/curve.ts';
 import { isInMemory } from './bench/ground.ts';
-import { showProgress } from './bench/progress.ts';
+import { showBenchProgress } from './bench/progress.ts';
 import { describeReport, reportOf } from './bench/report.ts';
 import type { Run } from './bench/run.ts';
 import { WARM_UP_SECONDS } from './bench/window.ts';
@@ -64,7 +64,7 @@ async function bench({ size, json, ...given }: BenchOptions, cores: number, io: 
   // The second signal arrives during cleanup: npm forwards the terminal's Ctrl-C a second time.
   const onSignal = () => stop.abort();
   for (const name of SIGNALS) process.on(name, onSignal);
-  const progress = showProgress(order.workers.length, WARM_UP_SECONDS + order.seconds, io.stderr);
+  const progress = showBenchProgress(order.workers.length, WARM_UP_SECONDS + order.seconds, io.stderr);
   try {
     await measureCurve(order, io, progress, stop.signal, (run) => runs.push(run));
   } catch (error) {

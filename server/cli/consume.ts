@@ -6,11 +6,11 @@ import { openApiClient } from './consume/client.ts';
 import { openCredentialFile } from './consume/credential.ts';
 import { executor } from './consume/exec.ts';
 import { printer } from './consume/print.ts';
-import { type Progress, showProgress } from './consume/progress.ts';
+import { type ConsumeProgress, showConsumeProgress } from './consume/progress.ts';
 import { Consumption } from './consume/run.ts';
-import { Session } from './consume/session.ts';
+import { AgentSession } from './consume/session.ts';
 import { watchEnd } from './consume/signals.ts';
-import { type ConsumeSummary, describeConsumed, Tally } from './consume/tally.ts';
+import { type ConsumeSummary, ConsumeTally, describeConsumed } from './consume/tally.ts';
 import type { Worker } from './consume/work.ts';
 import { CommandError, type CommandIo, printJson, tellText } from './io.ts';
 
@@ -91,9 +91,9 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
 
   const stop = new AbortController();
   const cut = new AbortController();
-  const tally = new Tally();
+  const tally = new ConsumeTally();
   const client = openApiClient(url);
-  const progress = showProgress(tally, io.stderr);
+  const progress = showConsumeProgress(tally, io.stderr);
   if (credential.advice !== null) progress.tell(credential.advice);
   const once = options.once === true;
   const repetition = {
@@ -102,7 +102,7 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
     trouble: progress,
     signal: cut.signal,
   };
-  const session = new Session({ client, readCredential: credential.read, repetition });
+  const session = new AgentSession({ client, readCredential: credential.read, repetition });
   const job = {
     concurrency: options.concurrency,
     max: options.max ?? null,
@@ -149,7 +149,7 @@ function notSettled(count: number): string {
     : `${count} claimed deliveries were not settled; they are delivered again when their leases expire.`;
 }
 
-function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Progress): Worker {
+function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: ConsumeProgress): Worker {
   if (exec === undefined) return printer((line) => progress.write(io.stdout, line));
   return executor({
     command: exec,

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { filterOf } from '../api/events/filter.ts';
+import { eventFilterOf } from '../api/events/filter.ts';
 import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
 import { describeEvent } from '../api/events/schema.ts';
 import { EventSearch } from '../api/events/search.ts';
@@ -44,7 +44,7 @@ export function eventCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ webhook, from, to, search, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
-        const { filter, span } = filterOf({ webhook_id: webhook, from, to, q: search, limit }, null, null);
+        const { filter, span } = eventFilterOf({ webhook_id: webhook, from, to, q: search, limit }, null, null);
         // The search limit cannot be reached: this is the only search in this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) printJson(io, { items: rows.map(describeEvent) });

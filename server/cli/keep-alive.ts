@@ -23,6 +23,6 @@ export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
  * Name of a connection error. A host name with several addresses (localhost) fails with an AggregateError, which has the
  * code of the attempts.
  */
-export function nameOf(error: NodeJS.ErrnoException): string {
+export function errorName(error: NodeJS.ErrnoException): string {
   return error.code ?? error.name;
 }

@@ -1,12 +1,12 @@
 import { Command } from 'commander';
 import { commandActor } from '../audit/actor.ts';
-import { SESSION_SECONDS } from '../auth/agent.ts';
+import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
 import { lockDataDir } from '../db/lock.ts';
 import { keyPath, previousKeyPath, replaceKeptKey } from '../secrets/keys.ts';
-import { type Rotation, rotateKeys } from '../secrets/rotate.ts';
+import { type KeyRotation, rotateKeys } from '../secrets/rotate.ts';
 import { readSettings } from '../settings/read.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
-import { type Session, withDatabase } from './session.ts';
+import { type CommandSession, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
 /** `weir keys new|rotate`. */
@@ -47,7 +47,7 @@ async function makeNewKey(io: CommandIo, json: boolean): Promise<void> {
     );
 }
 
-async function rotate(io: CommandIo, { database, settings, keys }: Session, json: boolean): Promise<void> {
+async function rotate(io: CommandIo, { database, settings, keys }: CommandSession, json: boolean): Promise<void> {
   const outcome = await rotateKeys(database, keys, commandActor());
   if (outcome.kind === 'not_started')
     throw new CommandError(
@@ -56,7 +56,9 @@ async function rotate(io: CommandIo, { database, settings, keys }: Session, json
   const { rotation } = outcome;
   const { replaced_seconds, ...shown } = rotation;
   const until =
-    replaced_seconds === null ? null : new Date(Date.now() + (SESSION_SECONDS - replaced_seconds) * 1000).toISOString();
+    replaced_seconds === null
+      ? null
+      : new Date(Date.now() + (AGENT_SESSION_SECONDS - replaced_seconds) * 1000).toISOString();
   if (json) printJson(io, { ...shown, previous_sessions_until: until });
   else {
     printText(io, describeCounts(rotation));
@@ -78,7 +80,7 @@ async function rotate(io: CommandIo, { database, settings, keys }: Session, json
     );
 }
 
-function describeCounts({ counts }: Rotation): string {
+function describeCounts({ counts }: KeyRotation): string {
   return table(
     ['', 'STORED', 'RE-ENCRYPTED', 'ALREADY CURRENT', 'UNREADABLE'],
     Object.entries(counts).map(([name, { stored, reencrypted, already_current, unreadable }]) => [
@@ -88,7 +90,7 @@ function describeCounts({ counts }: Rotation): string {
   );
 }
 
-function describeNext({ previous_key, previous_key_in_use }: Rotation, kept: string, until: string | null): string {
+function describeNext({ previous_key, previous_key_in_use }: KeyRotation, kept: string, until: string | null): string {
   if (previous_key === null) return 'There is no previous key, so there is nothing to re-encrypt.\n';
   if (previous_key_in_use) return '';
   const sessions = until === null ? '' : `Agent sessions signed with it are refused from ${until} on.\n`;

@@ -9,7 +9,7 @@ import { derivedKeys } from '../secrets/keys.ts';
 import { diagnose } from '../signatures/diagnosis/diagnose.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
-import { type Session, withDatabase } from './session.ts';
+import { type CommandSession, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
 interface Output {
@@ -103,7 +103,7 @@ export function rejectionCommand(io: CommandIo): Command {
   return command;
 }
 
-function rejectionsOf({ database, keys, settings }: Session): Rejections {
+function rejectionsOf({ database, keys, settings }: CommandSession): Rejections {
   return new Rejections({
     database,
     keys: derivedKeys(keys, 'webhook-secrets'),

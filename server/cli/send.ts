@@ -4,9 +4,9 @@ import { parseAddress, wholeNumber } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { openClient } from './send/client.ts';
 import { readPayloads, sign } from './send/payloads.ts';
-import { showProgress } from './send/progress.ts';
+import { showSendProgress } from './send/progress.ts';
 import { runSend } from './send/run.ts';
-import { describeSummary, Tally } from './send/summary.ts';
+import { describeSummary, SendTally } from './send/summary.ts';
 
 interface SendOptions {
   secret?: string;
@@ -70,8 +70,8 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   };
 
   const client = openClient(url, job.concurrency);
-  const progress = showProgress(job.count, io.stderr);
-  const tally = new Tally();
+  const progress = showSendProgress(job.count, io.stderr);
+  const tally = new SendTally();
   const stop = new AbortController();
   let cut: NodeJS.Timeout | undefined;
   // Registered once: a second Ctrl-C ends the process in the default way.

@@ -11,7 +11,7 @@ import { visibleLine } from '../telemetry/visible.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
 import { made, withInput } from './change.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
-import { type Session, withDatabase } from './session.ts';
+import { type CommandSession, withDatabase } from './session.ts';
 import { table } from './table.ts';
 
 interface AddOptions {
@@ -104,7 +104,12 @@ export function webhookCommand(io: CommandIo): Command {
   return command;
 }
 
-async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, options: AddOptions): Promise<void> {
+async function add(
+  io: CommandIo,
+  webhooks: Webhooks,
+  { settings }: CommandSession,
+  options: AddOptions,
+): Promise<void> {
   const given = await givenSecret(io, options);
   if (given !== null && options.generateSecret)
     throw new CommandError('--generate-secret and a given secret exclude each other', 2);
@@ -131,7 +136,7 @@ async function add(io: CommandIo, webhooks: Webhooks, { settings }: Session, opt
   );
 }
 
-async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, json?: boolean): Promise<void> {
+async function list(io: CommandIo, webhooks: Webhooks, { settings }: CommandSession, json?: boolean): Promise<void> {
   const rows = await webhooks.list();
   if (json) printJson(io, { items: rows.map(describeWebhook(settings.FRONTEND_PUBLIC_API_URL)) });
   else if (rows.length === 0)
@@ -156,7 +161,7 @@ async function list(io: CommandIo, webhooks: Webhooks, { settings }: Session, js
 async function show(
   io: CommandIo,
   webhooks: Webhooks,
-  { settings }: Session,
+  { settings }: CommandSession,
   id: string,
   json?: boolean,
 ): Promise<void> {
@@ -186,7 +191,7 @@ async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: Ro
   if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
 }
 
-function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: Session) => Promise<T>): Promise<T> {
+function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: CommandSession) => Promise<T>): Promise<T> {
   return withDatabase(io, (session) => {
     const { database, conninfo, keys } = session;
     const key = derivedKeys(keys, 'webhook-secrets')[0]!;

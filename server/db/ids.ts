@@ -61,6 +61,11 @@ export function uuidv7Milliseconds(text: string): number {
   return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);
 }
 
+/** Time encoded in a UUIDv7, ISO 8601. It selects the partition of an event or a delivery. */
+export function uuidv7Time(text: string): string {
+  return new Date(uuidv7Milliseconds(text)).toISOString();
+}
+
 /** Upper limit of valid times. Weir never generates later times, and Postgres does not parse JavaScript's format for them. */
 const YEAR_10000_MS = 253_402_300_800_000;
 

@@ -1,6 +1,6 @@
 /** Inputs and answers of the agent routes, for the OpenAPI document. */
 import { z } from 'zod';
-import { SESSION_SECONDS } from '../auth/agent.ts';
+import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
 import { COUNTED_MAX } from '../db/queries/count-deliveries.ts';
 import type { ProblemCode } from '../errors.ts';
 import { contentType, example, idOf, nameOf, receivedAt, timeOf } from '../http/members.ts';
@@ -63,7 +63,7 @@ const examples = {
   sessionAnswer: {
     access_token: 'ws_…',
     token_type: 'Bearer' as const,
-    expires_in: SESSION_SECONDS,
+    expires_in: AGENT_SESSION_SECONDS,
     agent: agentExample,
   },
   me: { ...agentExample, pending: 3, oldest_pending_seconds: 12 },

@@ -1,6 +1,6 @@
 /** POST /api/v1/agent/session and GET /api/v1/agent/me. */
 import { z } from 'zod';
-import { type AgentAuth, bearer, SESSION_SECONDS } from '../auth/agent.ts';
+import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../auth/agent.ts';
 import type { Database } from '../db/pool.ts';
 import { readAgentActivity } from '../db/queries/agent-activity.ts';
 import { countDeliveries } from '../db/queries/count-deliveries.ts';
@@ -29,7 +29,7 @@ export function createSession(auth: AgentAuth): (exchange: Exchange) => Promise<
     exchange.json(200, {
       access_token: auth.session(agent, Date.now()),
       token_type: 'Bearer',
-      expires_in: SESSION_SECONDS,
+      expires_in: AGENT_SESSION_SECONDS,
       agent: described(agent),
     });
   };

@@ -1,6 +1,6 @@
 /** Checks the free memory and the eviction policy of the Redis with the shared counters. */
 import { Cluster, type Redis } from 'ioredis';
-import { openStore, type Store } from '../ratelimit/store.ts';
+import { type CounterStore, openStore } from '../ratelimit/store.ts';
 import { advice, type Check, problem } from './check.ts';
 
 /** Above this share of maxmemory, a flood of new clients may fill the rest. */
@@ -67,7 +67,7 @@ async function readMemory(node: Redis): Promise<StoreMemory> {
   };
 }
 
-function mastersOf(store: Store): Redis[] {
+function mastersOf(store: CounterStore): Redis[] {
   return store instanceof Cluster ? store.nodes('master') : [store as Redis];
 }
 

@@ -1,5 +1,5 @@
 /** POST /in/{webhook_id}: stores the body as one event. */
-import { uuidText, uuidv7Milliseconds } from '../db/ids.ts';
+import { uuidText, uuidv7Time } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Stage } from '../telemetry/stages.ts';
 import { dedupeKey, dedupeValue } from './dedupe.ts';
@@ -30,7 +30,7 @@ export function storeSingle({ rows, writer, dedupeWriter, onStored }: StoreParts
 /** @param bodyBytes of this request; the stored event of a duplicate may have another size. */
 function answer(exchange: Exchange, status: number, webhook: Webhook, id: string, bodyBytes: number, more: string) {
   exchange.eventId = id;
-  const receivedAt = new Date(uuidv7Milliseconds(id)).toISOString();
+  const receivedAt = uuidv7Time(id);
   exchange.answer(
     status,
     'application/json',

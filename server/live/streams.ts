@@ -1,5 +1,5 @@
 /** The streams of a process: what each client receives, how many there may be, and when they end. */
-import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
+import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { uuidv7Milliseconds } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
@@ -147,7 +147,7 @@ export class Streams {
       const standing = await findStanding(
         this.#parts.database,
         clients.map(({ person }) => person),
-        SESSION_IDLE_SECONDS,
+        USER_SESSION_IDLE_SECONDS,
       );
       for (const client of clients) if (standing(client.person) !== client.person.role) this.#end(client);
     } catch {

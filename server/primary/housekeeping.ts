@@ -1,6 +1,6 @@
 /** Maintenance by the primary: every minute partitions and last expired leases, every hour retention and the audit head in the log. */
 import { recordTallies } from '../auth/failed-sign-ins.ts';
-import { SESSION_IDLE_SECONDS } from '../auth/people.ts';
+import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { endLastLeases } from '../db/queries/end-last-leases.ts';
@@ -86,7 +86,7 @@ export function keepHouse(
       const rejections = await deleteOldRejections(database, settings().RETENTION_DAYS);
       if (rejections > 0) log('rejections_expired', { rejections });
       anchor = await anchorAudit(database, log, anchor);
-      const sessions = await deleteEndedSessions(database, SESSION_IDLE_SECONDS);
+      const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
       if (sessions > 0) log('sessions_expired', { sessions });
       await deleteOldFailures(database);
       await recordTallies(database);

@@ -14,7 +14,7 @@
 import { Cluster } from 'ioredis';
 import { Breaker, type Warn } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
-import { CONNECT_TIMEOUT_MS, causeOf, LOST, openStore, places, type Store } from './store.ts';
+import { CONNECT_TIMEOUT_MS, type CounterStore, causeOf, LOST, openStore, places } from './store.ts';
 import { decide } from './window.ts';
 
 /** A probe writes, because a read-only replica answers everything else. Its key expires after two seconds. */
@@ -74,7 +74,7 @@ interface Waiter {
 }
 
 class SharedLimiter implements RateLimiter {
-  readonly #store: Store;
+  readonly #store: CounterStore;
   readonly #now: () => number;
   readonly #onUncounted: (policy: Policy) => void;
   readonly #breaker: Breaker;
@@ -83,7 +83,10 @@ class SharedLimiter implements RateLimiter {
   /** Full counters, each with the time (by `now`) at which its refusal expires. */
   readonly #refusedUntilMs = new Map<string, number>();
 
-  constructor(store: Store, { warn, now = () => performance.now(), onUncounted = () => {} }: SharedLimiterOptions) {
+  constructor(
+    store: CounterStore,
+    { warn, now = () => performance.now(), onUncounted = () => {} }: SharedLimiterOptions,
+  ) {
     this.#store = store;
     this.#onUncounted = onUncounted;
     this.#now = now;
@@ -189,7 +192,7 @@ function slotKey(key: string): string {
 }
 
 /** Checks that every master answers and that counters in many slots can be written: a single cluster node accepts only some. */
-async function check(store: Store): Promise<true> {
+async function check(store: CounterStore): Promise<true> {
   await store.connect();
   const masters = store instanceof Cluster ? store.nodes('master') : [store];
   await Promise.all(masters.map((node) => node.ping()));

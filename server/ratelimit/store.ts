@@ -7,13 +7,13 @@ export const CONNECT_TIMEOUT_MS = 2000;
 const RECONNECT_MAX_MS = 1000;
 
 /** A Redis or Cluster client with the window script. */
-export type Store = (Redis | Cluster) & {
+export type CounterStore = (Redis | Cluster) & {
   /** Counts up to `wanted` requests. Returns previous, current (without these requests) and elapsed milliseconds. */
   weirTake(key: string, max: number, windowMs: number, wanted: number): Promise<[number, number, number]>;
 };
 
 /** Opens a client without queues: a call is sent or fails immediately, and is never sent twice. */
-export function openStore(urls: readonly string[]): Store {
+export function openStore(urls: readonly string[]): CounterStore {
   const nodes = urls.map(readAddress);
   const first = nodes[0];
   if (first === undefined) throw new Error('openStore needs at least one address');
@@ -33,7 +33,7 @@ export function openStore(urls: readonly string[]): Store {
   const own = { lazyConnect: true, enableOfflineQueue: false, enableAutoPipelining: true, scripts: script };
   const retryMs = (times: number) => Math.min(50 * 2 ** Math.min(times, 10), RECONNECT_MAX_MS);
   if (nodes.length === 1)
-    return new Redis({ ...first, ...common, ...own, db, retryStrategy: retryMs }) as unknown as Store;
+    return new Redis({ ...first, ...common, ...own, db, retryStrategy: retryMs }) as unknown as CounterStore;
   const seeds = nodes.map(({ host, port }) => ({ host, port }));
   // With TLS, keep host names: certificates do not match addresses.
   const naming = first.tls
@@ -44,7 +44,7 @@ export function openStore(urls: readonly string[]): Store {
     ...naming,
     redisOptions: common,
     clusterRetryStrategy: retryMs,
-  }) as unknown as Store;
+  }) as unknown as CounterStore;
 }
 
 type Address = { host: string; port: number } & Pick<RedisOptions, 'username' | 'password' | 'db' | 'tls'>;

@@ -51,7 +51,7 @@ interface Parts {
   nowMs: () => number;
 }
 
-interface Sample {
+interface RejectionSample {
   id: string;
   webhookId: string;
   receivedAtMs: number;
@@ -69,7 +69,7 @@ export class RejectionKeeper {
   readonly #nextRandom = randomSource();
   readonly #all = new TokenBucket(ALL_SAMPLES);
   readonly #buckets = new Map<string, TokenBucket>();
-  #waiting: Sample[] = [];
+  #waiting: RejectionSample[] = [];
   #waitingBytes = 0;
   #timer: NodeJS.Timeout | null = null;
   #round: Promise<void> | null = null;
@@ -162,7 +162,7 @@ export class RejectionKeeper {
   }
 }
 
-function rowOf(sample: Sample, { diagnosis, kept }: Diagnosed): RejectionRow {
+function rowOf(sample: RejectionSample, { diagnosis, kept }: Diagnosed): RejectionRow {
   return {
     id: sample.id,
     webhookId: sample.webhookId,

@@ -34,7 +34,7 @@ export interface RotationCount {
   unreadable: number;
 }
 
-export interface Rotation {
+export interface KeyRotation {
   /** Fingerprints, in hex. */
   current_key: string;
   previous_key: string | null;
@@ -46,7 +46,7 @@ export interface Rotation {
 }
 
 /** `not_started`: the serving processes do not have the current key and could not decrypt rows sealed under it. */
-type RotationOutcome = { kind: 'done'; rotation: Rotation } | { kind: 'not_started' };
+type RotationOutcome = { kind: 'done'; rotation: KeyRotation } | { kind: 'not_started' };
 
 /** Rotates all sealed tables. Rejects with DatabaseUnavailable; batches committed until then are kept. */
 export async function rotateKeys(database: Database, keys: SecretsKeys, actor: Actor): Promise<RotationOutcome> {

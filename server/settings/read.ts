@@ -16,7 +16,7 @@ type Parsed = {
 };
 
 /** The database: the embedded server, or the server in a connection string. */
-export type Database = { kind: 'embedded' } | { kind: 'server'; conninfo: string };
+export type DatabaseTarget = { kind: 'embedded' } | { kind: 'server'; conninfo: string };
 
 /** All settings by name, including computed defaults. Plain data that can be sent between processes. */
 export type Settings = Parsed & {
@@ -25,7 +25,7 @@ export type Settings = Parsed & {
   DATA_DIR: string;
   FRONTEND_PUBLIC_API_URL: string;
   FRONTEND_PUBLIC_AUTH_MODE: 'local' | 'hosted';
-  database: Database;
+  database: DatabaseTarget;
   /** Redis nodes of the shared counters; empty when the backend is memory. */
   sharedStoreUrls: string[];
 };
@@ -159,7 +159,7 @@ function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Sett
   return problem === null ? [] : [`ADMIN_PASSWORD is not usable. ${problem}`];
 }
 
-function chooseDatabase(parsed: Parsed): Database {
+function chooseDatabase(parsed: Parsed): DatabaseTarget {
   if (parsed.DATABASE_URL !== undefined) return { kind: 'server', conninfo: parsed.DATABASE_URL };
   const parts = {
     host: parsed.POSTGRES_HOST,

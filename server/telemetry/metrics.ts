@@ -3,7 +3,7 @@ import { Gauge, Registry } from 'prom-client';
 import { type ProblemCode, problems } from '../errors.ts';
 import { limitNames, type Policy } from '../ratelimit/limiter.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
-import { Distribution, HotCounter, type Sample } from './series.ts';
+import { Distribution, HotCounter, type MetricSample } from './series.ts';
 import { type Stage, stageNames } from './stages.ts';
 
 /** Histogram bounds in seconds. A stage takes microseconds when idle and tens of milliseconds under load. */
@@ -303,7 +303,7 @@ export class Metrics {
     );
   }
 
-  #register(name: MetricName, samples: (name: string) => Sample[]): void {
+  #register(name: MetricName, samples: (name: string) => MetricSample[]): void {
     // prom-client's registry only calls get() of a metric.
     const metric = { name, get: () => metricFamily(name, samples(name)) };
     this.registry.registerMetric(metric as unknown as Gauge);
@@ -311,7 +311,7 @@ export class Metrics {
 }
 
 /** Returns one metric in prom-client's JSON form. @param aggregator how to combine series with the same labels. */
-export function metricFamily(name: MetricName, values: Sample[], aggregator: 'sum' | 'max' = 'sum') {
+export function metricFamily(name: MetricName, values: MetricSample[], aggregator: 'sum' | 'max' = 'sum') {
   const [type, help] = metricTable[name];
   return { name, help, type, values, aggregator };
 }

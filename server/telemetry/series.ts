@@ -5,7 +5,7 @@
 
 type Labels = Record<string, string>;
 /** A sample in the form of prom-client's registry. */
-export type Sample = { value: number; labels: Labels; metricName?: string };
+export type MetricSample = { value: number; labels: Labels; metricName?: string };
 
 /** A counter with a few labelled series, stored in a map. */
 export class HotCounter {
@@ -29,7 +29,7 @@ export class HotCounter {
     return total;
   }
 
-  samples(): Sample[] {
+  samples(): MetricSample[] {
     return [...this.#series.values()];
   }
 }
@@ -59,7 +59,7 @@ export class Distribution {
     return [...this.#counts];
   }
 
-  samples(name: string): Sample[] {
+  samples(name: string): MetricSample[] {
     let total = 0;
     const buckets = [...this.#bounds, '+Inf'].map((le, i) => {
       total += this.#counts[i]!;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hash as argon2 } from '@node-rs/argon2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { SESSION_IDLE_SECONDS } from '../../server/auth/people.ts';
+import { USER_SESSION_IDLE_SECONDS } from '../../server/auth/people.ts';
 import { deleteEndedSessions } from '../../server/db/queries/sessions.ts';
 import { deleteOldFailures } from '../../server/db/queries/sign-in-failures.ts';
 import { isOutdated } from '../../server/passwords/hash.ts';
@@ -202,7 +202,7 @@ test('housekeeping deletes the sessions that have ended and the failures of yest
   await database.query({
     text: `insert into sign_in_failures values ('ip:a', 1, now() - interval '25 hours'), ('ip:b', 1, now() - interval '23 hours')`,
   });
-  expect([await deleteEndedSessions(database, SESSION_IDLE_SECONDS), await deleteOldFailures(database)]).toEqual([
+  expect([await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS), await deleteOldFailures(database)]).toEqual([
     2, 1,
   ]);
   expect((await account(cookies[2]!)).status).toBe(200);

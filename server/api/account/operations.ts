@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { record } from '../../audit/record.ts';
 import { changePassword } from '../../auth/change-password.ts';
 import type { Csrf } from '../../auth/csrf.ts';
-import { SESSION_IDLE_SECONDS } from '../../auth/people.ts';
+import { USER_SESSION_IDLE_SECONDS } from '../../auth/people.ts';
 import { noSessionCookie } from '../../auth/sessions.ts';
 import type { SignInParts } from '../../auth/sign-in.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../db/queries/sessions.ts';
@@ -64,7 +64,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
       sessionOnly: true,
       answers: { 200: listSchema(sessionSchema) },
       handle: async ({ who: { id, via } }) => {
-        const rows = await listSessions(database, id, SESSION_IDLE_SECONDS);
+        const rows = await listSessions(database, id, USER_SESSION_IDLE_SECONDS);
         const own = via.kind === 'session' ? via.sessionId : null;
         return done(200, { items: rows.map((row) => ({ ...row, current: row.id === own })) });
       },

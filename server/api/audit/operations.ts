@@ -95,7 +95,7 @@ export function auditOperations(database: Database) {
       query: listQuery,
       answers: { 200: pageSchema(auditEntrySchema) },
       handle: async ({ query }) => {
-        const rows = await listAudit(database, filterOf(query), query.cursor ?? null, query.limit + 1);
+        const rows = await listAudit(database, auditFilterOf(query), query.cursor ?? null, query.limit + 1);
         return done(200, pageOf(rows, query.limit, describeEntry));
       },
     }),
@@ -106,7 +106,7 @@ export function auditOperations(database: Database) {
       answers: { 200: null },
       bytes: { contentType: EXPORT_TYPE },
       handle: async ({ query, exchange }) => {
-        const rows = await listAudit(database, filterOf(query), query.cursor ?? null, EXPORTED_MAX);
+        const rows = await listAudit(database, auditFilterOf(query), query.cursor ?? null, EXPORTED_MAX);
         const lines = rows.map((row) => `${JSON.stringify(auditEntrySchema.parse(describeEntry(row)))}\n`);
         exchange.setHeader('content-disposition', 'attachment; filename="audit.jsonl"');
         exchange.answer(200, EXPORT_TYPE, lines.join(''));
@@ -132,7 +132,7 @@ export function describeEntry({ id, entry, hash }: AuditRow): object {
 }
 
 /** Converts the filter parameters into a database filter. */
-export function filterOf(given: z.output<typeof filters>): AuditFilter {
+export function auditFilterOf(given: z.output<typeof filters>): AuditFilter {
   return {
     action: given.action ?? null,
     actorId: given.actor_id ?? null,

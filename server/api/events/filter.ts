@@ -46,7 +46,7 @@ export const eventListQuery = z
   });
 
 /** @param before id of the last event of the previous page */
-export function filterOf(
+export function eventFilterOf(
   query: z.output<typeof eventListQuery>,
   agentId: string | null,
   before: string | null,

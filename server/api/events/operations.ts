@@ -1,12 +1,13 @@
 /** /api/v1/events, /events/{id} and /events/{id}/body. */
 import { z } from 'zod';
 import { agentIdOf } from '../../auth/reader.ts';
+import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
-import { findEvent, timeOf } from '../../db/queries/read-events.ts';
+import { findEvent } from '../../db/queries/read-events.ts';
 import { done, operation, problem, problemLater, readerOperation } from '../operation.ts';
 import { eventId, pageOf } from '../paging.ts';
 import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
-import { eventListQuery, filterOf } from './filter.ts';
+import { eventFilterOf, eventListQuery } from './filter.ts';
 import { replayEvent } from './replay.ts';
 import { describeEvent, eventPageSchema, eventSchema } from './schema.ts';
 import { EventSearch } from './search.ts';
@@ -35,7 +36,7 @@ export function eventOperations(database: Database) {
       handle: async ({ who, query, exchange }) => {
         const { cursor = null, limit } = query;
         const found = await search.find({
-          ...filterOf(query, agentIdOf(who), cursor),
+          ...eventFilterOf(query, agentIdOf(who), cursor),
           limit: limit + 1,
           isGone: () => exchange.aborted,
         });
@@ -46,7 +47,7 @@ export function eventOperations(database: Database) {
           items,
           next_cursor: next_cursor ?? stoppedAt,
           complete: stoppedAt === null,
-          searched_to: stoppedAt && timeOf(stoppedAt),
+          searched_to: stoppedAt && uuidv7Time(stoppedAt),
         });
       },
     }),

@@ -26,7 +26,7 @@ export interface Search {
   isGone?: () => boolean;
 }
 
-export interface Found {
+export interface SearchResult {
   rows: EventRecord[];
   /** Id of the last event scanned, if the time limit ended the search; null if the search is complete. */
   stoppedAt: string | null;
@@ -44,7 +44,7 @@ export class EventSearch {
   }
 
   /** Newest first. Null: SEARCHES_MAX other searches are running. */
-  async find({ filter, span, limit, isGone = () => false }: Search): Promise<Found | null> {
+  async find({ filter, span, limit, isGone = () => false }: Search): Promise<SearchResult | null> {
     if (isPlain(filter)) {
       const rows = await listEvents(this.#database, filter, { ...span, downTo: null }, limit);
       return { rows, stoppedAt: null };

@@ -40,7 +40,7 @@ const TRIES_MAX = 3;
  * with the same email is linked to the provider only when the provider has verified the address.
  * @param roleDays OIDC_ROLE_DAYS
  */
-export async function admit(
+export async function admitIdentity(
   query: Query,
   identity: Identity,
   exchange: Exchange,

@@ -6,7 +6,7 @@ import type { UserRow } from '../../db/queries/people.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { Refused } from '../../http/refused.ts';
 import type { ReadJwt } from '../people.ts';
-import { admit, recordAdmission } from './admit.ts';
+import { admitIdentity, recordAdmission } from './admit.ts';
 import { type Identity, identityOf } from './claims.ts';
 import { CLOCK_TOLERANCE_SECONDS, type Provider, signingAlgorithms } from './provider.ts';
 
@@ -68,7 +68,7 @@ async function findOrAdmit(
   if (known?.disabled) throw new Refused('user_disabled');
   if (known !== undefined) return { ...known, role: identity.role };
   return database.transaction(async (query) => {
-    const admission = await admit(query, identity, exchange, roleDays);
+    const admission = await admitIdentity(query, identity, exchange, roleDays);
     if (admission.kind !== 'admitted')
       throw new Refused(admission.kind === 'refused' ? admission.code : 'role_missing');
     await recordAdmission(query, admission);

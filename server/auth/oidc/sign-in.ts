@@ -12,7 +12,7 @@ import type { Person } from '../person.ts';
 import { returnAddress } from '../return-to.ts';
 import { goOn, type OpenedSession } from '../sessions.ts';
 import { startSession } from '../sign-in.ts';
-import { admit, recordAdmission } from './admit.ts';
+import { admitIdentity, recordAdmission } from './admit.ts';
 import type { Identity } from './claims.ts';
 import { identify } from './identify.ts';
 import type { Pending, PendingCookie } from './pending.ts';
@@ -32,7 +32,7 @@ type CallbackOutcome =
   | { kind: 'signed_in'; session: OpenedSession; returnTo: string }
   | { kind: 'refused'; code: ProblemCode; retryAfterSeconds: number | null };
 
-export interface SignInParts {
+export interface HostedSignInParts {
   provider: Provider;
   pending: PendingCookie;
   database: Database;
@@ -55,9 +55,9 @@ export interface SignInParts {
 }
 
 export class HostedSignIn {
-  readonly #parts: SignInParts;
+  readonly #parts: HostedSignInParts;
 
-  constructor(parts: SignInParts) {
+  constructor(parts: HostedSignInParts) {
     this.#parts = parts;
   }
 
@@ -135,7 +135,7 @@ export class HostedSignIn {
   ): Promise<CallbackOutcome> {
     const { database, roleDays, onNoAdministrator } = this.#parts;
     const outcome = await database.transaction(async (query) => {
-      const admission = await admit(query, identity, exchange, roleDays);
+      const admission = await admitIdentity(query, identity, exchange, roleDays);
       if (admission.kind === 'refused') return admission;
       await recordAdmission(query, admission);
       if (admission.kind === 'role_ended') return admission;

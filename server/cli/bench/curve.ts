@@ -15,14 +15,14 @@ import { derivedKeys } from '../../secrets/keys.ts';
 import { settingTable } from '../../settings/table.ts';
 import { made } from '../change.ts';
 import type { CommandIo } from '../io.ts';
-import { type Session, withDatabase } from '../session.ts';
+import { type CommandSession, withDatabase } from '../session.ts';
 import { startChild } from './child.ts';
 import { freshStart, makeDirectory } from './ground.ts';
 import { freePort } from './port.ts';
-import type { Progress } from './progress.ts';
+import type { BenchProgress } from './progress.ts';
 import { nodeChildren } from './resident.ts';
 import { type Run, runOf } from './run.ts';
-import { bodyOf, requestBytes, type SignedRequest, signedRequest } from './signed.ts';
+import { benchBody, requestBytes, type SignedRequest, signedRequest } from './signed.ts';
 import { measureWindow, type Window } from './window.ts';
 
 export interface CurveOrder {
@@ -45,7 +45,7 @@ const weirFile = fileURLToPath(new URL('../weir.js', import.meta.url));
 export async function measureCurve(
   order: CurveOrder,
   io: CommandIo,
-  progress: Progress,
+  progress: BenchProgress,
   stop: AbortSignal,
   onRun: (run: Run) => void,
 ): Promise<void> {
@@ -61,7 +61,7 @@ export async function measureCurve(
     await withDatabase({ ...io, environment, directory }, async (session) => {
       const secret = randomBytes(24).toString('base64url');
       const path = await makeEndpoint(session, secret);
-      const signed = signedRequest(secret, bodyOf(order.bodyBytes));
+      const signed = signedRequest(secret, benchBody(order.bodyBytes));
       for (const workers of order.workers) {
         stop.throwIfAborted();
         progress.phase(`WORKERS=${workers}`);
@@ -85,8 +85,8 @@ type WeirOrder = Omit<CurveOrder, 'workers' | 'bodyBytes'> & {
 /** Starts a Weir with the given number of processes, measures one window, and stops it. */
 async function measureWeir(
   { workers, seconds, connections, senders, path, signed, environment }: WeirOrder,
-  { database, settings }: Session,
-  progress: Progress,
+  { database, settings }: CommandSession,
+  progress: BenchProgress,
   stop: AbortSignal,
 ): Promise<Window> {
   const [port, metricsPort] = [await freePort(), await freePort()];
@@ -116,13 +116,13 @@ async function measureWeir(
 }
 
 /** Counts committed rows. Weir has exited, so no more rows can follow. */
-async function countEvents({ database }: Session): Promise<number> {
+async function countEvents({ database }: CommandSession): Promise<number> {
   const [row] = await database.query<{ count: number }>({ text: 'select count(*)::int as count from events' });
   return row!.count;
 }
 
 /** Creates a webhook that verifies with `secret`; resolves with its path. */
-async function makeEndpoint({ database, conninfo, keys, settings }: Session, secret: string): Promise<string> {
+async function makeEndpoint({ database, conninfo, keys, settings }: CommandSession, secret: string): Promise<string> {
   const parts = { database, changes: new Changes(conninfo), key: derivedKeys(keys, 'webhook-secrets')[0]! };
   const input = checked(webhookInput(settings).create, { name: 'bench', secret });
   const { id } = made(await new Webhooks(parts, commandActor()).add(input), 'the webhook was not created');

@@ -2,7 +2,7 @@
 import { openBar } from '../bar.ts';
 import type { CommandIo } from '../io.ts';
 
-export interface Progress {
+export interface BenchProgress {
   /** Starts the next phase with this name. */
   phase: (name: string) => void;
   /** One second under load has passed. */
@@ -11,7 +11,7 @@ export interface Progress {
 }
 
 /** @param phases number of phases, each with `phaseSeconds` under load */
-export function showProgress(phases: number, phaseSeconds: number, stderr: CommandIo['stderr']): Progress {
+export function showBenchProgress(phases: number, phaseSeconds: number, stderr: CommandIo['stderr']): BenchProgress {
   if (stderr.isTTY !== true) return { phase: () => {}, second: () => {}, stop: () => {} };
   const bar = openBar('{bar} {value}/{total} s, {phase}', stderr);
   let begun = 0;

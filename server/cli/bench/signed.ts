@@ -7,7 +7,7 @@ export interface SignedRequest {
 }
 
 /** JSON of exactly `bytes` bytes that hardly compresses. */
-export function bodyOf(bytes: number): string {
+export function benchBody(bytes: number): string {
   const frame = '{"action":"opened","data":""}';
   const fill = randomBytes(bytes)
     .toString('hex')

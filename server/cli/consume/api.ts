@@ -5,14 +5,14 @@ import { pause } from '../pause.ts';
 import type { ApiClient } from './client.ts';
 import { type Delivery, isDelivery } from './delivery.ts';
 import { type Repetition, repeat, unexpected } from './repeat.ts';
-import type { Session } from './session.ts';
+import type { AgentSession } from './session.ts';
 
 const ANSWER_TIMEOUT_MS = 30_000;
 
 /** Delay between sign-ins while new sessions are refused. Causes: a wrong clock, or a process that does not know the agent yet. */
 const backoff: Backoff = { firstMs: 250, maxMs: 10_000 };
 
-export interface ClaimOrder {
+export interface ClaimRequest {
   max: number;
   lease_seconds: number;
   /** How long the server waits for a delivery when none is ready. */
@@ -23,18 +23,18 @@ export interface ClaimOrder {
 export type SettlePath = 'ack' | 'nack' | 'extend';
 
 /** Receipts that were settled; the leases of the other receipts are lost. */
-export type Settled = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
+export type SettleAnswer = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
 
 /** Every call is retried until it is answered (repeat.ts). Rejects with CommandError when a retry cannot help. */
 export interface AgentApi {
   /** Null when `signal` ended the call. The server releases deliveries that it claimed for a disconnected client. */
-  claim: (order: ClaimOrder, signal: AbortSignal) => Promise<Delivery[] | null>;
+  claim: (order: ClaimRequest, signal: AbortSignal) => Promise<Delivery[] | null>;
   /** @param fields request fields besides the receipts, such as `lease_seconds` */
-  settle: (path: SettlePath, receipts: readonly string[], fields: object) => Promise<Settled>;
+  settle: (path: SettlePath, receipts: readonly string[], fields: object) => Promise<SettleAnswer>;
 }
 
 /** @param repetition its signal ends every call except claims, which have their own signal */
-export function agentApi(client: ApiClient, session: Session, repetition: Repetition): AgentApi {
+export function agentApi(client: ApiClient, session: AgentSession, repetition: Repetition): AgentApi {
   async function call(name: string, body: object, waitMs: number, signal: AbortSignal): Promise<object | null> {
     const path = `api/v1/agent/deliveries/${name}`;
     for (let refusals = 0; ; refusals++) {

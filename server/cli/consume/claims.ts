@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { backoffMs } from '../../net/backoff.ts';
 import { pause } from '../pause.ts';
-import type { AgentApi, ClaimOrder } from './api.ts';
+import type { AgentApi, ClaimRequest } from './api.ts';
 import type { Delivery } from './delivery.ts';
 
 /** Delay before the next claim when the server answers a long poll early and empty. */
@@ -11,7 +11,7 @@ const emptyBackoff = { firstMs: 100, maxMs: 1_000 };
 interface Claiming {
   api: AgentApi;
   /** The claim without its size. */
-  order: Omit<ClaimOrder, 'max'>;
+  order: Omit<ClaimRequest, 'max'>;
   /** Stop after one claim. */
   once: boolean;
   /** Number of deliveries that may be claimed now; below one: wait for a change. */

@@ -1,6 +1,6 @@
 /** Client for JSON over POST to the Weir API, over keep-alive connections. */
 import type { IncomingMessage } from 'node:http';
-import { keepAlive, nameOf } from '../keep-alive.ts';
+import { errorName, keepAlive } from '../keep-alive.ts';
 import { parseRetryAfter } from '../send/pace.ts';
 
 /** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */
@@ -14,7 +14,7 @@ export type Answer =
   | { kind: 'answered'; status: number; retryAfterMs: number | null; document: unknown }
   | { kind: 'failed'; name: string };
 
-export interface Call {
+export interface ApiCall {
   /** Path relative to the base address, such as `api/v1/agent/session`. */
   path: string;
   /** Sent in the Authorization header only. */
@@ -30,7 +30,7 @@ export interface ApiClient {
   /** Base address of the calls, as shown in messages. */
   base: string;
   /** Never rejects. */
-  post: (call: Call) => Promise<Answer>;
+  post: (call: ApiCall) => Promise<Answer>;
   /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
@@ -40,7 +40,7 @@ export function openApiClient(url: URL): ApiClient {
   const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
 
-  const post = ({ path, token, body, timeoutMs, signal }: Call) =>
+  const post = ({ path, token, body, timeoutMs, signal }: ApiCall) =>
     new Promise<Answer>((settle) => {
       if (signal.aborted) return settle({ kind: 'failed', name: 'ABORT_ERR' });
       const text = JSON.stringify(body);
@@ -51,7 +51,7 @@ export function openApiClient(url: URL): ApiClient {
         'Content-Length': Buffer.byteLength(text),
       };
       const options = { method: 'POST', agent, headers, timeout: timeoutMs, signal };
-      const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: nameOf(error) });
+      const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
       const call = request(new URL(path, base), options, (response) => {
         read(response).then((document) => settle(answered(response, document)), failed);
       });

@@ -26,7 +26,7 @@ export function isDelivery(value: unknown): value is Delivery {
 }
 
 /** The body as the sender sent it. */
-export function bodyOf({ event }: Delivery): Buffer {
+export function deliveryBody({ event }: Delivery): Buffer {
   return event.body === undefined ? Buffer.from(event.body_base64 ?? '', 'base64') : Buffer.from(event.body, 'utf8');
 }
 

@@ -2,9 +2,9 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { bodyOf, environmentOf } from './delivery.ts';
+import { deliveryBody, environmentOf } from './delivery.ts';
 import { failureReason, LastLine } from './reason.ts';
-import type { Verdict, Worker } from './work.ts';
+import type { Worker, WorkOutcome } from './work.ts';
 
 /** Time from the request to stop a command until it is killed. */
 const KILL_AFTER_MS = 5_000;
@@ -47,7 +47,7 @@ export function executor({ command, directory, environment, output, complaint }:
     ];
     // A command may exit without reading its input.
     child.stdin.on('error', () => {});
-    child.stdin.end(bodyOf(delivery));
+    child.stdin.end(deliveryBody(delivery));
 
     let ended = false;
     const signalGroup = (signal: NodeJS.Signals) => {
@@ -59,7 +59,7 @@ export function executor({ command, directory, environment, output, complaint }:
       }
     };
     let killTimer: NodeJS.Timeout | undefined;
-    const exited = new Promise<Verdict | { code: number | null; signal: string | null }>((resolve) => {
+    const exited = new Promise<WorkOutcome | { code: number | null; signal: string | null }>((resolve) => {
       child.once('error', (error) => resolve(notStarted(error)));
       child.once('exit', (code, signal) => {
         ended = true;
@@ -67,7 +67,7 @@ export function executor({ command, directory, environment, output, complaint }:
         resolve({ code, signal });
       });
     });
-    const verdict = exited.then(async (end): Promise<Verdict> => {
+    const verdict = exited.then(async (end): Promise<WorkOutcome> => {
       if ('kind' in end) return end;
       await Promise.all(copies.map((copy) => copy.end()));
       return end.code === 0 ? { kind: 'done' } : { kind: 'failed', reason: failureReason(end, lastLine.text()) };
@@ -121,7 +121,7 @@ class Copy {
   }
 }
 
-function notStarted(error: unknown): Verdict {
+function notStarted(error: unknown): WorkOutcome {
   const { code, message } = error as NodeJS.ErrnoException;
   return { kind: 'failed', reason: `the command could not be started: ${code ?? message}` };
 }

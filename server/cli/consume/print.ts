@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { jsonLine } from '../io.ts';
 import type { Delivery } from './delivery.ts';
-import type { Verdict, Worker } from './work.ts';
+import type { Worker, WorkOutcome } from './work.ts';
 
 /** Resolves with null when the whole text was passed to the system, otherwise with the error. */
 type Write = (text: string) => Promise<Error | null>;
@@ -25,8 +25,8 @@ export function printer(write: Write): Worker {
     return verdictOf(await write(jsonLine(delivery)));
   };
   return (delivery) => {
-    let end: (verdict: Verdict) => void = () => {};
-    const verdict = new Promise<Verdict>((resolve) => {
+    let end: (verdict: WorkOutcome) => void = () => {};
+    const verdict = new Promise<WorkOutcome>((resolve) => {
       end = resolve;
     });
     let stopped = false;
@@ -39,7 +39,7 @@ export function printer(write: Write): Worker {
   };
 }
 
-function verdictOf(error: Error | null): Verdict {
+function verdictOf(error: Error | null): WorkOutcome {
   if (error === null) return { kind: 'done' };
   const code = (error as NodeJS.ErrnoException).code ?? error.message;
   return { kind: 'broken', reason: `standard output is not writable: ${code}` };

@@ -3,7 +3,7 @@
 import { visible, visibleLine } from '../../telemetry/visible.ts';
 import type { CommandIo } from '../io.ts';
 import type { Trouble } from './repeat.ts';
-import { progressLine, type Tally } from './tally.ts';
+import { type ConsumeTally, progressLine } from './tally.ts';
 
 const REDRAWN_EVERY_MS = 200;
 const COLUMNS_DEFAULT = 80;
@@ -11,7 +11,7 @@ const CLEAR_LINE = '\r\x1b[K';
 
 type Stream = CommandIo['stderr'];
 
-export interface Progress extends Trouble {
+export interface ConsumeProgress extends Trouble {
   /** Prints a permanent line. */
   tell: (line: string) => void;
   /** Writes to a stream that may be the same terminal. Resolves after the write, with the error if it failed. */
@@ -19,7 +19,7 @@ export interface Progress extends Trouble {
   stop: () => void;
 }
 
-export function showProgress(tally: Tally, stderr: Stream & { columns?: number }): Progress {
+export function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { columns?: number }): ConsumeProgress {
   const terminal = stderr.isTTY === true;
   let shown = '';
   // Command output may end in the middle of a line, which must not be overwritten.

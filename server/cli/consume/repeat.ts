@@ -26,13 +26,13 @@ export interface Repetition {
 }
 
 /** `stopped`: the signal ended the request; whether the server received the last attempt is unknown. */
-export type Told = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
+export type RepeatOutcome = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
 
 /**
  * Retries until the answer is neither 429 nor 5xx: lost connections and server errors with back-off, 429 and 503 after the
  * Retry-After delay. Throws CommandError when no attempts are left.
  */
-export async function repeat(attempt: () => Promise<Answer>, repetition: Repetition): Promise<Told> {
+export async function repeat(attempt: () => Promise<Answer>, repetition: Repetition): Promise<RepeatOutcome> {
   const { base, triesMax, trouble, signal } = repetition;
   let tries = 0;
   for (let waits = 0; !signal.aborted; waits++) {

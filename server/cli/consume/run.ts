@@ -6,8 +6,8 @@ import { claimAll } from './claims.ts';
 import type { Delivery } from './delivery.ts';
 import { Leases } from './leases.ts';
 import { Settler } from './settle.ts';
-import type { Tally } from './tally.ts';
-import type { Verdict, Work, Worker } from './work.ts';
+import type { ConsumeTally } from './tally.ts';
+import type { Work, Worker, WorkOutcome } from './work.ts';
 
 /** Maximum number of claimed but unsettled deliveries. It limits how many wait for answers to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;
@@ -33,7 +33,7 @@ interface ConsumeJob {
 interface ConsumeParts {
   api: AgentApi;
   worker: Worker;
-  tally: Tally;
+  tally: ConsumeTally;
   /** Prints a message; must not throw. */
   tell: (line: string) => void;
   /** Starts a drain: no more claims; running work may finish and is settled. */
@@ -148,7 +148,7 @@ export class Consumption {
   }
 
   /** @param delaySeconds delay before the next attempt after a failure; the server decides when it is omitted */
-  async #settle({ id, receipt, attempt }: Delivery, verdict: Verdict, delaySeconds?: number): Promise<void> {
+  async #settle({ id, receipt, attempt }: Delivery, verdict: WorkOutcome, delaySeconds?: number): Promise<void> {
     const { tally, tell, cut } = this.#parts;
     if (cut.signal.aborted) return;
     if (verdict.kind !== 'done') {

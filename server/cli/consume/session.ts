@@ -17,7 +17,7 @@ interface SessionParts {
   repetition: Repetition;
 }
 
-export class Session {
+export class AgentSession {
   readonly #parts: SessionParts;
   #token: string | null = null;
   #renewAtMs = 0;

@@ -10,7 +10,7 @@ const RECEIPTS_MAX = 1_000;
 /** `gone`: the lease was lost before, so the delivery is delivered again. `stopped`: the outcome is unknown. */
 export type Outcome = 'done' | 'gone' | 'stopped';
 
-export interface Refusal {
+export interface DeliveryRefusal {
   reason: string;
   /** When omitted, the server increases the delay with every attempt. */
   delay_seconds?: number;
@@ -31,7 +31,7 @@ export class Settler {
   }
 
   /** Same as `ack`. Refusals with equal fields share a request. */
-  nack(receipt: string, refusal: Refusal): Promise<Outcome> {
+  nack(receipt: string, refusal: DeliveryRefusal): Promise<Outcome> {
     return this.#nacks.add(receipt, refusal);
   }
 }

@@ -15,7 +15,7 @@ export interface ConsumeSummary {
   seconds: number;
 }
 
-export class Tally {
+export class ConsumeTally {
   claimed = 0;
   done = 0;
   failed = 0;
@@ -50,7 +50,7 @@ export function describeConsumed({ claimed, done, failed, gone, unsettled, secon
 }
 
 /** The status line of a terminal. */
-export function progressLine({ claimed, running, done, failed, lastError }: Tally): string {
+export function progressLine({ claimed, running, done, failed, lastError }: ConsumeTally): string {
   const counts = `claimed ${whole(claimed)}, running ${whole(running)}, done ${whole(done)}, failed ${whole(failed)}`;
   return lastError === null ? counts : `${counts}; last error: ${lastError}`;
 }

@@ -2,11 +2,11 @@
 import type { Delivery } from './delivery.ts';
 
 /** Result of the work. `broken`: this delivery failed, and all others would fail in the same way. */
-export type Verdict = { kind: 'done' } | { kind: 'failed'; reason: string } | { kind: 'broken'; reason: string };
+export type WorkOutcome = { kind: 'done' } | { kind: 'failed'; reason: string } | { kind: 'broken'; reason: string };
 
 export interface Work {
   /** Never rejects. */
-  verdict: Promise<Verdict>;
+  verdict: Promise<WorkOutcome>;
   /** Asks the work to stop soon. */
   stop: () => void;
   /** Stops the work at once. */

@@ -1,6 +1,6 @@
 /** Sends signed POST requests over keep-alive connections. */
 import type { IncomingMessage } from 'node:http';
-import { keepAlive, nameOf } from '../keep-alive.ts';
+import { errorName, keepAlive } from '../keep-alive.ts';
 import { type Attempt, parseRetryAfter } from './pace.ts';
 
 /** A request without an answer in this time fails with ETIMEDOUT. */
@@ -9,7 +9,7 @@ const ANSWER_TIMEOUT_MS = 60_000;
 /** Posts a body. Never rejects. */
 export type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
 
-export interface Client {
+export interface SendClient {
   post: Post;
   /** Closes every connection; requests in flight fail with ECONNRESET. */
   close: () => void;
@@ -22,7 +22,7 @@ export interface Client {
  * fetch 280 to 370 us. CPU that the sender uses is not available to a server on the same machine.
  * @param connectionsMax maximum number of open connections; further requests wait
  */
-export function openClient(url: URL, connectionsMax: number): Client {
+export function openClient(url: URL, connectionsMax: number): SendClient {
   const { agent, request } = keepAlive(url, connectionsMax);
   const post: Post = (headers, body) =>
     new Promise((settle) => {
@@ -34,7 +34,7 @@ export function openClient(url: URL, connectionsMax: number): Client {
         response.once('close', () => settle(answered(response, performance.now() - startMs)));
       });
       call.once('timeout', () => call.destroy(Object.assign(new Error('no response in time'), { code: 'ETIMEDOUT' })));
-      call.once('error', (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: nameOf(error) }));
+      call.once('error', (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) }));
       call.end(body);
     });
   return { post, close: () => agent.destroy() };

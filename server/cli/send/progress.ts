@@ -3,7 +3,7 @@ import { openBar } from '../bar.ts';
 import { type CommandIo, tellText } from '../io.ts';
 import type { SendWatcher } from './run.ts';
 
-export interface Progress extends SendWatcher {
+export interface SendProgress extends SendWatcher {
   stop: () => void;
 }
 
@@ -11,11 +11,11 @@ export interface Progress extends SendWatcher {
 const WAIT_TOLD_MS = 1_000;
 
 /** @param count number of requests to send */
-export function showProgress(count: number, stderr: CommandIo['stderr']): Progress {
+export function showSendProgress(count: number, stderr: CommandIo['stderr']): SendProgress {
   return stderr.isTTY === true ? bar(count, stderr) : line(stderr);
 }
 
-function bar(count: number, stderr: CommandIo['stderr']): Progress {
+function bar(count: number, stderr: CommandIo['stderr']): SendProgress {
   const shown = openBar('{bar} {value}/{total}, {duration_formatted}{note}', stderr);
   shown.start(count, 0, { note: '' });
   return {
@@ -26,7 +26,7 @@ function bar(count: number, stderr: CommandIo['stderr']): Progress {
   };
 }
 
-function line(stderr: CommandIo['stderr']): Progress {
+function line(stderr: CommandIo['stderr']): SendProgress {
   let told = false;
   return {
     progress: () => {},

@@ -4,7 +4,7 @@ import { pause } from '../pause.ts';
 import type { Post } from './client.ts';
 import { type Attempt, nextStep, Pace } from './pace.ts';
 import { requestHeaders, type SignedPayload } from './payloads.ts';
-import type { Tally } from './summary.ts';
+import type { SendTally } from './summary.ts';
 
 interface SendJob {
   /** At least one; sent in order, starting over when `count` is greater. */
@@ -33,7 +33,7 @@ export interface SendWatcher {
 export async function runSend(
   job: SendJob,
   post: Post,
-  tally: Tally,
+  tally: SendTally,
   watcher: SendWatcher,
   stop: AbortSignal,
 ): Promise<void> {

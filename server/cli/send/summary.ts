@@ -25,7 +25,7 @@ export interface SendSummary {
 }
 
 /** Running counts. Latencies go to a histogram with three significant digits, so memory does not grow with the number of requests. */
-export class Tally {
+export class SendTally {
   #sent = 0;
   #ok = 0;
   #bytes = 0;

@@ -42,7 +42,7 @@ export interface Server {
   account: Account;
 }
 
-export type ServerState =
+export type EmbeddedState =
   | { kind: 'ready'; maxConnections: number | null /* unknown: every connection is taken */ }
   | { kind: 'busy' /* starting, recovering or stopping */; reason: string }
   | { kind: 'down' };
@@ -128,7 +128,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
 }
 
 /** Waits while a running server is busy. Resolves with the first other state. Throws EmbeddedPostgresError on timeout. */
-export async function settledState(server: Server): Promise<Exclude<ServerState, { kind: 'busy' }>> {
+export async function settledState(server: Server): Promise<Exclude<EmbeddedState, { kind: 'busy' }>> {
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     const state = await askServer(server);
@@ -156,7 +156,7 @@ export async function stopServer(server: Server): Promise<void> {
 }
 
 /** Reads the state with one connection over the socket, the only check that also works across containers. */
-async function askServer(server: Server): Promise<ServerState> {
+async function askServer(server: Server): Promise<EmbeddedState> {
   const client = new pg.Client({
     host: server.pgdata,
     port: SOCKET_PORT,
@@ -178,7 +178,7 @@ async function askServer(server: Server): Promise<ServerState> {
   }
 }
 
-function stateFromError(server: Server, error: NodeJS.ErrnoException): ServerState {
+function stateFromError(server: Server, error: NodeJS.ErrnoException): EmbeddedState {
   switch (error.code) {
     case 'ENOENT':
     case 'ECONNREFUSED':
@@ -222,7 +222,7 @@ function longer(pauseMs: number): number {
   return Math.min(pauseMs * 1.5, POLL_MS_MAX);
 }
 
-function tooSlow(server: Server, state: ServerState): EmbeddedPostgresError {
+function tooSlow(server: Server, state: EmbeddedState): EmbeddedPostgresError {
   const reason = state.kind === 'busy' ? state.reason : 'it does not answer';
   return new EmbeddedPostgresError(
     `Postgres in ${server.pgdata} is not ready after ${START_TIMEOUT_MS / 1000} s (${reason}); it may still be recovering: ` +

@@ -1,6 +1,7 @@
+import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import type { DeliveryState } from './read-deliveries.ts';
-import { type EventRecord, eventColumns, timeOf } from './read-events.ts';
+import { type EventRecord, eventColumns } from './read-events.ts';
 import { Placeholders } from './sql.ts';
 
 /** Which events to list; a null field does not filter. */
@@ -103,7 +104,7 @@ function where(conditions: readonly string[]): string {
 /** Adds plain time conditions beside the (time, id) pairs: Postgres prunes partitions by the time conditions alone. */
 function spanConditions(given: Placeholders, span: EventSpan, receivedAt: string, id: string): string[] {
   const { before, downTo } = span;
-  const pair = (of: string) => `(${given.of(timeOf(of), 'timestamptz')}, ${given.of(of, 'uuid')})`;
+  const pair = (of: string) => `(${given.of(uuidv7Time(of), 'timestamptz')}, ${given.of(of, 'uuid')})`;
   return [
     ...timeConditions(given, span, receivedAt),
     ...(before === null ? [] : [`(${receivedAt}, ${id}) < ${pair(before)}`]),
@@ -117,8 +118,8 @@ function timeConditions(given: Placeholders, { from, to, before, downTo }: Event
   return [
     ...bound('>=', from),
     ...bound('<', to),
-    ...bound('<=', before && timeOf(before)),
-    ...bound('>=', downTo && timeOf(downTo)),
+    ...bound('<=', before && uuidv7Time(before)),
+    ...bound('>=', downTo && uuidv7Time(downTo)),
   ];
 }
 

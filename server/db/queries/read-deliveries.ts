@@ -1,4 +1,4 @@
-import { uuidv7Milliseconds } from '../ids.ts';
+import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { isoColumn } from './sql.ts';
 
@@ -50,8 +50,8 @@ export async function listDeliveries(
     webhookId && `webhook_id = ${value(webhookId)}`,
     state && `state = ${value(state)}`,
     // The event's time selects the partition.
-    eventId && `deliveries.received_at = ${value(timeOf(eventId))} and event_id = ${value(eventId)}`,
-    before && `(deliveries.received_at, id) < (${value(timeOf(before))}, ${value(before)}::uuid)`,
+    eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,
+    before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
   const isUnfinished = state === 'pending' || state === 'leased';
   const readsAll = isUnfinished && !eventId && (await areFewUnfinished(database, filter));
@@ -96,11 +96,7 @@ export async function findDelivery(
     name: 'find-delivery',
     text: `select ${record} from deliveries
            where deliveries.received_at = $1 and id = $2 and ($3::uuid is null or agent_id = $3)`,
-    values: [timeOf(id), id, agentId],
+    values: [uuidv7Time(id), id, agentId],
   });
   return row;
-}
-
-function timeOf(id: string): string {
-  return new Date(uuidv7Milliseconds(id)).toISOString();
 }

@@ -1,4 +1,4 @@
-import { uuidv7Milliseconds } from '../ids.ts';
+import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { isoColumn } from './sql.ts';
 
@@ -30,12 +30,7 @@ export async function findEvent(
       where e.received_at = $1 and e.id = $2
         and ($3::uuid is null or exists (
           select from deliveries d where d.received_at = e.received_at and d.event_id = e.id and d.agent_id = $3))`,
-    values: [timeOf(id), id, agentId],
+    values: [uuidv7Time(id), id, agentId],
   });
   return row;
-}
-
-/** The time in a UUIDv7, which selects the partition. */
-export function timeOf(id: string): string {
-  return new Date(uuidv7Milliseconds(id)).toISOString();
 }

@@ -1,4 +1,4 @@
-import { uuidv7Milliseconds } from '../ids.ts';
+import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import type { DeliveryState } from './read-deliveries.ts';
 import { arrayOf } from './sql.ts';
@@ -21,7 +21,7 @@ export async function replayDelivery({ query }: Pick<Database, 'query'>, id: str
         where received_at = $1 and id = $2 and state in ('dead', 'done') returning agent_id, webhook_id
       ), told as (${told})
       select from again`,
-    values: [new Date(uuidv7Milliseconds(id)).toISOString(), id],
+    values: [uuidv7Time(id), id],
   });
   return rows.length > 0;
 }
@@ -87,7 +87,7 @@ export async function deliverAgain(
         on conflict do nothing
       )
       select id from made`,
-    values: [new Date(uuidv7Milliseconds(eventId)).toISOString(), eventId, agentIds && arrayOf(agentIds)],
+    values: [uuidv7Time(eventId), eventId, agentIds && arrayOf(agentIds)],
   });
   return rows.map((row) => row.id);
 }

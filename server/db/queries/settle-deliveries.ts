@@ -1,5 +1,5 @@
 import { retryDeadlock } from '../deadlock.ts';
-import { uuidv7Milliseconds } from '../ids.ts';
+import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { type Receipt, receiptText } from '../receipt.ts';
 import { arrayOf } from './sql.ts';
@@ -94,7 +94,7 @@ function columns(receipts: readonly Receipt[]): string[] {
   return [
     arrayOf(receipts.map(({ deliveryId }) => deliveryId)),
     arrayOf(receipts.map(({ lease }) => lease)),
-    arrayOf(receipts.map(({ deliveryId }) => new Date(uuidv7Milliseconds(deliveryId)).toISOString())),
+    arrayOf(receipts.map(({ deliveryId }) => uuidv7Time(deliveryId))),
   ];
 }
 

@@ -1,7 +1,7 @@
 /** Lists of events: each filter, alone and page by page, and searches that take too long. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EventSearch, type Found, SEARCHES_MAX } from '../../../server/api/events/search.ts';
+import { EventSearch, SEARCHES_MAX, type SearchResult } from '../../../server/api/events/search.ts';
 import { uuidText, uuidv7 } from '../../../server/db/ids.ts';
 import { addAgent, request, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
@@ -225,7 +225,7 @@ describe('a search through many events', () => {
     const ids: string[] = [];
     let before: string | null = null;
     for (let searches = 1; ; searches++) {
-      const part: Found = (await search.find({ filter: sought, span: { ...open, before }, limit }))!;
+      const part: SearchResult = (await search.find({ filter: sought, span: { ...open, before }, limit }))!;
       ids.push(...part.rows.map(({ id }) => id));
       before = part.stoppedAt ?? (part.rows.length === limit ? part.rows.at(-1)!.id : null);
       if (before === null) return { ids, searches };

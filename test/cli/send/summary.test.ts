@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { describeSummary, Tally } from '../../../server/cli/send/summary.ts';
+import { describeSummary, SendTally } from '../../../server/cli/send/summary.ts';
 
 const answered = (status: number, latencyMs: number) =>
   ({ kind: 'answered', status, retryAfterMs: null, latencyMs }) as const;
 
 test('percentiles are those of the sorted latencies, to three digits', () => {
-  const tally = new Tally();
+  const tally = new SendTally();
   for (let ms = 1000; ms >= 1; ms--) tally.finished(answered(202, ms), 10);
   const { latency_ms, sent, bytes, statuses, requests_per_second } = tally.summary(2000, false);
   expect(latency_ms.p50).toBeCloseTo(500, -1);
@@ -21,13 +21,13 @@ test('percentiles are those of the sorted latencies, to three digits', () => {
 });
 
 test('one answer is every percentile', () => {
-  const tally = new Tally();
+  const tally = new SendTally();
   tally.finished(answered(202, 12.34), 1);
   expect(tally.summary(1, false).latency_ms).toEqual({ p50: 12.34, p90: 12.34, p99: 12.34, max: 12.34 });
 });
 
 test('without an answer there are no latencies', () => {
-  const tally = new Tally();
+  const tally = new SendTally();
   tally.finished({ kind: 'failed', name: 'ECONNREFUSED' }, 1);
   expect(tally.summary(10, false)).toMatchObject({
     sent: 1,
@@ -38,7 +38,7 @@ test('without an answer there are no latencies', () => {
 });
 
 test('a repeated attempt counts under its cause, and a lost connection under errors as well', () => {
-  const tally = new Tally();
+  const tally = new SendTally();
   tally.repeated(answered(429, 1));
   tally.repeated({ kind: 'failed', name: 'ECONNRESET' });
   tally.finished(answered(202, 1), 1);
@@ -52,13 +52,13 @@ test('a repeated attempt counts under its cause, and a lost connection under err
 });
 
 test('the summary for people names everything that happened, and nothing that did not', () => {
-  const plain = new Tally();
+  const plain = new SendTally();
   plain.finished(answered(202, 2), 1500);
   expect(describeSummary(plain.summary(1000, false), 1)).toBe(
     '1 request in 1 s: 1 requests/s, 1,500 bytes\n  202  1\nLatency in ms: p50 2, p90 2, p99 2, max 2\n',
   );
 
-  const eventful = new Tally();
+  const eventful = new SendTally();
   eventful.repeated({ kind: 'failed', name: 'ECONNRESET' });
   eventful.late(250.04);
   eventful.finished(answered(403, 2), 1);
