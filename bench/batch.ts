@@ -123,10 +123,10 @@ function faultsOf(
   { answersOther, answers2xx, socketErrors, events }: Window,
 ): string[] {
   return [
-    ...(answers2xx === 0 ? [`${name}: nothing was answered`] : []),
-    ...(answersOther > 0 ? [`${name}: ${answersOther} answers were no 2xx`] : []),
+    ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
+    ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
     ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-    ...(events < answers2xx * each ? [`${name}: ${events} events for ${answers2xx} answers`] : []),
-    ...(events % each > 0 ? [`${name}: ${events} events are no whole number of requests`] : []),
+    ...(events < answers2xx * each ? [`${name}: ${events} events for ${answers2xx} responses`] : []),
+    ...(events % each > 0 ? [`${name}: ${events} events are not a whole number of requests`] : []),
   ];
 }

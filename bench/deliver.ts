@@ -42,7 +42,7 @@ export const deliver: Scenario = {
 interface Cell {
   way: typeof LONG_POLL | typeof POLL;
   perSecond: number;
-  /** Measured from the 202; negative when the consumer was faster than the answer. */
+  /** Measured from the 202; negative when the consumer was faster than the response. */
   p50Ms: number[];
   p95Ms: number[];
   p99Ms: number[];
@@ -133,7 +133,9 @@ class Consumer {
     const untilMs = performance.now() + LAST_ONE_MS;
     while (!ids.every((id) => this.receivedMs.has(id))) {
       if (performance.now() > untilMs)
-        throw new CommandError(`${ids.filter((id) => !this.receivedMs.has(id)).length} of ${ids.length} never came`);
+        throw new CommandError(
+          `${ids.filter((id) => !this.receivedMs.has(id)).length} of ${ids.length} were not received`,
+        );
       await delay(20);
     }
   }
@@ -186,8 +188,8 @@ function summarise(cells: readonly Cell[]): Outcome {
       below: GOALS_MS.get(perSecond)!,
     })),
     notes: [
-      'From the 202 at the sender to the parsed delivery at the consumer, both in one Node process, which shares the cores with Weir (1 process) and Postgres. From sending: from the moment at which the request was due.',
-      `One consumer: it claims up to ${CLAIM_MAX}, acks, and claims again; the other way it does so ten times a second.`,
+      'From the 202 at the sender to the parsed delivery at the consumer, both in one Node process, which shares the cores with Weir (1 process) and Postgres. From sending: from the scheduled moment of the request.',
+      `One consumer: it claims up to ${CLAIM_MAX}, acks, and claims again; with polling it does so ten times a second.`,
     ],
     faults: [],
   };

@@ -22,7 +22,7 @@ const WARM_UP_SECONDS = 1;
 
 export const fanOut: Scenario = {
   name: 'fan-out',
-  summary: 'what each subscribed agent costs at the door: receiving with 0, 1 and 3 of them',
+  summary: 'what each subscribed agent costs on ingest: receiving with 0, 1 and 3 agents',
   defaults: { rounds: 7, seconds: 4 },
   run,
 };
@@ -111,8 +111,8 @@ function summarise(all: readonly Series[]): Outcome {
       },
     ],
     notes: [
-      'One Weir with 1 process and three endpoints. Load generator (wrk, one thread, closed loop), Weir and Postgres share the cores.',
-      'Nobody claims. Every delivery was counted after its window.',
+      'One Weir with 1 process and three webhooks. Load generator (wrk, one thread, closed loop), Weir and Postgres share the cores.',
+      'No agent claims. Every delivery was counted after its window.',
     ],
     faults: all.flatMap((series) => series.windows.flatMap((window) => faultsOf(series, window))),
   };
@@ -121,10 +121,10 @@ function summarise(all: readonly Series[]): Outcome {
 function faultsOf(series: Series, { answersOther, answers2xx, socketErrors, events, deliveries }: Window): string[] {
   const name = nameOf(series);
   return [
-    ...(answers2xx === 0 ? [`${name}: nothing was answered`] : []),
-    ...(answersOther > 0 ? [`${name}: ${answersOther} answers were no 2xx`] : []),
+    ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
+    ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
     ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-    ...(events < answers2xx ? [`${name}: ${events} events for ${answers2xx} answers`] : []),
+    ...(events < answers2xx ? [`${name}: ${events} events for ${answers2xx} responses`] : []),
     ...(deliveries !== events * series.agents ? [`${name}: ${deliveries} deliveries for ${events} events`] : []),
   ];
 }

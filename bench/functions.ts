@@ -77,7 +77,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     ratiosInTables: true,
     goals: [],
     notes: [
-      `Medians of samples of ${SAMPLE_CALLS.toLocaleString('en-GB')} calls; a value a round. A ratio above 1 says that ours is the faster one.`,
+      `Medians of samples of ${SAMPLE_CALLS.toLocaleString('en-GB')} calls; a value a round. A ratio above 1 means that the function of Weir is faster.`,
     ],
     faults: [],
   };
@@ -103,7 +103,7 @@ async function measurePair(
         let used = 0;
         for (let i = 0; i < sampleCalls; i++) used += use(call());
         const ms = performance.now() - startMs;
-        if (used === 0) throw new Error(`${name} gave nothing`);
+        if (used === 0) throw new Error(`${name} returned nothing`);
         return { overriddenDuration: ms / (sampleCalls * units), overriddenIterationCost: ms };
       },
       { async: false },

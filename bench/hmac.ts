@@ -199,8 +199,8 @@ function summarise(cells: readonly Cell[], failed: Error | null): Outcome {
     ),
     goals: [],
     notes: [
-      'Processor time of the main thread alone, from /proc/PID/task/TID/schedstat; one thread in the pool. A ratio below 1 says that the pool spares the main thread.',
-      'Inline is shown at 32 a batch; at 1 a batch it pays for a turn of the event loop besides (1 to 2 us), as the pool does. All cells are in bench/results.',
+      'Processor time of the main thread alone, from /proc/PID/task/TID/schedstat; one thread in the pool. A ratio below 1 means that the pool takes work off the main thread.',
+      'Inline is shown at 32 a batch; at 1 a batch it also includes a turn of the event loop (1 to 2 us), as the pool does. All cells are in bench/results.',
     ],
     faults: failed === null ? [] : [`a thread failed: ${failed.message}`],
   };

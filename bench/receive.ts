@@ -128,7 +128,7 @@ function summarise(all: readonly Series[]): Outcome {
     ],
     notes: [
       'Load generator (wrk, one thread, closed loop), Postgres and contestants share the cores.',
-      `Rows committed for the answers that said so: ${all
+      `Rows committed, compared with the 202 responses: ${all
         .filter(({ contestant }) => contestant.table !== null)
         .map(rowsText)
         .join('; ')}.`,
@@ -167,12 +167,12 @@ function rowsText({ contestant, loaded, alone }: Series): string {
 function faultsOf({ contestant: { name }, loaded, alone }: Series): string[] {
   return [...loaded.map((w) => [w, CONNECTIONS] as const), ...alone.map((w) => [w, 1] as const)].flatMap(
     ([{ answersOther, answers2xx, socketErrors, rows }, connections]) => [
-      ...(answers2xx === 0 ? [`${name} answered nothing`] : []),
-      ...(answersOther > 0 ? [`${name} gave ${answersOther} answers that were no 2xx`] : []),
+      ...(answers2xx === 0 ? [`${name} gave no response`] : []),
+      ...(answersOther > 0 ? [`${name} gave ${answersOther} responses that were not 2xx`] : []),
       ...(socketErrors > 0 ? [`${name} had ${socketErrors} socket errors or timeouts`] : []),
       ...(rows !== null && rows < answers2xx ? [`${name} answered ${answers2xx} but committed ${rows}`] : []),
       ...(rows !== null && rows > answers2xx + connections
-        ? [`${name} committed ${rows} for ${answers2xx} answers and ${connections} connections`]
+        ? [`${name} committed ${rows} for ${answers2xx} responses and ${connections} connections`]
         : []),
     ],
   );

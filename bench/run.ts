@@ -36,12 +36,12 @@ async function main(): Promise<number> {
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => interrupt.abort());
   let exitCode = 0;
   const program = new Command('bench')
-    .description('Measures Weir beside what one would take instead, and prints the tables that the README quotes.')
-    .argument('[scenario...]', 'which ones; all of them when none is named')
-    .option('--list', 'name the scenarios')
+    .description('Measures Weir and alternatives to it, and prints the tables that the README quotes.')
+    .argument('[scenario...]', 'scenarios to run; default: all')
+    .option('--list', 'list the scenarios')
     .option('--seconds <seconds>', 'length of one measured window', positive)
     .option('--rounds <rounds>', 'windows of each contestant', wholePositive)
-    .option('--no-keep', 'add no line to bench/results')
+    .option('--no-keep', 'do not add a line to bench/results')
     .exitOverride()
     .action(async (names: string[], options: Options) => {
       if (options.list)
@@ -82,7 +82,7 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   const conditions = { rounds, at: new Date(), load: loadOfLastMinute() };
   const say = (line: string) => void process.stderr.write(`  ${line}\n`);
   process.stderr.write(`${scenario.name}: ${rounds} rounds of ${seconds} s a window\n`);
-  if (conditions.load > BUSY_LOAD) say('the machine is busy with something else: trust ratios, not absolute figures');
+  if (conditions.load > BUSY_LOAD) say('the machine has other load: trust ratios, not absolute figures');
 
   const undo = new UndoStack();
   let outcome: Outcome;

@@ -92,11 +92,11 @@ async function searchOn(
 }
 
 function nameOf({ persons }: Series): string {
-  return persons === 0 ? 'nobody searches' : `${persons} ${persons === 1 ? 'person searches' : 'persons search'}`;
+  return persons === 0 ? 'no search' : `${persons} ${persons === 1 ? 'person searches' : 'persons search'}`;
 }
 
 function summarise(all: readonly Series[]): Outcome {
-  const [nobody, ...some] = all as [Series, ...Series[]];
+  const [idle, ...some] = all as [Series, ...Series[]];
   return {
     tables: [
       {
@@ -116,8 +116,8 @@ function summarise(all: readonly Series[]): Outcome {
     ]),
     ratios: some.map((series) => ({
       of: `p99, ${nameOf(series)}`,
-      to: nameOf(nobody),
-      values: ratioByRound(series.p99Ms, nobody.p99Ms),
+      to: nameOf(idle),
+      values: ratioByRound(series.p99Ms, idle.p99Ms),
     })),
     goals: [
       {
@@ -128,8 +128,8 @@ function summarise(all: readonly Series[]): Outcome {
       },
     ],
     notes: [
-      'One Weir with 1 process. From the moment at which a request was due to its 202; sender, searchers, Weir and Postgres share the cores.',
-      'Each person asks again as soon as the answer is there, which no person does.',
+      'One Weir with 1 process. Times are from the scheduled moment of a request to its 202; sender, searchers, Weir and Postgres share the cores.',
+      'Each person searches again immediately after the response, faster than real people do.',
     ],
     faults: all
       .slice(1)

@@ -1,5 +1,5 @@
 /**
- * Scaling test: virtual users that wait for each answer before sending again, with more users in each step. Run it against a
+ * Scaling test: virtual users that wait for each response before sending again, with more users in each step. Run it against a
  * server with WORKERS=1, then 2, then 4, and compare:
  *
  *     k6 run --quiet -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \

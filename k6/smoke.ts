@@ -1,5 +1,5 @@
 /**
- * Smoke test: one virtual user sends one request for each answer that ingest gives without load.
+ * Smoke test: one virtual user sends one request for each response that ingest gives without load.
  *
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> k6/smoke.ts
  *

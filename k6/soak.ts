@@ -1,5 +1,5 @@
 /**
- * Soak test: a moderate rate for a long time. Late answers must be as fast as early ones. Weir must keep about the same
+ * Soak test: a moderate rate for a long time. Late responses must be as fast as early ones. Weir must keep about the same
  * memory and number of connections, and a queue of less than a second.
  *
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
@@ -36,7 +36,7 @@ export function setup(): void {
   const { status, body } = readMetrics();
   if (status !== 200)
     throw new Error(
-      `METRICS_URL is ${settings.metricsUrl}, which answers ${status || 'nothing'}; it must be Weir's page of metrics, at the server's METRICS_HOST and METRICS_PORT`,
+      `METRICS_URL is ${settings.metricsUrl}, which returned ${status || 'no response'}; it must be the metrics page of Weir, at METRICS_HOST and METRICS_PORT of the server`,
     );
   for (const name of Object.values(watched)) figureOf(name, String(body));
 }

@@ -96,7 +96,7 @@ export const problems = {
     status: 403,
     title: 'Forbidden',
     detail:
-      'This needs the session cookie of a signed-in browser. An API token may revoke itself and the tokens that it created; it changes nothing else of its own user.',
+      'This needs the session cookie of a signed-in browser. An API token may revoke itself and the tokens that it created; it cannot change anything else of its own user.',
   },
   csrf_refused: {
     status: 403,
@@ -177,7 +177,7 @@ export const problems = {
     status: 409,
     title: 'Conflict',
     detail:
-      'The change with this Idempotency-Key was made, but its answer was lost: read the current state. Another change needs another key.',
+      'The change with this Idempotency-Key was made, but its response was lost: read the current state. Another change needs another key.',
   },
   idempotency_key_reused: {
     status: 422,
@@ -286,7 +286,7 @@ export const problems = {
   database_unavailable: {
     status: 503,
     title: 'Service Unavailable',
-    detail: 'The database cannot be reached or takes no writes now; repeat the request.',
+    detail: 'The database cannot be reached or accepts no writes; repeat the request.',
   },
   verification_unavailable: {
     status: 503,

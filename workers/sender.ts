@@ -1,5 +1,5 @@
 /**
- * Thread entry point of `weir bench`: a closed loop. Each connection sends the same request again as soon as it has the answer.
+ * Thread entry point of `weir bench`: a closed loop. Each connection sends the same request again as soon as it has the response.
  *
  * Uses plain sockets and request bytes built once, because CPU used by the sender is missing for a Weir on the same machine. CPU time
  * per request of 1 KiB over 256 connections to a bare server (3 rounds, Node 20): this file 13 to 18 us, autocannon (64 packages)
@@ -32,7 +32,7 @@ export interface SenderReport {
 }
 
 const ACCEPTED = 202;
-/** Connections without an answer this long after `stop` are closed with ETIMEDOUT. */
+/** Connections without a response this long after `stop` are closed with ETIMEDOUT. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /** Read buffer shared by all connections: each read is copied out before the next one. */
@@ -58,7 +58,7 @@ parentPort!.on('message', (command: SenderCommand) => {
   stopping = true;
   windowMs = performance.now() - windowFromMs;
   const late = () => {
-    for (const socket of open) socket.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }));
+    for (const socket of open) socket.destroy(Object.assign(new Error('no response in time'), { code: 'ETIMEDOUT' }));
   };
   setTimeout(late, ANSWER_TIMEOUT_MS).unref();
   reportAtEnd();

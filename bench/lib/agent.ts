@@ -14,7 +14,7 @@ export interface ClaimOrder {
 }
 
 export interface AgentClient {
-  /** Rejects with CommandError when the answer is not 200. */
+  /** Rejects with CommandError when the response is not 200. */
   claim(order: ClaimOrder): Promise<Delivery[]>;
   /** Rejects with CommandError when a lease was lost. */
   ack(deliveries: readonly Delivery[]): Promise<void>;

@@ -38,7 +38,7 @@ export interface Outcome {
   goals: Goal[];
   /** How the run was measured, one sentence each. */
   notes: string[];
-  /** Reasons why the run is invalid (an answer other than 2xx, a missing row), one sentence each. */
+  /** Reasons why the run is invalid (a response other than 2xx, a missing row), one sentence each. */
   faults: string[];
 }
 

@@ -19,7 +19,7 @@ interface PacedOrder {
   seconds: number;
 }
 
-/** Sends for the given seconds; resolves when every request is answered. Rejects with CommandError when an answer is not 202. */
+/** Sends for the given seconds; resolves when every request is answered. Rejects with CommandError when a response is not 202. */
 export async function sendPaced(order: PacedOrder, signal: AbortSignal): Promise<Sent[]> {
   const agent = new Agent({ keepAlive: true });
   const total = Math.round(order.perSecond * order.seconds);

@@ -24,8 +24,8 @@ export function renderReport(
   const parts = [
     `## ${scenario.name}: ${scenario.summary}`,
     `${cpu}, ${cores} cores, ${memory}; Node ${node}, Linux ${kernel}, commit ${commit ?? 'unknown'}; load ${load.toFixed(1)} before the run. ` +
-      `Medians of ${rounds} rounds (lowest to highest); contestants take turns in each round, so that ratios hold ` +
-      'where absolute figures swing with whatever else the machine does.',
+      `Medians of ${rounds} rounds (lowest to highest); contestants take turns in each round, so that ratios are comparable ` +
+      'even when other load on the machine changes the absolute figures.',
     ...outcome.tables.map(renderTable),
   ];
   if (outcome.ratios.length > 0 && !outcome.ratiosInTables)

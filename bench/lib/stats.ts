@@ -24,7 +24,7 @@ export function percentile(values: readonly number[], share: number): number {
 
 /** Divides `of` by `to` for each round. */
 export function ratioByRound(of: readonly number[], to: readonly number[]): number[] {
-  if (of.length !== to.length) throw new Error('a ratio needs as many rounds on both sides');
+  if (of.length !== to.length) throw new Error('a ratio needs the same number of rounds on both sides');
   return of.map((value, round) => value / to[round]!);
 }
 

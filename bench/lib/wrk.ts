@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import type { SignedRequest } from '../../server/cli/bench/signed.ts';
 import { CommandError } from '../../server/cli/io.ts';
 
-/** One window of load. Latencies are of closed-loop connections: each connection sends its next request after the answer. */
+/** One window of load. Latencies are of closed-loop connections: each connection sends its next request after the response. */
 export interface WrkWindow {
   requestsPerSecond: number;
   answers2xx: number;

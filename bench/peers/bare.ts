@@ -1,6 +1,6 @@
 /**
  * The upper bound: uWebSockets.js reads the body and answers 202 immediately. It neither verifies nor stores.
- * Arguments: port, size of the answer in bytes.
+ * Arguments: port, size of the response in bytes.
  */
 import uWS from 'uWebSockets.js';
 

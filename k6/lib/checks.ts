@@ -3,7 +3,7 @@
 /** The fields of k6's response that the checks use. */
 export interface Answer {
   status: number;
-  /** Text; null when k6 discards bodies or there was no answer. */
+  /** Text; null when k6 discards bodies or there was no response. */
   body: unknown;
   headers: Record<string, string>;
 }
@@ -14,7 +14,7 @@ export type Checks = Record<string, (answer: Answer) => boolean>;
 export function accepted(bodyBytes: number): Checks {
   return {
     'a signed request is answered 202': ({ status }) => status === 202,
-    'the answer names the event and its size': ({ body }) => {
+    'the response names the event and its size': ({ body }) => {
       const event = parse(body);
       return (
         typeof event.id === 'string' &&
@@ -30,14 +30,14 @@ export function accepted(bodyBytes: number): Checks {
 export function refused(what: string, expected: number): Checks {
   return {
     [`${what} is answered ${expected}`]: ({ status }) => status === expected,
-    [`${what} is told why`]: ({ body }) => {
+    [`${what} gets the reason`]: ({ body }) => {
       const problem = parse(body);
       return problem.status === expected && typeof problem.code === 'string' && typeof problem.request_id === 'string';
     },
   };
 }
 
-/** Class of an answer under overload. */
+/** Class of a response under overload. */
 export type Outcome = 'accepted' | 'refused' | 'unanswered' | 'broken';
 
 /** Refused: 429 or 503 with Retry-After. Broken: any answer that violates Weir's contract. */

@@ -14,10 +14,10 @@ export function readTarget(environment: Environment): Target {
   // k6 has no URL class.
   if (!/^https?:\/\/[^/?#\s]+\/in\/[^/?#\s]+$/.test(url))
     throw new Error(
-      `WEIR_URL is ${shown(url)}; it must be the endpoint's full address, as http://127.0.0.1:8080/in/<webhook id>`,
+      `WEIR_URL is ${shown(url)}; it must be the full URL of the webhook, such as http://127.0.0.1:8080/in/<webhook id>`,
     );
   const secret = environment.WEIR_SECRET ?? '';
-  if (secret === '') throw new Error('WEIR_SECRET is unset; it must be the secret of the webhook that WEIR_URL names');
+  if (secret === '') throw new Error('WEIR_SECRET is unset; it must be the secret of the webhook of WEIR_URL');
   return { url, secret };
 }
 

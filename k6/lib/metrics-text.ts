@@ -10,6 +10,6 @@ export const watched = {
 /** Sums all samples of one metric over its labels. Throws an Error when there is no sample. */
 export function figureOf(name: string, text: string): number {
   const samples = text.split('\n').filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
-  if (samples.length === 0) throw new Error(`METRICS_URL has no ${name}; it must be Weir's page of metrics`);
+  if (samples.length === 0) throw new Error(`METRICS_URL has no ${name}; it must be the metrics page of Weir`);
   return samples.reduce((sum, line) => sum + Number(line.replace(/^.*[ }]/, '')), 0);
 }

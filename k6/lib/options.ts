@@ -69,7 +69,7 @@ export function overloadOptions(settings: OverloadSettings): Options {
   };
 }
 
-/** A request without an answer in this time counts as unanswered. GitHub's webhook timeout is the same. */
+/** A request without a response in this time counts as unanswered. GitHub's webhook timeout is the same. */
 export const OVERLOAD_TIMEOUT_MS = 10_000;
 
 /** The lower bound is above 0 percent because k6 reports 0 as the average of no values: a missing measurement must fail too. */

@@ -11,7 +11,7 @@ const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-
  */
 export function payloadOf(bodyBytes: number, seed: number): string {
   if (!Number.isInteger(bodyBytes) || bodyBytes < 1)
-    throw new RangeError(`A payload cannot have ${bodyBytes} bytes; allowed: 1 or more.`);
+    throw new RangeError(`A payload size of ${bodyBytes} bytes is not allowed; the minimum is 1.`);
   const head = `{"sender":"k6","seed":${seed},"filler":"`;
   const tail = '"}';
   const fillerBytes = bodyBytes - head.length - tail.length;

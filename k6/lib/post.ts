@@ -11,7 +11,7 @@ export type Response = RefinedResponse<ResponseType | undefined>;
 /** Options of one request besides its content. */
 export interface Extra {
   tags?: Record<string, string>;
-  /** 'text' keeps the answer's body when the script's options discard bodies. */
+  /** 'text' keeps the response's body when the script's options discard bodies. */
   responseType?: 'text';
   /** In milliseconds. */
   timeout?: number;

@@ -10,7 +10,7 @@ export interface Step {
   requestsPerSecond: number;
   p50Ms: number;
   p99Ms: number;
-  /** Number of answers by status; `other` includes requests without an answer. */
+  /** Number of answers by status; `other` includes requests without a response. */
   statuses: Record<string, number>;
 }
 
@@ -58,7 +58,7 @@ function parseRun(line: string, lineNumber: number): Run {
   } catch {
     // The error is thrown below.
   }
-  throw new Error(`Line ${lineNumber} of RUNS is no run of scale.ts: remove it, or name another file`);
+  throw new Error(`Line ${lineNumber} of RUNS is not a run of scale.ts: remove it, or give another file`);
 }
 
 /**

@@ -109,7 +109,7 @@ export function readSoakSettings(environment: Environment): SoakSettings {
   const earlyRequests = Math.floor((ratePerSecond * durationMs * EARLY_SHARE) / 1_000 / vus);
   if (earlyRequests < EARLY_REQUESTS_MIN)
     throw new Error(
-      `DURATION is too short: each of ${vus} VUS would send ${earlyRequests} early requests, and ${EARLY_REQUESTS_MIN} make a mean that late ones can be compared with; raise DURATION or RATE, or lower VUS`,
+      `DURATION is too short: each of ${vus} VUS would send ${earlyRequests} early requests, and the mean needs at least ${EARLY_REQUESTS_MIN}; raise DURATION or RATE, or lower VUS`,
     );
   return settings;
 }

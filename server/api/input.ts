@@ -54,7 +54,7 @@ export function prose(charactersMax: number) {
     .max(charactersMax, allowed)
     .refine(
       (value) => !unprintableButLines.test(value),
-      'Control characters besides line ends and tabs are not allowed.',
+      'Control characters other than line ends and tabs are not allowed.',
     );
 }
 
@@ -76,7 +76,7 @@ export function secretText(charactersMax: number) {
     .string({ error: allowed })
     .min(1, allowed)
     .max(charactersMax, allowed)
-    .refine((value) => !/\p{Cs}/u.test(value), 'Half of a surrogate pair is no character.');
+    .refine((value) => !/\p{Cs}/u.test(value), 'An unpaired surrogate is not a character.');
 }
 
 const header = 'Give the name of a header: letters, digits and hyphens, at most 100.';

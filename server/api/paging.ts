@@ -6,10 +6,10 @@ import { recordId } from './input.ts';
 /** Id of an event or a delivery, which contains its time. */
 export const eventId = z
   .guid({ error: 'Give an id of Weir, such as 01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a.', abort: true })
-  .refine(isTimedId, 'This is no id of Weir.');
+  .refine(isTimedId, 'This is not an id of Weir.');
 
-const limit = z.coerce.number().int().min(1).max(200).default(50).describe('items of a page, 1 to 200');
-export const cursorText = 'next_cursor of the page before; absent: the first page';
+const limit = z.coerce.number().int().min(1).max(200).default(50).describe('maximum items of a page, 1 to 200');
+export const cursorText = 'next_cursor of the previous page; absent: the first page';
 
 /** Parameters of every list of events or deliveries. */
 export const pageQuery = { limit, cursor: eventId.optional().describe(cursorText) };
@@ -26,7 +26,7 @@ export function idList(max: number, otherwise: string) {
     .string()
     .transform((list) => list.split(','))
     .pipe(z.array(recordId).max(max))
-    .describe(`ids joined by commas, at most ${max}; without them so many ${otherwise}, newest first`);
+    .describe(`ids separated by commas, at most ${max}; absent: the newest ${max} ${otherwise}`);
 }
 
 /** A parameter with the value true or false. */
@@ -53,13 +53,13 @@ export function pageOf<Row extends { id: string }>(
 
 /** Response schema of a list without pages. */
 export function listSchema<Item extends z.ZodType>(item: Item) {
-  return z.object({ items: z.array(item).describe('all of them') });
+  return z.object({ items: z.array(item).describe('all items') });
 }
 
 /** Response schema of a page of a list. */
 export function pageSchema<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item).describe('the items of this page'),
-    next_cursor: z.string().nullable().describe('the parameter cursor of the next page; null: this was the last'),
+    next_cursor: z.string().nullable().describe('cursor of the next page; null: this is the last page'),
   });
 }

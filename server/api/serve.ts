@@ -82,7 +82,7 @@ export class Api {
 
   #permits(exchange: Exchange, person: Person, needed: Role): boolean {
     if (!allows(person.role, needed)) {
-      exchange.problem('forbidden', `This needs the role ${needed}; yours here is ${person.role}.`);
+      exchange.problem('forbidden', `This needs the role ${needed}; your role is ${person.role}.`);
       return false;
     }
     if (person.via.kind !== 'session' || exchange.method === 'GET' || exchange.method === 'HEAD') return true;

@@ -8,7 +8,7 @@ const TYPE_HEADER = 'X-Weir-Content-Type';
 /** Description for the operations that send stored bodies. */
 export const storedBytes: AnswerBytes = {
   contentType: 'application/octet-stream',
-  headers: { [TYPE_HEADER]: 'the Content-Type of the request, which the sender chose; left out when there was none' },
+  headers: { [TYPE_HEADER]: 'the Content-Type of the request, as the sender gave it; absent if the request had none' },
 };
 
 /**

@@ -62,10 +62,10 @@ async function walk(
       if (!row.previousHash.equals(hash))
         return verdict({
           number: expected,
-          reason: `Entry ${expected} does not follow from the one before: one of them was replaced.`,
+          reason: `Entry ${expected} does not follow from the previous entry: one of them was replaced.`,
         });
       if (!row.hash.equals(chainHash(row.previousHash, row.text)))
-        return verdict({ number: expected, reason: `Entry ${expected} was changed: its hash is another.` });
+        return verdict({ number: expected, reason: `Entry ${expected} was changed: its hash does not match.` });
       number = expected;
       hash = row.hash;
       passedHead ||= hash.toString('hex') === knownHead;
@@ -74,6 +74,6 @@ async function walk(
   }
   if (passedHead) return verdict();
   return verdict({
-    reason: 'The chain does not contain the given head: its end was cut off, or all of it was written anew.',
+    reason: 'The chain does not contain the given head: its end was removed, or all of it was rewritten.',
   });
 }

@@ -111,7 +111,7 @@ export class AgentAuth {
 
 /** Error detail on routes for users and agents. */
 const MIXED =
-  'Sign in, or present as Authorization: Bearer an API token, an agent credential or an agent session that is in force.';
+  'Sign in, or present as Authorization: Bearer an API token, an agent credential or an active agent session.';
 
 /**
  * Returns the token of `Authorization: Bearer …`, or an empty string. A repeated field is ambiguous and also returns an empty

@@ -69,7 +69,7 @@ export async function ensureAdministrator(database: Database, settings: Settings
   );
   if (made === 'email_taken')
     throw new Error(
-      `ADMIN_EMAIL is the address of a user who is no administrator; make it one with: weir user set-role ${email} administrator`,
+      `ADMIN_EMAIL is the address of a user who is not an administrator; assign the role with: weir user set-role ${email} administrator`,
     );
 }
 

@@ -76,7 +76,7 @@ export function userCommand(io: CommandIo): Command {
       }),
     );
 
-  for (const [name, description, told, change] of [
+  for (const [name, description, result, change] of [
     [
       'disable',
       'end all sessions and refuse the tokens of a user',
@@ -96,7 +96,7 @@ export function userCommand(io: CommandIo): Command {
           const { id, email } = await known(users, key);
           done(await change(users, id));
           if (json) printJson(io, { id, done: name });
-          else printText(io, `${email}: ${told}.\n`);
+          else printText(io, `${email}: ${result}.\n`);
         }),
       );
   return command;

@@ -72,7 +72,7 @@ export class CopyLink {
     await Promise.race([this.start(), deadline]);
     const connection = this.#connection;
     if (connection === null) throw new Error('not connected');
-    const timer = setTimeout(() => connection.close(`no answer within ${timeoutMs} ms`), timeoutMs);
+    const timer = setTimeout(() => connection.close(`no response within ${timeoutMs} ms`), timeoutMs);
     return connection.column(sql).finally(() => clearTimeout(timer));
   }
 

@@ -111,7 +111,7 @@ export async function lockDataDir(dataDir: string): Promise<Lock> {
   try {
     makeDataDir(dataDir);
   } catch (error) {
-    throw new LockError(`DATA_DIR ${dataDir} cannot be made: ${(error as Error).message}`);
+    throw new LockError(`DATA_DIR ${dataDir} cannot be created: ${(error as Error).message}`);
   }
   const lock = await acquireLock(dataDir, 'exclusive', 0);
   if (lock === null) throw new DataDirInUseError(dataDir, await describeHolder(dataDir));

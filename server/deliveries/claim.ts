@@ -19,7 +19,7 @@ export const claimSchema = z.strictObject({
     .min(1)
     .max(1000)
     .default(1)
-    .describe('deliveries to claim at most; bodies of one answer together are limited to 16 MiB'),
+    .describe('maximum number of deliveries; the bodies of one response are limited to 16 MiB in total'),
   lease_seconds: z
     .int()
     .min(5)
@@ -32,7 +32,7 @@ export const claimSchema = z.strictObject({
     .max(30)
     .default(0)
     .describe('how long the request waits for a delivery when there is none'),
-  webhook_ids: z.array(z.guid()).max(1000).optional().describe('deliveries of these webhooks alone; absent: of all'),
+  webhook_ids: z.array(z.guid()).max(1000).optional().describe('only deliveries of these webhooks; absent: of all'),
 });
 type ClaimInput = z.output<typeof claimSchema>;
 

@@ -16,12 +16,12 @@ const me = agent.extend({
   oldest_pending_seconds: z
     .int()
     .nullable()
-    .describe('how long the oldest claimable delivery has waited; null: none waits'),
+    .describe('how long the oldest claimable delivery has waited; null: no delivery is waiting'),
 });
 
 const session = z.object({
   access_token: z.string().describe('the bearer token of all other requests of the agent'),
-  token_type: z.literal('Bearer').describe('as in RFC 6750'),
+  token_type: z.literal('Bearer').describe('type of the token (RFC 6750)'),
   expires_in: z.int().describe('seconds for which access_token is valid'),
   agent: agent.describe('the agent that the credential belongs to'),
 });
@@ -31,9 +31,9 @@ const claimed = z.object({
     .array(
       z.object({
         id: idOf('delivery'),
-        receipt: z.string().describe('names this delivery and this attempt'),
+        receipt: z.string().describe('identifies this delivery and this attempt'),
         attempt: z.int().describe('1 for the first claim of this delivery'),
-        leased_until: timeOf('end of the lease: from then on the delivery can be claimed again'),
+        leased_until: timeOf('end of the lease; after it the delivery can be claimed again'),
         event: z
           .object({
             id: idOf('event'),
@@ -48,7 +48,7 @@ const claimed = z.object({
           .describe('the stored request'),
       }),
     )
-    .describe('the claimed deliveries; empty: none waits'),
+    .describe('the claimed deliveries; empty: no delivery was waiting'),
 });
 
 const settled = z.object({

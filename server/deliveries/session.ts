@@ -14,7 +14,7 @@ export const sessionSchema = z.strictObject({
     .string()
     .max(200)
     .optional()
-    .describe('credential of the agent (wa_…), unless it comes as the bearer token'),
+    .describe('credential of the agent (wa_…), unless it is sent as the bearer token'),
 });
 
 /** Exchanges a credential for a session. Every call counts against the rate limit of agent authentication. */

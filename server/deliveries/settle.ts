@@ -28,12 +28,12 @@ export const nackSchema = z.strictObject({
     .min(0)
     .max(86_400)
     .optional()
-    .describe('how long until it can be claimed again; absent: longer with each attempt'),
+    .describe('time until the deliveries can be claimed again; absent: increases with each attempt'),
   reason: z
     .string()
     .transform(storable)
     .optional()
-    .describe(`why, kept with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
+    .describe(`why the agent refused, stored with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
 });
 export const extendSchema = z.strictObject({
   receipts,

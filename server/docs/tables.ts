@@ -76,7 +76,7 @@ function logTable(): string {
 
 function rejectionsTable(): string {
   return markdownTable(
-    ['reason', 'what it means, and how to mend it'],
+    ['reason', 'meaning and fix'],
     Object.entries(rejectionReasons).map(([reason, hint]) => [`\`${reason}\``, hint]),
   );
 }

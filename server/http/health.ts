@@ -7,22 +7,22 @@ import { SharedCheck } from './shared-check.ts';
 
 const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded']).describe(of);
 const readiness = z.object({
-  status: z.enum(['ready', 'not_ready']).describe('ready: a webhook that is sent now is stored'),
+  status: z.enum(['ready', 'not_ready']).describe('ready: an event sent now would be stored'),
   checks: z
     .object({
       database: state('whether commits succeed'),
-      migrations: state('whether the schema is that of this release'),
+      migrations: state('whether the schema matches this release'),
       threads: state('HMAC threads'),
-      draining: state('failing: this process ends, and takes no new work'),
-      rate_limit_store: state('degraded: requests pass uncounted'),
-      secrets: state('degraded: some stored webhook secrets open with no key'),
+      draining: state('failing: this process is stopping'),
+      rate_limit_store: state('degraded: requests are allowed without being counted'),
+      secrets: state('degraded: no key decrypts some stored webhook secrets'),
     })
-    .describe('the parts that readiness depends on'),
+    .describe('state of each check'),
 });
 
 /** For the OpenAPI document. */
 export const healthDescriptions = {
-  live: { answers: { 200: z.object({ status: z.literal('ok').describe('the process answers') }) }, problems: [] },
+  live: { answers: { 200: z.object({ status: z.literal('ok').describe('the process is alive') }) }, problems: [] },
   ready: { answers: { 200: readiness, 503: readiness }, problems: [] },
 };
 

@@ -47,7 +47,7 @@ export function jsonPointer(path: readonly PropertyKey[]): string {
 function issuesOf(issue: z.core.$ZodIssue, schema: z.ZodType, max: number): FieldIssue[] {
   if (issue.code !== 'unrecognized_keys') return [{ path: issue.path.map(shortened), detail: issue.message }];
   const known = issue.path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
-  const detail = `This is not known here${known.length === 0 ? '' : `; known are ${known.join(', ')}`}.`;
+  const detail = `This field is unknown${known.length === 0 ? '' : `; allowed: ${known.join(', ')}`}.`;
   return issue.keys.slice(0, max).map((key) => ({ path: [...issue.path, key].map(shortened), detail }));
 }
 
@@ -72,7 +72,7 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'unrecognized_keys':
       // Otherwise zod joins all names into one sentence. issuesOf writes one sentence for each name.
-      return 'This is not known here.';
+      return 'This field is unknown.';
     case 'invalid_type':
       return issue.input === undefined ? 'This is required.' : give(wanted[issue.expected]);
     case 'invalid_format':

@@ -23,11 +23,11 @@ const escapes = new Set(Buffer.from('"\\/bfnrt'));
 
 /** Returns why the bytes are not a JSON text in UTF-8, as text for the sender, or null if they are. Byte positions start at 1. */
 export function jsonFault(bytes: Uint8Array): string | null {
-  if (!isUtf8(bytes)) return 'it is not UTF-8';
+  if (!isUtf8(bytes)) return 'it is not valid UTF-8';
   const at = faultAt(bytes);
   if (at === END) return null;
-  if (at === bytes.length) return 'it ends too early';
-  return `no JSON can go on like this at byte ${at + 1}`;
+  if (at === bytes.length) return 'unexpected end of input';
+  return `unexpected byte at position ${at + 1}`;
 }
 
 /** Returns the offset of the first invalid byte, the length if the text is truncated, or END if the text is valid. */

@@ -24,7 +24,7 @@ export const createdAt = timeOf('when it was created');
 export const updatedAt = timeOf('when it was last changed');
 export const receivedAt = timeOf('when Weir received it, to the millisecond');
 
-export const sourceIp = z.string().describe('address of the sender, seen through trusted proxies');
+export const sourceIp = z.string().describe('address of the sender, as determined from trusted proxies');
 export const bodyBytes = z.number().describe('size of the body in bytes');
-export const contentType = z.string().nullable().describe('its Content-Type; null: none was sent');
+export const contentType = z.string().nullable().describe('Content-Type of the request; null: the request had none');
 export const email = z.string().describe('email address, in lower case');

@@ -110,9 +110,9 @@ function excessOf(json: Uint8Array): string | null {
       else if (byte === QUOTE) inString = false;
     } else if (byte === QUOTE) inString = true;
     else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
-      if (++depth > DEPTH_MAX) return `nothing may stand in more than ${DEPTH_MAX} objects and arrays`;
+      if (++depth > DEPTH_MAX) return `at most ${DEPTH_MAX} levels of objects and arrays are allowed`;
     } else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) depth--;
-    else if (byte === COMMA && ++values > VALUES_MAX) return `it may hold no more than ${VALUES_MAX} values`;
+    else if (byte === COMMA && ++values > VALUES_MAX) return `at most ${VALUES_MAX} values are allowed`;
   }
   return null;
 }

@@ -8,6 +8,6 @@ export function parseQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T | und
   const result = check(schema, Object.fromEntries(new URLSearchParams(exchange.query)));
   if ('data' in result) return result.data;
   const members = problemMembers(result, ({ path, detail }) => ({ parameter: path.map(String).join('.'), detail }));
-  exchange.problem('invalid_request', 'The member errors names each bad query parameter.', members);
+  exchange.problem('invalid_request', 'The member errors lists each invalid query parameter.', members);
   return undefined;
 }

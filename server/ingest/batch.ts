@@ -26,7 +26,10 @@ export function storeBatch({ rows, writer, dedupeWriter, onStored }: StoreParts,
     const bodies = lines.map(({ bytes }) => bytes);
     const events = rows.many(exchange, webhook, bodies, LINE_TYPE);
     if (events[0]!.headers.length * lines.length > HEADER_BYTES_MAX)
-      return exchange.problem('batch_too_large', 'The headers, stored with each line, are too long for so many lines.');
+      return exchange.problem(
+        'batch_too_large',
+        'The headers are stored with each line, and are too long for this number of lines.',
+      );
 
     const stored = await store(events, lines, dedupeValue(exchange, webhook));
     exchange.lap(Stage.commit);

@@ -12,23 +12,25 @@ const accepted = z.object({
 
 const batch = z.object({
   accepted: z.int().describe('lines that were stored'),
-  ids: z.array(z.guid()).describe("in the order of the lines; a repeated line's is the first one's"),
-  duplicates: z.int().optional().describe('lines that were stored before, and were not stored again; absent: none'),
+  ids: z
+    .array(z.guid())
+    .describe('ids of the events in the order of the lines; a duplicate line has the id of the first one'),
+  duplicates: z.int().optional().describe('duplicate lines, which were not stored again; absent: none'),
 });
 
 const body = z.unknown().meta({
-  description: 'any bytes, up to max_payload_bytes of the webhook; the signature is over these bytes',
+  description: 'any bytes, up to max_payload_bytes of the webhook; the signature covers exactly these bytes',
   examples: [{ type: 'order.created', order: { id: 1042 } }],
 });
 const lines = z.unknown().meta({
-  description: 'JSON documents, one a line; each becomes an event',
+  description: 'newline-delimited JSON; each line becomes an event',
   examples: ['{"type":"order.created","order":{"id":1042}}\n{"type":"order.paid","order":{"id":1042}}\n'],
 });
 const { event_id, webhook_id, received_at } = example;
 const acceptedExample = { examples: [{ id: event_id, webhook_id, received_at, bytes: 44 }] };
 const batchExample = { examples: [{ accepted: 2, ids: [event_id, '01a1ffb6-1f30-7b8f-8c11-90e2d7a45b06'] }] };
 
-const duplicate = z.literal(true).describe('it was stored before, and was not stored again');
+const duplicate = z.literal(true).describe('the request is a duplicate and was not stored again');
 
 const refusals: readonly ProblemCode[] = [
   'rate_limited',

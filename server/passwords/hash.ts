@@ -14,7 +14,7 @@ const parameters = { algorithm: ARGON2ID, memoryCost: MEMORY_KIB, timeCost: PASS
 
 /** Concurrent hashes in a process. A flood of sign-ins uses at most 38 MiB and two of libuv's four threads. */
 export const HASHES_AT_A_TIME = 2;
-/** Maximum hashing tasks running or waiting. Above it, the answer is 503. */
+/** Maximum hashing tasks running or waiting. Above it, the response is 503. */
 export const HASHING_WORK_MAX = 64;
 
 /**

@@ -62,7 +62,7 @@ export async function chooseServingUser(entryFile: string, settings: Settings, c
 type Failure = Exclude<TrialResult, { failed: null }> | { failed: 'become' | 'load'; reason: string };
 
 function describe({ failed, reason }: Failure): string {
-  if (failed === 'become') return `this root may not become the user ${SYSTEM_USER}: ${reason}`;
+  if (failed === 'become') return `Weir cannot switch from root to the user ${SYSTEM_USER}: ${reason}`;
   if (failed === 'load') return `the user ${SYSTEM_USER} cannot run this installation: ${reason}`;
   if (failed === 'database') return `the user ${SYSTEM_USER} cannot connect to the database: ${reason}`;
   return `the user ${SYSTEM_USER} cannot listen: ${reason}`;
@@ -72,7 +72,7 @@ function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings, ent
   if (failed === 'become') return `start Weir as the user ${SYSTEM_USER}`;
   if (failed === 'load') {
     const root = join(dirname(entryFile), '../../..');
-    return `move ${root} to a place that every user may enter, such as /srv/weir, or run: chmod -R go+rX ${root} (and chmod go+x the directories above it)`;
+    return `move ${root} to a directory that every user can access, such as /srv/weir, or run: chmod -R go+rX ${root} (and chmod go+x the directories above it)`;
   }
   if (failed === 'database')
     return database.kind === 'embedded'
@@ -106,7 +106,5 @@ async function runTrial(entryFile: string, user: ServingUser, order: TrialOrder)
 /** The line of Node's error output that states the error. */
 function firstError(stderr: string): string {
   const lines = stderr.split('\n').map((line) => line.trim());
-  return (
-    lines.find((line) => /^(\[?\w*Error\b|node:.*EACCES)/.test(line)) ?? lines.find(Boolean) ?? 'it did not answer'
-  );
+  return lines.find((line) => /^(\[?\w*Error\b|node:.*EACCES)/.test(line)) ?? lines.find(Boolean) ?? 'no response';
 }

@@ -190,7 +190,7 @@ export class Supervisor {
     if (serving.length === 0 && member.refused) this.#giveUp(String(reason));
     else if (!isProven && this.#quickDeaths >= QUICK_DEATHS_MAX)
       this.#giveUp(
-        `${QUICK_DEATHS_MAX} processes in a row died within ${QUICK_DEATH_MS / 1000} s of their start (last: ${reason})`,
+        `${QUICK_DEATHS_MAX} consecutive processes exited within ${QUICK_DEATH_MS / 1000} s of their start (last: ${reason})`,
       );
     else if (isQuick) this.#pauseForks(backoffMs(this.#quickDeaths - 1, REPLACE, Math.random()));
   }

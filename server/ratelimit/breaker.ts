@@ -22,9 +22,9 @@ const WARNING_INTERVAL_MS = 1000;
 /** A timer later than this means that the event loop of this process was busy, not that the store is slow. */
 const LOOP_LATE_MS = 10;
 
-const LATE = `no answer within ${BUDGET_MS} ms`;
-const AWAY = 'The rate-limit store is away: requests are allowed uncounted';
-const BACK = 'The rate-limit store answers again: requests are counted';
+const LATE = `no response within ${BUDGET_MS} ms`;
+const AWAY = 'The rate-limit store is unavailable: requests are allowed without being counted';
+const BACK = 'The rate-limit store is available again: requests are counted';
 
 /** Logs a warning. `fields` hold plain values without secrets. */
 export type Warn = (message: string, fields: Record<string, string | number>) => void;

@@ -45,16 +45,16 @@ export async function connectSharedLimiter(options: SharedLimiterOptions): Promi
   const store = openStore(options.urls);
   // Without a listener, ioredis prints its errors with addresses. The error events also give the best cause of a failed connection:
   // connect() usually rejects only with "closed".
-  let told = LOST;
+  let reported = LOST;
   const listen = (error: unknown) => {
     const cause = causeOf(error);
-    if (cause !== LOST) told = cause;
+    if (cause !== LOST) reported = cause;
   };
   store.on('error', listen).on('node error', listen);
   const limiter = new SharedLimiter(store, options);
   const cause = await within(CONNECT_TIMEOUT_MS, check(store)).then(
-    (answered) => (answered ? null : `no answer within ${CONNECT_TIMEOUT_MS} ms`),
-    (error) => (told === LOST ? causeOf(error) : told),
+    (answered) => (answered ? null : `no response within ${CONNECT_TIMEOUT_MS} ms`),
+    (error) => (reported === LOST ? causeOf(error) : reported),
   );
   if (cause === null) return limiter;
   if (!options.requireAtStart) {

@@ -76,12 +76,12 @@ export const LOST = 'there is no connection';
 const causes: Record<string, string> = {
   ECONNREFUSED: 'nothing listens there (ECONNREFUSED)',
   ENOTFOUND: 'its host name is unknown (ENOTFOUND)',
-  NOAUTH: 'it wants a password and the address has none (NOAUTH)',
+  NOAUTH: 'it requires a password, and the address has none (NOAUTH)',
   WRONGPASS: 'it refuses the user or password of the address (WRONGPASS)',
-  NOPERM: 'its user may not do what is needed (NOPERM)',
+  NOPERM: 'its user lacks a permission that Weir needs (NOPERM)',
   LOADING: 'it is still loading its data (LOADING)',
-  MOVED: 'it is one node of a Redis Cluster: give the addresses of several, with commas between them (MOVED)',
-  ERR: 'it answers with an error; several addresses are taken for the nodes of a Redis Cluster (ERR)',
+  MOVED: 'it is one node of a Redis Cluster: give the addresses of several nodes, separated by commas (MOVED)',
+  ERR: 'it returns an error; several addresses must be nodes of one Redis Cluster (ERR)',
   READONLY: 'it is a read-only replica (READONLY)',
 };
 

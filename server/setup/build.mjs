@@ -32,7 +32,7 @@ async function compile(root) {
   const written = lines.filter((line) => line.startsWith('TSFILE: '));
   if (code !== 0) {
     console.error(lines.filter((line) => !written.includes(line)).join('\n'));
-    throw new Refusal('The build failed: mend the errors above, then run: npm run build');
+    throw new Refusal('The build failed: fix the errors above, then run: npm run build');
   }
   return written.map((line) => line.slice('TSFILE: '.length));
 }

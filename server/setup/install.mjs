@@ -20,7 +20,7 @@ if (set -C; printf '#!/bin/sh\\nexit 101\\n' >"$policy") 2>/dev/null; then
   chmod 755 "$policy"
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get -o DPkg::Lock::Timeout=120 update -qq || echo 'The package lists could not be renewed; trying with the old ones.'
+apt-get -o DPkg::Lock::Timeout=120 update -qq || echo 'The package lists could not be updated; continuing with the old ones.'
 apt-get -o DPkg::Lock::Timeout=120 install -y -qq --no-install-recommends "$@" || exit 1
 for package; do
   if [ -e "/etc/init.d/$package" ]; then update-rc.d "$package" disable; fi
@@ -36,7 +36,7 @@ export async function installPackages({ packages, sudo }) {
     : await run(shell[0], shell.slice(1), { quiet: true });
   if (code !== 0)
     throw new Refusal(
-      `${tail(output)}\nThe packages could not be installed. Mend what apt says above, or run:\n  ${installCommand(packages)}`,
+      `${tail(output)}\nThe packages could not be installed. Fix the error of apt above, or run:\n  ${installCommand(packages)}`,
     );
 }
 
@@ -46,12 +46,12 @@ export async function addSystemUser() {
   const command = ['useradd', '--system', '--no-create-home', '--shell', '/usr/sbin/nologin', 'weir'];
   const { code, output } = await run(command[0], command.slice(1), { quiet: true });
   if (code !== 0)
-    throw new Refusal(`${tail(output)}\nThe user could not be added. Add it by hand: ${command.join(' ')}`);
+    throw new Refusal(`${tail(output)}\nThe user could not be added. Add it manually: ${command.join(' ')}`);
 }
 
 /** Installs node_modules exactly as in package-lock.json, and writes the stamp that the next setup reads. */
 export async function installModules(root, { wanted }) {
-  console.log('Installing npm packages and compiling the Postgres client: a minute or so ...');
+  console.log('Installing npm packages and compiling the Postgres client (about a minute) ...');
   const headers = nodeHeadersFolder();
   const env = headers === null ? process.env : { npm_config_nodedir: headers, ...process.env };
   // The compiler is a development dependency, which NODE_ENV=production would omit.
@@ -59,11 +59,11 @@ export async function installModules(root, { wanted }) {
   const { code, output } = await run('npm', args, { cwd: root, env, quiet: true });
   if (code !== 0)
     throw new Refusal(
-      `${tail(output)}\nnpm ci failed. Mend what it says above (most often the network, or a package-lock.json that does not fit package.json), then run: npm run setup`,
+      `${tail(output)}\nnpm ci failed. Fix the error above (usually the network, or a package-lock.json that does not match package.json), then run: npm run setup`,
     );
   if (!existsSync(join(root, 'node_modules', 'libpq', 'build', 'Release', 'addon.node')))
     throw new Refusal(
-      `${tail(output)}\nnpm ci left the Postgres client uncompiled: npm is told to skip install scripts. Run: npm config delete ignore-scripts; npm run setup`,
+      `${tail(output)}\nnpm ci did not compile the Postgres client: npm is configured to skip install scripts. Run: npm config delete ignore-scripts; npm run setup`,
     );
   const problem = serverBinaryProblem(root);
   if (problem !== null) throw new Refusal(problem);

@@ -13,7 +13,7 @@ export async function withLock(root, work) {
   const file = openSync(join(root, 'dist', '.setup.lock'), 'w');
   try {
     if (!flock(file, ['--nonblock'])) {
-      console.log('Another set-up is at work in this folder; waiting for it.');
+      console.log('Another set-up is running in this directory; waiting for it.');
       if (!flock(file, [])) throw new Refusal('The lock dist/.setup.lock could not be taken; try again.');
     }
     return await work();

@@ -66,7 +66,7 @@ function askForPackages(missing, { found }) {
   const packages = missing.map((row) => row.package);
   const lacking = missing.flatMap((row) => row.provides).filter((item) => !found.includes(item));
   if (!found.includes('apt-get'))
-    return `Weir needs ${lacking.join(', ')}, and this system has no apt-get. Install what Debian calls ${packages.join(', ')} and try again.`;
+    return `Weir needs ${lacking.join(', ')}, and this system has no apt-get. Install the equivalents of the Debian packages ${packages.join(', ')} and try again.`;
   return `Weir needs ${lacking.join(', ')}, and may not install packages here (neither root nor passwordless sudo). Run this once, then try again:\n  ${installCommand(packages)}`;
 }
 

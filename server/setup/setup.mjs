@@ -21,7 +21,8 @@ const perform = {
 
 async function setUp(args) {
   const unknown = args.find((argument) => argument !== '--tests');
-  if (unknown !== undefined) throw new Refusal(`${unknown} is no option of the set-up; the only one is --tests.`, 2);
+  if (unknown !== undefined)
+    throw new Refusal(`${unknown} is not an option of the set-up; the only option is --tests.`, 2);
   const tests = args.length > 0;
   if (decide(tests).length === 0) return;
   try {

@@ -14,9 +14,7 @@ const vitest = join(root, 'node_modules/vitest/vitest.mjs');
 async function test(args) {
   const checks = await check();
   if (checks !== 0) {
-    console.error(
-      'The types, the linter or the format do not hold (npm run format mends the format); no test was run.',
-    );
+    console.error('The checks of types, lint or format failed (npm run format fixes the format); no test was run.');
     console.log('0 passed, 1 failed, 0 skipped');
     return checks;
   }

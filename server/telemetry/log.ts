@@ -27,7 +27,10 @@ export const logEvents = {
     'error',
     'old rows could not be deleted, or last leases could not be ended; the next run tries again',
   ],
-  last_leases_ended: ['info', 'deliveries became dead letters, because their last lease ended without an answer'],
+  last_leases_ended: [
+    'info',
+    'deliveries became dead letters, because their last lease expired without an acknowledgement',
+  ],
   listening: ['info', 'all processes listen'],
   setup_address: [
     'warn',
@@ -52,7 +55,7 @@ export const logEvents = {
   request_unserved: ['warn', 'a valid request was answered 5xx; at most 10 lines a second, left_out counts the others'],
   request_refused: ['info', 'a request was answered 4xx; a sample of one line a second, left_out counts the others'],
   database_up: ['info', 'the commit connection is up'],
-  database_down: ['error', 'the commit connection is gone; requests are answered 503 until it is back'],
+  database_down: ['error', 'the commit connection was lost; requests are answered 503 until it is restored'],
   database_error: ['warn', 'an idle database connection was lost'],
   database_refused: [
     'error',

@@ -1,4 +1,4 @@
-/** Durations of the stages of the answer path. Stages are consecutive. The caller excludes intentional waits. */
+/** Durations of the stages of the response path. Stages are consecutive. The caller excludes intentional waits. */
 
 /** Names of the stages. A Stage is an index in this list. */
 export const stageNames = ['accept', 'body', 'limit', 'verify', 'commit', 'respond'] as const;
@@ -30,7 +30,7 @@ export class StageClock {
     this.#lastMs = nowMs;
   }
 
-  /** Time from the first header to the end of the answer, without skipped time. */
+  /** Time from the first header to the end of the response, without skipped time. */
   get totalMs(): number {
     return this.#lastMs - this.startedMs - this.#skippedMs;
   }

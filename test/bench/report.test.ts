@@ -56,9 +56,9 @@ test('the report names the machine, the goals that were missed and how it was me
 });
 
 test('a run with faults says that it is invalid, in the report and in the record', () => {
-  const faulty = { ...outcome, faults: ['bare answered nothing'] };
-  expect(renderReport(scenario, faulty, machine, conditions)).toMatch(/invalid[\s\S]*bare answered nothing/);
-  expect(recordOf(scenario, faulty, machine, conditions)).toMatchObject({ faults: ['bare answered nothing'] });
+  const faulty = { ...outcome, faults: ['bare gave no response'] };
+  expect(renderReport(scenario, faulty, machine, conditions)).toMatch(/invalid[\s\S]*bare gave no response/);
+  expect(recordOf(scenario, faulty, machine, conditions)).toMatchObject({ faults: ['bare gave no response'] });
 });
 
 test('each run adds one line to the record of its scenario', () => {

@@ -97,7 +97,10 @@ describe('audit verify', () => {
              alter table audit_log enable trigger user; commit`,
     });
     const { code, err } = await weir(app, 'audit', 'verify');
-    expect([code, err]).toEqual([1, 'weir: Entry 2 was changed: its hash is another. Valid entries before it: 1.\n']);
+    expect([code, err]).toEqual([
+      1,
+      'weir: Entry 2 was changed: its hash does not match. Valid entries before it: 1.\n',
+    ]);
     const told = await weir(app, 'audit', 'verify', '--json');
     expect([told.code, told.err]).toEqual([1, '']);
     expect(JSON.parse(told.out)).toMatchObject({ intact: false, entries: 1, first_broken: 2, head: { number: 1 } });

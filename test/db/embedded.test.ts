@@ -44,7 +44,7 @@ describe('the embedded database', () => {
     const member = await joinIt({ log: (line) => lines.push(line) });
     expect(member.started).toBe(true);
     expect(member.conninfo).toBe(`host='${pgdata}' port=5432 user=weir dbname=weir`);
-    expect(lines).toEqual([`Making the database in ${pgdata}`, `Starting Postgres in ${pgdata}`]);
+    expect(lines).toEqual([`Creating the database in ${pgdata}`, `Starting Postgres in ${pgdata}`]);
     expect((await stat(pgdata)).mode & 0o777).toBe(0o700);
   });
 
@@ -154,7 +154,7 @@ describe('the embedded database', () => {
   test('is restarted for more connections when nobody else uses it, else refuses and says what to do', async () => {
     const small = await joinIt({ maxConnections: 20 });
     await expect(joinIt({ maxConnections: 50 })).rejects.toThrow(
-      /room for 20 connections, 50 are needed.*stop that one first/,
+      /allows 20 connections, 50 are needed.*stop that one first/,
     );
     const child = await startUser();
     await small.leave();
@@ -231,11 +231,11 @@ describe('the embedded database refuses', () => {
       path: 'a'.repeat(80),
       says: /too long for a Unix socket; set DATA_DIR to a shorter path/,
     },
-    { what: 'a path with a comma', path: 'a,b', says: /holds a comma; set DATA_DIR to a path without one/ },
+    { what: 'a path with a comma', path: 'a,b', says: /contains a comma; set DATA_DIR to a path without one/ },
     {
       what: 'a path that is a file',
       prepare: (path: string) => writeFile(path, ''),
-      says: /^DATA_DIR .* cannot be made/,
+      says: /^DATA_DIR .* cannot be created/,
     },
   ])('$what', async ({ prepare = async () => {}, path = 'data', says }) => {
     const parent = await mkdtemp(join(tmpdir(), 'weir-pg-'));
@@ -259,7 +259,7 @@ describe('the embedded database refuses', () => {
     ['linux', 's390x'],
   ])('%s on %s, and says what to do', async (platform, arch) => {
     await expect(findBinaries(platform, arch)).rejects.toThrow(
-      `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres of your own`,
+      `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres server`,
     );
   });
 });

@@ -37,7 +37,7 @@ test('one that has ended is a dead letter, and its receipt is gone', async () =>
     state: 'dead',
     attempts: 2,
     finished: true,
-    reason: 'the last lease ended without an answer',
+    reason: 'the last lease expired without an acknowledgement',
   });
   expect(await agent.ack([receipt])).toEqual({ done: [], gone: [receipt] });
   expect(await agent.nack([receipt])).toEqual({ done: [], gone: [receipt] });

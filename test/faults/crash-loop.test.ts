@@ -39,7 +39,7 @@ test('a process that cannot start ends the service with exit code 1', { timeout:
     expect(weir.events('crash_loop')).toMatchObject([
       {
         level: 60,
-        reason: expect.stringMatching(/^10 processes in a row died within 3 s of their start \(last: 1\)/),
+        reason: expect.stringMatching(/^10 consecutive processes exited within 3 s of their start \(last: 1\)/),
       },
     ]);
     expect(weir.events('process_died').length).toBeGreaterThanOrEqual(10);

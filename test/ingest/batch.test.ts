@@ -117,9 +117,9 @@ describe('a refused batch', () => {
       code: 'batch_invalid',
       request_id: headers.get('x-request-id'),
       errors: [
-        { line: 3, detail: 'no JSON can go on like this at byte 8' },
-        { line: 5, detail: 'it is not UTF-8' },
-        { line: 6, detail: 'it ends too early' },
+        { line: 3, detail: 'unexpected byte at position 8' },
+        { line: 5, detail: 'it is not valid UTF-8' },
+        { line: 6, detail: 'unexpected end of input' },
       ],
     });
     expect(await rowsOf(to)).toEqual([]);

@@ -90,9 +90,9 @@ describe('lines', () => {
     expect(read('{}\n\n{"a":}\nnul\n{"a":"\n1').outcome).toEqual({
       kind: 'faults',
       faults: [
-        { line: 3, detail: 'no JSON can go on like this at byte 6' },
-        { line: 4, detail: 'it ends too early' },
-        { line: 5, detail: 'it ends too early' },
+        { line: 3, detail: 'unexpected byte at position 6' },
+        { line: 4, detail: 'unexpected end of input' },
+        { line: 5, detail: 'unexpected end of input' },
       ],
     });
     const { outcome } = read('x\n'.repeat(500));
@@ -173,7 +173,7 @@ describe('a JSON text', () => {
   test.each([[[0xff]], [[0x22, 0xc3, 0x28, 0x22]], [[0x22, 0xed, 0xa0, 0x80, 0x22]], [[0x22, 0xc3]]])(
     'is not what is no UTF-8: %j',
     (bytes) => {
-      expect(jsonFault(Uint8Array.from(bytes))).toBe('it is not UTF-8');
+      expect(jsonFault(Uint8Array.from(bytes))).toBe('it is not valid UTF-8');
     },
   );
 
@@ -181,7 +181,7 @@ describe('a JSON text', () => {
     const depth = 2_000_000;
     const arrays = Buffer.from('['.repeat(depth) + ']'.repeat(depth));
     expect(jsonFault(arrays)).toBeNull();
-    expect(jsonFault(arrays.subarray(0, -1))).toBe('it ends too early');
+    expect(jsonFault(arrays.subarray(0, -1))).toBe('unexpected end of input');
     expect(jsonFault(Buffer.from(`${'[{"a":'.repeat(depth / 10)}1${'}]'.repeat(depth / 10)}`))).toBeNull();
     expect(jsonFault(Buffer.from(`${'[{"a":'.repeat(9)}1${'}]'.repeat(8)}]`))).not.toBeNull();
   });

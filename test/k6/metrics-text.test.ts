@@ -17,7 +17,9 @@ test('a figure is the sum over the labels', () => {
 });
 
 test('a page without the metric is refused, a longer name is another metric', () => {
-  expect(() => figureOf('weir_conn', page)).toThrow("METRICS_URL has no weir_conn; it must be Weir's page of metrics");
+  expect(() => figureOf('weir_conn', page)).toThrow(
+    'METRICS_URL has no weir_conn; it must be the metrics page of Weir',
+  );
   expect(() => figureOf('weir_connections', '')).toThrow('METRICS_URL has no weir_connections');
 });
 

@@ -55,7 +55,7 @@ test('runs are read back from their lines, and a line that is none is named', ()
   expect(runsIn(runs.map((one) => `${JSON.stringify(one)}\n`).join(''))).toEqual(runs);
   expect(runsIn('')).toEqual([]);
   for (const wrong of ['oops', '1', 'null', '{}'])
-    expect(() => runsIn(`${JSON.stringify(runs[0])}\n${wrong}\n`)).toThrow('Line 2 of RUNS is no run of scale.ts');
+    expect(() => runsIn(`${JSON.stringify(runs[0])}\n${wrong}\n`)).toThrow('Line 2 of RUNS is not a run of scale.ts');
 });
 
 test('the table puts the last runs of each number of processes side by side, if their bodies are as large', () => {

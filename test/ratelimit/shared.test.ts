@@ -206,7 +206,7 @@ describe('a store in trouble', () => {
     warnings.slice(1).forEach((warning, index) => {
       expect(warning.atMs - warnings[index]!.atMs).toBeGreaterThan(990);
     });
-    expect(warnings[0]!.fields).toEqual({ cause: 'no answer within 50 ms', allowedUncounted: 100 });
+    expect(warnings[0]!.fields).toEqual({ cause: 'no response within 50 ms', allowedUncounted: 100 });
     expect(uncounted.length).toBeGreaterThan(10_100);
     expect(new Set(uncounted)).toEqual(new Set(['ingest']));
 
@@ -288,7 +288,7 @@ describe('at start', () => {
         server.pause();
         return `127.0.0.1:${server.port}`;
       },
-      /no answer within 2000 ms|there is no connection/,
+      /no response within 2000 ms|there is no connection/,
     ],
   ];
   test.each(bad)('refused when %s, with a sentence that is free of secrets', async (_, place, cause) => {
@@ -361,6 +361,6 @@ describe('a Redis Cluster', () => {
     undo.push(...nodes.map((node) => node.stop));
     await expect(limiter([nodes[0]!.url])).rejects.toThrow(/give the addresses of several/);
     const apart = [await redis(), await redis()];
-    await expect(limiter(apart.map((server) => server.url))).rejects.toThrow(/several addresses are taken for/);
+    await expect(limiter(apart.map((server) => server.url))).rejects.toThrow(/several addresses must be nodes/);
   });
 });

@@ -68,7 +68,7 @@ test('a failed build says where and what to do, and leaves the last good one', (
   const { status, stderr } = build();
   expect(status).toBe(1);
   expect(stderr).toMatch(/^server\/cli\/two\.ts\(1,14\): error TS2322/);
-  expect(stderr).toMatch(/The build failed: mend the errors above, then run: npm run build\n$/);
+  expect(stderr).toMatch(/The build failed: fix the errors above, then run: npm run build\n$/);
   expect(readFileSync(built('server/cli/weir.js'), 'utf8')).toBe('the last good build');
   expect(stateOfDist(root)).toBe('missing');
 });

@@ -120,7 +120,7 @@ describe('what is refused', () => {
   test('a missing compiler where there is no apt-get, even for root', () => {
     expect(refusalOn(machine({ found: ['python3', 'make'], installed: '', uid: 0 }))).toBe(
       'Weir needs pg_config, libpq-fe.h, g++, and this system has no apt-get. ' +
-        'Install what Debian calls libpq-dev, build-essential and try again.',
+        'Install the equivalents of the Debian packages libpq-dev, build-essential and try again.',
     );
   });
 

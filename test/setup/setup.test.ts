@@ -68,7 +68,7 @@ describe('setup.mjs', () => {
   });
 
   test('refuses an option that it does not have', () => {
-    const stderr = '--test is no option of the set-up; the only one is --tests.\n';
+    const stderr = '--test is not an option of the set-up; the only option is --tests.\n';
     expect(setUp('--test')).toMatchObject({ status: 2, stdout: '', stderr });
   });
 });
@@ -81,7 +81,7 @@ describe('the lock', () => {
     const first = program('lock.mjs', `${hold} process.exit();`);
     expect(await first.nextLine()).toBe('held');
     const second = program('lock.mjs', `${hold} process.exit();`);
-    expect(await second.nextLine()).toBe('Another set-up is at work in this folder; waiting for it.');
+    expect(await second.nextLine()).toBe('Another set-up is running in this directory; waiting for it.');
     first.child.stdin.write('done');
     expect(await second.nextLine()).toBe('held');
   });

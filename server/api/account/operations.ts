@@ -18,29 +18,33 @@ const accountSchema = z.object({
   id: idOf('user'),
   email,
   name: nameOf('user'),
-  role: z.enum(roles).describe('in force for this request: of the user, or of the token where that is less'),
+  role: z.enum(roles).describe('role of this request: that of the user, or of the token if that is lower'),
   csrf_token: z
     .string()
     .nullable()
-    .describe('of a cookie session: changes carry it in the header X-CSRF-Token; null for tokens, which need none'),
+    .describe(
+      'CSRF token of a cookie session: send it with every change as X-CSRF-Token; null for API tokens, which do not need it',
+    ),
 });
 
 const sessionSchema = z.object({
   id: idOf('session'),
   created_at: createdAt,
-  last_seen_at: z.iso.datetime().describe('its last request, to the minute'),
-  expires_at: timeOf('when it ends at the latest'),
-  address: z.string().describe('of the browser at the sign-in'),
+  last_seen_at: z.iso.datetime().describe('last request of the session, to the minute'),
+  expires_at: timeOf('latest end of the session'),
+  address: z.string().describe('address of the browser at the sign-in'),
   user_agent: z.string().describe('User-Agent of the browser at the sign-in'),
-  current: z.boolean().describe('the one that asks'),
+  current: z.boolean().describe('true: the session of this request'),
 });
 
 const passwordInput = z.strictObject({
-  current_password: enteredPassword.describe('the password that is valid now'),
-  new_password: enteredPassword.describe('12 to 200 characters, no common password'),
-  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: your API tokens end too'),
+  current_password: enteredPassword.describe('the current password'),
+  new_password: enteredPassword.describe('12 to 200 characters, not a common password'),
+  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: your API tokens are revoked as well'),
 });
-const passwordChanged = z.object({ revoked_tokens: z.int().describe('how many API tokens ended by revoke_tokens') });
+const passwordChanged = z.object({
+  revoked_tokens: z.int().describe('number of API tokens that revoke_tokens revoked'),
+});
 
 interface AccountParts extends SignInParts {
   csrf: Csrf;

@@ -21,10 +21,10 @@ const setUpInput = z.strictObject({
   token: z
     .string({ error: 'Give the token of the set-up address.' })
     .max(200)
-    .describe('from the set-up address that the start prints'),
+    .describe('token of the set-up address that the start prints'),
   email: emailText.describe('email address of the first administrator'),
   name: optionalNameText.default('').describe('at most 200 characters'),
-  password: enteredPassword.describe('12 to 200 characters, no common password'),
+  password: enteredPassword.describe('12 to 200 characters, not a common password'),
 });
 
 const signedInSchema = z.object({
@@ -35,8 +35,8 @@ const signedInSchema = z.object({
       name: nameOf('user'),
       role: z.enum(roles).describe('what the user may do'),
     })
-    .describe('who is signed in'),
-  csrf_token: z.string().describe('changes carry it in the header X-CSRF-Token'),
+    .describe('the signed-in user'),
+  csrf_token: z.string().describe('send it with every change as X-CSRF-Token'),
 });
 
 interface SignInOperationParts extends SignInParts {
@@ -50,7 +50,7 @@ interface SignInOperationParts extends SignInParts {
 }
 
 const signedOutSchema = z.object({
-  provider_sign_out_url: z.url().describe('where the browser may sign out of the identity provider too'),
+  provider_sign_out_url: z.url().describe('URL that ends the session at the identity provider as well'),
 });
 
 export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...parts }: SignInOperationParts) {

@@ -8,7 +8,9 @@ import { problem, problemLater, type Reply } from '../operation.ts';
 
 export const currentPassword = enteredPassword
   .optional()
-  .describe("with a cookie session: the requester's own password again (AUTH_MODE local); tokens send none");
+  .describe(
+    'password of the requester, required with a cookie session (AUTH_MODE local); not required with an API token',
+  );
 
 /** Problems of an operation with step-up. */
 export const stepUpProblems = [

@@ -11,14 +11,14 @@ import { agentActivitySchema, agentInput, agentSchema } from './schema.ts';
 import { Agents } from './service.ts';
 
 const id = { schema: recordId, problem: 'agent_unknown' } as const;
-const withCredential = agentSchema.extend({ credential: z.string().describe('only in this answer') });
+const withCredential = agentSchema.extend({ credential: z.string().describe('shown only in this response') });
 const listQuery = z.strictObject({
   ...recordPageQuery,
-  revoked: flag.optional().describe('true: revoked agents alone; false: active agents alone'),
-  q: text(1, 200).optional().describe('part of the name, in any case of letters'),
+  revoked: flag.optional().describe('true: only revoked agents; false: only active agents'),
+  q: text(1, 200).optional().describe('part of the name, case-insensitive'),
 });
 
-const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'of those in force').optional() });
+const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional() });
 
 export function agentOperations(parts: ChangeParts) {
   const by = (actor: Actor) => new Agents(parts, actor);

@@ -6,7 +6,7 @@ import { nameText, recordIds } from '../input.ts';
 
 const name = nameText.describe('1 to 200 characters, unique among active agents');
 const webhookIds = recordIds.describe(
-  'webhooks whose events it gets; of one that is taken out it gets no new events, and what waits stays claimable',
+  'webhooks whose events the agent receives. After a webhook is removed, no new events are delivered; waiting deliveries stay claimable.',
 );
 
 export const agentInput = {
@@ -18,13 +18,13 @@ export const agentInput = {
 export const agentActivitySchema = z
   .object({
     agent_id: idOf('agent'),
-    last_seen_at: z.iso.datetime().nullable().describe('its last request, to the minute; null: none yet'),
+    last_seen_at: z.iso.datetime().nullable().describe('last request of the agent, to the minute; null: none yet'),
     last_seen_from: z.string().nullable().describe('client address of that request'),
     waiting_since: z.iso
       .datetime()
       .nullable()
-      .describe('since when the delivery that has waited longest could have been claimed; null: none waits'),
-    dead: z.int().describe(`dead letters; counting ends at ${DEAD_COUNTED_MAX}`),
+      .describe('time since which the oldest waiting delivery has been claimable; null: no delivery is waiting'),
+    dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
   })
   .meta({ id: 'AgentActivity' });
 
@@ -34,8 +34,8 @@ export type AgentPatch = z.output<typeof agentInput.update>;
 export const agentSchema = z.object({
   id: idOf('agent'),
   name: nameOf('agent'),
-  revoked: z.boolean().describe('true: its credential has ended for good; its deliveries stay'),
-  webhook_ids: z.array(z.guid()).describe('webhooks whose events it gets'),
+  revoked: z.boolean().describe('true: the credential is revoked permanently; the deliveries are kept'),
+  webhook_ids: z.array(z.guid()).describe('webhooks whose events the agent receives'),
   created_at: createdAt,
   updated_at: updatedAt,
 });

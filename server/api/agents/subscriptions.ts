@@ -35,8 +35,7 @@ export function removeWebhooks(query: Query, agentId: string, webhookIds: readon
 
 async function requireAgents(query: Query, agentIds: readonly string[]): Promise<void> {
   const [place] = (await findMissing(query, { webhookIds: [], agentIds })).agents;
-  if (place !== undefined)
-    throw new InputError(['agent_ids', place], `No agent in force has the id ${agentIds[place]}.`);
+  if (place !== undefined) throw new InputError(['agent_ids', place], `No active agent has the id ${agentIds[place]}.`);
 }
 
 async function requireWebhooks(query: Query, webhookIds: readonly string[]): Promise<void> {

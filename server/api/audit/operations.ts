@@ -15,10 +15,10 @@ export const auditFilters = {
     .string()
     .regex(/^[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
     .optional()
-    .describe('what the action begins with, e.g. token. or webhook.create'),
-  actor_id: uuid.optional().describe('of the user'),
-  target_id: uuid.optional().describe('id of what was changed'),
-  from: moment.optional().describe('from this time on'),
+    .describe('prefix of the action, e.g. token. or webhook.create'),
+  actor_id: uuid.optional().describe('id of the user'),
+  target_id: uuid.optional().describe('id of the changed resource'),
+  from: moment.optional().describe('at this time or later'),
   to: moment.optional().describe('before this time'),
 };
 const filters = z.object(auditFilters);
@@ -48,41 +48,41 @@ const states = z.record(z.string(), z.unknown());
 
 export const auditEntrySchema = z
   .object({
-    number: z.int().describe('position in the log, from 1 on'),
-    at: loose(z.string()).describe('when it happened'),
+    number: z.int().describe('position in the log, starting at 1'),
+    at: loose(z.string()).describe('time of the action'),
     action: loose(z.string()).describe('`<kind of target>.<verb>`'),
     actor: loose(
       z.object({
         kind: z.string().describe('user, token, command, system or anyone'),
-        id: z.string().nullable().describe('of the user'),
+        id: z.string().nullable().describe('id of the user'),
         name: z.string().describe('email of the user, or name of the command'),
-        token_id: z.string().nullable().describe('id of the API token, where one was used'),
+        token_id: z.string().nullable().describe('id of the API token that was used; null: none'),
         address: z.string().nullable().describe('address of the client'),
-        request_id: z.string().nullable().describe('under which the log has the request'),
+        request_id: z.string().nullable().describe('id of the request in the log'),
       }),
-    ).describe('who did it'),
+    ).describe('who performed the action'),
     target: loose(
       z.object({
         kind: z.string().describe('e.g. webhook'),
-        id: z.string().nullable().describe('null: it has none'),
-        name: z.string().describe('its name at that time'),
+        id: z.string().nullable().describe('null: it has no id'),
+        name: z.string().describe('name at that time'),
       }),
-    ).describe('what was changed'),
-    before: loose(states).describe('changed members before; secrets are left out'),
-    after: loose(states).describe('changed members after'),
-    hash: z.string().describe('SHA-256 of the hash before and this entry, in hex'),
+    ).describe('the changed resource'),
+    before: loose(states).describe('changed members before the action, without secrets'),
+    after: loose(states).describe('changed members after the action'),
+    hash: z.string().describe("SHA-256 of the previous entry's hash and this entry, in hex"),
   })
   .meta({ id: 'AuditEntry' });
 
 const verdictSchema = z.object({
   intact: z.boolean().describe('true: no entry was changed or removed'),
-  entries: z.int().describe('how far the chain holds'),
+  entries: z.int().describe('number of verified entries'),
   head: z
-    .object({ number: z.int().describe('its number'), hash: z.string().describe('its hash, in hex') })
+    .object({ number: z.int().describe('number of the entry'), hash: z.string().describe('hash of the entry, in hex') })
     .nullable()
-    .describe('the last entry that holds; keep it outside of the database'),
-  first_broken: z.int().optional().describe('number of the first entry that is missing, changed or out of place'),
-  reason: z.string().optional().describe('what is wrong with it'),
+    .describe('the last verified entry; store it outside the database'),
+  first_broken: z.int().optional().describe('number of the first entry that is missing, changed or misplaced'),
+  reason: z.string().optional().describe('what is wrong with that entry'),
 });
 
 /** Entries per export, about 1 KB each. */
@@ -118,7 +118,7 @@ export function auditOperations(database: Database) {
       query: z.strictObject({
         head: auditHash
           .optional()
-          .describe('of an entry that the chain must contain, e.g. of an audit_head in the log'),
+          .describe('hash of an entry that the chain must contain, e.g. of an audit_head in the log'),
       }),
       answers: { 200: verdictSchema },
       handle: async ({ query }) => done(200, await verifyAudit(database, query.head ?? null)),

@@ -13,21 +13,21 @@ import { replayMany, replayOne } from './replay.ts';
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 
 const scopeQuery = {
-  agent_id: recordId.optional().describe('deliveries to this agent alone'),
-  webhook_id: recordId.optional().describe('deliveries of this webhook alone'),
+  agent_id: recordId.optional().describe('only deliveries to this agent'),
+  webhook_id: recordId.optional().describe('only deliveries of this webhook'),
 };
 const countQuery = z.strictObject(scopeQuery);
 const listQuery = z.strictObject({
   ...pageQuery,
   ...scopeQuery,
-  event_id: eventId.optional().describe('deliveries of this event alone'),
-  state: z.enum(deliveryStates).optional().describe('deliveries in this state alone'),
+  event_id: eventId.optional().describe('only deliveries of this event'),
+  state: z.enum(deliveryStates).optional().describe('only deliveries in this state'),
 });
 
 const manyInput = z.strictObject({
   agent_id: recordId.describe('id of the agent'),
-  state: z.enum(['dead', 'done']).describe('which deliveries become pending again'),
-  webhook_id: recordId.nullable().default(null).describe('deliveries of this webhook alone; null: of all'),
+  state: z.enum(['dead', 'done']).describe('state of the deliveries to replay'),
+  webhook_id: recordId.nullable().default(null).describe('only deliveries of this webhook; null: of all'),
 });
 
 const deliverySchema = z
@@ -36,12 +36,12 @@ const deliverySchema = z
     event_id: idOf('event'),
     webhook_id: idOf('webhook'),
     agent_id: idOf('agent'),
-    state: z.enum(deliveryStates).describe('dead: all attempts are used up'),
+    state: z.enum(deliveryStates).describe('dead: all attempts have failed'),
     attempts: z.number().describe('claims so far'),
-    received_at: timeOf('when its event was received'),
-    available_at: z.iso.datetime().describe('pending: claimable from then on; leased: the lease ends then'),
-    finished_at: z.iso.datetime().nullable().describe('when it became done or dead; null: it is neither'),
-    reason: z.string().nullable().describe('what the agent said with its last nack'),
+    received_at: timeOf('when the event was received'),
+    available_at: z.iso.datetime().describe('pending: time from which it can be claimed; leased: end of the lease'),
+    finished_at: z.iso.datetime().nullable().describe('when it became done or dead; null: it is pending or leased'),
+    reason: z.string().nullable().describe('reason that the agent gave with its last nack'),
   })
   .meta({
     id: 'Delivery',
@@ -62,13 +62,13 @@ const deliverySchema = z
   });
 
 const countsSchema = z.object({
-  pending: z.int().describe('deliveries that wait'),
-  leased: z.int().describe('deliveries that agents work on'),
+  pending: z.int().describe('deliveries that wait for their agent'),
+  leased: z.int().describe('deliveries under lease'),
   dead: z.int().describe('dead letters'),
   exact: z
     .boolean()
     .describe(
-      `false: more than ${COUNTED_MAX} wait or are dead, and the numbers are estimated from a sample of the table`,
+      `false: more than ${COUNTED_MAX} are waiting or dead, and the numbers are estimated from a sample of the table`,
     ),
 });
 
@@ -123,8 +123,8 @@ export function deliveryOperations(database: Database) {
       input: manyInput,
       answers: {
         200: z.object({
-          replayed: z.int().describe('deliveries that are pending again'),
-          more: z.boolean().describe('true: repeat it for the rest'),
+          replayed: z.int().describe('number of deliveries that are pending again'),
+          more: z.boolean().describe('true: more deliveries match; repeat the request'),
         }),
       },
       problems: ['agent_unknown'],

@@ -16,26 +16,28 @@ const network = z
 const SOUGHT_CHARACTERS_MAX = 200;
 
 const filterQuery = {
-  webhook_id: z.guid('Give the id of a webhook.').optional().describe('events of this webhook alone'),
-  from: instant.optional().describe('received at this time or later; without a zone it is UTC'),
+  webhook_id: z.guid('Give the id of a webhook.').optional().describe('only events of this webhook'),
+  from: instant.optional().describe('received at this time or later; UTC if it has no time zone'),
   to: instant.optional().describe('received before this time'),
   delivery_state: z
     .enum([...deliveryStates, 'none'])
     .optional()
-    .describe('with a delivery in this state (an agent: one of its own); none: with no delivery'),
+    .describe(
+      'only events with a delivery in this state (for an agent: a delivery to it); none: only events without a delivery',
+    ),
   content_type: z
     .string()
     .regex(/^[ -~]{1,200}$/, 'Give at most 200 printable ASCII characters.')
     .toLowerCase()
     .optional()
-    .describe('what the content type begins with, in any case: application/json finds application/json; charset=utf-8'),
+    .describe('prefix of the content type, case-insensitive: application/json matches application/json; charset=utf-8'),
   source: network.optional().describe('address or network of the sender, e.g. 192.0.2.0/24'),
   q: z
     .string()
     .min(1)
     .max(SOUGHT_CHARACTERS_MAX)
     .optional()
-    .describe('text that the body has somewhere: these bytes of UTF-8, in the same case'),
+    .describe('text that the body contains: these UTF-8 bytes, case-sensitive'),
 };
 
 export const eventListQuery = z

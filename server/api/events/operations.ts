@@ -22,7 +22,7 @@ const replayInput = z.strictObject({
     .min(1, 'Name an agent, or leave agent_ids out.')
     .max(AGENTS_NAMED_MAX, `Name at most ${AGENTS_NAMED_MAX} agents.`)
     .optional()
-    .describe('to these alone; by default to every agent that is subscribed to the webhook'),
+    .describe('only to these agents; absent: to every agent that is subscribed to the webhook'),
 });
 
 /** An agent sees only the events that were delivered to it. */
@@ -86,7 +86,7 @@ export function eventOperations(database: Database) {
         if (replayed.kind === 'done') return done(201, { delivery_ids: replayed.deliveryIds });
         const errors = replayed.agentIds.map((agentId) => ({
           pointer: `/agent_ids/${agentIds!.indexOf(agentId)}`,
-          detail: `No agent in force has the id ${agentId}.`,
+          detail: `No active agent has the id ${agentId}.`,
         }));
         return problem('invalid_request', undefined, { errors });
       },

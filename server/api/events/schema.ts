@@ -33,8 +33,8 @@ export const eventSchema = z
 export const eventPageSchema = pageSchema(eventSchema).extend({
   complete: z
     .boolean()
-    .describe('false: the search took too long and ended before the page was full; next_cursor goes on from there'),
-  searched_to: z.iso.datetime().nullable().describe('how far back an incomplete search looked'),
+    .describe('false: the search reached its time limit before the page was full; next_cursor continues from there'),
+  searched_to: z.iso.datetime().nullable().describe('time down to which an incomplete search looked'),
 });
 
 /** The event without its body. */

@@ -8,16 +8,16 @@ import { done, operation } from '../operation.ts';
 import { eventId } from '../paging.ts';
 
 const countersSchema = z.object({
-  latest: liveSchema.nullable().describe('null in the first second'),
+  latest: liveSchema.nullable().describe('null in the first second after the start'),
   history: z.array(secondSchema).describe('up to five minutes, oldest first'),
 });
 
 const streamQuery = z.strictObject({
-  webhook_id: z.guid().toLowerCase().optional().describe('events of this webhook alone'),
+  webhook_id: z.guid().toLowerCase().optional().describe('only events of this webhook'),
   after: eventId
     .optional()
     .describe(
-      'the newest event that the client knows; the header Last-Event-ID comes before it. Events of the 15 s before come again',
+      'id of the newest event that the client has; the header Last-Event-ID takes precedence. Events of the 15 s before it are sent again.',
     ),
 });
 

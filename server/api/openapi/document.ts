@@ -62,7 +62,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
       title: 'Weir',
       version: 'v1',
       description:
-        'Receives webhooks, keeps them, and hands them to agents. Every answer carries X-Request-Id; errors are RFC 9457 problem details.',
+        'Receives webhooks, stores them as events, and delivers them to agents. Every response has the header X-Request-Id; errors are RFC 9457 problem details.',
     },
     servers: [{ url }],
     paths,
@@ -114,7 +114,8 @@ function queryParameters(schema: Json): Json[] {
 const ifMatch: Json = {
   name: 'If-Match',
   in: 'header',
-  description: 'the ETag of what is to be changed: nothing is done when somebody else changed it meanwhile',
+  description:
+    'the ETag of the resource as it was read. If the resource has changed since, the request is refused with 412.',
   schema: { type: 'string' },
 };
 
@@ -122,7 +123,7 @@ const idempotencyKey: Json = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'sent again within 24 hours, the request is not done again: the answer from before is given again, with the header Idempotent-Replayed',
+    'a request repeated with this key within 24 hours is not executed again: the first response is returned, with the header Idempotent-Replayed',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 };
 

@@ -7,7 +7,7 @@ import { sendJson } from '../serve.ts';
 export function openApiOperations(read: () => string) {
   return {
     showOpenApi: openOperation({
-      answers: { 200: z.looseObject({ openapi: z.string().describe('version of OpenAPI') }) },
+      answers: { 200: z.looseObject({ openapi: z.string().describe('OpenAPI version') }) },
       handle: async ({ exchange }) => {
         sendJson(exchange, 200, read());
         return done(200);

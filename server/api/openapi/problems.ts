@@ -34,7 +34,7 @@ const idempotencyProblems: readonly ProblemCode[] = [
 export function problemsOf(
   method: Method,
   access: OperationAccess,
-  // biome-ignore lint/suspicious/noExplicitAny: whatever it takes
+  // biome-ignore lint/suspicious/noExplicitAny: the operation's own types do not matter here
   { id, query, input, representation, sessionOnly, idempotent, problems: own = [] }: Operation<any, any, any>,
 ): ProblemCode[] {
   return [
@@ -89,29 +89,28 @@ export const problemSchema: Json = {
   required: ['type', 'title', 'status', 'detail', 'code', 'request_id'],
   properties: {
     type: { type: 'string', description: 'URI of the kind of problem' },
-    title: { type: 'string', description: 'the kind of problem in words' },
+    title: { type: 'string', description: 'short name of the problem' },
     status: { type: 'integer', description: 'the HTTP status' },
     detail: { type: 'string', description: 'what is wrong and how to fix it' },
-    code: { type: 'string', description: 'one for each kind of problem; the README lists them' },
-    request_id: { type: 'string', description: 'under which the log has it' },
+    code: { type: 'string', description: 'code of the problem; the README lists all codes' },
+    request_id: { type: 'string', description: 'id of the request in the log' },
     errors: {
       type: 'array',
-      description:
-        'of invalid_request: bad fields of the body by their JSON pointers, bad parameters by their names; the first 20',
+      description: 'of invalid_request: the first 20 invalid fields (by JSON pointer) or parameters (by name)',
       items: {
         type: 'object',
         required: ['detail'],
         properties: {
           pointer: { type: 'string', description: 'JSON pointer of the field' },
           parameter: { type: 'string', description: 'name of the parameter' },
-          line: { type: 'integer', description: 'line of a batch, from 1 on' },
-          detail: { type: 'string', description: 'what is wrong with it' },
+          line: { type: 'integer', description: 'line of a batch, starting at 1' },
+          detail: { type: 'string', description: 'what is wrong and what is allowed' },
         },
       },
     },
     errors_omitted: {
       type: 'integer',
-      description: 'of invalid_request: bad fields or parameters beyond the first 20, which errors leaves out',
+      description: 'of invalid_request: number of invalid fields or parameters that errors does not list',
     },
   },
 };

@@ -56,16 +56,19 @@ function success(schemas: Schemas, method: Method, status: string, schema: z.Zod
 
 const meanings: Readonly<Record<string, string>> = {
   200: 'done',
-  201: 'made',
+  201: 'created',
   202: 'accepted',
-  204: 'done; there is nothing to say',
-  304: 'what If-None-Match names is still so',
+  204: 'done; no content',
+  304: 'not modified: If-None-Match names the current ETag',
   503: 'not ready',
 };
 
 /** Header components that the responses refer to. */
 export const headers: Json = {
-  'X-Request-Id': { description: "the request's own, when it is well-formed", schema: { type: 'string' } },
-  'Retry-After': { description: 'seconds', schema: { type: 'integer' } },
+  'X-Request-Id': {
+    description: 'id of the request: its own X-Request-Id if well-formed, else a generated one',
+    schema: { type: 'string' },
+  },
+  'Retry-After': { description: 'seconds to wait before the next attempt', schema: { type: 'integer' } },
   ETag: { schema: { type: 'string' } },
 };

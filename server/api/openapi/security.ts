@@ -7,18 +7,18 @@ import type { Json } from './schemas.ts';
 /** @param cookie name of the session cookie. */
 export function securitySchemes(cookie: string): Json {
   return {
-    session: { type: 'apiKey', in: 'cookie', name: cookie, description: 'of somebody who signed in' },
+    session: { type: 'apiKey', in: 'cookie', name: cookie, description: 'session of a signed-in user' },
     csrf: {
       type: 'apiKey',
       in: 'header',
       name: CSRF_HEADER,
-      description: 'beside a cookie, for changes: csrf_token of GET /api/v1/account',
+      description: 'required with a session cookie for every change: csrf_token of GET /api/v1/account',
     },
     token: {
       type: 'http',
       scheme: 'bearer',
       description:
-        'an API token wu_…, or a JWT of the OpenID Connect provider. A token may revoke itself and the tokens that it created; it changes nothing else of its own user, and creates no administrator token and none without expiry (403 `session_required`).',
+        'an API token wu_…, or a JWT of the OpenID Connect provider. A token may revoke itself and the tokens that it created; it cannot change anything else of its own user, and cannot create a token for an administrator or without an expiry (403 `session_required`).',
     },
     agent: { type: 'http', scheme: 'bearer', description: 'a session ws_… or the credential wa_… of an agent' },
     signature: {
@@ -26,7 +26,7 @@ export function securitySchemes(cookie: string): Json {
       in: 'header',
       name: 'X-Hub-Signature-256',
       description:
-        'sha256= and the HMAC-SHA256 of the body in hex; X-Webhook-Signature too, or the header that the webhook names. Webhooks without a secret need none.',
+        'sha256= and the HMAC-SHA256 of the body in hex, in this header, in X-Webhook-Signature, or in the signature_header of the webhook. A webhook without a secret requires no signature.',
     },
   };
 }

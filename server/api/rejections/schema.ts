@@ -9,13 +9,13 @@ import { pageQuery } from '../paging.ts';
 /** Bytes of a body shown with its rejection; the whole body is a separate download. */
 const PREVIEW_BYTES_MAX = 8_192;
 
-const reason = z.enum(rejectionReasonNames).describe('why the signature did not verify; verifies_now: it does now');
+const reason = z.enum(rejectionReasonNames).describe('why the signature did not verify; verifies_now: it verifies now');
 const verified = z.boolean().describe('true: the signature verifies now');
 const hint = z.string().describe('how to fix it');
 export const rejectionQuery = z.strictObject({
   ...pageQuery,
-  webhook_id: z.guid().optional().describe('rejections of this webhook alone'),
-  reason: reason.optional().describe('rejections for this reason alone'),
+  webhook_id: z.guid().optional().describe('only rejections of this webhook'),
+  reason: reason.optional().describe('only rejections for this reason'),
 });
 
 export const rejectionSchema = z
@@ -27,40 +27,45 @@ export const rejectionSchema = z
     source_ip: sourceIp,
     reason,
     hint,
-    header: z.string().nullable().describe('where the fault is, when it is in a header'),
+    header: z.string().nullable().describe('header that causes the rejection; null: the cause is not a header'),
     otherwise_valid: z
       .boolean()
       .nullable()
-      .describe('nothing else is wrong: once this is mended the request verifies; null: that cannot be told'),
+      .describe('true: the reason is the only fault, and the request verifies once it is fixed; null: unknown'),
     other_webhook: z
       .object({ id: idOf('webhook'), name: nameOf('webhook') })
       .nullable()
-      .describe('whose secret signed it, where that was found out'),
-    expected_headers: z.array(z.string()).describe('where the webhook looks for the signature, as it is now'),
+      .describe('webhook whose secret signed the request; null: not determined'),
+    expected_headers: z.array(z.string()).describe('headers in which the webhook currently expects the signature'),
     signatures: z
       .array(
         z.object({
           name: z.string().describe('name of the header'),
-          shape: z.string().describe('what its value looks like, e.g. its length and prefix'),
+          shape: z.string().describe('form of the value, e.g. its length and prefix'),
         }),
       )
       .describe('the signature headers, without their digests'),
     bytes: bodyBytes,
-    body_kept: z.boolean().describe('false: it was larger than REJECTION_BODY_BYTES_MAX, or it held the secret'),
-    batch: z.boolean().describe('it was sent to /in/{webhook_id}/batch'),
-    accepted_event_id: z.guid().nullable().describe('the event that it was accepted as'),
+    body_kept: z
+      .boolean()
+      .describe('false: the body was larger than REJECTION_BODY_BYTES_MAX, or contained the secret'),
+    batch: z.boolean().describe('true: the request was sent to /in/{webhook_id}/batch'),
+    accepted_event_id: z
+      .guid()
+      .nullable()
+      .describe('event that was created by accepting the rejection; null: it was not accepted'),
     last_check: z
       .object({ at: timeOf('when it was checked'), verified, reason, hint })
       .nullable()
-      .describe('what checking it again gave'),
+      .describe('result of the last re-check; null: not checked yet'),
   })
   .meta({ id: 'Rejection' });
 
 export const rejectionDetailSchema = rejectionSchema.extend({
   headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
   content_type: contentType,
-  body_preview: z.string().nullable().describe('the first 8 KiB, when they are text in UTF-8'),
-  body_preview_base64: z.string().nullable().describe('the first 8 KiB otherwise'),
+  body_preview: z.string().nullable().describe('the first 8 KiB as text, if they are UTF-8'),
+  body_preview_base64: z.string().nullable().describe('the first 8 KiB in base64, if they are not UTF-8'),
 });
 
 export const acceptedSchema = z.object({ event_id: idOf('event') });

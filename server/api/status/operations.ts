@@ -13,17 +13,17 @@ import { readVersions } from './versions.ts';
 
 const settingSchema = z.object({
   name: z.string().describe('name of the environment variable'),
-  value: z.string().nullable().describe('value that is used; null when it is unset, and always for a secret'),
-  is_set: z.boolean().describe('false where Weir goes without it'),
-  default: z.string().nullable().describe('value without a setting, in words'),
+  value: z.string().nullable().describe('current value; null if it is unset, and always for a secret'),
+  is_set: z.boolean().describe('false: the setting is unset and has no default'),
+  default: z.string().nullable().describe('default value, in words'),
   secret: z.boolean().describe('true: its value is not shown'),
   meaning: z.string().describe('what it sets'),
 });
 
 const checkSchema = z.object({
-  name: z.string().describe('what was looked at'),
-  state: z.enum(['ok', 'advice', 'problem']).describe('advice: works, but could be better'),
-  finding: z.string().describe('what was found'),
+  name: z.string().describe('name of the check'),
+  state: z.enum(['ok', 'advice', 'problem']).describe('advice: works, but can be improved'),
+  finding: z.string().describe('result of the check'),
   mend: z.string().nullable().describe('how to fix it; null: nothing to fix'),
 });
 
@@ -35,44 +35,44 @@ export const statusSchema = z.object({
       uwebsockets: z.string().nullable().describe('uWebSockets.js; null: unknown'),
       postgres: z.string().describe('the database server'),
     })
-    .describe('versions of the parts'),
-  started_at: z.iso.datetime().nullable().describe('of Weir on this machine; null in its first second'),
+    .describe('versions of the components'),
+  started_at: z.iso.datetime().nullable().describe('start of Weir on this machine; null in its first second'),
   uptime_seconds: z.number().nullable().describe('since started_at'),
-  processes: z.array(processSchema).describe('of this machine'),
+  processes: z.array(processSchema).describe('processes of this machine'),
   database: z
     .object({
-      kind: z.enum(['embedded', 'server']).describe('server: named by DATABASE_URL or POSTGRES_*'),
+      kind: z.enum(['embedded', 'server']).describe('server: configured by DATABASE_URL or POSTGRES_*'),
       place: z.string().describe('host, port and name, without user and password'),
-      bytes: z.number().describe('on disk, indexes included'),
+      bytes: z.number().describe('size on disk, including indexes'),
       connections: z.number().describe('connections of all clients of the server'),
       connections_max: z.number().describe('the setting max_connections of the server'),
     })
     .describe('the database of Weir'),
   schema: z
     .object({
-      version: z.number().describe('number of the newest migration that is applied'),
+      version: z.number().describe('number of the newest applied migration'),
       pending: z.array(z.string()).describe('migrations that are not applied yet'),
     })
-    .describe('the tables of Weir'),
+    .describe('state of the database schema'),
   partitions: z
     .object({ first: z.iso.date().describe('oldest day (UTC)'), last: z.iso.date().describe('newest day (UTC)') })
     .nullable()
-    .describe('days for which events can be stored, and are kept'),
+    .describe('days that have partitions'),
   retention_days: z.number().describe('the setting RETENTION_DAYS'),
   rate_limit_store: z
     .object({
       backend: z.enum(['memory', 'shared']).describe('the setting RATE_LIMIT_BACKEND'),
-      state: z.enum(['ok', 'degraded']).describe('degraded: requests pass uncounted'),
+      state: z.enum(['ok', 'degraded']).describe('degraded: requests are allowed without being counted'),
     })
-    .describe('where requests are counted'),
+    .describe('the rate-limit store'),
   settings: z.array(settingSchema).describe('every setting'),
   doctor: z
     .object({
-      state: z.enum(['done', 'running', 'failed']).describe('running: ask again in some seconds'),
-      at: z.iso.datetime().nullable().describe('when it was done'),
-      checks: z.array(checkSchema).describe('what was looked at'),
+      state: z.enum(['done', 'running', 'failed']).describe('running: repeat the request in a few seconds'),
+      at: z.iso.datetime().nullable().describe('when the checks were completed'),
+      checks: z.array(checkSchema).describe('name of the check'),
     })
-    .describe('what weir doctor says'),
+    .describe('findings of weir doctor'),
 });
 
 interface StatusParts {

@@ -17,12 +17,12 @@ const id = { schema: z.guid(), problem: 'token_unknown' } as const;
 const listQuery = z.strictObject({
   ...pageQuery,
   cursor: z.guid().optional().describe(cursorText),
-  user_id: z.guid().optional().describe("another user's; for administrators"),
-  all: z.enum(['true', 'false']).optional().describe("everybody's; for administrators"),
+  user_id: z.guid().optional().describe('only tokens of this user; for administrators'),
+  all: z.enum(['true', 'false']).optional().describe('true: tokens of all users; for administrators'),
 });
 
 const days = `Give a whole number of days from 1 to ${EXPIRY_DAYS_MAX}, or null for a token that never expires.`;
-const moment = `Give a time to come within ${EXPIRY_DAYS_MAX} days, such as 2030-01-31T12:00:00Z, or null for a token that never expires.`;
+const moment = `Give a future time within ${EXPIRY_DAYS_MAX} days, such as 2030-01-31T12:00:00Z, or null for a token that never expires.`;
 
 const tokenInput = z
   .strictObject({
@@ -30,20 +30,20 @@ const tokenInput = z
     role: z
       .enum(roles, { error: `Give one of ${roles.join(', ')}.` })
       .optional()
-      .describe('at most your own here, which it is by default'),
+      .describe('role of the token, at most your own; absent: your own'),
     expires_at: z.iso
       .datetime({ offset: true, abort: true, error: moment })
       .refine((text) => new Date(text).getTime() > Date.now() && new Date(text) <= inDays(EXPIRY_DAYS_MAX), moment)
       .nullable()
       .optional()
-      .describe('when it ends; null: never'),
+      .describe('when it expires; null: never'),
     expires_in_days: z
       .int(days)
       .min(1, days)
       .max(EXPIRY_DAYS_MAX, days)
       .nullable()
       .optional()
-      .describe(`instead of expires_at; with neither, ${EXPIRY_DAYS}`),
+      .describe(`days until it expires, instead of expires_at; if both are absent: ${EXPIRY_DAYS}`),
     current_password: currentPassword,
   })
   .refine((input) => input.expires_at === undefined || input.expires_in_days === undefined, {
@@ -57,14 +57,14 @@ const tokenSchema = z
     user_id: idOf('user'),
     user_email: email,
     name: nameOf('token'),
-    role: z.enum(roles).describe('at most this: while its user has less, so has the token'),
+    role: z.enum(roles).describe('highest role of the token; the role of its user limits it as well'),
     state: z
       .enum(['in force', 'resting', 'expired', 'revoked'])
       .describe('resting: refused until its user signs in at the OpenID Connect provider again'),
     created_at: createdAt,
-    expires_at: z.iso.datetime().nullable().describe('when it ends; null: never'),
-    last_used_at: z.iso.datetime().nullable().describe('its last request, to the minute; null: none yet'),
-    revoked_at: z.iso.datetime().nullable().describe('when it was revoked; null: it was not'),
+    expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
+    last_used_at: z.iso.datetime().nullable().describe('last request with the token, to the minute; null: none yet'),
+    revoked_at: z.iso.datetime().nullable().describe('when it was revoked; null: not revoked'),
   })
   .meta({ id: 'Token' });
 
@@ -94,11 +94,12 @@ export function tokenOperations(parts: { database: Database; passwords: Password
     createToken: operation({
       idempotent: true,
       input: tokenInput,
-      answers: { 201: tokenSchema.extend({ token: z.string().describe('shown this once') }) },
+      answers: { 201: tokenSchema.extend({ token: z.string().describe('the token; shown only in this response') }) },
       problems: ['tokens_too_many', 'session_required', ...stepUpProblems],
       handle: async ({ who, input, actor, exchange }) => {
         const role = input.role ?? who.role;
-        if (!allows(who.role, role)) return wrong('role', `Your role here is ${who.role}: a token can have no more.`);
+        if (!allows(who.role, role))
+          return wrong('role', `Your role is ${who.role}: a token cannot have a higher one.`);
         const expiresAt = expiryOf(input);
         if (isPowerful(role, expiresAt)) {
           if (!hasSession(who)) return problem('session_required', NOT_BY_TOKEN);
@@ -111,7 +112,7 @@ export function tokenOperations(parts: { database: Database; passwords: Password
         if (made.kind === 'outlives')
           return wrong(
             input.expires_at === undefined ? 'expires_in_days' : 'expires_at',
-            `The token that makes it ends at ${made.expiresAt.toISOString()}: it cannot hold longer.`,
+            `The creating token expires at ${made.expiresAt.toISOString()}: the new token cannot be valid longer.`,
           );
         return done(201, { ...made.token, token: made.text }, { location: `/api/v1/tokens/${made.token.id}` });
       },
@@ -160,7 +161,7 @@ function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
 }
 
 const NOT_BY_TOKEN =
-  'A token creates no administrator token and none without expiry: use the session cookie of a signed-in browser, or weir token add.';
+  'A token cannot create a token for an administrator or without an expiry: use the session cookie of a signed-in browser, or weir token add.';
 
 /** A token may revoke itself and the tokens that it created. Revoking any other token of the user requires a session. */
 async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promise<boolean> {

@@ -23,52 +23,55 @@ const userSchema = z
     email,
     name: nameOf('user'),
     role: z.enum(roles).describe('what the user may do'),
-    disabled: z.boolean().describe('can neither sign in nor use its tokens'),
-    has_password: z.boolean().describe('false: cannot sign in with a password'),
-    hosted: z.boolean().describe('known from the OpenID Connect provider'),
+    disabled: z.boolean().describe('true: the user cannot sign in or use API tokens'),
+    has_password: z.boolean().describe('false: the user cannot sign in with a password'),
+    hosted: z.boolean().describe('true: the user signs in at the OpenID Connect provider'),
     created_at: createdAt,
     updated_at: updatedAt,
-    signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: none yet'),
+    signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: the user has not signed in yet'),
     role_until: z.iso
       .datetime()
       .nullable()
       .describe(
-        'until then holds what the OpenID Connect provider last said of the role; afterwards API tokens rest until the user signs in again; null: the role is of Weir itself',
+        'end of validity of the role that the OpenID Connect provider confirmed last; after it, API tokens are suspended until the user signs in again; null: the role is set in Weir',
       ),
   })
   .meta({ id: 'User' });
 
 const createdSchema = userSchema.extend({
-  generated_password: z.string().nullable().describe('told this once; null where none was generated'),
+  generated_password: z.string().nullable().describe('shown only in this response; null: no password was generated'),
 });
 
 const listQuery = z.strictObject({
   limit: recordPageQuery.limit,
   cursor: z.string().max(254).optional().describe(cursorText),
-  q: text(1, 200).optional().describe('part of the email or the name, in any case of letters'),
-  role: role.optional().describe('users with this role alone'),
+  q: text(1, 200).optional().describe('part of the email or the name, case-insensitive'),
+  role: role.optional().describe('only users with this role'),
 });
 const createInput = z.strictObject({
-  email: emailText.describe('email address, at most 254 characters; two users cannot share one'),
+  email: emailText.describe('email address, at most 254 characters, unique among users'),
   name: optionalNameText.default('').describe('at most 200 characters'),
   role: role.describe('what the user may do'),
   password: enteredPassword
     .optional()
-    .describe('12 to 200 characters, no common password; without it one is generated (AUTH_MODE local)'),
+    .describe('12 to 200 characters, not a common password; absent: generated (AUTH_MODE local)'),
   current_password: currentPassword,
 });
 const updateInput = z.strictObject({
   name: optionalNameText.optional().describe('at most 200 characters'),
   role: role.optional().describe('what the user may do'),
-  disabled: z.boolean('Say true or false.').optional().describe('true: can neither sign in nor use its tokens'),
+  disabled: z.boolean('Say true or false.').optional().describe('true: the user cannot sign in or use API tokens'),
   password: enteredPassword
     .optional()
-    .describe("a new one; the user's sessions end. Your own: POST /api/v1/account/password"),
-  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: the API tokens of the user end too'),
+    .describe("the new password; the user's sessions end. For your own password use POST /api/v1/account/password"),
+  revoke_tokens: z
+    .boolean('Say true or false.')
+    .default(false)
+    .describe('true: the API tokens of the user are revoked as well'),
   current_password: currentPassword,
 });
 const updatedSchema = userSchema.extend({
-  revoked_tokens: z.int().describe('how many API tokens ended by revoke_tokens'),
+  revoked_tokens: z.int().describe('number of API tokens that revoke_tokens revoked'),
 });
 const deleteInput = z.strictObject({ current_password: currentPassword });
 

@@ -16,15 +16,15 @@ import { type SendTest, testInput, testSchema } from './test-request.ts';
 
 const id = { schema: recordId, problem: 'webhook_unknown' } as const;
 const withSecret = webhookSchema.extend({
-  secret: z.string().optional().describe('only a generated one, and only in this answer'),
+  secret: z.string().optional().describe('a generated secret, shown only in this response'),
 });
 const listQuery = z.strictObject({
   ...recordPageQuery,
-  enabled: flag.optional().describe('true: enabled webhooks alone; false: disabled webhooks alone'),
-  q: text(1, 200).optional().describe('part of the name, in any case of letters'),
+  enabled: flag.optional().describe('true: only enabled webhooks; false: only disabled webhooks'),
+  q: text(1, 200).optional().describe('part of the name, case-insensitive'),
 });
 
-const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 'of all').optional() });
+const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 'webhooks').optional() });
 
 /** @param send sends a test request to a webhook of this process */
 export function webhookOperations(parts: WebhookParts, settings: Settings, send: SendTest) {

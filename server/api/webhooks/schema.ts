@@ -16,22 +16,26 @@ const secret = secretText(1_000);
 export function webhookInput(limits: WebhookLimits) {
   const fields = {
     name: nameText.describe('1 to 200 characters'),
-    description: prose(2_000).describe('what it is for; at most 2000 characters'),
+    description: prose(2_000).describe('purpose of the webhook; at most 2000 characters'),
     enabled: z.boolean().describe('false: requests are answered 410'),
     signature_header: fieldName
       .nullable()
-      .describe('the one header that carries the signature; null: either of the two usual ones'),
-    dedupe_header: fieldName.nullable().describe('a request that repeats the value of this header is not stored again'),
+      .describe('header that must carry the signature; null: either of the two default headers'),
+    dedupe_header: fieldName
+      .nullable()
+      .describe('header whose value identifies duplicates: a request with a known value is not stored again'),
     max_payload_bytes: atMost('WEBHOOK_MAX_PAYLOAD_BYTES', limits.WEBHOOK_MAX_PAYLOAD_BYTES),
     rate_limit_max: z
       .int()
       .min(1)
       .max(INTEGER_MAX)
       .nullable()
-      .describe('requests a window and client address, counted for this webhook alone; null: the common limit'),
+      .describe(
+        'requests per window and client address, counted for this webhook only; null: the default limit over all webhooks',
+      ),
     retention_days: atMost('RETENTION_DAYS', limits.RETENTION_DAYS),
     agent_ids: recordIds.describe(
-      'agents that get its events; one that is taken out gets no new ones, and what waits for it stays claimable',
+      'agents that receive the events. A removed agent receives no new events; its waiting deliveries stay claimable.',
     ),
   };
   return {
@@ -46,8 +50,8 @@ export function webhookInput(limits: WebhookLimits) {
         rate_limit_max: fields.rate_limit_max.default(null),
         retention_days: fields.retention_days.default(null),
         agent_ids: fields.agent_ids.default([]),
-        secret: secret.nullable().default(null).describe('never shown again'),
-        generate_secret: z.boolean().default(false).describe('the answer shows the secret, once'),
+        secret: secret.nullable().default(null).describe('the secret; it is never shown again'),
+        generate_secret: z.boolean().default(false).describe('true: generates a secret, shown only in the response'),
       })
       .refine((given) => given.secret === null || !given.generate_secret, {
         path: ['generate_secret'],
@@ -59,20 +63,20 @@ export function webhookInput(limits: WebhookLimits) {
         ...fields,
         secret: z
           .never('A secret is changed by POST /api/v1/webhooks/{id}/rotate-secret.')
-          .describe('not changed here, but by POST /api/v1/webhooks/{id}/rotate-secret'),
+          .describe('not allowed here; use POST /api/v1/webhooks/{id}/rotate-secret'),
       })
       .partial(),
   };
 }
 
 export const rotateInput = z.strictObject({
-  secret: secret.nullable().default(null).describe('absent: one is generated, and the answer shows it, once'),
+  secret: secret.nullable().default(null).describe('the new secret; absent: generated, and shown only in the response'),
   overlap_seconds: z
     .int()
     .min(0)
     .max(OVERLAP_SECONDS_MAX)
     .default(0)
-    .describe('how long the secret before verifies beside the new one'),
+    .describe('how long the previous secret stays valid beside the new one'),
 });
 
 type Input = ReturnType<typeof webhookInput>;
@@ -84,20 +88,23 @@ export const webhookSchema = z
   .object({
     id: idOf('webhook'),
     name: nameOf('webhook'),
-    description: z.string().describe('what it is for'),
-    url: z.string().describe('where senders post to'),
+    description: z.string().describe('purpose of the webhook'),
+    url: z.string().describe('URL that senders post to'),
     enabled: z.boolean().describe('false: requests are answered 410'),
     has_secret: z.boolean().describe('false: signatures are not checked'),
-    previous_secret_expires_at: z.iso.datetime().nullable().describe('until then the secret before verifies too'),
+    previous_secret_expires_at: z.iso
+      .datetime()
+      .nullable()
+      .describe('end of validity of the previous secret; null: there is none'),
     signature_header: z
       .string()
       .nullable()
-      .describe('header that carries the signature; null: either of the two usual ones'),
-    dedupe_header: z.string().nullable().describe('header by whose value repeated requests are recognized; null: none'),
+      .describe('header that carries the signature; null: either of the two default headers'),
+    dedupe_header: z.string().nullable().describe('header whose value identifies duplicates; null: none'),
     max_payload_bytes: z.int().nullable().describe('largest body; null: WEBHOOK_MAX_PAYLOAD_BYTES'),
-    rate_limit_max: z.int().nullable().describe('requests a window and client address; null: the default limit'),
-    retention_days: z.int().nullable().describe('days for which its events are kept; null: RETENTION_DAYS'),
-    agent_ids: z.array(z.guid()).describe('agents in force that get its events; an agent sees itself alone'),
+    rate_limit_max: z.int().nullable().describe('requests per window and client address; null: the default limit'),
+    retention_days: z.int().nullable().describe('days for which the events are kept; null: RETENTION_DAYS'),
+    agent_ids: z.array(z.guid()).describe('active agents that receive the events; an agent sees only itself'),
     created_at: createdAt,
     updated_at: updatedAt,
   })
@@ -129,32 +136,32 @@ export const webhookActivitySchema = z
     last_event_at: z.iso
       .datetime()
       .nullable()
-      .describe('when its last event was received, a few seconds behind; null: none yet'),
+      .describe('when the last event was received, with a delay of a few seconds; null: none yet'),
     last_rejection_at: z.iso
       .datetime()
       .nullable()
-      .describe('when the newest refused signature that is kept of it came'),
+      .describe('when the newest stored rejection was received; null: none is stored'),
     events_removed_before: z.iso
       .datetime()
 
       .nullable()
-      .describe('its events received before then were removed by its own retention_days; null: none yet'),
+      .describe('events received before this time were removed by retention_days of the webhook; null: none yet'),
   })
   .meta({ id: 'WebhookActivity' });
 
 export const secretSchema = z.object({
-  slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at, beside the current one'),
+  slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at beside the current secret'),
   created_at: createdAt,
-  expires_at: z.iso.datetime().nullable().describe('when it ends; null: never'),
-  uses: z.int().describe('requests that it verified, a few seconds behind'),
-  last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: not yet'),
+  expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
+  uses: z.int().describe('number of requests that it verified, with a delay of a few seconds'),
+  last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: never'),
 });
 
 function atMost(setting: string, max: number) {
   return z
     .int()
     .min(1)
-    .max(max, `Give at most ${max}: a webhook may only lower ${setting}.`)
+    .max(max, `Give at most ${max}: a webhook can only lower ${setting}.`)
     .nullable()
-    .describe(`null: ${setting}; may only be lower`);
+    .describe(`null: ${setting}; may only lower that setting`);
 }

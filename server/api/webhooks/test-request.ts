@@ -10,7 +10,11 @@ const BODY_CHARACTERS_MAX = 65_536;
 const TIMEOUT_MS = 10_000;
 
 export const testInput = z.strictObject({
-  body: z.string().max(BODY_CHARACTERS_MAX).optional().describe('by default a small JSON document'),
+  body: z
+    .string()
+    .max(BODY_CHARACTERS_MAX)
+    .optional()
+    .describe('body of the test request; absent: a small JSON document'),
   content_type: z
     .string()
     .regex(/^[\x20-\x7e]{1,200}$/, 'Give a media type, such as application/json.')
@@ -19,9 +23,9 @@ export const testInput = z.strictObject({
 });
 
 export const testSchema = z.object({
-  status: z.int().nullable().describe('of the answer; null: there was none'),
-  answer: z.unknown().describe('the document that the sender got; a problem where it was refused'),
-  duration_ms: z.number().describe('time until the answer'),
+  status: z.int().nullable().describe('status of the response; null: no response'),
+  answer: z.unknown().describe('body of the response; a problem document if the request was refused'),
+  duration_ms: z.number().describe('time until the response'),
 });
 
 export type SendTest = (
@@ -56,7 +60,7 @@ async function post(url: string, headers: Record<string, string>, body: string) 
     const response = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(TIMEOUT_MS) });
     return { status: response.status, answer: await response.json() };
   } catch (error) {
-    return { status: null, answer: { detail: `No answer came: ${(error as Error).message}.` } };
+    return { status: null, answer: { detail: `No response: ${(error as Error).message}.` } };
   }
 }
 

@@ -31,7 +31,7 @@ export async function identify(
     await checkSignature(known, tokens.id_token!);
     const claims: Claims = { ...tokens.claims() };
     const identity = identityOf(known.issuer, claims, roleClaim);
-    if (identity === null) throw new Refused('identity_refused', { cause: new Error('the subject is no ASCII text') });
+    if (identity === null) throw new Refused('identity_refused', { cause: new Error('the subject is not ASCII text') });
     const authTime = typeof claims.auth_time === 'number' ? claims.auth_time : null;
     if (identity.role !== null && identity.email !== null) return { identity, authTime };
     const more = await userInfo(known.config, tokens.access_token, identity.subject);

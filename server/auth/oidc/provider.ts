@@ -102,9 +102,9 @@ export async function discover({ issuer, clientId, clientSecret }: Omit<Provider
   );
   const { jwks_uri, authorization_endpoint, token_endpoint } = config.serverMetadata();
   for (const [name, address] of Object.entries({ jwks_uri, authorization_endpoint, token_endpoint })) {
-    if (address === undefined) throw new Error(`the provider names no ${name}`);
+    if (address === undefined) throw new Error(`the provider does not publish ${name}`);
     if (new URL(address).protocol !== 'https:' && url.protocol === 'https:')
-      throw new Error(`the provider's ${name} is no https address`);
+      throw new Error(`the provider's ${name} is not an https URL`);
   }
   return config;
 }
@@ -122,7 +122,7 @@ function clientAuthentication(clientSecret: string): oidc.ClientAuth {
 /** The response is parsed here, so that one without keys counts as a failed attempt too. */
 async function fetchKeys(...request: Parameters<FetchImplementation>): Promise<Response> {
   const response = await fetch(...request);
-  if (response.status !== 200) throw new Error(`the provider's keys were answered ${response.status}`);
+  if (response.status !== 200) throw new Error(`the request for the provider's keys was answered ${response.status}`);
   const document = (await response.json()) as { keys?: unknown };
   if (!Array.isArray(document?.keys)) throw new Error("the provider's keys are no JSON Web Key Set");
   return Response.json(document);

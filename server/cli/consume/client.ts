@@ -9,7 +9,7 @@ const ANSWER_BYTES_MAX = 268_435_456;
 /** Long poll, ack, nack, extension, sign-in, and one spare. */
 const CONNECTIONS_MAX = 6;
 
-/** Result of one request. `document` is null when the answer is not JSON. */
+/** Result of one request. `document` is null when the response is not JSON. */
 export type Answer =
   | { kind: 'answered'; status: number; retryAfterMs: number | null; document: unknown }
   | { kind: 'failed'; name: string };
@@ -20,7 +20,7 @@ export interface ApiCall {
   /** Sent in the Authorization header only. */
   token: string;
   body: object;
-  /** A request without an answer in this time fails with ETIMEDOUT. */
+  /** A request without a response in this time fails with ETIMEDOUT. */
   timeoutMs: number;
   /** Cancels the request, which then fails. */
   signal: AbortSignal;

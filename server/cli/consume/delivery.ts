@@ -1,4 +1,4 @@
-/** A delivery in the answer to a claim. */
+/** A delivery in the response to a claim. */
 export interface Delivery {
   id: string;
   /** Identifies this delivery and this attempt. */
@@ -18,7 +18,7 @@ export interface Delivery {
   };
 }
 
-/** Checks that an element of an answer has the required fields; other fields are passed on unchanged. */
+/** Checks that an element of a response has the required fields; other fields are passed on unchanged. */
 export function isDelivery(value: unknown): value is Delivery {
   if (typeof value !== 'object' || value === null) return false;
   const { id, receipt, event } = value as Partial<Delivery>;

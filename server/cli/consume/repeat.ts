@@ -1,4 +1,4 @@
-/** Retries a request until the server gives a final answer. */
+/** Retries a request until the server gives a final response. */
 import { type Backoff, backoffMs } from '../../net/backoff.ts';
 import { visibleLine } from '../../telemetry/visible.ts';
 import { CommandError } from '../io.ts';
@@ -29,7 +29,7 @@ export interface Repetition {
 export type RepeatOutcome = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
 
 /**
- * Retries until the answer is neither 429 nor 5xx: lost connections and server errors with back-off, 429 and 503 after the
+ * Retries until the response is neither 429 nor 5xx: lost connections and server errors with back-off, 429 and 503 after the
  * Retry-After delay. Throws CommandError when no attempts are left.
  */
 export async function repeat(attempt: () => Promise<Answer>, repetition: Repetition): Promise<RepeatOutcome> {
@@ -55,7 +55,7 @@ export async function repeat(attempt: () => Promise<Answer>, repetition: Repetit
 
 const DETAIL_CHARACTERS_MAX = 300;
 
-/** Error for an answer that a retry cannot change. It includes the server's `detail` (RFC 9457). */
+/** Error for a response that a retry cannot change. It includes the server's `detail` (RFC 9457). */
 export function unexpected(base: string, path: string, status: number, document: unknown): CommandError {
   if (status === 404) return new CommandError(`${base} has no ${path}; give the base URL of Weir's API.`);
   const detail = (document as { detail?: unknown } | null)?.detail;

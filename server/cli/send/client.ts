@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { errorName, keepAlive } from '../keep-alive.ts';
 import { type Attempt, parseRetryAfter } from './pace.ts';
 
-/** A request without an answer in this time fails with ETIMEDOUT. */
+/** A request without a response in this time fails with ETIMEDOUT. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
 /** Posts a body. Never rejects. */

@@ -44,7 +44,7 @@ export function parseRetryAfter(value: string | undefined, nowMs: number): numbe
 }
 
 /**
- * Computes when requests are due: one every 1000 / rate ms, independent of the answers (constant arrival), or immediately
+ * Computes when requests are due: one every 1000 / rate ms, independent of the responses (constant arrival), or immediately
  * when no rate is set. A delay that the server requests shifts the schedule, so that no burst follows.
  */
 export class Pace {
@@ -52,7 +52,7 @@ export class Pace {
   #nextMs: number;
   #heldUntilMs: number;
 
-  /** @param rate requests per second; null: no limit, the next request follows each answer */
+  /** @param rate requests per second; null: no limit, the next request follows each response */
   constructor(rate: number | null, startMs: number) {
     this.#intervalMs = rate === null ? 0 : 1000 / rate;
     this.#nextMs = startMs;

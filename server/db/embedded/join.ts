@@ -122,7 +122,7 @@ async function startUnlessRunning(
     await stopServer(server).finally(() => nobodyElse.release());
   }
   if ((await majorOf(server.pgdata)) === null) {
-    log(`Making the database in ${server.pgdata}`);
+    log(`Creating the database in ${server.pgdata}`);
     await makeDataDirectory(server);
   }
   if (server.account !== null) await removeOldCopies(server.binaries, server.dataDir);
@@ -170,7 +170,7 @@ async function makeDataDirectory(server: Server): Promise<void> {
   if (made.code !== 0) {
     await rm(making, { recursive: true, force: true });
     throw new EmbeddedPostgresError(
-      `The database in ${server.pgdata} could not be made:\n${made.output.trim().slice(-LOG_TAIL_BYTES)}`,
+      `The database in ${server.pgdata} could not be created:\n${made.output.trim().slice(-LOG_TAIL_BYTES)}`,
     );
   }
   await rename(making, server.pgdata);
@@ -217,21 +217,21 @@ async function resolveDataDir(dataDir: string): Promise<string> {
     makeDataDir(dataDir);
     return await realpath(dataDir);
   } catch (error) {
-    throw new EmbeddedPostgresError(`DATA_DIR ${dataDir} cannot be made: ${(error as Error).message}`);
+    throw new EmbeddedPostgresError(`DATA_DIR ${dataDir} cannot be created: ${(error as Error).message}`);
   }
 }
 
 function tooFewConnections(server: Server, has: number, needs: number): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `The database in ${server.pgdata} runs with room for ${has} connections, ${needs} are needed, and another Weir is using it; ` +
+    `The database in ${server.pgdata} allows ${has} connections, ${needs} are needed, and another Weir is using it; ` +
       'stop that one first, or lower WORKERS or DB_POOL_MAX',
   );
 }
 
 function otherMajor(pgdata: string, has: string, ours: string): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `The database in ${pgdata} was made by Postgres ${has}; this Weir brings Postgres ${ours}. Nothing was changed. To move over:
-  1. start the Weir that made it and run:  pg_dump --format=custom --host=${pgdata} --username=weir --file=weir.dump weir
+    `The database in ${pgdata} was created by Postgres ${has}; this Weir includes Postgres ${ours}. Nothing was changed. To migrate:
+  1. start the Weir that created it and run:  pg_dump --format=custom --host=${pgdata} --username=weir --file=weir.dump weir
   2. stop it and run:  mv ${pgdata} ${pgdata}-${has}
   3. start this Weir and run:  psql --host=${pgdata} --username=weir --command='drop schema public cascade' --command='create schema public' weir
      and then:  pg_restore --exit-on-error --host=${pgdata} --username=weir --dbname=weir weir.dump

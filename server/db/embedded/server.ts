@@ -64,7 +64,7 @@ export function checkSocketPath(pgdata: string): void {
       `The path of the database's socket in ${pgdata} is ${-spareBytes} bytes too long for a Unix socket; set DATA_DIR to a shorter path`,
     );
   if (pgdata.includes(','))
-    throw new EmbeddedPostgresError(`${pgdata} holds a comma; set DATA_DIR to a path without one`);
+    throw new EmbeddedPostgresError(`${pgdata} contains a comma; set DATA_DIR to a path without one`);
 }
 
 /** Starts the server in its own session and waits until it accepts connections. Throws EmbeddedPostgresError with the end of its log. */
@@ -146,7 +146,7 @@ export async function stopServer(server: Server): Promise<void> {
     const state = await askServer(server);
     if (state.kind === 'down') return;
     throw new EmbeddedPostgresError(
-      `Postgres in ${server.pgdata} runs where we cannot see it (another container?); stop it there`,
+      `Postgres in ${server.pgdata} runs outside this container or process namespace; stop it there`,
     );
   }
   const flags = ['stop', '-D', server.pgdata, '-m', 'fast', '-w', '-t', String(STOP_TIMEOUT_SECONDS)];
@@ -188,7 +188,7 @@ function stateFromError(server: Server, error: NodeJS.ErrnoException): EmbeddedS
     case 'EACCES':
     case '28000': // invalid_authorization_specification
     case '3D000': // invalid_catalog_name
-      throw new EmbeddedPostgresError(`The database in ${server.pgdata} refuses us: ${error.message}`);
+      throw new EmbeddedPostgresError(`The database in ${server.pgdata} refused the connection: ${error.message}`);
     default: // 57P03 cannot_connect_now, 57P01 admin_shutdown, a connection cut or timed out
       return { kind: 'busy', reason: error.message };
   }

@@ -4,7 +4,7 @@ import type { Database } from '../pool.ts';
 const AT_A_TIME = 1_000;
 
 /** Reason stored for a delivery whose last lease expired without an acknowledgement. */
-export const LAST_LEASE_ENDED = 'the last lease ended without an answer';
+export const LAST_LEASE_ENDED = 'the last lease expired without an acknowledgement';
 
 /**
  * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per transaction. Returns how many. A claim does

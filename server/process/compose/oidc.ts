@@ -39,7 +39,7 @@ export function composeOidc({ settings, keys, database, log }: Base) {
   return {
     signIn,
     readJwt: createReadJwt({ provider, database, audience: settings.OIDC_AUDIENCE ?? clientId, roleClaim, roleDays }),
-    /** For whoever signs out; null where there is nothing to sign out of. */
+    /** Sign-out at the identity provider; null if the provider has no sign-out URL. */
     signOutAddress: () => signOutAddress(provider, publicUrl),
   };
 }

@@ -129,7 +129,7 @@ describe('a new token', () => {
     ['a name of two lines', { name: 'a\nb' }, '/name', /line ends/],
     ['half a surrogate pair', { name: 'a\ud800b' }, '/name', /not allowed/],
     ['an unknown role', { role: 'root' }, '/role', /viewer, operator, administrator/],
-    ['a role above one’s own', { role: 'administrator' }, '/role', /Your role here is operator/],
+    ['a role above one’s own', { role: 'administrator' }, '/role', /Your role is operator/],
     ['no days', { expires_in_days: 0 }, '/expires_in_days', /1 to 3650/],
     ['too many days', { expires_in_days: 3651 }, '/expires_in_days', /1 to 3650/],
     ['half a day', { expires_in_days: 0.5 }, '/expires_in_days', /whole/],

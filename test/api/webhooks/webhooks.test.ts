@@ -142,8 +142,8 @@ const wrong: [string, object, string, RegExp][] = [
   ['a longer retention', { retention_days: 11 }, '/retention_days', /at most 10.*only lower RETENTION_DAYS/],
   ['one agent outside a list', { agent_ids: randomUUID() }, '/agent_ids', /^Give a list\.$/],
   ['an agent id that is none', { agent_ids: [randomUUID(), 'x'] }, '/agent_ids/1', /^Give an id, such as/],
-  ['an agent that nobody has', { agent_ids: [randomUUID()] }, '/agent_ids/0', /^No agent in force has the id/],
-  ['an unknown field', { 'colo/ur~': 'red' }, '/colo~1ur~0', /^This is not known here; known are name, .*\.$/],
+  ['an agent that nobody has', { agent_ids: [randomUUID()] }, '/agent_ids/0', /^No active agent has the id/],
+  ['an unknown field', { 'colo/ur~': 'red' }, '/colo~1ur~0', /^This field is unknown; allowed: name, .*\.$/],
 ];
 
 describe('a new webhook is refused, and nothing is made, with', () => {
