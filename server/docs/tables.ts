@@ -42,7 +42,7 @@ function settingsTable(): string {
 
 function routesTable(): string {
   return markdownTable(
-    ['method', 'path', 'who', 'answer'],
+    ['method', 'path', 'who', 'response'],
     [...plainRoutes, ...operationRoutes].map(([method, path, , access, meaning]) => [
       method,
       `\`${path.replace(/:(\w+)/g, '{$1}')}\``,

@@ -28,7 +28,7 @@ test.each([
 
 test('a ratio is taken round by round', () => {
   expect(ratioByRound([10, 40], [5, 10])).toEqual([2, 4]);
-  expect(() => ratioByRound([1], [1, 2])).toThrow('as many rounds');
+  expect(() => ratioByRound([1], [1, 2])).toThrow('the same number of rounds');
 });
 
 test.each([

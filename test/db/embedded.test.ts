@@ -219,7 +219,7 @@ describe('the embedded database refuses', () => {
     {
       what: 'data of another major version',
       prepare: pretendMajor('14'),
-      says: /made by Postgres 14.*pg_dump.*mv .*pg_restore/s,
+      says: /created by Postgres 14.*pg_dump.*mv .*pg_restore/s,
     },
     {
       what: 'a directory that is no database',
@@ -247,11 +247,11 @@ describe('the embedded database refuses', () => {
     await expect(joining).rejects.toThrow(says);
   });
 
-  test.runIf(process.getuid!() === 0)('a directory that the account of Postgres cannot enter, naming it', async () => {
+  test.runIf(process.getuid!() === 0)('a directory that the account of Postgres cannot access, naming it', async () => {
     const parent = await mkdtemp(join(tmpdir(), 'weir-pg-'));
     onTestFinished(() => rm(parent, { recursive: true }));
     const joining = joinEmbeddedPostgres({ dataDir: join(parent, 'data'), maxConnections: 20, log: () => {} });
-    await expect(joining).rejects.toThrow(`cannot enter ${parent}; run: chmod o+x ${parent}`);
+    await expect(joining).rejects.toThrow(`cannot access ${parent}; run: chmod o+x ${parent}`);
   });
 
   test.each([

@@ -23,5 +23,5 @@ test('it hardly compresses: letters of six bits each keep three quarters of thei
 });
 
 test.each([0, -1, 1.5, Number.NaN])('%d bytes are refused', (bytes) => {
-  expect(() => payloadOf(bytes, 1)).toThrow('allowed: 1 or more');
+  expect(() => payloadOf(bytes, 1)).toThrow('the minimum is 1');
 });

@@ -133,11 +133,11 @@ describe('a new token', () => {
     ['no days', { expires_in_days: 0 }, '/expires_in_days', /1 to 3650/],
     ['too many days', { expires_in_days: 3651 }, '/expires_in_days', /1 to 3650/],
     ['half a day', { expires_in_days: 0.5 }, '/expires_in_days', /whole/],
-    ['a time gone by', { expires_at: inDays(-1) }, '/expires_at', /to come/],
+    ['a time gone by', { expires_at: inDays(-1) }, '/expires_at', /future/],
     ['a time too far off', { expires_at: inDays(3651) }, '/expires_at', /3650/],
     ['a time that is none', { expires_at: 'tomorrow' }, '/expires_at', /2030/],
     ['both ends', { expires_at: inDays(1), expires_in_days: 1 }, '/expires_in_days', /not both/],
-    ['a field that does not exist', { scope: 'all' }, '/scope', /not known/],
+    ['a field that does not exist', { scope: 'all' }, '/scope', /unknown/],
   ])('with %s is refused, and the answer points at it', async (_what, input, pointer, detail) => {
     const before = (await operator.api('GET', '/api/v1/tokens?limit=200')).body.items.length;
     const { status, body } = await operator.api('POST', '/api/v1/tokens', { name: 'ci', ...input });
