@@ -213,7 +213,7 @@ describe('a store in trouble', () => {
     server.resume();
     await until(() => shared.health() === 'ok');
     expect((await shared.take('a', ingest)).allowed).toBe(false);
-    await until(() => warnings.at(-1)!.message.includes('answers again'));
+    await until(() => warnings.at(-1)!.message.includes('available again'));
   });
 
   test('hung for a moment: counting goes on over the same connection', async () => {
