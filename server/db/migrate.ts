@@ -1,4 +1,7 @@
-/** Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. */
+/**
+ * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. The first file,
+ * 0025_schema.sql, creates the whole schema: it replaced versions 1 to 25, which made the same schema in steps.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { advisoryLocks } from './advisory-locks.ts';
@@ -20,7 +23,7 @@ export function migrationFiles(): { version: number; name: string }[] {
 
 /**
  * Migrates the schema to this release. Returns the names of the applied migrations. Safe to run concurrently: the first caller
- * migrates, the others wait for it. Throws if the database is newer than this release.
+ * migrates, the others wait for it. Throws if the database is newer than this release, or too old for it.
  */
 export function migrate(database: Database): Promise<string[]> {
   return database.transaction(async (query) => {
@@ -29,14 +32,10 @@ export function migrate(database: Database): Promise<string[]> {
       text: `create table if not exists schema_migrations (
         version integer primary key, name text not null, applied_at timestamptz not null default now())`,
     });
-    const rows = await query<{ version: number }>({ text: 'select version from schema_migrations' });
-    const applied = new Set(rows.map((row) => row.version));
+    const applied = await appliedVersions({ query });
     const files = migrationFiles();
-    const newest = Math.max(0, ...applied);
-    if (newest > files.at(-1)!.version)
-      throw new Error(
-        `the database is at schema version ${newest}, newer than this release (${files.at(-1)!.version}); run the newer release or restore the backup made before the upgrade`,
-      );
+    const problem = versionProblem(applied, files);
+    if (problem !== null) throw new Error(`${problem.finding}; ${problem.fix}`);
     const pending = files.filter((file) => !applied.has(file.version));
     for (const { version, name } of pending) {
       await query({ text: readFileSync(new URL(name, directory), 'utf8'), timeoutMs: TIMEOUT_MS });
@@ -47,16 +46,40 @@ export function migrate(database: Database): Promise<string[]> {
   });
 }
 
+/** Numbers of the applied migrations; none if the database was never migrated. */
+export async function appliedVersions({ query }: Pick<Database, 'query'>): Promise<Set<number>> {
+  const [table] = await query<{ exists: boolean }>({
+    text: `select to_regclass('schema_migrations') is not null as exists`,
+  });
+  const rows = table!.exists ? await query<{ version: number }>({ text: 'select version from schema_migrations' }) : [];
+  return new Set(rows.map((row) => row.version));
+}
+
+/** Why this release cannot migrate a database with these versions, and how to fix it; null if it can. */
+export function versionProblem(
+  applied: Set<number>,
+  files = migrationFiles(),
+): { finding: string; fix: string } | null {
+  const newest = Math.max(...applied);
+  const finding = `the database is at schema version ${newest}`;
+  if (newest > files.at(-1)!.version)
+    return {
+      finding: `${finding}, newer than this release (${files.at(-1)!.version})`,
+      fix: 'run the newer release or restore the backup made before the upgrade',
+    };
+  if (applied.size > 0 && newest < files[0]!.version)
+    return {
+      finding: `${finding}, and this release upgrades from version ${files[0]!.version}`,
+      fix: 'first run npx weir migrate of the commit that CHANGELOG.md names for older databases',
+    };
+  return null;
+}
+
 /**
  * Returns the names of migrations that are not applied; all of them if the database was never migrated.
  * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
  */
 export async function pendingMigrations(database: Database, files = migrationFiles()): Promise<string[]> {
-  const [row] = await database.query<{ exists: boolean }>({
-    text: `select to_regclass('schema_migrations') is not null as exists`,
-  });
-  if (!row?.exists) return files.map((file) => file.name);
-  const rows = await database.query<{ version: number }>({ text: 'select version from schema_migrations' });
-  const applied = new Set(rows.map((applied) => applied.version));
+  const applied = await appliedVersions(database);
   return files.filter((file) => !applied.has(file.version)).map((file) => file.name);
 }

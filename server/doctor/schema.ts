@@ -1,6 +1,6 @@
 /** Checks Weir's tables, the partitions for the days ahead, and that the key decrypts the stored secrets. */
 
-import { migrationFiles, pendingMigrations } from '../db/migrate.ts';
+import { appliedVersions, migrationFiles, versionProblem } from '../db/migrate.ts';
 import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { readSealedSecrets } from '../db/queries/sealed-secrets.ts';
@@ -17,25 +17,21 @@ export async function checkSchema(
   database: Database,
   { settings, keys, running, nowMs }: { settings: Settings; keys: SecretsKeys | null; running: boolean; nowMs: number },
 ): Promise<Check[]> {
-  const pending = await pendingMigrations(database);
-  const files = migrationFiles();
-  if (pending.length === files.length)
-    return [ok('migrations', 'the database is empty; the first start creates the schema')];
-  const [row] = await database.query<{ newest: number }>({
-    text: 'select max(version) as newest from schema_migrations',
-  });
-  if (row!.newest > files.at(-1)!.version)
+  const applied = await appliedVersions(database);
+  if (applied.size === 0) return [ok('migrations', 'the database is empty; the first start creates the schema')];
+  const unusable = versionProblem(applied);
+  if (unusable !== null) return [problem('migrations', unusable.finding, unusable.fix)];
+  const pending = migrationFiles().filter(({ version }) => !applied.has(version));
+  if (pending.length > 0)
     return [
-      problem(
+      advice(
         'migrations',
-        `the schema is at version ${row!.newest}, newer than this release (${files.at(-1)!.version})`,
-        'run the newer release, or restore the backup taken before the upgrade',
+        `not applied yet: ${pending.map(({ name }) => name).join(', ')}`,
+        'npx weir migrate, or restart Weir',
       ),
     ];
-  if (pending.length > 0)
-    return [advice('migrations', `${pending.join(', ')} are not applied yet`, 'npx weir migrate, or restart Weir')];
   return [
-    ok('migrations', `the schema is at version ${row!.newest}, which matches this release`),
+    ok('migrations', `the schema is at version ${Math.max(...applied)}, which matches this release`),
     await checkPartitions(database, running, nowMs),
     await checkSecrets(database, keys),
     await checkAdministrators(database, settings),

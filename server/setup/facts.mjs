@@ -19,7 +19,9 @@ export function lookAround(root, tests) {
     uid: process.getuid?.(),
     canSudo: () => spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0,
     found: [
-      ...['apt-get', 'pg_config', 'make', 'python3', 'redis-server', 'chromium'].filter((command) => isOnPath(command)),
+      ...['apt-get', 'pg_config', 'make', 'python3', 'pg_dump', 'redis-server', 'chromium'].filter((command) =>
+        isOnPath(command),
+      ),
       ...(process.env.CXX || isOnPath('g++') ? ['g++'] : []),
       ...(hasLibpqHeader() ? ['libpq-fe.h'] : []),
     ],

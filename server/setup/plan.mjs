@@ -5,6 +5,7 @@ export const packageTable = [
   { package: 'libpq-dev', provides: ['pg_config', 'libpq-fe.h'], neededFor: 'install' },
   { package: 'build-essential', provides: ['g++', 'make'], neededFor: 'install' },
   { package: 'python3', provides: ['python3'], neededFor: 'install' },
+  { package: 'postgresql-client', provides: ['pg_dump'], neededFor: 'tests' },
   { package: 'redis-server', provides: ['redis-server'], neededFor: 'tests' },
   { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
 ];

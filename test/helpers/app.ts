@@ -29,7 +29,9 @@ export interface TestWebhook {
   secret: string | null;
 }
 
-export interface TestApp extends Pick<FreshDatabase, 'database' | 'conninfo' | 'cutOff' | 'restore'> {
+type SharedDatabase = Pick<FreshDatabase, 'database' | 'conninfo' | 'cutOff' | 'restore'>;
+
+export interface TestApp extends SharedDatabase {
   app: App;
   settings: Settings;
   port: number;
@@ -58,10 +60,10 @@ const usual: Overrides = {
 
 /**
  * Starts on a free port with a fresh database; stop it in the end.
- * @param beside an app whose database this one shares, as a process of another machine does; stop that one last. Secrets open
+ * @param beside what has a database that this app shares, as a process of another machine does; stop that one last. Secrets open
  * at both only with one SECRETS_KEY.
  */
-export async function startTestApp(overrides: Overrides = {}, beside?: TestApp): Promise<TestApp> {
+export async function startTestApp(overrides: Overrides = {}, beside?: SharedDatabase): Promise<TestApp> {
   const undo = new UndoStack();
   try {
     return await start(overrides, undo, beside);
@@ -71,7 +73,7 @@ export async function startTestApp(overrides: Overrides = {}, beside?: TestApp):
   }
 }
 
-async function start(overrides: Overrides, undo: UndoStack, beside?: TestApp): Promise<TestApp> {
+async function start(overrides: Overrides, undo: UndoStack, beside?: SharedDatabase): Promise<TestApp> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-app-'));
   undo.push(() => rm(directory, { recursive: true }));
   const given = Object.entries({ ...usual, ...overrides }).map(([name, value]) => [name, String(value)]);

@@ -22,13 +22,22 @@ const TEMPLATE = 'weir_template';
 const TEMPLATE_LOCK = 911;
 
 /** Makes a migrated database with partitions around now; drop it in the end. Takes about 50 ms after the first. */
-export async function freshDatabase(): Promise<FreshDatabase> {
+export function freshDatabase(): Promise<FreshDatabase> {
+  return createDatabase((conninfo, run) => makeTemplate(conninfo, run).then(() => TEMPLATE));
+}
+
+/** Makes a database without any table; drop it in the end. */
+export function emptyDatabase(): Promise<FreshDatabase> {
+  return createDatabase(async () => 'template0');
+}
+
+/** @param prepare makes sure of the template, and returns its name. */
+async function createDatabase(prepare: (conninfo: string, run: Run) => Promise<string>): Promise<FreshDatabase> {
   const { conninfo: anyConninfo } = await joinRunPostgres();
   const name = `test_${randomBytes(6).toString('hex')}`;
   await withAdmin(anyConninfo, async (run) => {
     await run(`select pg_advisory_lock(${TEMPLATE_LOCK})`);
-    await makeTemplate(anyConninfo, run);
-    await run(`create database ${name} template ${TEMPLATE}`);
+    await run(`create database ${name} template ${await prepare(anyConninfo, run)}`);
   });
   const conninfo = withName(anyConninfo, name);
   const database = openTestDatabase(conninfo);

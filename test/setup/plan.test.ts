@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Facts, planSetup } from '../../server/setup/plan.mjs';
 
-const tools = ['apt-get', 'pg_config', 'libpq-fe.h', 'g++', 'make', 'python3', 'redis-server', 'chromium'];
+const tools = ['apt-get', 'pg_config', 'libpq-fe.h', 'g++', 'make', 'python3', 'pg_dump', 'redis-server', 'chromium'];
 
 /** A Debian 12 on which everything stands; each test takes something away. */
 function machine(different: Partial<Facts> = {}): Facts {
@@ -50,7 +50,7 @@ describe('what is to be done', () => {
     expect(stepsOn(machine({ ...bare, found: ['apt-get'], uid: 0, tests: true }))).toEqual([
       {
         kind: 'packages',
-        packages: ['libpq-dev', 'build-essential', 'python3', 'redis-server', 'chromium'],
+        packages: ['libpq-dev', 'build-essential', 'python3', 'postgresql-client', 'redis-server', 'chromium'],
         sudo: false,
       },
       { kind: 'user' },

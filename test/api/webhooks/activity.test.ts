@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readWebhookActivity, writeLastEvents } from '../../../server/db/queries/webhook-activity.ts';
 import { Gathered } from '../../../server/ingest/gathered.ts';
@@ -86,17 +85,6 @@ test('what the database did not take is written the next time, with what came si
       ['b', 3],
     ],
   ]);
-});
-
-test('the upgrade finds the last event of each webhook that was there', async () => {
-  const webhook = await app.addWebhook();
-  expect((await send(webhook)).status).toBe(202);
-  await until(async () => (await of(webhook.id))[0].last_event_at !== null);
-  const [before] = await of(webhook.id);
-  await app.database.query({ text: 'update webhooks set last_event_at = null where id = $1', values: [webhook.id] });
-  const migration = new URL('../../../server/db/migrations/0015_webhook_activity.sql', import.meta.url);
-  await app.database.query({ text: readFileSync(migration, 'utf8').split(';').at(-2)! });
-  expect(await of(webhook.id)).toEqual([before]);
 });
 
 test.each(['?webhook_ids=', '?webhook_ids=somewhere', `?webhook_ids=${Array(201).fill(randomUUID()).join(',')}`])(

@@ -1,0 +1,474 @@
+CREATE DOMAIN public.rejection_reason AS text
+	CONSTRAINT rejection_reason_check CHECK ((VALUE = ANY (ARRAY['header_missing'::text, 'header_other'::text, 'header_repeated'::text, 'secret_sent'::text, 'malformed_empty'::text, 'malformed_no_prefix'::text, 'malformed_prefix'::text, 'malformed_around'::text, 'malformed_base64'::text, 'malformed_algorithm'::text, 'malformed_length'::text, 'malformed'::text, 'previous_secret'::text, 'other_webhook'::text, 'secret_space'::text, 'secret_decoded'::text, 'secret_unset'::text, 'not_hmac'::text, 'body_empty'::text, 'body_line_end'::text, 'body_trimmed'::text, 'body_line_breaks'::text, 'body_reencoded'::text, 'body_form_decoded'::text, 'body_charset'::text, 'digest_differs'::text, 'body_too_large'::text, 'scheme_stripe'::text, 'scheme_slack'::text, 'scheme_zoom'::text, 'scheme_standard_webhooks'::text, 'scheme_shopify'::text, 'scheme_paddle'::text, 'scheme_github_sha1'::text, 'scheme_gitlab'::text, 'scheme_twilio'::text, 'scheme_ed25519'::text, 'verifies_now'::text])));
+
+CREATE FUNCTION public.announce_agent() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform pg_notify('weir_changes', 'agent:' || case when tg_op = 'DELETE' then old.id else new.id end);
+  return null;
+end
+$$;
+
+CREATE FUNCTION public.announce_user() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  changed jsonb := case when tg_op = 'DELETE' then to_jsonb(old) else to_jsonb(new) end;
+begin
+  perform pg_notify('weir_changes', 'user:' || (changed ->> tg_argv[0]));
+  return null;
+end
+$$;
+
+CREATE FUNCTION public.announce_webhook() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  changed jsonb := case when tg_op = 'DELETE' then to_jsonb(old) else to_jsonb(new) end;
+begin
+  perform pg_notify('weir_changes', 'webhook:' || (changed ->> tg_argv[0]));
+  return null;
+end
+$$;
+
+CREATE FUNCTION public.delivery_id(event_id uuid) RETURNS uuid
+    LANGUAGE sql
+    AS $$
+  select encode(overlay(uuid_send(event_id) placing substring(int8send((random() * 4503599627370496)::bigint) from 2) from 10), 'hex')::uuid
+$$;
+
+CREATE FUNCTION public.enable_fan_out() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if exists (select from subscriptions) and exists (
+    select from pg_trigger where tgrelid = 'events'::regclass and tgname = 'events_fan_out' and tgenabled = 'D'
+  ) then
+    alter table events enable trigger events_fan_out;
+  end if;
+  return null;
+end
+$$;
+
+CREATE FUNCTION public.fan_out() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+  select delivery_id(arrived.id), arrived.webhook_id, subscriptions.agent_id, arrived.id, arrived.received_at, arrived.bytes
+  from arrived
+  join subscriptions using (webhook_id)
+  join agents on agents.id = subscriptions.agent_id and agents.revoked_at is null;
+  return null;
+end
+$$;
+
+CREATE FUNCTION public.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
+end
+$$;
+
+CREATE TABLE public.agents (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    lookup_id text NOT NULL,
+    secret_hash bytea NOT NULL,
+    generation integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    revoked_at timestamp with time zone,
+    last_seen_at timestamp with time zone,
+    last_seen_from inet,
+    CONSTRAINT agents_generation_check CHECK ((generation > 0)),
+    CONSTRAINT agents_lookup_id_check CHECK ((lookup_id ~ '^[0-9A-Za-z]{12}$'::text)),
+    CONSTRAINT agents_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT agents_secret_hash_check CHECK ((length(secret_hash) = 32))
+);
+
+CREATE TABLE public.api_tokens (
+    id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    name text NOT NULL,
+    role text NOT NULL,
+    lookup_id text NOT NULL,
+    secret_hash bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    last_used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    made_by uuid,
+    CONSTRAINT api_tokens_lookup_id_check CHECK ((lookup_id ~ '^[0-9A-Za-z]{12}$'::text)),
+    CONSTRAINT api_tokens_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT api_tokens_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'administrator'::text]))),
+    CONSTRAINT api_tokens_secret_hash_check CHECK ((length(secret_hash) = 32))
+);
+
+CREATE TABLE public.audit_log (
+    number bigint NOT NULL,
+    entry json NOT NULL,
+    hash bytea NOT NULL,
+    previous_hash bytea NOT NULL,
+    action text GENERATED ALWAYS AS ((entry ->> 'action'::text)) STORED,
+    actor_id text GENERATED ALWAYS AS (((entry -> 'actor'::text) ->> 'id'::text)) STORED,
+    target_id text GENERATED ALWAYS AS (((entry -> 'target'::text) ->> 'id'::text)) STORED,
+    at text GENERATED ALWAYS AS ((entry ->> 'at'::text)) STORED COLLATE pg_catalog."C",
+    CONSTRAINT audit_log_hash_check CHECK ((length(hash) = 32)),
+    CONSTRAINT audit_log_number_check CHECK ((number > 0)),
+    CONSTRAINT audit_log_previous_hash_check CHECK ((length(previous_hash) = 32))
+);
+
+CREATE TABLE public.dedupe_keys (
+    webhook_id uuid NOT NULL,
+    key bytea NOT NULL,
+    event_id uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT dedupe_keys_key_check CHECK ((length(key) = 32))
+);
+
+CREATE TABLE public.deliveries (
+    id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    agent_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    bytes integer NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    available_at timestamp with time zone DEFAULT now() NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    leases integer DEFAULT 0 NOT NULL,
+    finished_at timestamp with time zone,
+    reason text,
+    last_lease boolean DEFAULT false NOT NULL,
+    CONSTRAINT deliveries_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT deliveries_check CHECK (((finished_at IS NOT NULL) = (state = ANY (ARRAY['done'::text, 'dead'::text])))),
+    CONSTRAINT deliveries_reason_check CHECK ((length(reason) <= 500)),
+    CONSTRAINT deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'leased'::text, 'done'::text, 'dead'::text])))
+)
+PARTITION BY RANGE (received_at);
+
+CREATE TABLE public.events (
+    id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    source_ip inet NOT NULL,
+    headers bytea NOT NULL,
+    content_type text,
+    body bytea NOT NULL,
+    bytes integer NOT NULL,
+    CONSTRAINT events_bytes_check CHECK ((bytes >= 0))
+)
+PARTITION BY RANGE (received_at);
+ALTER TABLE ONLY public.events ALTER COLUMN body SET STORAGE EXTERNAL;
+
+CREATE TABLE public.idempotency_keys (
+    user_id uuid NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    attempt uuid NOT NULL,
+    held_until timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone,
+    answer bytea,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT idempotency_keys_fingerprint_check CHECK ((length(fingerprint) = 32)),
+    CONSTRAINT idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
+);
+
+CREATE TABLE public.rejections (
+    id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    source_ip inet NOT NULL,
+    reason public.rejection_reason NOT NULL,
+    header text,
+    otherwise_valid boolean,
+    headers bytea NOT NULL,
+    signatures json NOT NULL,
+    body bytea,
+    bytes integer NOT NULL,
+    kept_bytes integer GENERATED ALWAYS AS (((length(headers) + octet_length((signatures)::text)) + COALESCE(length(body), 0))) STORED,
+    checked_at timestamp with time zone,
+    checked_reason public.rejection_reason,
+    other_webhook_id uuid,
+    batch boolean DEFAULT false NOT NULL,
+    dedupe_key bytea,
+    accepted_event_id uuid,
+    CONSTRAINT rejections_body_check CHECK ((length(body) <= 1048576)),
+    CONSTRAINT rejections_bytes_check CHECK ((bytes >= 0)),
+    CONSTRAINT rejections_check CHECK (((checked_at IS NULL) = (checked_reason IS NULL))),
+    CONSTRAINT rejections_dedupe_key_check CHECK ((length(dedupe_key) = 32))
+);
+ALTER TABLE ONLY public.rejections ALTER COLUMN body SET STORAGE EXTERNAL;
+
+CREATE TABLE public.replay_targets (
+    agent_id uuid NOT NULL,
+    webhook_id uuid NOT NULL
+);
+
+CREATE TABLE public.schema_migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.secrets_keys (
+    fingerprint bytea NOT NULL,
+    first_used_at timestamp with time zone,
+    replaced_at timestamp with time zone,
+    CONSTRAINT secrets_keys_fingerprint_check CHECK ((length(fingerprint) = 16))
+);
+
+CREATE TABLE public.sessions (
+    id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    token_hash bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    source_ip inet NOT NULL,
+    user_agent text DEFAULT ''::text NOT NULL,
+    authenticated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sessions_token_hash_check CHECK ((length(token_hash) = 32)),
+    CONSTRAINT sessions_user_agent_check CHECK ((length(user_agent) <= 500))
+);
+
+CREATE TABLE public.sign_in_failures (
+    key text NOT NULL,
+    failures integer NOT NULL,
+    last_failure_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sign_in_failures_failures_check CHECK ((failures > 0))
+);
+
+CREATE TABLE public.sign_in_tallies (
+    key text NOT NULL,
+    target json NOT NULL,
+    failures integer DEFAULT 1 NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sign_in_tallies_failures_check CHECK ((failures > 0))
+);
+
+CREATE TABLE public.subscriptions (
+    webhook_id uuid NOT NULL,
+    agent_id uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.users (
+    id uuid NOT NULL,
+    email text NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    role text NOT NULL,
+    password_hash text,
+    issuer text,
+    subject text,
+    disabled_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    signed_in_at timestamp with time zone,
+    role_until timestamp with time zone,
+    CONSTRAINT users_check CHECK (((issuer IS NULL) = (subject IS NULL))),
+    CONSTRAINT users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
+    CONSTRAINT users_name_check CHECK ((length(name) <= 200)),
+    CONSTRAINT users_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'administrator'::text])))
+);
+
+CREATE TABLE public.webhook_secrets (
+    webhook_id uuid NOT NULL,
+    slot text NOT NULL,
+    sealed bytea NOT NULL,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    uses bigint DEFAULT 0 NOT NULL,
+    last_used_at timestamp with time zone,
+    CONSTRAINT webhook_secrets_check CHECK (((slot = 'previous'::text) = (expires_at IS NOT NULL))),
+    CONSTRAINT webhook_secrets_slot_check CHECK ((slot = ANY (ARRAY['current'::text, 'previous'::text]))),
+    CONSTRAINT webhook_secrets_uses_check CHECK ((uses >= 0))
+);
+
+CREATE TABLE public.webhooks (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    signature_header text,
+    dedupe_header text,
+    max_payload_bytes integer,
+    rate_limit_max integer,
+    retention_days integer,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    deleted_at timestamp with time zone,
+    last_event_at timestamp with time zone,
+    events_removed_before timestamp with time zone,
+    CONSTRAINT webhooks_dedupe_header_check CHECK ((dedupe_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text)),
+    CONSTRAINT webhooks_description_check CHECK ((length(description) <= 2000)),
+    CONSTRAINT webhooks_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
+    CONSTRAINT webhooks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT webhooks_rate_limit_max_check CHECK ((rate_limit_max > 0)),
+    CONSTRAINT webhooks_retention_days_check CHECK ((retention_days > 0)),
+    CONSTRAINT webhooks_signature_header_check CHECK ((signature_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text))
+);
+
+ALTER TABLE ONLY public.agents
+    ADD CONSTRAINT agents_lookup_id_key UNIQUE (lookup_id);
+
+ALTER TABLE ONLY public.agents
+    ADD CONSTRAINT agents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.api_tokens
+    ADD CONSTRAINT api_tokens_lookup_id_key UNIQUE (lookup_id);
+
+ALTER TABLE ONLY public.api_tokens
+    ADD CONSTRAINT api_tokens_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.audit_log
+    ADD CONSTRAINT audit_log_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY public.dedupe_keys
+    ADD CONSTRAINT dedupe_keys_pkey PRIMARY KEY (webhook_id, key);
+
+ALTER TABLE ONLY public.deliveries
+    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (received_at, id, webhook_id);
+
+ALTER TABLE ONLY public.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (received_at, id, webhook_id);
+
+ALTER TABLE ONLY public.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (user_id, key);
+
+ALTER TABLE ONLY public.rejections
+    ADD CONSTRAINT rejections_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.replay_targets
+    ADD CONSTRAINT replay_targets_pkey PRIMARY KEY (agent_id, webhook_id);
+
+ALTER TABLE ONLY public.schema_migrations
+    ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY public.secrets_keys
+    ADD CONSTRAINT secrets_keys_pkey PRIMARY KEY (fingerprint);
+
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_token_hash_key UNIQUE (token_hash);
+
+ALTER TABLE ONLY public.sign_in_failures
+    ADD CONSTRAINT sign_in_failures_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY public.sign_in_tallies
+    ADD CONSTRAINT sign_in_tallies_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY public.subscriptions
+    ADD CONSTRAINT subscriptions_pkey PRIMARY KEY (webhook_id, agent_id);
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_issuer_subject_key UNIQUE (issuer, subject);
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.webhook_secrets
+    ADD CONSTRAINT webhook_secrets_id_key UNIQUE (id);
+
+ALTER TABLE ONLY public.webhook_secrets
+    ADD CONSTRAINT webhook_secrets_pkey PRIMARY KEY (webhook_id, slot);
+
+ALTER TABLE ONLY public.webhooks
+    ADD CONSTRAINT webhooks_pkey PRIMARY KEY (id);
+
+CREATE INDEX api_tokens_made_by ON public.api_tokens USING btree (made_by) WHERE (made_by IS NOT NULL);
+
+CREATE INDEX api_tokens_of_user ON public.api_tokens USING btree (user_id);
+
+CREATE INDEX audit_log_action ON public.audit_log USING btree (action COLLATE "C", number);
+
+CREATE INDEX audit_log_at ON public.audit_log USING btree (at, number);
+
+CREATE INDEX audit_log_of_actor ON public.audit_log USING btree (actor_id, number);
+
+CREATE INDEX audit_log_of_target ON public.audit_log USING btree (target_id, number);
+
+CREATE INDEX dedupe_keys_expiry ON public.dedupe_keys USING btree (expires_at);
+
+CREATE INDEX deliveries_claimable ON ONLY public.deliveries USING btree (agent_id, webhook_id, available_at) WHERE (state = ANY (ARRAY['pending'::text, 'leased'::text]));
+
+CREATE INDEX deliveries_dead ON ONLY public.deliveries USING btree (received_at, id) WHERE (state = 'dead'::text);
+
+CREATE INDEX deliveries_dead_of_agent ON ONLY public.deliveries USING btree (agent_id, webhook_id, received_at, id) WHERE (state = 'dead'::text);
+
+CREATE INDEX deliveries_last_lease ON ONLY public.deliveries USING btree (available_at) WHERE ((state = 'leased'::text) AND last_lease);
+
+CREATE INDEX deliveries_of_agent ON ONLY public.deliveries USING btree (agent_id, received_at, id);
+
+CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
+
+CREATE INDEX rejections_of_webhook ON public.rejections USING btree (webhook_id, id);
+
+CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
+
+CREATE INDEX sessions_of_user ON public.sessions USING btree (user_id);
+
+CREATE INDEX subscriptions_of_agent ON public.subscriptions USING btree (agent_id);
+
+CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
+
+CREATE INDEX webhooks_changed ON public.webhooks USING btree (updated_at) WHERE (deleted_at IS NULL);
+
+CREATE TRIGGER agents_announce AFTER INSERT OR DELETE OR UPDATE OF name, lookup_id, secret_hash, generation, revoked_at ON public.agents FOR EACH ROW EXECUTE FUNCTION public.announce_agent();
+
+CREATE TRIGGER api_tokens_announce AFTER DELETE OR UPDATE OF revoked_at, role, expires_at ON public.api_tokens FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
+
+CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER events_fan_out AFTER INSERT ON public.events REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION public.fan_out();
+
+ALTER TABLE public.events DISABLE TRIGGER events_fan_out;
+
+CREATE TRIGGER sessions_announce AFTER DELETE ON public.sessions FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
+
+CREATE TRIGGER subscriptions_enable_fan_out AFTER INSERT ON public.subscriptions FOR EACH STATEMENT EXECUTE FUNCTION public.enable_fan_out();
+
+CREATE TRIGGER users_announce AFTER DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.announce_user('id');
+
+CREATE TRIGGER webhook_secrets_announce AFTER INSERT OR DELETE OR UPDATE OF slot, sealed, expires_at ON public.webhook_secrets FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('webhook_id');
+
+CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, updated_at, deleted_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
+
+ALTER TABLE ONLY public.api_tokens
+    ADD CONSTRAINT api_tokens_made_by_fkey FOREIGN KEY (made_by) REFERENCES public.api_tokens(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.api_tokens
+    ADD CONSTRAINT api_tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.rejections
+    ADD CONSTRAINT rejections_other_webhook_id_fkey FOREIGN KEY (other_webhook_id) REFERENCES public.webhooks(id) ON DELETE SET NULL;
+
+ALTER TABLE ONLY public.rejections
+    ADD CONSTRAINT rejections_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.replay_targets
+    ADD CONSTRAINT replay_targets_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES public.agents(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.replay_targets
+    ADD CONSTRAINT replay_targets_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.subscriptions
+    ADD CONSTRAINT subscriptions_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES public.agents(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.subscriptions
+    ADD CONSTRAINT subscriptions_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhook_secrets
+    ADD CONSTRAINT webhook_secrets_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
