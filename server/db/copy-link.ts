@@ -4,7 +4,7 @@ import { backoffMs } from '../net/backoff.ts';
 import { CopyConnection, type CopyOutcome } from './copy.ts';
 import { CopyEncoder } from './copy-rows.ts';
 
-/** COPY connections per process, see EventWriter. */
+/** COPY connections per process, see GroupCommit. */
 export const COPY_CONNECTIONS = 2;
 
 /** An open transaction blocks vacuum: a COPY that waits for data longer than this is ended. */

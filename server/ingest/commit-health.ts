@@ -2,7 +2,7 @@
 
 import { sqlStateKind } from '../db/sql-states.ts';
 import { SharedCheck } from '../http/shared-check.ts';
-import type { PersistObserver } from './persist.ts';
+import type { CommitObserver } from './group-commit.ts';
 
 /** How long the result of a commit or probe is valid: a success, and a failure. */
 const GOOD_MS = 5_000;
@@ -15,7 +15,7 @@ interface CommitHealthParts {
   probe: () => Promise<void>;
   /** Called when no partition accepts the row. */
   onPartitionMissing: () => void;
-  observer: Pick<PersistObserver, 'refused'>;
+  observer: Pick<CommitObserver, 'refused'>;
   /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
@@ -40,8 +40,8 @@ export class CommitHealth {
     return this.#check.answer();
   }
 
-  /** Wraps a writer's observer, so that commits and refusals also update this check. */
-  listening<Observer extends Pick<PersistObserver, 'committed' | 'refused'>>(observer: Observer): Observer {
+  /** Wraps the event store's observer, so that commits and refusals also update this check. */
+  listening<Observer extends Pick<CommitObserver, 'committed' | 'refused'>>(observer: Observer): Observer {
     return {
       ...observer,
       committed: (events, ms) => {

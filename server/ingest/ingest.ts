@@ -11,7 +11,7 @@
  *     commit   stores many requests together by binary COPY            503   (queue full, database unavailable)
  *     respond  one write                                               202   (200: a duplicate, not stored again)
  *
- * A Store (store.ts) does the last three: single.ts stores a verified body as one event, batch.ts stores each line as an event.
+ * A Store (store.ts) does the last three: storeSingle stores a verified body as one event, storeBatch each line as an event.
  */
 
 import type { Directory } from '../db/directory.ts';

@@ -1,5 +1,5 @@
-/** Converts verified requests to rows of `events`. */
-import { randomFillSync } from 'node:crypto';
+/** Converts verified requests to rows of `events`, with their deduplication keys. */
+import { createHash, randomFillSync } from 'node:crypto';
 import type { EventRow } from '../db/copy-rows.ts';
 import { uuidv7 } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -41,6 +41,18 @@ export class RowMaker {
     const seed = Buffer.from(first.id.buffer, first.id.byteOffset, 16).readUInt32BE(12) & 0x7fffffff;
     return bodies.map((body, i) => ({ ...first, id: withLastWord(first.id, seed + i), contentType, body }));
   }
+}
+
+/** Value of the webhook's dedupe_header; the first value if it was sent twice. Null if it is absent or empty. */
+export function dedupeValue(exchange: Exchange, webhook: Webhook): string | null {
+  return (webhook.dedupeHeader !== null && exchange.header(webhook.dedupeHeader)) || null;
+}
+
+/** Key of a value: its SHA-256, so that every key is 32 bytes. @param line number in a batch, from 1. */
+export function dedupeKey(value: string, line?: number): Uint8Array {
+  return createHash('sha256')
+    .update(line === undefined ? value : `${value}#${line}`)
+    .digest();
 }
 
 /** RFC 9562, section 6.2, method 2: a random number incremented by one for each id of the same millisecond. */

@@ -72,14 +72,13 @@ export async function startApp(
   const { metrics, observe, database, limiter } = base;
   const rejections = composeRejections(base, join(workers, 'diagnose.js'));
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
-  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer);
   const agents = composeAgents(base);
+  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents.committed);
   const live = composeLive(base, order.history);
   const status = composeStatus(base, live.history, doctor);
   const operations = { ...rejections.operations, ...live.operations, ...status.operations };
   const people = composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   const pages = composePages(base, people, live.history);
-  ingest.onCommitted(agents.committed);
   const ready = createReady({
     database,
     canCommit: ingest.canCommit,

@@ -2,8 +2,7 @@
 
 import type { ProblemCode } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
-import type { DedupeObserver } from '../ingest/dedupe.ts';
-import type { PersistObserver } from '../ingest/persist.ts';
+import type { StoreObserver } from '../ingest/event-store.ts';
 import type { VerifyObserver } from '../ingest/verify.ts';
 import type { RejectionObserver } from '../rejections/sampler.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -16,8 +15,7 @@ export interface Observers {
   failed(exchange: Exchange, error: unknown): void;
   databaseError(error: Error): void;
   secretUnreadable(webhookId: string): void;
-  writer: PersistObserver;
-  dedupeWriter: DedupeObserver;
+  store: StoreObserver;
   verifier: VerifyObserver;
   rejections: RejectionObserver;
 }
@@ -55,20 +53,6 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     if (exchange.status >= 500 && code !== 'internal') unserved.add(exchange);
     else if (exchange.status < 500) refusedRequests.add(exchange);
   };
-  const commits: Omit<PersistObserver, 'connection'> = {
-    committed: (events, ms) => metrics.committed(events, ms / 1000),
-    inDoubt(events, found) {
-      metrics.inDoubt(events, found);
-      log('commit_in_doubt', { events, found });
-    },
-    refused: (rows, sqlState, message) =>
-      refusals.add({
-        events: rows.length,
-        sql_state: sqlState,
-        reason: message,
-        request_ids: [...new Set(rows.flatMap(({ requestId }) => requestId ?? []))].slice(0, REQUEST_IDS_MAX),
-      }),
-  };
   return {
     finished(exchange) {
       const { clock, route } = exchange;
@@ -88,11 +72,22 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     },
     databaseError: (error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
-    writer: {
-      ...commits,
+    store: {
+      committed: (events, ms) => metrics.committed(events, ms / 1000),
+      inDoubt(events, found) {
+        metrics.inDoubt(events, found);
+        log('commit_in_doubt', { events, found });
+      },
+      refused: (rows, sqlState, message) =>
+        refusals.add({
+          events: rows.length,
+          sql_state: sqlState,
+          reason: message,
+          request_ids: [...new Set(rows.flatMap(({ requestId }) => requestId ?? []))].slice(0, REQUEST_IDS_MAX),
+        }),
+      repeated: (events) => metrics.repeated(events),
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
     },
-    dedupeWriter: { ...commits, repeated: (events) => metrics.repeated(events) },
     verifier: {
       batch: (items) => metrics.verifyBatch(items),
       threadFailed(error) {

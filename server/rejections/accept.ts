@@ -7,7 +7,7 @@ import { nearestWithin, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { lockRejection, type RejectionDetail, setRejectionAccepted } from '../db/queries/rejections.ts';
 import { type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
-import { dedupeKey } from '../ingest/dedupe.ts';
+import { dedupeKey } from '../ingest/rows.ts';
 import { inetBytes } from '../net/address.ts';
 import { verifies } from '../signatures/diagnosis/diagnose.ts';
 import { restoredRequest } from '../signatures/diagnosis/kept-request.ts';

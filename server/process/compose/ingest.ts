@@ -5,12 +5,11 @@ import { addSecretUses } from '../../db/queries/secret-uses.ts';
 import { writeLastEvents } from '../../db/queries/webhook-activity.ts';
 import { storeBatch } from '../../ingest/batch.ts';
 import { CommitHealth } from '../../ingest/commit-health.ts';
-import { DedupeWriter } from '../../ingest/dedupe.ts';
+import { EventStore } from '../../ingest/event-store.ts';
 import { Gathered } from '../../ingest/gathered.ts';
 import { createIngest, type IngestParts } from '../../ingest/ingest.ts';
-import { EventWriter } from '../../ingest/persist.ts';
 import { RowMaker } from '../../ingest/rows.ts';
-import { storeSingle } from '../../ingest/single.ts';
+import { storeSingle } from '../../ingest/store.ts';
 import { Verifier } from '../../ingest/verify.ts';
 import { isCurrent, type Webhook, webhookDirectory } from '../../ingest/webhook.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
@@ -20,12 +19,14 @@ import type { Base } from '../base.ts';
  * @param workerFile compiled workers/hmac.js
  * @param clampMs a time at which the events table has a partition.
  * @param onRejected a signature was refused.
+ * @param onCommitted called after each commit with new events, before the requests are answered.
  */
 export function composeIngest(
   { settings, conninfo, keys, log, metrics, observe, database, limiter }: Base,
   workerFile: string,
   clampMs: (ms: number) => number,
   onRejected: IngestParts['onRejected'],
+  onCommitted: () => void,
 ) {
   const verifier = new Verifier({
     workerFile,
@@ -40,23 +41,24 @@ export function composeIngest(
   const health = new CommitHealth({
     probe: () => probeCommit(database, clampMs(Date.now())),
     onPartitionMissing: () => repair.begin(),
-    observer: observe.writer,
+    observer: observe.store,
     nowMs: () => performance.now(),
   });
-  const writer = new EventWriter({
+  const observer = health.listening(observe.store);
+  const events = new EventStore({
     conninfo,
     queueEventsMax: settings.QUEUE_EVENTS_MAX,
     commitEventsMax: settings.COMMIT_EVENTS_MAX,
     commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
-    observer: health.listening(observe.writer),
-  });
-  const dedupeWriter = new DedupeWriter({
     database,
     retentionDays: settings.RETENTION_DAYS,
-    queueEventsMax: settings.QUEUE_EVENTS_MAX,
-    commitEventsMax: settings.COMMIT_EVENTS_MAX,
-    available: () => writer.available,
-    observer: health.listening(observe.dedupeWriter),
+    observer: {
+      ...observer,
+      committed: (events, ms) => {
+        observer.committed(events, ms);
+        if (events > 0) onCommitted();
+      },
+    },
   });
   const { directory, unreadable } = webhookDirectory({
     database,
@@ -88,17 +90,16 @@ export function composeIngest(
   };
   const store = {
     rows: new RowMaker(clampMs),
-    writer,
-    dedupeWriter,
+    events,
     onStored: ({ id }: Webhook, receivedAtMs: number) => lastEvents.note(id, receivedAtMs),
   };
 
-  const queued = () => writer.queued + dedupeWriter.queued;
+  const queued = () => events.queued;
   metrics.gauge('weir_queue_events', queued);
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
-  metrics.gauge('weir_database_up', () => Number(writer.available));
+  metrics.gauge('weir_database_up', () => Number(events.available));
 
   return {
     handlers: {
@@ -108,21 +109,16 @@ export function composeIngest(
     directory,
     verifier,
     /** False: no connection is up to store anything. */
-    canCommit: () => writer.available,
+    canCommit: () => events.available,
     /** False: an event that came now would not be stored. Resolves within a second. */
     commits: () => health.commits(),
     /** Events that wait for their commit. */
     queued,
     /** Every stored secret of the known webhooks opens. */
     secretsReadable: () => unreadable.size === 0,
-    start: () => writer.start(),
-    onCommitted: (callback: () => void) => {
-      writer.onCommitted(callback);
-      dedupeWriter.onCommitted(callback);
-    },
+    start: () => events.start(),
     close: async () => {
-      writer.close();
-      dedupeWriter.close();
+      events.close();
       await Promise.all([verifier.close(), secretUses.close(), lastEvents.close(), repair.close()]);
     },
   };

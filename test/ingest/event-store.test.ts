@@ -3,39 +3,48 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { EventRow } from '../../server/db/copy-rows.ts';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
-import { EventWriter } from '../../server/ingest/persist.ts';
+import { EventStore } from '../../server/ingest/event-store.ts';
 import { inetBytes } from '../../server/net/address.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 
 let fresh: FreshDatabase;
-let writer: EventWriter;
+let events: EventStore;
 /** Events of each commit, in the order in which they ended. */
 let commits: number[];
+/** Duplicates of each commit that had any. */
+let repeats: number[];
 let doubts: number;
+/** Rows of each refused commit that was not split further. */
+let refusals: number[];
 
 beforeAll(async () => {
   fresh = await freshDatabase();
-  writer = new EventWriter({
+  events = new EventStore({
     conninfo: fresh.conninfo,
     commitTimeoutMs: 10_000,
+    database: fresh.database,
+    retentionDays: 30,
     queueEventsMax: 20_000,
     commitEventsMax: 2_000,
     observer: {
-      committed: (events) => commits.push(events),
+      committed: (count) => commits.push(count),
+      repeated: (count) => repeats.push(count),
       connection: () => {},
       inDoubt: () => doubts++,
-      refused: () => {},
+      refused: (rows) => refusals.push(rows.length),
     },
   });
-  await writer.start();
+  await events.start();
 });
 beforeEach(() => {
   commits = [];
+  repeats = [];
   doubts = 0;
+  refusals = [];
 });
 afterAll(async () => {
-  writer.close();
+  events.close();
   await fresh.drop();
 });
 
@@ -48,10 +57,12 @@ function newRow(): EventRow {
   return { id, webhookId, receivedAtMs, sourceIp: inetBytes('192.0.2.1'), headers: '', contentType: null, body };
 }
 
-/** Adds one event; its id when it was committed. */
+const newKey = () => randomBytes(32);
+
+/** Stores one event. Returns its id, or null when it was not stored. */
 async function add(): Promise<string | null> {
   const row = newRow();
-  return (await writer.add(row)).kind === 'committed' ? uuidText(row.id) : null;
+  return (await events.store([row])).kind === 'stored' ? uuidText(row.id) : null;
 }
 
 async function storedIds(): Promise<Set<string>> {
@@ -65,7 +76,7 @@ test('a few events are one commit, of many one takes half, and the other connect
   commits = [];
   await Promise.all(Array.from({ length: 400 }, add));
   expect(commits[0]).toBe(200);
-  expect(commits.reduce((sum, events) => sum + events, 0)).toBe(400);
+  expect(commits.reduce((sum, count) => sum + count, 0)).toBe(400);
 });
 
 test('three hundred that each wait for their commit are committed once each, and none is ever in doubt', async () => {
@@ -77,7 +88,7 @@ test('three hundred that each wait for their commit are committed once each, and
   const stored = await storedIds();
   expect(committed.filter((id) => id === null || !stored.has(id))).toEqual([]);
   expect(new Set(committed).size).toBe(6_000);
-  expect(commits.reduce((sum, events) => sum + events, 0)).toBe(6_000);
+  expect(commits.reduce((sum, count) => sum + count, 0)).toBe(6_000);
   expect(doubts).toBe(0);
 });
 
@@ -98,7 +109,7 @@ test('a connection that is lost takes only its own batch along: the other one co
     await until(() => outcomes.length > before + 1000);
     const [pid] = await copyConnections();
     await fresh.database.query({ text: 'select pg_terminate_backend($1)', values: [pid] });
-    expect(writer.available).toBe(true);
+    expect(events.available).toBe(true);
   }
   stopped = true;
   await senders;
@@ -107,6 +118,37 @@ test('a connection that is lost takes only its own batch along: the other one co
   expect(committed.filter((id) => !stored.has(id))).toEqual([]);
   // No round refused more than the batch that was under way on the connection.
   expect(outcomes.length - committed.length).toBeLessThanOrEqual(3 * 300);
+});
+
+test.each(['COPY', 'the statement for keys'])(
+  'one request that %s refuses does not fail the others of its batch',
+  async (way) => {
+    const keys = () => (way === 'COPY' ? undefined : [newKey()]);
+    const rows = Array.from({ length: 20 }, newRow);
+    rows[13]!.contentType = 'no\0text';
+    const outcomes = await Promise.all(rows.map((row) => events.store([row], keys())));
+    expect(outcomes.map(({ kind }) => kind)).toEqual(rows.map((_, i) => (i === 13 ? 'refused' : 'stored')));
+    expect(refusals).toEqual([1]);
+    const stored = await storedIds();
+    expect(rows.map(({ id }) => stored.has(uuidText(id)))).toEqual(rows.map((_, i) => i !== 13));
+  },
+);
+
+test('rows of an existing key are duplicates of its event, within a batch and after it', async () => {
+  const [key, otherKey] = [newKey(), newKey()];
+  const rows = Array.from({ length: 4 }, newRow);
+  const first = uuidText(rows[0]!.id);
+  const together = await Promise.all([events.store([rows[0]!], [key]), events.store([rows[1]!], [key])]);
+  expect(together).toEqual([
+    { kind: 'stored', duplicates: new Map() },
+    { kind: 'stored', duplicates: new Map([[0, first]]) },
+  ]);
+  expect(commits).toEqual([1]);
+  const later = await events.store([rows[2]!, rows[3]!], [otherKey, key]);
+  expect(later).toEqual({ kind: 'stored', duplicates: new Map([[1, first]]) });
+  expect(repeats).toEqual([1, 1]);
+  const stored = await storedIds();
+  expect(rows.map(({ id }) => stored.has(uuidText(id)))).toEqual([true, false, true, false]);
 });
 
 async function copyConnections(): Promise<number[]> {

@@ -1,0 +1,178 @@
+/** Stores the events of verified requests, keyed or not. Requests without deduplication keys use COPY, the others a statement. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { COPY_CONNECTIONS, CopyLink } from '../db/copy-link.ts';
+import { CopyEncoder, copyEventsSql, type EventRow } from '../db/copy-rows.ts';
+import { uuidText } from '../db/ids.ts';
+import type { Database } from '../db/pool.ts';
+import { findDeduped, type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
+import { sqlStateKind } from '../db/sql-states.ts';
+import type { QueueLimits } from './commit-queue.ts';
+import { type CommitObserver, type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
+
+export interface StoreObserver extends CommitObserver {
+  /** Commits became possible or impossible. `reason` is the text from libpq. */
+  connection(up: boolean, reason: string): void;
+}
+
+interface StoreOptions extends QueueLimits {
+  /** Of the COPY connections. */
+  conninfo: string;
+  /** COMMIT_TIMEOUT_MS, of a COPY. */
+  commitTimeoutMs: number;
+  /** For events with keys. */
+  database: Database;
+  /** RETENTION_DAYS: a key expires with its event. */
+  retentionDays: number;
+  observer: StoreObserver;
+}
+
+/** After a lost result: time limit of the lookup before the senders get 503, and how often keys are looked up. */
+const IN_DOUBT_MS = 5_000;
+const LOOK_EVERY_MS = 100;
+
+export class EventStore {
+  readonly #links: readonly CopyLink[];
+  readonly #unkeyed: GroupCommit<EventRow>;
+  readonly #keyed: GroupCommit<KeyedRow>;
+
+  constructor(options: StoreOptions) {
+    const { conninfo, observer } = options;
+    let reportedUp: boolean | null = null;
+    const onLinkChanged = (reason: string) => {
+      if (this.available === reportedUp) return;
+      reportedUp = this.available;
+      observer.connection(reportedUp, reason);
+    };
+    this.#links = Array.from({ length: COPY_CONNECTIONS }, () => new CopyLink(conninfo, onLinkChanged));
+    const copies = this.#links.map((link) => new CopyLane(link, options.commitTimeoutMs));
+    this.#unkeyed = new GroupCommit(copies, options, observer);
+    const statement = new KeyedLane(options.database, options.retentionDays, () => this.available);
+    this.#keyed = new GroupCommit([statement], options, observer);
+  }
+
+  /** Connects; retries until it succeeds or `close` is called. Before that, `store` resolves with `unavailable`. */
+  async start(): Promise<void> {
+    await Promise.all(this.#links.map((link) => link.start()));
+  }
+
+  /**
+   * Stores the events of a request in one commit, all or none. Resolves after the commit, or with the reason why they were not stored.
+   * Never rejects.
+   * @param keys a distinct key for each row: an event whose key exists is not stored again. Of any number of events with one key, in
+   * any number of processes, exactly one is stored. Without keys every event is stored.
+   */
+  store(rows: readonly EventRow[], keys?: readonly Uint8Array[]): Promise<StoreOutcome> {
+    if (keys === undefined) return this.#unkeyed.add(rows);
+    return this.#keyed.add(rows.map((row, i) => ({ ...row, key: keys[i]! })));
+  }
+
+  /** Events waiting for a commit. */
+  get queued(): number {
+    return this.#unkeyed.queued + this.#keyed.queued;
+  }
+
+  /** False while no COPY connection is up. Connections reconnect automatically. */
+  get available(): boolean {
+    return this.#links.some(({ up }) => up);
+  }
+
+  /** Closes the connections and settles waiting events with `unavailable`. Drain first. */
+  close(): void {
+    for (const link of this.#links) link.close();
+    this.#unkeyed.clear();
+    this.#keyed.clear();
+  }
+}
+
+/** A COPY connection with its own encoder: both connections may send at once, so they cannot share a buffer. */
+class CopyLane implements Lane<EventRow> {
+  readonly #link: CopyLink;
+  readonly #timeoutMs: number;
+  readonly #encoder = new CopyEncoder();
+
+  constructor(link: CopyLink, timeoutMs: number) {
+    this.#link = link;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  get up(): boolean {
+    return this.#link.up;
+  }
+
+  begin(): void {
+    this.#link.begin(copyEventsSql);
+  }
+
+  commit(rows: readonly EventRow[]): Promise<CommitOutcome> {
+    return this.#link.copyIn(copyEventsSql, this.#encoder.encode(rows), this.#timeoutMs);
+  }
+
+  async lookUp(rows: readonly EventRow[]): Promise<(string | null)[]> {
+    const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
+    const times = rows.map(({ receivedAtMs }) => receivedAtMs).sort((a, b) => a - b);
+    const ids = rows.map(({ id }) => uuidText(id));
+    const sql = `select id from events where received_at between ${at(times[0]!)} and ${at(times.at(-1)!)}
+      and id in (${ids.map((id) => `'${id}'`).join(',')})`;
+    const stored = new Set(await this.#link.column(sql, IN_DOUBT_MS).catch(() => []));
+    return ids.map((id) => (stored.has(id) ? id : null));
+  }
+}
+
+/** One statement commits the events together with their keys (see store-deduped.ts). */
+class KeyedLane implements Lane<KeyedRow> {
+  readonly #database: Database;
+  readonly #retentionDays: number;
+  readonly #isUp: () => boolean;
+
+  /** @param isUp last known state of the database; does not query. */
+  constructor(database: Database, retentionDays: number, isUp: () => boolean) {
+    this.#database = database;
+    this.#retentionDays = retentionDays;
+    this.#isUp = isUp;
+  }
+
+  get up(): boolean {
+    return this.#isUp();
+  }
+
+  begin(): void {}
+
+  async commit(rows: readonly KeyedRow[]): Promise<CommitOutcome> {
+    const { distinct, places } = firstOfEachKey(rows);
+    try {
+      const eventIds = await storeDeduped(this.#database, distinct, this.#retentionDays);
+      return { kind: 'committed', eventIds: places.map((place) => eventIds[place]!) };
+    } catch (error) {
+      const { code: sqlState = '', message } = error as Error & { code?: string };
+      // An error without SQLSTATE is a lost connection or a timeout.
+      if (sqlState === '' || sqlStateKind(sqlState) === 'session_ended') return { kind: 'lost', inDoubt: true };
+      return { kind: 'refused', sqlState, message };
+    }
+  }
+
+  /** A row is stored if its key exists, from this statement or an earlier one. */
+  async lookUp(rows: readonly KeyedRow[]): Promise<(string | null)[]> {
+    const endMs = performance.now() + IN_DOUBT_MS;
+    while (performance.now() < endMs) {
+      try {
+        return await findDeduped(this.#database, rows);
+      } catch {
+        await delay(LOOK_EVERY_MS);
+      }
+    }
+    return rows.map(() => null);
+  }
+}
+
+/** The first row of each key, and for each row the index of its key there. */
+function firstOfEachKey(rows: readonly KeyedRow[]): { distinct: KeyedRow[]; places: number[] } {
+  const distinct: KeyedRow[] = [];
+  const known = new Map<string, number>();
+  const places = rows.map((row) => {
+    const name = `${uuidText(row.webhookId)}${Buffer.from(row.key).toString('latin1')}`;
+    const place = known.get(name) ?? distinct.push(row) - 1;
+    known.set(name, place);
+    return place;
+  });
+  return { distinct, places };
+}
