@@ -5,7 +5,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
-import { type Agent, findAgentByLookupId } from '../db/queries/read-agents.ts';
+import { type Agent, findAgentByLookupId } from '../db/queries/agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { admit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';

@@ -5,7 +5,7 @@
 import { type Actor, systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
 import type { Database } from '../db/pool.ts';
-import { closeTallies, type TriedAccount, tallyFailure } from '../db/queries/sign-in-tallies.ts';
+import { closeTallies, type TriedAccount, tallyFailure } from '../db/queries/sign-in-failures.ts';
 import { ACCOUNT_LIMIT } from './throttle.ts';
 
 /**

@@ -5,7 +5,9 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
-import { findSession, findToken, type UserRow } from '../db/queries/people.ts';
+import { findSessionUser } from '../db/queries/sessions.ts';
+import { findTokenUser } from '../db/queries/tokens.ts';
+import type { ActiveUser } from '../db/queries/users.ts';
 import { lesserRole } from '../db/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Refused } from '../http/refused.ts';
@@ -17,7 +19,7 @@ import type { Person } from './person.ts';
  * Returns the user of a JWT that the provider signed for this API, or null for any other token. Rejects with DatabaseUnavailable,
  * and with Refused when the provider is unavailable or the person has no role in Weir.
  */
-export type ReadJwt = (token: string, exchange: Exchange) => Promise<UserRow | null>;
+export type ReadJwt = (token: string, exchange: Exchange) => Promise<ActiveUser | null>;
 
 export interface PeopleParts {
   database: Database;
@@ -61,7 +63,7 @@ export class People {
 
   async #bySession(cookie: string | undefined): Promise<Person | null> {
     if (cookie === undefined || !SESSION_SHAPE.test(cookie)) return null;
-    const row = await findSession(this.#parts.database, hashSessionToken(cookie), USER_SESSION_IDLE_SECONDS);
+    const row = await findSessionUser(this.#parts.database, hashSessionToken(cookie), USER_SESSION_IDLE_SECONDS);
     if (row === undefined) return null;
     const { sessionId, secondsLeft, authenticatedSecondsAgo } = row;
     return { ...described(row), via: { kind: 'session', sessionId, secondsLeft, authenticatedSecondsAgo } };
@@ -69,7 +71,7 @@ export class People {
 
   async #byToken(text: string): Promise<Person | null> {
     const credential = parseCredential('wu', text);
-    const row = credential && (await findToken(this.#parts.database, credential.lookupId));
+    const row = credential && (await findTokenUser(this.#parts.database, credential.lookupId));
     if (!row || !timingSafeEqual(row.secretHash, credential.secretHash)) return null;
     if (row.resting) throw new Refused('token_resting');
     return {
@@ -88,6 +90,6 @@ export function hashSessionToken(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-function described({ id, email, name, role }: UserRow): Omit<Person, 'via'> {
+function described({ id, email, name, role }: ActiveUser): Omit<Person, 'via'> {
   return { id, email, name, role };
 }

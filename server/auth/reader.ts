@@ -1,5 +1,5 @@
 /** The reader on a mixed route: a user or, without one, an agent, which sees only its own deliveries and data. */
-import type { Agent } from '../db/queries/read-agents.ts';
+import type { Agent } from '../db/queries/agents.ts';
 import type { Person } from './person.ts';
 
 export type Reader = { kind: 'user'; person: Person } | { kind: 'agent'; agent: Agent };

@@ -5,8 +5,7 @@ import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { type Actor, systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
 import type { Database, Query } from '../db/pool.ts';
-import type { UserRow } from '../db/queries/people.ts';
-import { countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
+import { type ActiveUser, countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Passwords } from '../passwords/hash.ts';
 import type { Settings } from '../settings/read.ts';
@@ -78,7 +77,7 @@ async function makeFirstAdministrator(
   actor: Actor,
   { email, name }: Omit<FirstAdministrator, 'password'>,
   passwordHash: string,
-): Promise<UserRow | 'closed' | 'email_taken'> {
+): Promise<ActiveUser | 'closed' | 'email_taken'> {
   if ((await lockAdministrators(query)) > 0) return 'closed';
   const user = { id: randomUUID(), email, name, role: 'administrator' } as const;
   if (!(await insertUser(query, { ...user, passwordHash }))) return 'email_taken';

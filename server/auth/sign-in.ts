@@ -2,8 +2,7 @@
 
 import { record } from '../audit/record.ts';
 import type { Database, Query } from '../db/pool.ts';
-import type { UserRow } from '../db/queries/people.ts';
-import { confirmPassword, findPasswordUser } from '../db/queries/users.ts';
+import { type ActiveUser, confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Hasher, isOutdated, type Passwords } from '../passwords/hash.ts';
 import type { DeviceCookies } from './device-cookies.ts';
@@ -22,7 +21,7 @@ export interface SignInParts {
 
 export interface SignedIn {
   kind: 'done';
-  user: UserRow;
+  user: ActiveUser;
   session: OpenedSession;
 }
 
@@ -57,7 +56,7 @@ async function open(
   database: Database,
   hasher: Hasher,
   counted: SignInAttempt,
-  { passwordHash, ...user }: UserRow & { passwordHash: string },
+  { passwordHash, ...user }: ActiveUser & { passwordHash: string },
   password: string,
   exchange: Exchange,
   publicUrl: string,
@@ -77,7 +76,7 @@ async function open(
 export async function startSession(
   query: Query,
   exchange: Exchange,
-  user: UserRow,
+  user: ActiveUser,
   publicUrl: string,
   { seconds, authenticatedSecondsAgo } = { seconds: USER_SESSION_SECONDS, authenticatedSecondsAgo: 0 },
 ): Promise<SignedIn> {

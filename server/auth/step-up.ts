@@ -5,8 +5,7 @@
  */
 import type { Actor } from '../audit/actor.ts';
 import type { Database } from '../db/pool.ts';
-import type { UserRow } from '../db/queries/people.ts';
-import { findPasswordUser } from '../db/queries/users.ts';
+import { type ActiveUser, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Hasher, Passwords } from '../passwords/hash.ts';
 import { recordFailure } from './failed-sign-ins.ts';
@@ -57,7 +56,7 @@ export function isFresh({ via }: Person): boolean {
 }
 
 type OwnPassword =
-  | { kind: 'fits'; user: UserRow & { passwordHash: string }; counted: SignInAttempt }
+  | { kind: 'fits'; user: ActiveUser & { passwordHash: string }; counted: SignInAttempt }
   | { kind: 'failed' }
   | { kind: 'wait'; seconds: number };
 

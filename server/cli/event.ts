@@ -5,7 +5,7 @@ import { describeEvent } from '../api/events/schema.ts';
 import { EventSearch } from '../api/events/search.ts';
 import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
-import { findEvent } from '../db/queries/read-events.ts';
+import { findEvent } from '../db/queries/events.ts';
 import { positive, time, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';

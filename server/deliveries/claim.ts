@@ -2,8 +2,8 @@
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import type { Database } from '../db/pool.ts';
+import type { Agent } from '../db/queries/agents.ts';
 import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
-import type { Agent } from '../db/queries/read-agents.ts';
 import { releaseDeliveries } from '../db/queries/settle-deliveries.ts';
 import { receiptText } from '../db/receipt.ts';
 import type { Exchange } from '../http/exchange.ts';

@@ -1,7 +1,7 @@
 /** Inputs and answers of the agent routes, for the OpenAPI document. */
 import { z } from 'zod';
 import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
-import { COUNTED_MAX } from '../db/queries/count-deliveries.ts';
+import { COUNTED_MAX } from '../db/queries/delivery-counts.ts';
 import type { ProblemCode } from '../errors.ts';
 import { contentType, example, idOf, nameOf, receivedAt, timeOf } from '../http/members.ts';
 import { jsonBodyProblems } from '../http/parsed-body.ts';

@@ -1,7 +1,7 @@
 /** Wraps handlers of agent-only routes: authenticates the agent and parses the body. */
 import type { z } from 'zod';
 import type { AgentAuth } from '../auth/agent.ts';
-import type { Agent } from '../db/queries/read-agents.ts';
+import type { Agent } from '../db/queries/agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { ParsedBody } from '../http/parsed-body.ts';
 

@@ -2,9 +2,8 @@
 import { z } from 'zod';
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../auth/agent.ts';
 import type { Database } from '../db/pool.ts';
-import { readAgentActivity } from '../db/queries/agent-activity.ts';
-import { countDeliveries } from '../db/queries/count-deliveries.ts';
-import type { Agent } from '../db/queries/read-agents.ts';
+import { type Agent, readAgentActivity } from '../db/queries/agents.ts';
+import { countDeliveries } from '../db/queries/delivery-counts.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 

@@ -1,7 +1,7 @@
 /** POST /api/v1/agent/deliveries/ack, /nack and /extend: acknowledge, retry or extend leases, by receipt, many per request. */
 import { z } from 'zod';
 import type { Database } from '../db/pool.ts';
-import type { Agent } from '../db/queries/read-agents.ts';
+import type { Agent } from '../db/queries/agents.ts';
 import { type Settled, type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
 import { parseReceipt } from '../db/receipt.ts';
 import type { Exchange } from '../http/exchange.ts';

@@ -1,6 +1,6 @@
 /** Stores when and from which address each agent was last seen, so that an operator can tell an idle agent from a stopped one. */
 import type { Database } from '../db/pool.ts';
-import { writeSighting } from '../db/queries/agent-activity.ts';
+import { recordAgentSeen } from '../db/queries/agents.ts';
 
 /** Each process writes an agent at most once per interval. */
 const EVERY_MS = 60_000;
@@ -18,6 +18,6 @@ export class Sightings {
   note(agentId: string, address: string, nowMs: number): void {
     if (nowMs - (this.#writtenMs.get(agentId) ?? -Infinity) < EVERY_MS) return;
     this.#writtenMs.set(agentId, nowMs);
-    writeSighting(this.#database, agentId, address).catch(() => this.#writtenMs.delete(agentId));
+    recordAgentSeen(this.#database, agentId, address).catch(() => this.#writtenMs.delete(agentId));
   }
 }

@@ -2,7 +2,7 @@
 
 import { verifyRecentAudit } from '../audit/verify.ts';
 import type { Database } from '../db/pool.ts';
-import { readAuditHead } from '../db/queries/read-audit.ts';
+import { readAuditHead } from '../db/queries/audit.ts';
 import { countAdministrators } from '../db/queries/users.ts';
 import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';

@@ -3,7 +3,7 @@
 import { appliedVersions, migrationFiles, versionProblem } from '../db/migrate.ts';
 import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
-import { readSealedSecrets } from '../db/queries/sealed-secrets.ts';
+import { readSealedSecrets } from '../db/queries/webhook-secrets.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Settings } from '../settings/read.ts';

@@ -3,7 +3,7 @@
 import { Directory } from '../db/directory.ts';
 import { uuidBytes } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
-import { readWebhooks, type WebhookRow } from '../db/queries/read-webhooks.ts';
+import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
 import type { Policy } from '../ratelimit/limiter.ts';
 import { unseal } from '../secrets/seal.ts';
 

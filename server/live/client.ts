@@ -1,6 +1,6 @@
 /** One stream: sends frames to its client and tracks whether the client keeps up. */
 import type { Person } from '../auth/person.ts';
-import type { NewEvent } from '../db/queries/newest-events.ts';
+import type { NewEvent } from '../db/queries/events.ts';
 import type { StreamAnswer } from '../http/exchange.ts';
 import { frame, HEARTBEAT } from './frame.ts';
 import type { Found } from './newest.ts';

@@ -3,8 +3,8 @@ import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { uuidv7Milliseconds } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
-import { readNewest } from '../db/queries/newest-events.ts';
-import { findStanding } from '../db/queries/standing.ts';
+import { readNewest } from '../db/queries/events.ts';
+import { readCurrentRoles } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { StreamClient } from './client.ts';
 import { coalesced } from './coalesced.ts';
@@ -144,7 +144,7 @@ export class Streams {
     const clients = [...this.#clients];
     this.#recheckDueMs = performance.now() + RECHECK_MS;
     try {
-      const standing = await findStanding(
+      const standing = await readCurrentRoles(
         this.#parts.database,
         clients.map(({ person }) => person),
         USER_SESSION_IDLE_SECONDS,

@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { describeEvent } from '../api/events/schema.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
-import { findEvent } from '../db/queries/read-events.ts';
+import { findEvent } from '../db/queries/events.ts';
 import { showBody } from './body-view.ts';
 import { problemOf } from './call.ts';
 import { signedCurl } from './curl.ts';

@@ -1,9 +1,8 @@
 /** Metrics of the whole database. However often the page is scraped, they are read at most every few seconds. */
 
 import type { Database } from '../db/pool.ts';
-import { withinTimeout } from '../db/queries/count-deliveries.ts';
-import { type DeliveryDepths, readDeliveryDepths } from '../db/queries/delivery-depths.ts';
-import { readAgentNames } from '../db/queries/read-agents.ts';
+import { readAgentNames } from '../db/queries/agents.ts';
+import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../db/queries/delivery-counts.ts';
 import { readDatabaseBytes } from '../db/queries/server-state.ts';
 import { SharedCheck } from '../http/shared-check.ts';
 

@@ -8,7 +8,7 @@ import { attachDatabase, checkConnectionBudget } from '../db/attach.ts';
 import { ChangeListener } from '../db/listen.ts';
 import { lockDataDir } from '../db/lock.ts';
 import type { Database } from '../db/pool.ts';
-import { countOrEstimateDeliveries } from '../db/queries/count-deliveries.ts';
+import { countOrEstimateDeliveries } from '../db/queries/delivery-counts.ts';
 import { DoctorOffice } from '../doctor/ask.ts';
 import { LiveHub } from '../live/hub.ts';
 import { openLimiter } from '../ratelimit/open.ts';

@@ -33,7 +33,7 @@ export async function readKeyrings(
     });
     return secrets.length === sealed.length ? [{ id, signatureHeader, secrets }] : [];
   });
-  const inForce = webhooks.map(({ id, secrets }) => ({
+  const active = webhooks.map(({ id, secrets }) => ({
     id,
     secrets: secrets.filter(({ expired }) => !expired).map(({ bytes }) => bytes),
   }));
@@ -41,6 +41,6 @@ export async function readKeyrings(
   return new Map(
     webhooks
       .filter(({ id }) => asked.has(id))
-      .map(({ id, ...webhook }) => [id, { ...webhook, others: inForce.filter((other) => other.id !== id) }]),
+      .map(({ id, ...webhook }) => [id, { ...webhook, others: active.filter((other) => other.id !== id) }]),
   );
 }

@@ -1,7 +1,7 @@
 /** Checks that the key matches the database. */
 import { join } from 'node:path';
 import type { Database } from '../db/pool.ts';
-import { findOpening } from '../db/queries/sealed-secrets.ts';
+import { findOpening } from '../db/queries/webhook-secrets.ts';
 import { type Settings, SettingsError } from '../settings/read.ts';
 import { derivedKeys, type SecretsKeys } from './keys.ts';
 import { unseal } from './seal.ts';

@@ -5,7 +5,7 @@ import { systemActor } from '../../server/audit/actor.ts';
 import { chainHash, record } from '../../server/audit/record.ts';
 import { verifyAudit } from '../../server/audit/verify.ts';
 import type { Database } from '../../server/db/pool.ts';
-import { readAuditHead } from '../../server/db/queries/read-audit.ts';
+import { readAuditHead } from '../../server/db/queries/audit.ts';
 import { anchorAudit } from '../../server/primary/housekeeping.ts';
 import { createLog } from '../../server/telemetry/log.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';

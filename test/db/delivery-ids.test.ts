@@ -1,7 +1,7 @@
 /** Ids of deliveries, and lists of those that share a millisecond. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7Milliseconds } from '../../server/db/ids.ts';
-import { listDeliveries } from '../../server/db/queries/read-deliveries.ts';
+import { listDeliveries } from '../../server/db/queries/deliveries.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DAY_MS, makePartitions } from '../../server/db/partitions.ts';
 import { storeDeduped } from '../../server/db/queries/store-deduped.ts';
-import { readWebhookActivity } from '../../server/db/queries/webhook-activity.ts';
+import { readWebhookActivity } from '../../server/db/queries/webhooks.ts';
 import { dropOldPartitions, removeExpiredEvents } from '../../server/db/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';

@@ -1,6 +1,6 @@
 /** Last leases that end while nobody claims: maintenance makes dead letters of them. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endLastLeases } from '../../server/db/queries/end-last-leases.ts';
+import { endLastLeases } from '../../server/db/queries/deliveries.ts';
 import { addAgent, letPass, rowOf, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 

@@ -1,6 +1,6 @@
 /** The metrics page of the primary: what it sums, what it reads of the database, and how many series it may have. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endLastLeases } from '../../server/db/queries/end-last-leases.ts';
+import { endLastLeases } from '../../server/db/queries/deliveries.ts';
 import { AGENT_SERIES_MAX, FigureReader } from '../../server/primary/database-figures.ts';
 import { MetricsPage } from '../../server/primary/metrics-page.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp } from '../helpers/agents.ts';

@@ -1,7 +1,6 @@
 /** Step-up (auth/step-up.ts) for operations: the input member with the password, and the reply when it is refused. */
 
-import type { Confirmation } from '../../auth/step-up.ts';
-import { REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
+import { type Confirmation, REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
 import type { ProblemCode } from '../../errors.ts';
 import { enteredPassword } from '../input.ts';
 import { problem, problemLater, type Reply } from '../operation.ts';

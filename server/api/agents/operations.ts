@@ -1,7 +1,7 @@
 /** /api/v1/agents. */
 import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
-import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../db/queries/agent-activity.ts';
+import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../db/queries/agents.ts';
 import type { ChangeParts } from '../change.ts';
 import { replyTo } from '../change-reply.ts';
 import { recordId, text } from '../input.ts';

@@ -1,6 +1,6 @@
 /** Input and output schemas of agents. */
 import { z } from 'zod';
-import { DEAD_COUNTED_MAX } from '../../db/queries/agent-activity.ts';
+import { DEAD_COUNTED_MAX } from '../../db/queries/agents.ts';
 import { createdAt, idOf, nameOf, updatedAt } from '../../http/members.ts';
 import { nameText, recordIds } from '../input.ts';
 

@@ -14,7 +14,7 @@ import {
   replaceCredential,
   revokeAgent,
   updateAgent,
-} from '../../db/queries/manage-agents.ts';
+} from '../../db/queries/agents.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken } from '../change.ts';
 import type { AgentPatch, NewAgent } from './schema.ts';
 import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { verifyAudit } from '../../audit/verify.ts';
 import type { Database } from '../../db/pool.ts';
-import { type AuditFilter, type AuditRow, listAudit } from '../../db/queries/read-audit.ts';
+import { type AuditFilter, type AuditRow, listAudit } from '../../db/queries/audit.ts';
 import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 

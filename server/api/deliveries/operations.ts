@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import { agentIdOf } from '../../auth/reader.ts';
 import type { Database } from '../../db/pool.ts';
-import { COUNTED_MAX, countOrEstimateDeliveries } from '../../db/queries/count-deliveries.ts';
-import { deliveryStates, findDelivery, listDeliveries } from '../../db/queries/read-deliveries.ts';
+import { deliveryStates, findDelivery, listDeliveries } from '../../db/queries/deliveries.ts';
+import { COUNTED_MAX, countOrEstimateDeliveries } from '../../db/queries/delivery-counts.ts';
 import { example, idOf, timeOf } from '../../http/members.ts';
 import { recordId } from '../input.ts';
 import { done, operation, problem, readerOperation } from '../operation.ts';

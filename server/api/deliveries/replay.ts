@@ -3,8 +3,8 @@
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
 import type { Database } from '../../db/pool.ts';
-import { findAgent } from '../../db/queries/manage-agents.ts';
-import { type DeliveryRecord, findDelivery } from '../../db/queries/read-deliveries.ts';
+import { findAgent } from '../../db/queries/agents.ts';
+import { type DeliveryRecord, findDelivery } from '../../db/queries/deliveries.ts';
 import { REPLAYED_MAX, replayDeliveries, replayDelivery } from '../../db/queries/replay.ts';
 
 /** `unfinished`: the delivery is pending or leased. */

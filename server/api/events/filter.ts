@@ -1,6 +1,6 @@
 /** Query parameters of GET /api/v1/events, and the database filter made from them. */
 import { z } from 'zod';
-import { deliveryStates } from '../../db/queries/read-deliveries.ts';
+import { deliveryStates } from '../../db/queries/deliveries.ts';
 import { parseNetwork } from '../../net/address.ts';
 import { instant } from '../instant.ts';
 import { pageQuery } from '../paging.ts';

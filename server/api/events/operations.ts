@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { agentIdOf } from '../../auth/reader.ts';
 import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
-import { findEvent } from '../../db/queries/read-events.ts';
+import { findEvent } from '../../db/queries/events.ts';
 import { done, operation, problem, problemLater, readerOperation } from '../operation.ts';
 import { eventId, pageOf } from '../paging.ts';
 import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';

@@ -3,8 +3,8 @@
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
 import type { Database } from '../../db/pool.ts';
-import { readAgents } from '../../db/queries/read-agents.ts';
-import { findEvent } from '../../db/queries/read-events.ts';
+import { readAgents } from '../../db/queries/agents.ts';
+import { findEvent } from '../../db/queries/events.ts';
 import { deliverAgain } from '../../db/queries/replay.ts';
 
 /** `no_agent`: no agent is subscribed to the event's webhook. */
@@ -22,8 +22,8 @@ export function replayEvent(
   agentIds: readonly string[] | null,
 ): Promise<EventReplayed> {
   return database.transaction<EventReplayed>(async (query) => {
-    const inForce = agentIds && (await readAgents({ query }, agentIds, agentIds.length)).map(({ id }) => id);
-    const missing = agentIds?.filter((id) => !inForce!.includes(id)) ?? [];
+    const active = agentIds && (await readAgents({ query }, agentIds, agentIds.length)).map(({ id }) => id);
+    const missing = agentIds?.filter((id) => !active!.includes(id)) ?? [];
     if (missing.length > 0) return { kind: 'agents_unknown', agentIds: missing };
     const deliveryIds = await deliverAgain({ query }, eventId, agentIds);
     if (deliveryIds.length === 0)

@@ -1,6 +1,6 @@
 /** Output schemas of events. */
 import { z } from 'zod';
-import type { EventRecord } from '../../db/queries/read-events.ts';
+import type { EventRecord } from '../../db/queries/events.ts';
 import { bodyBytes, contentType, example, idOf, receivedAt, sourceIp } from '../../http/members.ts';
 import { readStoredHeaders } from '../../signatures/stored-headers.ts';
 import { pageSchema } from '../paging.ts';

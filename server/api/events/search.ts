@@ -1,7 +1,6 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
 import type { Database } from '../../db/pool.ts';
-import { type EventFilter, type EventSpan, listEvents, sliceEnd } from '../../db/queries/list-events.ts';
-import type { EventRecord } from '../../db/queries/read-events.ts';
+import { type EventFilter, type EventRecord, type EventSpan, listEvents, sliceEnd } from '../../db/queries/events.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is

@@ -2,9 +2,8 @@
 import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
 import { agentIdOf, type Reader } from '../../auth/reader.ts';
-import type { WebhookRecord } from '../../db/queries/manage-webhooks.ts';
-import { readSecretUses } from '../../db/queries/secret-uses.ts';
-import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity } from '../../db/queries/webhook-activity.ts';
+import { readSecretUses } from '../../db/queries/webhook-secrets.ts';
+import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity, type WebhookRecord } from '../../db/queries/webhooks.ts';
 import type { Settings } from '../../settings/read.ts';
 import { replyTo } from '../change-reply.ts';
 import { recordId, text } from '../input.ts';

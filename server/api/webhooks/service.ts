@@ -2,17 +2,17 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
+import { replaceSecret } from '../../db/queries/webhook-secrets.ts';
 import {
   deleteWebhook,
   findWebhook,
   insertWebhook,
   listWebhooks,
   lockWebhook,
-  replaceSecret,
   updateWebhook,
   type WebhookFilter,
   type WebhookRecord,
-} from '../../db/queries/manage-webhooks.ts';
+} from '../../db/queries/webhooks.ts';
 import { seal } from '../../secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects } from '../change.ts';

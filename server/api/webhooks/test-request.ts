@@ -2,7 +2,8 @@
 import { createHmac } from 'node:crypto';
 import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
-import { findSealedSecret, type WebhookRecord } from '../../db/queries/manage-webhooks.ts';
+import { findSealedSecret } from '../../db/queries/webhook-secrets.ts';
+import type { WebhookRecord } from '../../db/queries/webhooks.ts';
 import { unseal } from '../../secrets/seal.ts';
 import { defaultSignatureHeaders } from '../../signatures/signature.ts';
 

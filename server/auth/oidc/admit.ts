@@ -16,8 +16,8 @@ import {
   lockUserByEmail,
   updateHostedUser,
 } from '../../db/queries/hosted-users.ts';
-import type { UserRow } from '../../db/queries/people.ts';
 import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
+import type { ActiveUser } from '../../db/queries/users.ts';
 import type { Role } from '../../db/roles.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { actorOf } from '../person.ts';
@@ -28,8 +28,8 @@ import type { Identity } from './claims.ts';
  * sessions and tokens have been ended.
  */
 type Admission =
-  | { kind: 'admitted'; user: UserRow; roleBefore: Role | null; actor: Actor; happened: AuditRecord | null }
-  | { kind: 'role_ended'; user: UserRow; roleBefore: Role; actor: Actor; happened: AuditRecord }
+  | { kind: 'admitted'; user: ActiveUser; roleBefore: Role | null; actor: Actor; happened: AuditRecord | null }
+  | { kind: 'role_ended'; user: ActiveUser; roleBefore: Role; actor: Actor; happened: AuditRecord }
   | { kind: 'refused'; code: 'role_missing' | 'user_disabled' | 'email_of_another_user' };
 
 /** An insert can conflict twice: with a user of the same subject and with a user of the same email. */

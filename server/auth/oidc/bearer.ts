@@ -2,7 +2,7 @@
 import { type JWTPayload, type JWTVerifyResult, errors as joseErrors, jwtVerify } from 'jose';
 import type { Database } from '../../db/pool.ts';
 import { findHostedUser } from '../../db/queries/hosted-users.ts';
-import type { UserRow } from '../../db/queries/people.ts';
+import type { ActiveUser } from '../../db/queries/users.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { Refused } from '../../http/refused.ts';
 import type { ReadJwt } from '../people.ts';
@@ -62,7 +62,7 @@ async function findOrAdmit(
   identity: Identity,
   exchange: Exchange,
   roleDays: number,
-): Promise<UserRow> {
+): Promise<ActiveUser> {
   if (identity.role === null) throw new Refused('role_missing');
   const known = await findHostedUser(database.query, identity.issuer, identity.subject);
   if (known?.disabled) throw new Refused('user_disabled');

@@ -3,8 +3,7 @@
  */
 import * as oidc from 'openid-client';
 import type { Database, Query } from '../../db/pool.ts';
-import type { UserRow } from '../../db/queries/people.ts';
-import { countAdministrators } from '../../db/queries/users.ts';
+import { type ActiveUser, countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { Refused } from '../../http/refused.ts';
@@ -51,7 +50,7 @@ export interface HostedSignInParts {
   /** Called when a sign-in failed because of the provider or the request. */
   onRefused: (exchange: Exchange, reason: string) => void;
   /** Called when the provider has removed the role of the last administrator. */
-  onNoAdministrator: (exchange: Exchange, user: UserRow) => void;
+  onNoAdministrator: (exchange: Exchange, user: ActiveUser) => void;
 }
 
 export class HostedSignIn {
@@ -153,7 +152,7 @@ export class HostedSignIn {
   async #session(
     query: Query,
     exchange: Exchange,
-    user: UserRow,
+    user: ActiveUser,
     authenticatedSecondsAgo: number | null,
   ): Promise<OpenedSession> {
     const { publicUrl, sessionSeconds: seconds } = this.#parts;

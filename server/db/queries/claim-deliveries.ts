@@ -1,7 +1,6 @@
 import type { Database } from '../pool.ts';
-import { LAST_LEASE_ENDED } from './end-last-leases.ts';
+import { LAST_LEASE_ENDED, waitingDays } from './deliveries.ts';
 import { arrayOf, isoText } from './sql.ts';
-import { waitingDays } from './waiting-days.ts';
 
 export interface ClaimOrder {
   agentId: string;

@@ -1,8 +1,8 @@
 /** Users of the identity provider, identified by issuer and subject. */
 import type { Query } from '../pool.ts';
-import type { UserRow } from './people.ts';
+import type { ActiveUser } from './users.ts';
 
-export interface HostedUserRow extends UserRow {
+export interface HostedUserRow extends ActiveUser {
   disabled: boolean;
   /** Whether the user is linked to a provider. */
   hosted: boolean;
@@ -32,7 +32,7 @@ export async function lockUserByEmail(query: Query, email: string): Promise<Host
   return row;
 }
 
-export interface HostedUser extends UserRow {
+export interface HostedUser extends ActiveUser {
   issuer: string;
   subject: string;
 }

@@ -40,7 +40,7 @@ export const beforeFirst = { id: '00000000-0000-0000-0000-000000000000', part: '
 
 /**
  * Reads the next rows in primary key order and locks them until the transaction ends. Secrets are locked in that order everywhere
- * (manage-webhooks.ts), which prevents deadlocks.
+ * (lockWebhook), which prevents deadlocks.
  */
 export function lockSealedRows(
   query: Query,

@@ -1,6 +1,7 @@
-/** Creates and deletes sessions; people.ts finds the session of a request. */
-import type { Query } from '../pool.ts';
+/** Sessions of users. */
+import type { Database, Query } from '../pool.ts';
 import { isoColumn } from './sql.ts';
+import { type ActiveUser, userColumns } from './users.ts';
 
 interface NewSession {
   id: string;
@@ -130,4 +131,32 @@ export async function deleteEndedSessions({ query }: { query: Query }, idleSecon
     values: [idleSeconds],
   });
   return rows.length;
+}
+
+interface SessionUser extends ActiveUser {
+  sessionId: string;
+  secondsLeft: number;
+  authenticatedSecondsAgo: number;
+}
+
+/** Finds the user of an active session: not expired, and used within `idleSeconds`. Updates the last use at most once a minute. */
+export async function findSessionUser(
+  database: Database,
+  tokenHash: Buffer,
+  idleSeconds: number,
+): Promise<SessionUser | undefined> {
+  const [row] = await database.query<SessionUser & { stale: boolean }>({
+    name: 'find-session',
+    text: `
+      select ${userColumns}, s.id as "sessionId", extract(epoch from s.expires_at - now())::int as "secondsLeft",
+        extract(epoch from now() - s.authenticated_at)::int as "authenticatedSecondsAgo",
+        s.last_seen_at < now() - interval '1 minute' as stale
+      from sessions s join users u on u.id = s.user_id
+      where s.token_hash = $1 and s.expires_at > now() and s.last_seen_at > now() - make_interval(secs => $2)
+        and u.disabled_at is null`,
+    values: [tokenHash, idleSeconds],
+  });
+  if (row?.stale)
+    await database.query({ text: 'update sessions set last_seen_at = now() where id = $1', values: [row.sessionId] });
+  return row;
 }

@@ -1,6 +1,8 @@
-import type { Query } from '../pool.ts';
+/** API tokens of users. */
+import type { Database, Query } from '../pool.ts';
 import type { Role } from '../roles.ts';
 import { isoColumn } from './sql.ts';
+import { type ActiveUser, userColumns } from './users.ts';
 
 /** An API token as the API shows it, without the token or its hash. */
 export interface TokenRecord {
@@ -84,19 +86,19 @@ export async function findTokenOwner(
 
 /** Locks the user's tokens against creation and revocation until the transaction ends. Returns false when the user is not active. */
 export async function lockTokensOf(query: Query, userId: string): Promise<boolean> {
-  const [row] = await query<{ in_force: boolean }>({
-    text: 'select disabled_at is null as in_force from users where id = $1 for no key update',
+  const [row] = await query<{ active: boolean }>({
+    text: 'select disabled_at is null as active from users where id = $1 for no key update',
     values: [userId],
   });
-  return row?.in_force ?? false;
+  return row?.active ?? false;
 }
 
-const inForce = 'revoked_at is null and (expires_at is null or expires_at > now())';
+const active = 'revoked_at is null and (expires_at is null or expires_at > now())';
 
 /** Counts the user's active tokens. */
 export async function countTokens(query: Query, userId: string): Promise<number> {
   const [row] = await query<{ count: number }>({
-    text: `select count(*)::int as count from api_tokens where user_id = $1 and ${inForce}`,
+    text: `select count(*)::int as count from api_tokens where user_id = $1 and ${active}`,
     values: [userId],
   });
   return row!.count;
@@ -105,7 +107,7 @@ export async function countTokens(query: Query, userId: string): Promise<number>
 /** Reads when a token expires; undefined when it is not active. */
 export async function readExpiry(query: Query, id: string): Promise<{ expiresAt: Date | null } | undefined> {
   const [row] = await query<{ expiresAt: Date | null }>({
-    text: `select expires_at as "expiresAt" from api_tokens where id = $1 and ${inForce}`,
+    text: `select expires_at as "expiresAt" from api_tokens where id = $1 and ${active}`,
     values: [id],
   });
   return row;
@@ -147,7 +149,7 @@ export async function isCreatedBy({ query }: { query: Query }, id: string, ances
 export async function revokeTokensOfUser(query: Query, userId: string): Promise<string[]> {
   await lockTokensOf(query, userId);
   const rows = await query<{ id: string }>({
-    text: `update api_tokens set revoked_at = now() where user_id = $1 and ${inForce} returning id`,
+    text: `update api_tokens set revoked_at = now() where user_id = $1 and ${active} returning id`,
     values: [userId],
   });
   return rows.map((row) => row.id);
@@ -168,4 +170,32 @@ export async function revokeTokens(query: Query, id: string): Promise<string[]> 
     values: [id],
   });
   return rows.map((row) => row.id);
+}
+
+interface TokenUser extends ActiveUser {
+  tokenId: string;
+  tokenRole: Role;
+  /** The role that the provider granted to the user has expired. */
+  resting: boolean;
+}
+
+/** Finds the user of an active API token, and the role of the token. Updates the last use at most once a minute. */
+export async function findTokenUser(
+  database: Database,
+  lookupId: string,
+): Promise<(TokenUser & { secretHash: Buffer }) | undefined> {
+  const [row] = await database.query<TokenUser & { secretHash: Buffer; stale: boolean }>({
+    name: 'find-token',
+    text: `
+      select ${userColumns}, t.id as "tokenId", t.role as "tokenRole", t.secret_hash as "secretHash",
+        coalesce(u.role_until <= now(), false) as resting,
+        coalesce(t.last_used_at < now() - interval '1 minute', true) as stale
+      from api_tokens t join users u on u.id = t.user_id
+      where t.lookup_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+        and u.disabled_at is null`,
+    values: [lookupId],
+  });
+  if (row?.stale && !row.resting)
+    await database.query({ text: 'update api_tokens set last_used_at = now() where id = $1', values: [row.tokenId] });
+  return row;
 }

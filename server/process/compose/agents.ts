@@ -2,7 +2,7 @@
 
 import { AgentAuth } from '../../auth/agent.ts';
 import { Directory } from '../../db/directory.ts';
-import { type Agent, readAgents } from '../../db/queries/read-agents.ts';
+import { type Agent, readAgents } from '../../db/queries/agents.ts';
 import { Arrivals } from '../../deliveries/arrivals.ts';
 import { claimSchema, createClaim } from '../../deliveries/claim.ts';
 import { Floors } from '../../deliveries/floors.ts';

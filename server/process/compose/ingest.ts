@@ -1,8 +1,8 @@
 /** The parts of a process that take webhooks in. */
 import { probeCommit } from '../../db/commit-probe.ts';
 import { PartitionRepair } from '../../db/partition-repair.ts';
-import { addSecretUses } from '../../db/queries/secret-uses.ts';
-import { writeLastEvents } from '../../db/queries/webhook-activity.ts';
+import { addSecretUses } from '../../db/queries/webhook-secrets.ts';
+import { writeLastEvents } from '../../db/queries/webhooks.ts';
 import { storeBatch } from '../../ingest/batch.ts';
 import { CommitHealth } from '../../ingest/commit-health.ts';
 import { EventStore } from '../../ingest/event-store.ts';

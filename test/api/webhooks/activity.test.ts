@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readWebhookActivity, writeLastEvents } from '../../../server/db/queries/webhook-activity.ts';
+import { readWebhookActivity, writeLastEvents } from '../../../server/db/queries/webhooks.ts';
 import { Gathered } from '../../../server/ingest/gathered.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';

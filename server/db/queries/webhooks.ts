@@ -1,4 +1,5 @@
-import type { Query } from '../pool.ts';
+/** Webhooks: management, the rows that ingest caches, and their activity. */
+import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoColumn, isoText } from './sql.ts';
 
 /** A webhook as the API shows it, without its secret. */
@@ -119,29 +120,97 @@ export async function deleteWebhook(query: Query, id: string): Promise<void> {
   await query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [id] });
 }
 
-/** Stores a new current secret. The old one becomes `previous` for `overlapSeconds`, or is deleted when that is 0. */
-export async function replaceSecret(query: Query, id: string, sealed: Buffer, overlapSeconds: number): Promise<void> {
-  const going = overlapSeconds > 0 ? ['previous'] : ['previous', 'current'];
-  await query({
-    text: 'delete from webhook_secrets where webhook_id = $1 and slot = any ($2)',
-    values: [id, arrayOf(going)],
+/** A webhook with its sealed secrets, current first; an expired previous secret is omitted. */
+export interface WebhookRow {
+  id: string;
+  enabled: boolean;
+  signatureHeader: string | null;
+  dedupeHeader: string | null;
+  maxPayloadBytes: number | null;
+  rateLimitMax: number | null;
+  sealed: Buffer[];
+  /** Same order as `sealed`. */
+  secretIds: string[];
+  previousExpiresAtMs: number | null;
+}
+
+/** Reads the webhooks with these ids (null: the newest webhooks) in one query; unknown and deleted ones are omitted. */
+export async function readWebhooks(
+  database: Database,
+  ids: readonly string[] | null,
+  rowsMax: number,
+): Promise<WebhookRow[]> {
+  const rows = await database.query<Omit<WebhookRow, 'sealed'> & { sealed: string[] }>({
+    name: 'read-webhooks',
+    text: `
+      select w.id, w.enabled,
+        w.signature_header as "signatureHeader",
+        w.dedupe_header as "dedupeHeader",
+        w.max_payload_bytes as "maxPayloadBytes",
+        w.rate_limit_max as "rateLimitMax",
+        coalesce(json_agg(encode(s.sealed, 'hex') order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed,
+        coalesce(json_agg(s.id order by s.slot) filter (where s.webhook_id is not null), '[]') as "secretIds",
+        (extract(epoch from max(s.expires_at)) * 1000)::float8 as "previousExpiresAtMs"
+      from webhooks w
+      left join webhook_secrets s on s.webhook_id = w.id and (s.expires_at is null or s.expires_at > now())
+      where ($1::uuid[] is null or w.id = any ($1)) and w.deleted_at is null
+      group by w.id
+      order by w.created_at desc
+      limit $2`,
+    values: [ids && arrayOf(ids), rowsMax],
   });
-  await query({
-    text: `update webhook_secrets set slot = 'previous', expires_at = now() + make_interval(secs => $2)
-           where webhook_id = $1 and slot = 'current'`,
-    values: [id, overlapSeconds],
-  });
-  await query({
-    text: `insert into webhook_secrets (webhook_id, slot, sealed) values ($1, 'current', $2)`,
-    values: [id, sealed],
+  return rows.map((row) => ({ ...row, sealed: row.sealed.map((hex) => Buffer.from(hex, 'hex')) }));
+}
+
+/** Limit on the webhooks in one result; equals the page size of the webhook list. */
+export const ACTIVE_WEBHOOKS_MAX = 200;
+
+export interface WebhookActivity {
+  webhook_id: string;
+  last_event_at: string | null;
+  last_rejection_at: string | null;
+  events_removed_before: string | null;
+}
+
+/** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
+export function readWebhookActivity(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+): Promise<WebhookActivity[]> {
+  return query<WebhookActivity>({
+    name: 'webhook-activity',
+    plan: 'once',
+    text: `
+      select w.id as webhook_id, ${isoColumn('w.last_event_at')},
+        (select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1) as last_rejection_at,
+        ${isoColumn('w.events_removed_before')}
+      from webhooks w
+      where w.deleted_at is null and ($1::uuid[] is null or w.id = any ($1))
+      order by w.created_at desc, w.id desc
+      limit ${ACTIVE_WEBHOOKS_MAX}`,
+    values: [ids && arrayOf(ids)],
   });
 }
 
-/** Returns the current sealed secret; undefined when the webhook has none. */
-export async function findSealedSecret({ query }: { query: Query }, id: string): Promise<Buffer | undefined> {
-  const [row] = await query<{ sealed: Buffer }>({
-    text: `select sealed from webhook_secrets where webhook_id = $1 and slot = 'current'`,
-    values: [id],
+/**
+ * Records when each webhook last received an event, in Unix milliseconds; earlier times change nothing. Rows are locked in the order of
+ * their ids, so concurrent processes cannot deadlock.
+ */
+export async function writeLastEvents({ query }: Database, lastMs: ReadonlyMap<string, number>): Promise<void> {
+  const times = [...lastMs.values()].map((ms) => new Date(ms).toISOString());
+  await query({
+    name: 'write-last-events',
+    text: `
+      with given as (
+        select * from unnest($1::uuid[], $2::timestamptz[]) g (id, at)
+      ), locked as (
+        select w.id, given.at from webhooks w join given using (id)
+        where w.last_event_at is null or w.last_event_at < given.at
+        order by w.id for no key update of w
+      )
+      update webhooks w set last_event_at = greatest(w.last_event_at, locked.at)
+      from locked
+      where w.id = locked.id`,
+    values: [arrayOf(lastMs.keys()), arrayOf(times)],
   });
-  return row?.sealed;
 }

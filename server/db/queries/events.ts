@@ -1,8 +1,41 @@
+/** Stored events: one with its body, filtered lists, and the newest for live views. */
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import type { DeliveryState } from './read-deliveries.ts';
-import { type EventRecord, eventColumns } from './read-events.ts';
-import { Placeholders } from './sql.ts';
+import type { DeliveryState } from './deliveries.ts';
+import { isoColumn, Placeholders } from './sql.ts';
+
+/** An event without its body; headers in their stored form. */
+export interface EventRecord {
+  id: string;
+  webhook_id: string;
+  received_at: string;
+  source_ip: string;
+  content_type: string | null;
+  bytes: number;
+  headers: Buffer;
+}
+
+/** Columns of `events e`. */
+const eventColumns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, e.content_type, e.bytes, e.headers,
+  ${isoColumn('e.received_at')}`;
+
+/** Reads an event with its body; undefined when it does not exist or has no delivery to the agent. */
+export async function findEvent(
+  database: Pick<Database, 'query'>,
+  agentId: string | null,
+  id: string,
+): Promise<(EventRecord & { body: Buffer }) | undefined> {
+  const [row] = await database.query<EventRecord & { body: Buffer }>({
+    name: 'find-event',
+    text: `
+      select ${eventColumns}, e.body from events e
+      where e.received_at = $1 and e.id = $2
+        and ($3::uuid is null or exists (
+          select from deliveries d where d.received_at = e.received_at and d.event_id = e.id and d.agent_id = $3))`,
+    values: [uuidv7Time(id), id, agentId],
+  });
+  return row;
+}
 
 /** Which events to list; a null field does not filter. */
 export interface EventFilter {
@@ -156,4 +189,45 @@ function deliveredTo(given: Placeholders, { agentId, webhookId, deliveryState }:
     ...(deliveryState === null ? [] : [`state = ${given.of(deliveryState, 'text')}`]),
   ];
   return `(select distinct received_at, event_id as id, webhook_id from deliveries ${where(conditions)}) d`;
+}
+
+/** An event as a live view shows it; body and headers are not read. */
+export interface NewEvent {
+  id: string;
+  webhook_id: string;
+  received_at: string;
+  source_ip: string;
+  content_type: string | null;
+  bytes: number;
+}
+
+const newEventColumns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, left(e.content_type, 200) as content_type, e.bytes,
+  ${isoColumn('e.received_at')}`;
+
+/**
+ * Reads the newest events since `fromMs`, newest first, for each watched webhook (null: all webhooks).
+ * @param limit maximum number of events for each watched webhook.
+ */
+export async function readNewest(
+  database: Database,
+  watched: readonly (string | null)[],
+  fromMs: number,
+  limit: number,
+): Promise<{ watched: string | null; event: NewEvent }[]> {
+  const rows = await database.query<NewEvent & { watched: string | null }>({
+    name: 'newest-events',
+    text: `
+      select w.id as watched, e.*
+      from unnest($1::uuid[]) as w (id)
+      cross join lateral (
+        select ${newEventColumns} from events e
+        where e.received_at >= $2 and (w.id is null or e.webhook_id = w.id)
+        order by e.received_at desc, e.id desc
+        limit $3
+      ) e
+      order by e.received_at desc, e.id desc`,
+    values: [`{${watched.map((id) => id ?? 'null').join(',')}}`, new Date(fromMs).toISOString(), limit],
+    plan: 'once',
+  });
+  return rows.map(({ watched, ...event }) => ({ watched, event }));
 }

@@ -5,10 +5,10 @@ import {
   COUNTED_MAX,
   countDeliveries,
   countOrEstimateDeliveries,
+  readDeliveryDepths,
+  sampleDeliveries,
   withinTimeout,
-} from '../../server/db/queries/count-deliveries.ts';
-import { readDeliveryDepths } from '../../server/db/queries/delivery-depths.ts';
-import { sampleDeliveries } from '../../server/db/queries/sample-deliveries.ts';
+} from '../../server/db/queries/delivery-counts.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

@@ -1,0 +1,231 @@
+/** Agents: management, the rows that authentication caches, and their activity. */
+import { advisoryLocks } from '../advisory-locks.ts';
+import type { Database, Query } from '../pool.ts';
+import { waitingDays } from './deliveries.ts';
+import { arrayOf, isoColumn, isoText } from './sql.ts';
+
+/** An agent as the API shows it, without its credential. */
+export interface AgentRecord {
+  id: string;
+  name: string;
+  /** Permanent. */
+  revoked: boolean;
+  /** Subscribed webhooks that are not deleted. */
+  webhook_ids: string[];
+  created_at: string;
+  updated_at: string;
+}
+
+export interface AgentFilter {
+  revoked: boolean | null;
+  /** Substring of the name, case-insensitive. */
+  contains: string | null;
+}
+
+const record = `
+  a.id, a.name, a.revoked_at is not null as revoked, ${isoColumn('a.created_at')}, ${isoColumn('a.updated_at')},
+  (select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
+    where s.agent_id = a.id and w.deleted_at is null) as webhook_ids`;
+
+/** Finds an agent, revoked or not. */
+export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
+  const [row] = await query<AgentRecord>({ text: `select ${record} from agents a where a.id = $1`, values: [id] });
+  return row;
+}
+
+/** Lists agents, newest first. `before`: id of the last agent of the previous page. Null limit: all. */
+export function listAgents(
+  { query }: { query: Query },
+  { revoked, contains }: AgentFilter,
+  before: string | null,
+  limit: number | null,
+): Promise<AgentRecord[]> {
+  return query<AgentRecord>({
+    text: `
+      select ${record}
+      from agents a
+      where ($1::boolean is null or (a.revoked_at is not null) = $1)
+        and ($2::text is null or strpos(lower(a.name), lower($2)) > 0)
+        and ($3::uuid is null or (a.created_at, a.id) < (select l.created_at, l.id from agents l where l.id = $3))
+      order by a.created_at desc, a.id desc
+      limit $4`,
+    values: [revoked, contains, before, limit],
+  });
+}
+
+/** Locks the agent against changes until the transaction ends. Returns false when there is no active agent with this id. */
+export async function lockAgent(query: Query, id: string): Promise<boolean> {
+  const rows = await query({
+    text: 'select 1 from agents where id = $1 and revoked_at is null for no key update',
+    values: [id],
+  });
+  return rows.length > 0;
+}
+
+/** Whether an active agent other than `id` has this name. Locks agent names until the transaction ends. */
+export async function isNameTaken(query: Query, name: string, id: string): Promise<boolean> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.agentNames] });
+  const rows = await query({
+    text: 'select 1 from agents where name = $1 and id <> $2 and revoked_at is null limit 1',
+    values: [name, id],
+  });
+  return rows.length > 0;
+}
+
+/** Inserts an agent with the look-up id and the hash of its credential. */
+export async function insertAgent(
+  query: Query,
+  agent: { id: string; name: string; lookupId: string; secretHash: Buffer },
+): Promise<void> {
+  await query({
+    text: 'insert into agents (id, name, lookup_id, secret_hash) values ($1, $2, $3, $4)',
+    values: [agent.id, agent.name, agent.lookupId, agent.secretHash],
+  });
+}
+
+/** Sets the name, if given, and updated_at. */
+export async function updateAgent(query: Query, id: string, name: string | null): Promise<void> {
+  await query({
+    text: 'update agents set name = coalesce($2, name), updated_at = now() where id = $1',
+    values: [id, name],
+  });
+}
+
+/** Replaces the credential; the old credential and all sessions become invalid. */
+export async function replaceCredential(
+  query: Query,
+  id: string,
+  { lookupId, secretHash }: { lookupId: string; secretHash: Buffer },
+): Promise<void> {
+  await query({
+    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, updated_at = now() where id = $1`,
+    values: [id, lookupId, secretHash],
+  });
+}
+
+/** Invalidates the agent's credential and sessions permanently; its deliveries are kept. */
+export async function revokeAgent(query: Query, id: string): Promise<void> {
+  await query({
+    text: 'update agents set revoked_at = now(), generation = generation + 1, updated_at = now() where id = $1',
+    values: [id],
+  });
+}
+
+/** An agent that is not revoked. A session is valid while its generation equals the agent's. */
+export interface Agent {
+  readonly id: string;
+  readonly name: string;
+  readonly generation: number;
+}
+
+/** Reads the agents with these ids (null: the newest agents); unknown and revoked ones are omitted. */
+export function readAgents(
+  database: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+  rowsMax: number,
+): Promise<Agent[]> {
+  return database.query<Agent>({
+    name: 'read-agents',
+    text: `
+      select id, name, generation
+      from agents
+      where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
+      order by created_at desc
+      limit $2`,
+    values: [ids && arrayOf(ids), rowsMax],
+  });
+}
+
+/** Finds the agent of a credential and the hash of its secret part, with one index probe. */
+export async function findAgentByLookupId(
+  database: Database,
+  lookupId: string,
+): Promise<(Agent & { secretHash: Buffer }) | undefined> {
+  const [row] = await database.query<Agent & { secretHash: Buffer }>({
+    name: 'agent-by-lookup-id',
+    text: `
+      select id, name, generation, secret_hash as "secretHash"
+      from agents
+      where lookup_id = $1 and revoked_at is null`,
+    values: [lookupId],
+  });
+  return row;
+}
+
+/** Reads names: active agents first, oldest first. */
+export function readAgentNames(
+  database: Pick<Database, 'query'>,
+  rowsMax: number,
+): Promise<{ id: string; name: string }[]> {
+  return database.query({
+    text: 'select id, name from agents order by revoked_at is not null, created_at, id limit $1',
+    values: [rowsMax],
+  });
+}
+
+/** Limit on the dead letters counted for one agent. */
+export const DEAD_COUNTED_MAX = 1_000;
+
+/** Limit on the agents in one result; equals the page size of the agent list. */
+export const ACTIVE_AGENTS_MAX = 200;
+
+export interface AgentActivity {
+  agent_id: string;
+  last_seen_at: string | null;
+  last_seen_from: string | null;
+  /** When the longest-waiting delivery became claimable; null: no delivery waits. */
+  waiting_since: string | null;
+  /** At most DEAD_COUNTED_MAX. */
+  dead: number;
+}
+
+/**
+ * Reads the activity of these agents (null: of all active agents), newest first. Unknown ids are omitted. Reads one index entry per
+ * webhook for each day with waiting deliveries.
+ */
+export function readAgentActivity(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+): Promise<AgentActivity[]> {
+  return query<AgentActivity>({
+    name: 'agent-activity',
+    plan: 'once',
+    text: `
+      select a.id as agent_id, ${isoColumn('a.last_seen_at')}, host(a.last_seen_from) as last_seen_from,
+        ${isoText('waiting.since')} as waiting_since, dead.count as dead
+      from agents a
+      cross join lateral (
+        select min(due.available_at) as since
+        from ${waitingDays('a.id', "'-infinity'")} d
+        cross join (
+          select webhook_id from subscriptions where agent_id = a.id
+          union
+          select webhook_id from replay_targets where agent_id = a.id
+        ) s
+        cross join lateral (
+          select available_at from deliveries
+          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
+            and state in ('pending', 'leased') and available_at <= now()
+          order by available_at
+          limit 1
+        ) due
+      ) waiting
+      cross join lateral (
+        select count(*)::int as count
+        from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
+      ) dead
+      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null)
+      order by a.created_at desc, a.id desc
+      limit ${ACTIVE_AGENTS_MAX}`,
+    values: [ids && arrayOf(ids)],
+  });
+}
+
+/** Records a request of the agent: the time and the client address. */
+export async function recordAgentSeen({ query }: Pick<Database, 'query'>, id: string, address: string): Promise<void> {
+  await query({
+    name: 'agent-sighting',
+    text: 'update agents set last_seen_at = now(), last_seen_from = $2 where id = $1',
+    values: [id, address],
+  });
+}
