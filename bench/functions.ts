@@ -146,7 +146,7 @@ function makePairs(): Pair[] {
       units: 1,
     },
     {
-      ours: ['storedHeaders', () => storedHeaders(HEADERS, null)],
+      ours: ['storedHeaders', () => storedHeaders(HEADERS, [])],
       plain: ['JSON.stringify of the pairs, nothing left out', () => JSON.stringify(HEADERS)],
       units: 1,
     },
@@ -168,7 +168,7 @@ function makePairs(): Pair[] {
 function makeRows(): EventRow[] {
   const sourceIp = inetBytes('192.0.2.1');
   const webhookId = randomBytes(16);
-  const headers = storedHeaders(HEADERS, null);
+  const headers = storedHeaders(HEADERS, []);
   return Array.from({ length: ROWS }, () => ({
     id: uuidv7(1_800_000_000_000, randomBytes(16)),
     webhookId,

@@ -8,6 +8,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Bench } from 'tinybench';
 import { Verifier } from '../server/ingest/verify.ts';
+import type { Keyring } from '../server/signatures/check.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { hmacWorkerFile } from './lib/paths.ts';
 import { formatNumber, ratioByRound, spreadOf } from './lib/stats.ts';
@@ -47,6 +48,7 @@ interface Cell {
 
 async function run(context: BenchContext): Promise<Outcome> {
   const secret = randomBytes(32);
+  const keyring: Keyring = { algorithm: 'hmac-sha256', keys: [secret] };
   let failed: Error | null = null;
   const verifier = new Verifier({
     workerFile: hmacWorkerFile,
@@ -62,7 +64,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   context.undo(() => verifier.close());
   const ways: [Cell['way'], Verify][] = [
     ['inline', (batch) => verifyInline(batch, secret)],
-    ['pool', (batch) => verifyByPool(batch, verifier, [secret])],
+    ['pool', (batch) => verifyByPool(batch, verifier, keyring)],
   ];
   const cells: Cell[] = [];
   for (const bodyBytes of BODY_BYTES) {
@@ -144,8 +146,10 @@ async function verifyInline(batch: readonly Body[], secret: Uint8Array): Promise
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-async function verifyByPool(batch: readonly Body[], verifier: Verifier, secrets: readonly Uint8Array[]): Promise<void> {
-  const verdicts = await Promise.all(batch.map(({ bytes, digest }) => verifier.verify(bytes, [digest], secrets)));
+async function verifyByPool(batch: readonly Body[], verifier: Verifier, keyring: Keyring): Promise<void> {
+  const verdicts = await Promise.all(
+    batch.map(({ bytes, digest }) => verifier.verify(bytes, { digests: [digest], prefix: '', suffix: '' }, keyring)),
+  );
   if (verdicts.some(({ kind }) => kind !== 'verified')) throw new Error('no match');
 }
 

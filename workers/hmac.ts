@@ -1,46 +1,40 @@
-/** Thread entry point: verifies a batch of HMAC-SHA256 signatures. Stateless: bytes in, verdicts out. */
-import { createHmac, timingSafeEqual } from 'node:crypto';
-
-const DIGEST_BYTES = 32;
+/** Thread entry point: verifies a batch of signatures. Stateless: bytes in, verdicts out. */
+import { findKey, type Keyring, SIGNATURE_BYTES } from '../server/signatures/check.ts';
 
 /**
  * One message for many bodies, because a message costs the event loop more than the HMAC of a small body.
  * Bodies are spans of shared memory, so they are not copied. The arrays are flat, because each object in a message adds cost.
  */
-export interface HmacBatch {
+export interface VerifyBatch {
   memories: SharedArrayBuffer[];
   /** Three numbers per request: index in `memories`, offset and length in bytes. */
   spans: Uint32Array;
-  /** Digests claimed by the requests, 32 bytes each, in request order. */
+  /** Signatures claimed by the requests, SIGNATURE_BYTES of the algorithm each, in request order. */
   claimed: Uint8Array;
-  /** Number of claimed digests per request. */
+  /** Number of claimed signatures per request. */
   claimedCounts: Uint8Array;
-  /** For each webhook in the batch, its secrets, current first. */
-  keyrings: (readonly Uint8Array[])[];
+  /** Text signed before and after each body, two strings per request; null: every request signs its body alone. */
+  affixes: readonly string[] | null;
+  /** The keys of each webhook in the batch, current first. */
+  keyrings: readonly Keyring[];
   /** For each request, the index of its webhook in `keyrings`. */
   keyringOf: Uint16Array;
 }
 
-/** Returns one byte per request: 0 if no secret verifies any of its digests, otherwise 1 + the index of the first secret that does. */
-export default function verifyBatch(batch: HmacBatch): Uint8Array {
+/** Returns one byte per request: 0 if no key verifies any of its signatures, otherwise 1 + the index of the first key that does. */
+export default function verifyBatch(batch: VerifyBatch): Uint8Array {
+  const { affixes } = batch;
   const verdicts = new Uint8Array(batch.keyringOf.length);
   let at = 0;
   for (let i = 0; i < verdicts.length; i++) {
     const [memory, offset, length] = batch.spans.subarray(i * 3, i * 3 + 3) as unknown as [number, number, number];
     const body = new Uint8Array(batch.memories[memory]!, offset, length);
-    const end = at + batch.claimedCounts[i]! * DIGEST_BYTES;
-    const claimed = batch.claimed.subarray(at, end);
-    verdicts[i] = 1 + batch.keyrings[batch.keyringOf[i]!]!.findIndex((secret) => verifies(body, secret, claimed));
+    const keyring = batch.keyrings[batch.keyringOf[i]!]!;
+    const end = at + batch.claimedCounts[i]! * SIGNATURE_BYTES[keyring.algorithm];
+    const prefix = affixes === null ? '' : affixes[i * 2]!;
+    const suffix = affixes === null ? '' : affixes[i * 2 + 1]!;
+    verdicts[i] = 1 + findKey(keyring, { prefix, body, suffix }, batch.claimed.subarray(at, end));
     at = end;
   }
   return verdicts;
-}
-
-/** Compares the HMAC (RFC 2104) with every claimed digest in constant time. */
-function verifies(body: Uint8Array, secret: Uint8Array, claimed: Uint8Array): boolean {
-  const digest = createHmac('sha256', secret).update(body).digest();
-  let found = false;
-  for (let at = 0; at < claimed.length; at += DIGEST_BYTES)
-    if (timingSafeEqual(digest, claimed.subarray(at, at + DIGEST_BYTES))) found = true;
-  return found;
 }

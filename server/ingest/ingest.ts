@@ -19,12 +19,11 @@ import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { tellLimit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
-import { presentedSignature } from '../signatures/signature.ts';
 import { Stage } from '../telemetry/stages.ts';
 import { takeIngest } from './limit.ts';
 import type { Store } from './store.ts';
 import type { Verdict, Verifier } from './verify.ts';
-import { secretsAt, type Webhook } from './webhook.ts';
+import { keyringAt, type Webhook } from './webhook.ts';
 
 export interface IngestParts {
   directory: Directory<Webhook>;
@@ -34,8 +33,8 @@ export interface IngestParts {
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
   verifier: Verifier;
-  /** Called when a signature verifies. `secretPlace` is the index of the secret in `webhook.secrets`. */
-  onVerified: (webhook: Webhook, secretPlace: number) => void;
+  /** Called when a signature verifies. `keyPlace` is the index of the key in the webhook's keyring. */
+  onVerified: (webhook: Webhook, keyPlace: number) => void;
   /** Called when a signature is refused. The body is released when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
@@ -89,13 +88,14 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
     body: Uint8Array<SharedArrayBuffer>,
   ): Promise<SignatureOutcome> {
     const nowMs = Date.now();
-    const secrets = secretsAt(webhook, nowMs);
+    const keyring = keyringAt(webhook, nowMs);
     const unreadable = nowMs < webhook.unreadableUntilMs;
-    if (secrets.length === 0) return unreadable ? 'unreadable' : 'verified';
-    const presented = presentedSignature(exchange.headers, webhook.signatureHeader);
+    if (keyring.keys.length === 0) return unreadable ? 'unreadable' : 'verified';
+    const { headers, method } = exchange;
+    const presented = webhook.scheme.present({ headers, method, url: '' });
     if (presented.kind !== 'digests') return presented.kind;
-    const verdict = await verifier.verify(body, presented.digests, secrets);
-    if (verdict.kind === 'verified') parts.onVerified(webhook, verdict.secretPlace);
+    const verdict = await verifier.verify(body, presented, keyring);
+    if (verdict.kind === 'verified') parts.onVerified(webhook, verdict.keyPlace);
     // The unreadable secret may have made this signature, and a sender treats 403 as final.
     return verdict.kind === 'mismatch' && unreadable ? 'unreadable' : verdict.kind;
   }

@@ -26,7 +26,7 @@ export class RowMaker {
       sourceIp: exchange.client.inet,
       headers: storedHeaders(
         exchange.headers,
-        webhook.signatureHeader,
+        webhook.scheme.headers,
         exchange.sentRequestId ? null : exchange.requestId,
       ),
       contentType: contentType === undefined ? null : printable(contentType),

@@ -1,7 +1,8 @@
 /** Step `verify`: collects the bodies of one event-loop turn and has a thread verify them as one task. */
 import { Piscina } from 'piscina';
-import type { HmacBatch } from '../../workers/hmac.ts';
-import { DIGEST_BYTES } from '../signatures/signature.ts';
+import type { VerifyBatch } from '../../workers/hmac.ts';
+import type { Keyring } from '../signatures/check.ts';
+import type { Presented } from '../signatures/scheme.ts';
 
 /** Requests in one task. A longer queue is distributed over the threads. */
 const BATCH_ITEMS_MAX = 256;
@@ -10,7 +11,8 @@ const BATCH_BYTES_MAX = 4_194_304;
 /** Attempts for one batch: after a thread died or hung, another thread retries before the requests get 503. */
 const TRIES = 2;
 
-export type Verdict = { kind: 'verified'; secretPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
+/** `keyPlace`: index of the key in the keyring. */
+export type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
 
 export interface VerifyObserver {
   batch(items: number): void;
@@ -18,15 +20,17 @@ export interface VerifyObserver {
   threadFailed(error: Error): void;
 }
 
+export type Claims = Pick<Extract<Presented, { kind: 'digests' }>, 'digests' | 'prefix' | 'suffix'>;
+
 interface Task {
   body: Uint8Array<SharedArrayBuffer>;
-  claimed: readonly Uint8Array[];
-  secrets: readonly Uint8Array[];
+  claims: Claims;
+  keyring: Keyring;
   settle: (verdict: Verdict) => void;
 }
 
 export class Verifier {
-  readonly #pool: Piscina<HmacBatch, Uint8Array>;
+  readonly #pool: Piscina<VerifyBatch, Uint8Array>;
   readonly #timeoutMs: number;
   readonly #observer: VerifyObserver;
   readonly #threads: number;
@@ -53,16 +57,13 @@ export class Verifier {
   }
 
   /**
-   * Verifies a body with every secret (current first) against every claimed digest. Never rejects.
+   * Verifies a body with every key (current first) against every claimed signature. Never rejects.
    * @param body must not change until the verdict: threads read it in place.
+   * @param keyring the same object for all requests of a webhook, so that a batch holds it once.
    */
-  verify(
-    body: Uint8Array<SharedArrayBuffer>,
-    claimed: readonly Uint8Array[],
-    secrets: readonly Uint8Array[],
-  ): Promise<Verdict> {
+  verify(body: Uint8Array<SharedArrayBuffer>, claims: Claims, keyring: Keyring): Promise<Verdict> {
     return new Promise((settle) => {
-      this.#waiting.push({ body, claimed, secrets, settle });
+      this.#waiting.push({ body, claims, keyring, settle });
       if (this.#scheduled) return;
       this.#scheduled = true;
       // Runs after the poll phase, when all bodies read in this turn are queued.
@@ -110,7 +111,7 @@ export class Verifier {
     tasks.forEach((task, i) => {
       const verdict = verdicts?.[i];
       if (verdict === undefined) task.settle({ kind: 'unavailable' });
-      else task.settle(verdict === 0 ? { kind: 'mismatch' } : { kind: 'verified', secretPlace: verdict - 1 });
+      else task.settle(verdict === 0 ? { kind: 'mismatch' } : { kind: 'verified', keyPlace: verdict - 1 });
     });
   }
 
@@ -118,7 +119,7 @@ export class Verifier {
    * Returns null after TRIES failed attempts. Verdicts are returned in the message, never through shared memory: a thread that
    * resumes after its timeout can read old bodies but cannot change a verdict.
    */
-  async #tryOnThreads(message: HmacBatch): Promise<Uint8Array | null> {
+  async #tryOnThreads(message: VerifyBatch): Promise<Uint8Array | null> {
     for (let attempt = 0; attempt < TRIES; attempt++) {
       const timeout = new AbortController();
       const timer = setTimeout(() => timeout.abort(), this.#timeoutMs);
@@ -135,25 +136,33 @@ export class Verifier {
   }
 }
 
-function toMessage(tasks: readonly Task[]): HmacBatch {
+function toMessage(tasks: readonly Task[]): VerifyBatch {
   const memories = new Places<SharedArrayBuffer>();
-  const keyrings = new Places<readonly Uint8Array[]>();
-  const claimedCounts = Uint8Array.from(tasks, (task) => task.claimed.length);
+  const keyrings = new Places<Keyring>();
+  const claimedCounts = Uint8Array.from(tasks, (task) => task.claims.digests.length);
   const spans = new Uint32Array(tasks.length * 3);
   const keyringOf = new Uint16Array(tasks.length);
-  const claimed = new Uint8Array(claimedCounts.reduce((sum, count) => sum + count, 0) * DIGEST_BYTES);
+  let claimedBytes = 0;
+  let hasAffixes = false;
+  for (const { claims } of tasks) {
+    const { digests, prefix, suffix } = claims;
+    for (const digest of digests) claimedBytes += digest.length;
+    if (prefix !== '' || suffix !== '') hasAffixes = true;
+  }
+  const claimed = new Uint8Array(claimedBytes);
   let at = 0;
-  tasks.forEach(({ body, secrets, claimed: digests }, i) => {
+  tasks.forEach(({ body, keyring, claims: { digests } }, i) => {
     spans[i * 3] = memories.of(body.buffer);
     spans[i * 3 + 1] = body.byteOffset;
     spans[i * 3 + 2] = body.length;
-    keyringOf[i] = keyrings.of(secrets);
+    keyringOf[i] = keyrings.of(keyring);
     for (const digest of digests) {
       claimed.set(digest, at);
-      at += DIGEST_BYTES;
+      at += digest.length;
     }
   });
-  return { memories: memories.all, spans, claimed, claimedCounts, keyrings: keyrings.all, keyringOf };
+  const affixes = hasAffixes ? tasks.flatMap(({ claims: { prefix, suffix } }) => [prefix, suffix]) : null;
+  return { memories: memories.all, spans, claimed, claimedCounts, affixes, keyrings: keyrings.all, keyringOf };
 }
 
 /** Numbers distinct objects in order of first use. */

@@ -6,13 +6,16 @@ import type { Database } from '../db/pool.ts';
 import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
 import type { Policy } from '../ratelimit/limiter.ts';
 import { unseal } from '../secrets/seal.ts';
+import type { Keyring } from '../signatures/check.ts';
+import { keyOf } from '../signatures/keys.ts';
+import { DEFAULT_SCHEME, presetNamed } from '../signatures/presets.ts';
+import { compileSha256, type Scheme } from '../signatures/scheme.ts';
 
 export interface Webhook {
   readonly id: string;
   readonly idBytes: Uint8Array;
   readonly enabled: boolean;
-  /** Lower case. When set, the signature is read from this header only. */
-  readonly signatureHeader: string | null;
+  readonly scheme: Scheme;
   /** Lower case. A request with a known value of this header is not stored again. */
   readonly dedupeHeader: string | null;
   readonly capBytes: number;
@@ -21,11 +24,11 @@ export interface Webhook {
   /** Scope that its own limit counts in, together with the client. */
   readonly limitScope: string;
   /**
-   * Readable secrets, current first. A webhook without readable or unreadable secrets requires no signature.
-   * The array stays the same object until a secret changes or expires.
+   * Keys of the readable secrets, current first. A webhook without readable or unreadable secrets requires no signature.
+   * Stays the same object until a secret changes or expires.
    */
-  secrets: readonly Uint8Array[];
-  /** Ids of `secrets`, in the same order. */
+  keyring: Keyring;
+  /** Ids of the secrets, in the order of the keys. */
   readonly secretIds: readonly string[];
   /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
   readonly unreadableUntilMs: number;
@@ -70,16 +73,16 @@ export function webhookDirectory(source: WebhookSource): WebhookDirectory {
   return { directory, unreadable };
 }
 
-/** The webhook's readable secrets at `nowMs`. An expired previous secret is removed. */
-export function secretsAt(webhook: Webhook, nowMs: number): readonly Uint8Array[] {
-  const { previousExpiresAtMs, secrets } = webhook;
+/** The webhook's keys at `nowMs`. That of an expired previous secret is removed. */
+export function keyringAt(webhook: Webhook, nowMs: number): Keyring {
+  const { previousExpiresAtMs, keyring } = webhook;
   const current = isCurrent(webhook, 0) ? 1 : 0;
-  if (previousExpiresAtMs !== null && previousExpiresAtMs <= nowMs && secrets.length > current)
-    webhook.secrets = secrets.slice(0, current);
-  return webhook.secrets;
+  if (previousExpiresAtMs !== null && previousExpiresAtMs <= nowMs && keyring.keys.length > current)
+    webhook.keyring = { ...keyring, keys: keyring.keys.slice(0, current) };
+  return webhook.keyring;
 }
 
-/** Whether the secret at this index of `secrets` is the current one. */
+/** Whether the key at this index of the keyring is that of the current secret. */
 export function isCurrent(webhook: Webhook, place: number): boolean {
   return place === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
 }
@@ -90,18 +93,20 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds }: WebhookSource)
     id: row.secretIds[place]!,
     untilMs: place === 0 ? Number.POSITIVE_INFINITY : row.previousExpiresAtMs!,
   }));
+  const scheme = compileSha256(presetNamed(DEFAULT_SCHEME)!, row.signatureHeader);
+  const { algorithm } = scheme.definition;
   const readable = opened.filter(({ secret }) => secret !== null);
   const lost = opened.filter(({ secret }) => secret === null);
   return {
     id: row.id,
     idBytes: uuidBytes(row.id),
     enabled: row.enabled,
-    signatureHeader: row.signatureHeader,
+    scheme,
     dedupeHeader: row.dedupeHeader,
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,
-    secrets: readable.map(({ secret }) => secret!),
+    keyring: { algorithm, keys: readable.map(({ secret }) => keyOf(scheme.definition, secret!)) },
     secretIds: readable.map(({ id }) => id),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,

@@ -47,7 +47,7 @@ export function parseDigest(value: string): Uint8Array | null {
 }
 
 /** The value of a field; undefined if absent, null if sent more than once. */
-function onlyValue(headers: readonly string[], name: string): string | null | undefined {
+export function onlyValue(headers: readonly string[], name: string): string | null | undefined {
   let found: string | undefined;
   for (let i = 0; i < headers.length; i += 2) {
     if (headers[i] !== name) continue;

@@ -9,18 +9,18 @@ const controlCharacters = /[\0-\x08\x0a-\x1f\x7f]/g;
 /**
  * Returns field lines `name: value`, joined by line feeds.
  * @param headers alternating names in lower case and values; order and repeated fields are kept.
- * @param signatureHeader the webhook's `signature_header`, in lower case.
+ * @param signatureHeaders headers that carry the webhook's signatures, in lower case.
  * @param requestId id that Weir gave a request without one; stored first, as x-request-id. Null: none is added.
  */
 export function storedHeaders(
   headers: readonly string[],
-  signatureHeader: string | null,
+  signatureHeaders: readonly string[],
   requestId: string | null = null,
 ): string {
   let lines = requestId === null ? '' : `x-request-id: ${requestId}`;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
-    if (leftOut.has(name) || name === signatureHeader || secretName.test(name)) continue;
+    if (leftOut.has(name) || signatureHeaders.includes(name) || secretName.test(name)) continue;
     lines += `${lines === '' ? '' : '\n'}${name}: ${printable(headers[i + 1]!)}`;
   }
   return lines;

@@ -50,7 +50,11 @@ function verify(text: string, { claimed = text } = {}) {
   const body = new Uint8Array(new SharedArrayBuffer(Buffer.byteLength(text)));
   body.set(Buffer.from(text));
   const digest = Buffer.from(signatureOf(secret.toString(), claimed).slice('sha256='.length), 'hex');
-  return verifier.verify(body, [digest], [secret]);
+  return verifier.verify(
+    body,
+    { digests: [digest], prefix: '', suffix: '' },
+    { algorithm: 'hmac-sha256', keys: [secret] },
+  );
 }
 
 const faults = [
@@ -63,7 +67,7 @@ const faults = [
 test.each(faults)('a batch whose thread %s is verified by another one', async (_how, fault) => {
   await startVerifier(fault, 1, 1);
   const verdicts = await Promise.all([verify('one'), verify('two', { claimed: 'other' })]);
-  expect(verdicts).toEqual([{ kind: 'verified', secretPlace: 0 }, { kind: 'mismatch' }]);
+  expect(verdicts).toEqual([{ kind: 'verified', keyPlace: 0 }, { kind: 'mismatch' }]);
   expect(failures.length).toBeGreaterThanOrEqual(1);
 });
 
@@ -77,7 +81,7 @@ test.each(faults)(
     ]);
     expect(await readFile(faultsLeft, 'utf8')).toBe('0');
     expect(verifier.queued).toBe(0);
-    expect(await verify('three')).toEqual({ kind: 'verified', secretPlace: 0 });
+    expect(await verify('three')).toEqual({ kind: 'verified', keyPlace: 0 });
     expect(await verify('four', { claimed: 'other' })).toEqual({ kind: 'mismatch' });
     await until(() => verifier.threads === 2);
   },
@@ -94,5 +98,5 @@ test('requests behind a batch that hangs wait for it, and no longer than its two
   // Each try ends by its own timer; a busy machine may let a timer wait, but not a second one begin.
   expect(ms).toBeGreaterThanOrEqual(2 * TIMEOUT_MS - 20);
   expect(ms).toBeLessThan(2 * TIMEOUT_MS + 5_000);
-  expect(await later).toEqual({ kind: 'verified', secretPlace: 0 });
+  expect(await later).toEqual({ kind: 'verified', keyPlace: 0 });
 });

@@ -4,7 +4,7 @@ import { printable, storedHeaders } from '../../server/signatures/stored-headers
 
 describe('the stored headers', () => {
   test('keep order, repetition and values', () => {
-    expect(storedHeaders(['x-b', '2', 'x-a', '1', 'x-b', 'three  words'], null)).toBe(
+    expect(storedHeaders(['x-b', '2', 'x-a', '1', 'x-b', 'three  words'], [])).toBe(
       'x-b: 2\nx-a: 1\nx-b: three  words',
     );
   });
@@ -21,21 +21,23 @@ describe('the stored headers', () => {
     'x-api-key',
     'a-key',
   ])('leave out %s', (name) => {
-    expect(storedHeaders(['accept', '*/*', name, 'hush', 'host', 'x'], 'x-own-signature')).toBe('accept: */*\nhost: x');
+    expect(storedHeaders(['accept', '*/*', name, 'hush', 'host', 'x'], ['x-own-signature'])).toBe(
+      'accept: */*\nhost: x',
+    );
   });
 
   test.each(['token', 'x-token-count', 'key', 'x-tokens', 'x-secretary', 'x-hub-signature', 'set-cookie', 'x-apikey'])(
     'keep %s',
     (name) => {
-      expect(storedHeaders([name, 'seen'], null)).toBe(`${name}: seen`);
+      expect(storedHeaders([name, 'seen'], [])).toBe(`${name}: seen`);
     },
   );
 
   test('are empty when there is nothing to keep', () => {
-    expect(storedHeaders([], null)).toBe('');
-    expect(storedHeaders([], null, 'id')).toBe('x-request-id: id');
-    expect(storedHeaders(['a', 'b'], null, 'id')).toBe('x-request-id: id\na: b');
-    expect(storedHeaders(['cookie', 'hush'], null)).toBe('');
+    expect(storedHeaders([], [])).toBe('');
+    expect(storedHeaders([], [], 'id')).toBe('x-request-id: id');
+    expect(storedHeaders(['a', 'b'], [], 'id')).toBe('x-request-id: id\na: b');
+    expect(storedHeaders(['cookie', 'hush'], [])).toBe('');
   });
 
   test('have as many lines as fields, whatever the values hold', () => {
@@ -43,7 +45,7 @@ describe('the stored headers', () => {
       fc.property(fc.array(fc.string({ unit: 'binary' })), (values) => {
         const lines = storedHeaders(
           values.flatMap((value) => ['x-field', value]),
-          null,
+          [],
         );
         expect(lines === '' ? 0 : lines.split('\n').length).toBe(values.length);
         expect(lines).not.toContain('\0');

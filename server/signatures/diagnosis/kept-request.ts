@@ -32,7 +32,7 @@ export function keptRequest(request: RefusedRequest): KeptRequest {
     if (!isSignature(name, value) && !holdsSecret(value, secrets)) others.push(name, value);
   }
   return {
-    headers: storedHeaders(others, signatureHeader),
+    headers: storedHeaders(others, signatureHeader === null ? [] : [signatureHeader]),
     signatures: fields.map((field) => ({
       name: field.name,
       shape: shapeOf(field.value),

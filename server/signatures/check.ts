@@ -1,0 +1,104 @@
+/** Checks signatures. The threads use it for requests, and the server for stored rejections. */
+import { createHmac, createPublicKey, createVerify, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
+import { checkGraph, checkMailgun, twilioContent } from './code-schemes.ts';
+import type { Algorithm } from './definition.ts';
+
+/** Keys of a webhook, current first. For an algorithm with a public key: SubjectPublicKeyInfo (DER). */
+export interface Keyring {
+  readonly algorithm: Algorithm;
+  readonly keys: readonly Uint8Array[];
+}
+
+/** The signed text is `prefix`, the body, `suffix`. */
+export interface SignedText {
+  prefix: string;
+  body: Uint8Array;
+  suffix: string;
+}
+
+/** Bytes of one claimed signature in a message to a thread. An ECDSA signature in DER is padded with zeros. */
+export const SIGNATURE_BYTES: Readonly<Record<Algorithm, number>> = {
+  'hmac-sha256': 32,
+  'hmac-sha1': 20,
+  'hmac-sha512': 64,
+  ed25519: 64,
+  'ecdsa-p256': 72,
+  token: 32,
+  basic: 32,
+  twilio: 20,
+  // The signature is in the body.
+  mailgun: 0,
+  'microsoft-graph': 0,
+};
+
+/** Public keys parsed by this thread: parsing costs more than half of a verification. At the limit all are dropped. */
+const PARSED_KEYS_MAX = 1_000;
+const parsedKeys = new Map<string, KeyObject>();
+
+/**
+ * Returns the index of the first key that verifies one of the claimed signatures, or -1. Compares in constant time.
+ * @param claimed signatures of SIGNATURE_BYTES each.
+ */
+export function findKey({ algorithm, keys }: Keyring, text: SignedText, claimed: Uint8Array): number {
+  const verifies = checks[algorithm];
+  return keys.findIndex((key) => verifies(key, text, claimed));
+}
+
+type Check = (key: Uint8Array, text: SignedText, claimed: Uint8Array) => boolean;
+
+const checks: Readonly<Record<Algorithm, Check>> = {
+  'hmac-sha256': (key, text, claimed) => isAmong(hmac('sha256', key, text), claimed),
+  'hmac-sha1': (key, text, claimed) => isAmong(hmac('sha1', key, text), claimed),
+  'hmac-sha512': (key, text, claimed) => isAmong(hmac('sha512', key, text), claimed),
+  // Ed25519 reads its message twice, so the parts are joined: the only copy of a body.
+  ed25519: (key, { prefix, body, suffix }, claimed) => {
+    const message = Buffer.concat([Buffer.from(prefix), body, Buffer.from(suffix)]);
+    return some(claimed, 64, (signature) => verify(null, message, parsed(key), signature));
+  },
+  'ecdsa-p256': (key, { prefix, body, suffix }, claimed) =>
+    some(claimed, 72, (padded) => {
+      const signature = padded.subarray(0, 2 + padded[1]!);
+      return createVerify('sha256').update(prefix).update(body).update(suffix).verify(parsed(key), signature);
+    }),
+  token: (key, _text, claimed) => isAmong(key, claimed),
+  basic: (key, _text, claimed) => isAmong(key, claimed),
+  twilio: (key, { prefix: url, body }, claimed) => {
+    const content = twilioContent(url, body);
+    return content !== null && isAmong(createHmac('sha1', key).update(content).digest(), claimed);
+  },
+  mailgun: (key, { body }) => checkMailgun(key, body),
+  'microsoft-graph': (key, { body }) => checkGraph(key, body),
+};
+
+/** HMAC (RFC 2104). The body is hashed where it is; an empty part costs no call. */
+function hmac(hash: string, key: Uint8Array, { prefix, body, suffix }: SignedText): Buffer {
+  const mac = createHmac(hash, key);
+  if (prefix !== '') mac.update(prefix);
+  mac.update(body);
+  if (suffix !== '') mac.update(suffix);
+  return mac.digest();
+}
+
+/** Whether one of the claimed values equals `digest`. Compares with all of them. */
+function isAmong(digest: Uint8Array, claimed: Uint8Array): boolean {
+  let found = false;
+  for (let at = 0; at < claimed.length; at += digest.length)
+    if (timingSafeEqual(digest, claimed.subarray(at, at + digest.length))) found = true;
+  return found;
+}
+
+function some(claimed: Uint8Array, bytes: number, test: (signature: Uint8Array) => boolean): boolean {
+  for (let at = 0; at < claimed.length; at += bytes) if (test(claimed.subarray(at, at + bytes))) return true;
+  return false;
+}
+
+function parsed(der: Uint8Array): KeyObject {
+  const name = Buffer.from(der).toString('latin1');
+  let key = parsedKeys.get(name);
+  if (key === undefined) {
+    if (parsedKeys.size >= PARSED_KEYS_MAX) parsedKeys.clear();
+    key = createPublicKey({ key: Buffer.from(der), format: 'der', type: 'spki' });
+    parsedKeys.set(name, key);
+  }
+  return key;
+}

@@ -1,0 +1,78 @@
+/** Converts a webhook's secret or public key, as a person pastes it, to the bytes that verification uses. */
+import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
+import type { Algorithm, SchemeDefinition } from './definition.ts';
+
+/** Start of an Ed25519 public key as SubjectPublicKeyInfo (RFC 8410); the 32 bytes of the key follow. */
+const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
+/** The same for an uncompressed point on P-256 (RFC 5480); 65 bytes follow. */
+const P256_SPKI = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex');
+const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
+
+/** True if the webhook has a public key and no secret. */
+export function isAsymmetric(algorithm: Algorithm): boolean {
+  return algorithm === 'ed25519' || algorithm === 'ecdsa-p256';
+}
+
+/** True if the request carries the secret itself. The check then compares hashes and needs no body. */
+export function isToken(algorithm: Algorithm): boolean {
+  return algorithm === 'token' || algorithm === 'basic';
+}
+
+/**
+ * The key of a stored secret. A secret that the scheme cannot decode becomes some other key, which verifies nothing.
+ * For a token it is the SHA-256 of the secret, so that comparison is over equal lengths.
+ */
+export function keyOf({ algorithm, secret }: SchemeDefinition, given: Uint8Array): Uint8Array {
+  if (isToken(algorithm)) return sha256(given);
+  if (secret === undefined || secret === 'text') return given;
+  const key = decoded(Buffer.from(given).toString('utf8'), secret);
+  return key.length > 0 ? key : given;
+}
+
+/** What is wrong with a secret that a person gives; null: nothing. */
+export function secretFault({ algorithm, secret }: SchemeDefinition, given: string): string | null {
+  if (algorithm === 'basic' && !/^[^:]+:/.test(given)) return 'Give the user and the password as user:password.';
+  if (secret === 'hex' && !/^(?:[0-9a-f]{2})+$/i.test(given.trim())) return 'Give the secret as hex digits.';
+  if (secret === 'base64' && !BASE64.test(bare(given)))
+    return 'Give the secret in base64, as the sender shows it, with or without whsec_.';
+  return null;
+}
+
+/**
+ * The public key as SubjectPublicKeyInfo (DER); null if the text is no key of the algorithm.
+ * @param given PEM; or hex or base64, of the raw key or of SubjectPublicKeyInfo.
+ */
+export function publicKeyOf({ algorithm, secret }: SchemeDefinition, given: string): Uint8Array | null {
+  try {
+    const key = parsePublicKey(given.trim(), secret === 'hex' ? 'hex' : 'base64', algorithm);
+    const fits =
+      algorithm === 'ed25519'
+        ? key.asymmetricKeyType === 'ed25519'
+        : key.asymmetricKeyType === 'ec' && key.asymmetricKeyDetails?.namedCurve === 'prime256v1';
+    return fits ? key.export({ format: 'der', type: 'spki' }) : null;
+  } catch {
+    return null;
+  }
+}
+
+function parsePublicKey(given: string, encoding: 'hex' | 'base64', algorithm: Algorithm): KeyObject {
+  if (given.startsWith('-----BEGIN PUBLIC KEY-----')) return createPublicKey(given);
+  const hex = encoding === 'hex' || /^(?:[0-9a-f]{2}){32}$/i.test(given);
+  const bytes = decoded(given, hex ? 'hex' : 'base64');
+  const raw = algorithm === 'ed25519' ? { start: ED25519_SPKI, bytes: 32 } : { start: P256_SPKI, bytes: 65 };
+  const key = bytes.length === raw.bytes ? Buffer.concat([raw.start, bytes]) : bytes;
+  return createPublicKey({ key, format: 'der', type: 'spki' });
+}
+
+function decoded(given: string, encoding: 'hex' | 'base64'): Buffer {
+  return Buffer.from(encoding === 'hex' ? given.trim() : bare(given), encoding);
+}
+
+/** Base64 without the prefix that Standard Webhooks puts before it, and without blanks around it. */
+function bare(given: string): string {
+  return given.trim().replace(/^(?:whsec_|whpk_)/, '');
+}
+
+export function sha256(bytes: Uint8Array | string): Buffer {
+  return createHash('sha256').update(bytes).digest();
+}

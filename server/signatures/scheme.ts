@@ -1,0 +1,228 @@
+/** A compiled definition: reads from a request what the threads check. Compiled once, when a webhook is loaded. */
+import { SIGNATURE_BYTES } from './check.ts';
+import { readPointer } from './code-schemes.ts';
+import type { SchemeDefinition } from './definition.ts';
+import { isToken, sha256 } from './keys.ts';
+import type { Handshake } from './preset.ts';
+import { onlyValue, presentedSignature } from './signature.ts';
+
+/** Signatures read of one header. More are refused. */
+export const SIGNATURES_MAX = 16;
+/** Characters of an id or time that is part of the signed text. */
+const PART = /^[\x21-\x7e]{1,256}$/;
+const DEFAULT_CONTENT = '{body}';
+
+export interface SignedRequest {
+  /** Alternating field names in lower case and values. */
+  readonly headers: readonly string[];
+  readonly method: string;
+  /** As the sender knows it, with its query. Read only if `usesUrl`. */
+  readonly url: string;
+}
+
+/** The signatures that a request claims, SIGNATURE_BYTES each, with the signed text around the body; or why there are none. */
+export type Presented =
+  | { kind: 'digests'; digests: readonly Uint8Array[]; prefix: string; suffix: string; time: string | null }
+  | { kind: 'missing' }
+  | { kind: 'malformed'; header: string };
+
+export interface Scheme {
+  /** Name of the preset, or `custom`. */
+  readonly name: string;
+  readonly definition: SchemeDefinition;
+  readonly handshake: Handshake | null;
+  /** 401: the sender requires this status instead of 403. */
+  readonly refusalStatus: 401 | 403;
+  /** Headers that carry signatures, in lower case. Empty: the signature is in the body. Never stored. */
+  readonly headers: readonly string[];
+  readonly usesUrl: boolean;
+  /** Null: the scheme has no time, or it is not checked. */
+  readonly clock: Clock | null;
+  present(request: SignedRequest): Presented;
+}
+
+export interface Clock {
+  readonly toleranceMs: number;
+  readonly unit: 's' | 'ms';
+  /** Path of the time in the body; null: `present` has read it. */
+  readonly path: readonly string[] | null;
+}
+
+/** Compiles the scheme sha256: specification, section 4. @param configured the webhook's `signature_header`. */
+export function compileSha256(preset: SchemeSource, configured: string | null): Scheme {
+  return {
+    ...basics(preset),
+    headers: configured === null ? [] : [configured],
+    usesUrl: false,
+    clock: null,
+    present: ({ headers }) => {
+      const presented = presentedSignature(headers, configured);
+      return presented.kind === 'digests' ? { ...presented, prefix: '', suffix: '', time: null } : presented;
+    },
+  };
+}
+
+/** What a scheme is compiled from: a preset, or a webhook's own definition. */
+export interface SchemeSource {
+  name: string;
+  definition: SchemeDefinition;
+  handshake?: Handshake;
+  refusalStatus?: 401;
+}
+
+function basics({ name, definition, handshake, refusalStatus }: SchemeSource) {
+  return { name, definition, handshake: handshake ?? null, refusalStatus: refusalStatus ?? (403 as const) };
+}
+
+/** @param toleranceSeconds of the webhook; null: that of the definition. 0 turns the check off. */
+export function compileScheme(source: SchemeSource, toleranceSeconds: number | null): Scheme {
+  const { definition } = source;
+  const { header, timestamp, id, algorithm } = definition;
+  const content = definition.content ?? DEFAULT_CONTENT;
+  const [prefix, suffix] = content.split('{body}').map(template) as [Template, Template];
+  const signed = { time: content.includes('{timestamp}'), id: content.includes('{id}') };
+  const idHeader = headerOf(id);
+  // An id that held the text after it could be split at another place.
+  const idEnd = /\{id\}([^{]*)/.exec(content)?.[1] ?? '';
+  const toleranceMs = (toleranceSeconds ?? timestamp?.tolerance ?? 0) * 1000;
+  const path = pointerOf(timestamp?.from);
+  const readsTime = timestamp !== undefined && path === null && (signed.time || toleranceMs > 0);
+  const timeHeader = headerOf(timestamp?.from);
+  const parse = itemParser(definition);
+
+  return {
+    ...basics(source),
+    headers: header === undefined ? [] : [header],
+    usesUrl: content.includes('{url}'),
+    clock: timestamp === undefined || toleranceMs === 0 ? null : { toleranceMs, unit: timestamp.unit ?? 's', path },
+    present({ headers, method, url }) {
+      const digests: Uint8Array[] = [];
+      let time: string | null = null;
+      if (header !== undefined) {
+        const value = onlyValue(headers, header);
+        if (value === undefined) return { kind: 'missing' };
+        const parsed = value === null ? null : parse(value);
+        if (parsed === null) return { kind: 'malformed', header };
+        digests.push(...parsed.digests);
+        time = parsed.time;
+      }
+      if (readsTime) {
+        if (timeHeader !== null) time = onlyValue(headers, timeHeader) ?? null;
+        if (time === null || !PART.test(time)) return { kind: 'malformed', header: timeHeader ?? header! };
+      }
+      let idValue = '';
+      if (signed.id) {
+        idValue = onlyValue(headers, idHeader!) ?? '';
+        if (!PART.test(idValue) || (idEnd !== '' && idValue.includes(idEnd)))
+          return { kind: 'malformed', header: idHeader! };
+      }
+      const parts = { timestamp: time ?? '', id: idValue, url, method };
+      return { kind: 'digests', digests, prefix: filled(prefix, parts), suffix: filled(suffix, parts), time };
+    },
+  };
+
+  /** Reads a header value; null if it holds no well-formed signature. */
+  function itemParser({ items, pair, key, prefix: mark, encoding }: SchemeDefinition) {
+    const timeKey = timestamp?.from.startsWith('field:') ? timestamp.from.slice('field:'.length) : null;
+    const decode = decoder(algorithm, encoding ?? 'hex', mark ?? '');
+    return (value: string): { digests: Uint8Array[]; time: string | null } | null => {
+      const digests: Uint8Array[] = [];
+      const times: string[] = [];
+      for (const item of items ? value.split(items) : [value]) {
+        const text = items ? item.trim() : item;
+        const at = pair ? text.indexOf(pair) : -1;
+        const name = at < 0 ? null : text.slice(0, at);
+        const rest = at < 0 ? text : text.slice(at + pair!.length);
+        if (timeKey !== null && name === timeKey) times.push(rest);
+        else if (!pair || (at >= 0 && (!key || name === key))) {
+          const digest = decode(rest);
+          if (digest !== null) digests.push(digest);
+        }
+      }
+      // With two times the meant one is unknown.
+      if (digests.length === 0 || digests.length > SIGNATURES_MAX || times.length > 1) return null;
+      return { digests, time: times[0] ?? null };
+    };
+  }
+}
+
+type Template = readonly string[];
+
+/** Splits at the placeholders: text, name, text, name, … text. */
+function template(content: string): Template {
+  return content.split(/\{(timestamp|id|url|method)\}/);
+}
+
+function filled(parts: Template, values: Readonly<Record<string, string>>): string {
+  let text = parts[0]!;
+  for (let i = 1; i < parts.length; i += 2) text += values[parts[i]!]! + parts[i + 1]!;
+  return text;
+}
+
+function headerOf(source: string | undefined): string | null {
+  return source?.startsWith('header:') ? source.slice('header:'.length) : null;
+}
+
+/** The path of `json:/a/b`; null for another source. */
+export function pointerOf(source: string | undefined): readonly string[] | null {
+  if (!source?.startsWith('json:/')) return null;
+  return source
+    .slice('json:/'.length)
+    .split('/')
+    .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+const alphabets = { hex: /^[0-9a-f]+$/i, base64: /^[A-Za-z0-9+/]+={0,2}$/, base64url: /^[A-Za-z0-9_-]+={0,2}$/ };
+
+/** Returns a function that decodes one signature; it returns null for text that is none. */
+function decoder(algorithm: SchemeDefinition['algorithm'], encoding: keyof typeof alphabets, mark: string) {
+  const bytes = SIGNATURE_BYTES[algorithm];
+  if (isToken(algorithm))
+    return (text: string): Uint8Array | null => {
+      const token =
+        algorithm === 'basic' ? basicCredentials(text) : text.startsWith(mark) ? text.slice(mark.length) : '';
+      return token.length === 0 ? null : sha256(token);
+    };
+  return (text: string): Uint8Array | null => {
+    if (!text.startsWith(mark)) return null;
+    const bare = text.slice(mark.length);
+    if (!alphabets[encoding].test(bare)) return null;
+    const signature = Buffer.from(bare, encoding);
+    // Refuses a text with bits beyond the signature: each signature has one spelling, save the case of hex and the padding.
+    if (encoding !== 'hex' && signature.toString(encoding).replace(/=+$/, '') !== bare.replace(/=+$/, '')) return null;
+    if (algorithm === 'ecdsa-p256') return derSignature(signature, bytes);
+    return signature.length === bytes && (encoding !== 'hex' || bare.length === bytes * 2) ? signature : null;
+  };
+}
+
+/** User and password of `Basic BASE64` (RFC 7617). */
+function basicCredentials(value: string): Uint8Array | string {
+  const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(value)?.[1];
+  return encoded === undefined ? '' : Buffer.from(encoded, 'base64');
+}
+
+/** A signature in DER, padded to `bytes`; null if its length is wrong. */
+function derSignature(signature: Buffer, bytes: number): Uint8Array | null {
+  if (signature.length > bytes || signature[0] !== 0x30 || signature[1] !== signature.length - 2) return null;
+  return Buffer.concat([signature], bytes);
+}
+
+/** ISO 8601, as some senders write the time. */
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
+
+/**
+ * How far the request's time is from the receiver's clock, in milliseconds; negative: it is behind. Null if it holds no time.
+ * @param time as `present` read it.
+ */
+export function clockDistance(
+  { unit, path }: Clock,
+  time: string | null,
+  body: Uint8Array,
+  nowMs: number,
+): number | null {
+  const text = path === null ? time : readPointer(body, path);
+  if (text === null) return null;
+  if (ISO_TIME.test(text)) return Date.parse(text) - nowMs;
+  if (!/^\d{1,16}(?:\.\d{1,9})?$/.test(text)) return null;
+  return Number(text) * (unit === 's' ? 1000 : 1) - nowMs;
+}

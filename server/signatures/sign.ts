@@ -1,0 +1,121 @@
+/** Signs a request as a sender does: for test requests, the command line and tests. */
+import { createHmac, createPrivateKey, type KeyObject, sign as signBytes } from 'node:crypto';
+import { twilioContent } from './code-schemes.ts';
+import type { SchemeDefinition } from './definition.ts';
+import { isAsymmetric, keyOf } from './keys.ts';
+
+export interface Unsigned {
+  body: Buffer;
+  method: string;
+  /** URL of the webhook as the sender knows it, with its query. */
+  url: string;
+  /** Id of the event, for schemes with one. */
+  id: string;
+  timeMs: number;
+}
+
+export interface Signed {
+  /** Names in lower case. */
+  headers: Record<string, string>;
+  /** The body to send: some schemes carry the time or the signature in it. */
+  body: Buffer;
+}
+
+/** Raised when a request cannot be signed: the key is of the wrong kind, or the body cannot carry what the scheme needs. */
+export class CannotSign extends Error {}
+
+/**
+ * Signs a request by a definition.
+ * @param secret the secret; for a scheme with a public key, the private key in PEM.
+ * @throws CannotSign
+ */
+export function signRequest(definition: SchemeDefinition, secret: Uint8Array, request: Unsigned): Signed {
+  const { algorithm, header, timestamp, id } = definition;
+  const time = String(timestamp?.unit === 'ms' ? request.timeMs : Math.floor(request.timeMs / 1000));
+  const headers: Record<string, string> = {};
+  const body = algorithm === 'mailgun' || algorithm === 'microsoft-graph' ? request.body : withTime(request.body);
+  if (timestamp?.from.startsWith('header:')) headers[timestamp.from.slice('header:'.length)] = time;
+  if (id?.startsWith('header:')) headers[id.slice('header:'.length)] = request.id;
+
+  switch (algorithm) {
+    case 'token':
+      return { headers: { ...headers, [header!]: `${definition.prefix ?? ''}${textOf(secret)}` }, body };
+    case 'basic':
+      return { headers: { ...headers, [header!]: `Basic ${Buffer.from(secret).toString('base64')}` }, body };
+    case 'mailgun':
+      return { headers, body: withMembers(body, { signature: mailgunSignature(secret, time, request.id) }) };
+    case 'microsoft-graph':
+      return { headers, body: Buffer.from(JSON.stringify({ value: [{ clientState: textOf(secret) }] })) };
+  }
+  const text = (definition.content ?? '{body}').split('{body}').map((part) => Buffer.from(filled(part)));
+  const message = Buffer.concat([text[0]!, body, text[1]!]);
+  const signature = signatureOf(message).toString(definition.encoding ?? 'hex');
+  return { headers: { ...headers, [header ?? 'x-hub-signature-256']: headerValue(signature) }, body };
+
+  function filled(part: string): string {
+    const values: Record<string, string> = {
+      timestamp: time,
+      id: request.id,
+      url: request.url,
+      method: request.method,
+    };
+    return part.replace(/\{(timestamp|id|url|method)\}/g, (_, name: string) => values[name]!);
+  }
+
+  function signatureOf(message: Buffer): Buffer {
+    if (isAsymmetric(algorithm)) {
+      const key = privateKey(secret);
+      if (algorithm === 'ed25519' ? key.asymmetricKeyType !== 'ed25519' : key.asymmetricKeyType !== 'ec')
+        throw new CannotSign(`The private key is not one of ${algorithm}.`);
+      return signBytes(algorithm === 'ed25519' ? null : 'sha256', message, key);
+    }
+    const key = keyOf(definition, secret);
+    if (algorithm === 'twilio') return createHmac('sha1', key).update(twilioContent(request.url, body)!).digest();
+    return createHmac(algorithm.slice('hmac-'.length), key).update(message).digest();
+  }
+
+  function headerValue(signature: string): string {
+    const { items, pair, key, prefix } = definition;
+    const marked = `${prefix ?? ''}${signature}`;
+    const item = pair ? `${key ?? ''}${pair}${marked}` : marked;
+    return timestamp?.from.startsWith('field:')
+      ? `${timestamp.from.slice('field:'.length)}${pair}${time}${items}${item}`
+      : item;
+  }
+
+  function withTime(given: Buffer): Buffer {
+    return timestamp?.from.startsWith('json:/')
+      ? withMembers(given, { [timestamp.from.slice('json:/'.length)]: Number(time) })
+      : given;
+  }
+}
+
+function mailgunSignature(key: Uint8Array, timestamp: string, id: string) {
+  const token = Buffer.from(id).toString('hex').slice(0, 50).padEnd(50, '0');
+  return { timestamp, token, signature: createHmac('sha256', key).update(`${timestamp}${token}`).digest('hex') };
+}
+
+function privateKey(pem: Uint8Array): KeyObject {
+  try {
+    return createPrivateKey(Buffer.from(pem));
+  } catch {
+    throw new CannotSign('The private key cannot be read; give it in PEM, without a passphrase.');
+  }
+}
+
+/** Sets members of a JSON object. */
+function withMembers(body: Buffer, members: Record<string, unknown>): Buffer {
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString('utf8'));
+  } catch {
+    value = null;
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new CannotSign('The scheme puts its time or signature into the body: give a JSON object.');
+  return Buffer.from(JSON.stringify({ ...value, ...members }));
+}
+
+function textOf(secret: Uint8Array): string {
+  return Buffer.from(secret).toString('utf8');
+}
