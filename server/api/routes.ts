@@ -6,9 +6,7 @@
 import type { Person } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
 import type { Role } from '../db/roles.ts';
-import { problems } from '../errors.ts';
 import type { Method } from '../http/route.ts';
-import { plainDescriptions } from './openapi/plain.ts';
 import type { Operation } from './operation.ts';
 
 /** `signature`: signature of the webhook; `agent`: credential or session of an agent. */
@@ -164,13 +162,3 @@ export type Operations = {
   // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own
   [Row in OperationRow as Row[2]]: Operation<Requester<Row[3]>, any, any>;
 };
-
-/** Statuses that senders and agents can get, by route. Their metrics series exist from the start. */
-export function expectedAnswers(): { path: string; statuses: number[] }[] {
-  return plainRoutes.flatMap(([, path, name]) => {
-    const description = plainDescriptions[name];
-    if (description === null) return [];
-    const problemStatuses = description.problems.map((code) => problems[code].status);
-    return [{ path, statuses: [...Object.keys(description.answers).map(Number), ...problemStatuses] }];
-  });
-}

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { expectedAnswers } from '../api/routes.ts';
+import { expectedAnswers } from '../api/openapi/document.ts';
 import { Changes } from '../db/announce.ts';
 import { pendingMigrations } from '../db/migrate.ts';
 import { type Horizon, nearestWithin } from '../db/partitions.ts';

@@ -1,7 +1,7 @@
 /** The OpenAPI document: valid, complete, and true of every answer that was looked at. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { plainDescriptions } from '../../server/api/openapi/plain.ts';
+import { plainDescriptions } from '../../server/api/openapi/document.ts';
 import { operationRoutes, plainRoutes } from '../../server/api/routes.ts';
 import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';

@@ -1,14 +1,58 @@
 /** The OpenAPI 3.1 document, generated from the route table and the schemas that validate. */
-import type { z } from 'zod';
-import type { ProblemCode } from '../../errors.ts';
+import { z } from 'zod';
+import { agentDescriptions } from '../../deliveries/described.ts';
+import { type ProblemCode, problems } from '../../errors.ts';
+import { healthDescriptions } from '../../http/health.ts';
 import type { Method } from '../../http/route.ts';
-import type { Operation } from '../operation.ts';
+import { ingestDescriptions } from '../../ingest/described.ts';
+import { done, type Operation, openOperation } from '../operation.ts';
 import { type Operations, operationRoutes, plainRoutes } from '../routes.ts';
-import { plainDescriptions } from './plain.ts';
+import { sendJson } from '../serve.ts';
 import { problemSchema, problemsOf } from './problems.ts';
 import { headers, responsesOf } from './responses.ts';
 import { type Json, Schemas } from './schemas.ts';
 import { plainSecurity, securityOf, securitySchemes } from './security.ts';
+
+interface PlainDescription {
+  /** Request body by media type; null: any bytes. */
+  input?: Readonly<Record<string, z.ZodType | null>>;
+  answers: Readonly<Record<number, z.ZodType>>;
+  problems: readonly ProblemCode[];
+}
+
+/** The plain routes, which are not operations; their schemas are next to their handlers. Null: for browsers, not described. */
+export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDescription | null> = {
+  ...healthDescriptions,
+  ...ingestDescriptions,
+  ...agentDescriptions,
+  asset: null,
+};
+
+/** Statuses that senders and agents can get, by route. Their metrics series exist from the start. */
+export function expectedAnswers(): { path: string; statuses: number[] }[] {
+  return plainRoutes.flatMap(([, path, name]) => {
+    const description = plainDescriptions[name];
+    if (description === null) return [];
+    const problemStatuses = description.problems.map((code) => problems[code].status);
+    return [{ path, statuses: [...Object.keys(description.answers).map(Number), ...problemStatuses] }];
+  });
+}
+
+/**
+ * Serves the document as /api/v1/openapi.json.
+ * @param read returns the document as JSON
+ */
+export function openApiOperations(read: () => string) {
+  return {
+    showOpenApi: openOperation({
+      answers: { 200: z.looseObject({ openapi: z.string().describe('OpenAPI version') }) },
+      handle: async ({ exchange }) => {
+        sendJson(exchange, 200, read());
+        return done(200);
+      },
+    }),
+  };
+}
 
 interface DocumentParts {
   operations: Operations;
