@@ -104,7 +104,7 @@ export const problems = {
     detail:
       "A change authenticated by a cookie must come from a page of Weir or of CORS_ORIGINS, with the session's token in X-CSRF-Token; reload the page.",
   },
-  sign_in_lost: {
+  sign_in_expired: {
     status: 400,
     title: 'Bad Request',
     detail:
@@ -132,7 +132,7 @@ export const problems = {
     title: 'Conflict',
     detail: 'Another user of Weir has this email address, and the identity provider does not confirm that it is yours.',
   },
-  token_resting: {
+  token_suspended: {
     status: 403,
     title: 'Forbidden',
     detail:
@@ -173,7 +173,7 @@ export const problems = {
     title: 'Conflict',
     detail: 'A request with this Idempotency-Key is in progress; repeat it in a moment.',
   },
-  idempotency_answer_lost: {
+  idempotency_response_lost: {
     status: 409,
     title: 'Conflict',
     detail:
@@ -225,7 +225,7 @@ export const problems = {
     title: 'Conflict',
     detail: 'You have 100 active tokens, which is the maximum; revoke some first.',
   },
-  event_unheard: {
+  no_subscribers: {
     status: 409,
     title: 'Conflict',
     detail: 'No agent would get this event: subscribe one to its webhook, or name agents in agent_ids.',

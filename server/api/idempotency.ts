@@ -103,7 +103,7 @@ export class Idempotency {
       return { kind: 'again', answer: rendered };
     }
     if (!this.#isSame(request, fingerprint)) return { kind: 'refused', code: 'idempotency_key_reused' };
-    return { kind: 'refused', code: changed ? 'idempotency_answer_lost' : 'idempotency_in_progress' };
+    return { kind: 'refused', code: changed ? 'idempotency_response_lost' : 'idempotency_in_progress' };
   }
 
   #isSame(request: KeyedRequest, fingerprint: Buffer): boolean {

@@ -73,7 +73,7 @@ export class People {
     const credential = parseCredential('wu', text);
     const row = credential && (await findTokenUser(this.#parts.database, credential.lookupId));
     if (!row || !timingSafeEqual(row.secretHash, credential.secretHash)) return null;
-    if (row.resting) throw new Refused('token_resting');
+    if (row.suspended) throw new Refused('token_suspended');
     return {
       ...described(row),
       role: lesserRole(row.role, row.tokenRole),

@@ -22,8 +22,8 @@ function describe(checks: readonly Check[]): string {
   const width = Math.max(...checks.map((check) => check.name.length));
   const indent = ' '.repeat(width + 4);
   const lines = checks.map(
-    ({ name, state, finding, mend }) =>
-      `${marks[state]} ${name.padEnd(width)}  ${finding}\n${mend === null ? '' : `${indent}→ ${mend.replaceAll('\n', `\n${indent}  `)}\n`}`,
+    ({ name, state, finding, fix }) =>
+      `${marks[state]} ${name.padEnd(width)}  ${finding}\n${fix === null ? '' : `${indent}→ ${fix.replaceAll('\n', `\n${indent}  `)}\n`}`,
   );
   return `${lines.join('')}\n${verdict(checks)}\n`;
 }

@@ -7,19 +7,19 @@ export interface Check {
   /** What was found, for people; never contains a secret. */
   finding: string;
   /** How to fix it; null when there is nothing to fix. */
-  mend: string | null;
+  fix: string | null;
 }
 
 export function ok(name: string, finding: string): Check {
-  return { name, state: 'ok', finding, mend: null };
+  return { name, state: 'ok', finding, fix: null };
 }
 
-export function advice(name: string, finding: string, mend: string): Check {
-  return { name, state: 'advice', finding, mend };
+export function advice(name: string, finding: string, fix: string): Check {
+  return { name, state: 'advice', finding, fix };
 }
 
-export function problem(name: string, finding: string, mend: string): Check {
-  return { name, state: 'problem', finding, mend };
+export function problem(name: string, finding: string, fix: string): Check {
+  return { name, state: 'problem', finding, fix };
 }
 
 /**

@@ -42,10 +42,10 @@ function checkDisk(path: string, freeBytes: number, embedded: boolean): Check {
   const consequence = embedded
     ? 'when the disk is full, every webhook request is answered 503'
     : 'when the disk is full, keys and logs are lost';
-  const mend = `free some space, or use a larger disk: ${consequence}`;
-  if (freeBytes < PROBLEM_BYTES) return problem('disk', finding, mend);
+  const fix = `free some space, or use a larger disk: ${consequence}`;
+  if (freeBytes < PROBLEM_BYTES) return problem('disk', finding, fix);
   const isLow = freeBytes < (embedded ? DATABASE_ADVICE_BYTES : FILES_ADVICE_BYTES);
-  return isLow ? advice('disk', finding, mend) : ok('disk', finding);
+  return isLow ? advice('disk', finding, fix) : ok('disk', finding);
 }
 
 async function readDisk(path: string): Promise<Disk | null> {

@@ -44,10 +44,10 @@ function checkMode(directory: string, mode: number): Check[] {
   const allowed = dataDirMode();
   if ((mode & 0o777 & ~allowed) === 0) return [];
   const found = (mode & 0o777).toString(8).padStart(4, '0');
-  const mend = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a directory that only Weir uses)`;
+  const fix = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a directory that only Weir uses)`;
   if ((mode & 0o022) !== 0)
-    return [problem('data_dir_mode', `other users can replace files in ${directory} (mode ${found})`, mend)];
-  return [advice('data_dir_mode', `other users can read ${directory} and hold its locks (mode ${found})`, mend)];
+    return [problem('data_dir_mode', `other users can replace files in ${directory} (mode ${found})`, fix)];
+  return [advice('data_dir_mode', `other users can read ${directory} and hold its locks (mode ${found})`, fix)];
 }
 
 /** Checks the key of stored secrets; never creates one. `keys` is null when there is no key yet or it cannot be used. */

@@ -25,7 +25,7 @@ export async function checkRateLimit(settings: Settings): Promise<Check> {
     return memory ?? ok(name, `all processes share the counters of the store at ${places(urls)}`);
   } catch (error) {
     if (!(error instanceof SharedStoreError)) throw error;
-    const [finding, mend] = error.message.split(/\. (?=Start it)/);
-    return problem(name, finding!, mend ?? 'start it, or correct RATE_LIMIT_SHARED_URL');
+    const [finding, fix] = error.message.split(/\. (?=Start it)/);
+    return problem(name, finding!, fix ?? 'start it, or correct RATE_LIMIT_SHARED_URL');
   }
 }

@@ -21,8 +21,8 @@ export function checkSettings(
     };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    const mend = 'fix it in the environment or in .env';
-    return { checks: error.problems.map((sentence) => problemFrom('settings', sentence, mend)), settings: null };
+    const fix = 'fix it in the environment or in .env';
+    return { checks: error.problems.map((sentence) => problemFrom('settings', sentence, fix)), settings: null };
   }
 }
 

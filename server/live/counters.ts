@@ -42,9 +42,9 @@ export const processSchema = z.object({
   pid: whole.describe('process id'),
   started_at: timeOf('when the process started'),
   state: z
-    .enum(['serving', 'leaving', 'silent'])
+    .enum(['serving', 'draining', 'unresponsive'])
     .describe(
-      'leaving: it answers accepted requests, then exits; silent: the primary has received no message from it for 3 s',
+      'draining: it answers accepted requests, then exits; unresponsive: the primary has received no message from it for 3 s',
     ),
   database: z.enum(['up', 'down']).describe('state of the commit connection'),
   rate_limit_store: z.enum(['ok', 'degraded']).describe('degraded: requests are allowed without being counted'),

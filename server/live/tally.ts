@@ -4,7 +4,7 @@ import { secondsBuckets } from '../telemetry/metrics.ts';
 import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals } from './counters.ts';
 import { quantile } from './quantile.ts';
 
-/** A process that has not responded for this long is reported as silent. */
+/** A process that has not responded for this long is reported as unresponsive. */
 const SILENT_MS = 3_000;
 
 interface Counted {
@@ -83,7 +83,7 @@ function describe(pid: number, { sample, takenMs, acceptedBefore }: Process, now
   return {
     pid,
     started_at: new Date(sample.startedMs).toISOString(),
-    state: nowMs - takenMs > SILENT_MS ? 'silent' : sample.leaving ? 'leaving' : 'serving',
+    state: nowMs - takenMs > SILENT_MS ? 'unresponsive' : sample.leaving ? 'draining' : 'serving',
     database: sample.database,
     rate_limit_store: sample.rateLimitStore,
     threads: sample.threads,

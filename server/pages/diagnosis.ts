@@ -17,13 +17,13 @@ export function diagnosisText(status: Status): string {
     `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,
     `Rate limits: ${store.backend}, ${store.state}`,
     `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} not ok`,
-    ...notes.map(({ name, state, finding, mend }) => `  ${state}, ${name}: ${finding}${mend ? `. Fix: ${mend}` : ''}`),
+    ...notes.map(({ name, state, finding, fix }) => `  ${state}, ${name}: ${finding}${fix ? `. Fix: ${fix}` : ''}`),
     'Settings changed from the default:',
     ...changed.map(({ name, value }) => `  ${name}=${value}`),
   ].join('\n');
 }
 
-/** `2 processes serving, 1 process leaving` */
+/** `2 processes serving, 1 process draining` */
 export function processesText({ processes }: Pick<Status, 'processes'>): string {
   const counts = new Map<string, number>();
   for (const { state } of processes) counts.set(state, (counts.get(state) ?? 0) + 1);

@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 /** Creates missing partitions. Returns the time span that has partitions. */
 export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
   const made = await makePartitions(database, Date.now());
-  if (made.length > 0) log('partitions_made', { partitions: made.length, newest: made.at(-1) });
+  if (made.length > 0) log('partitions_created', { partitions: made.length, newest: made.at(-1) });
   return (await readHorizon(database))!;
 }
 
@@ -68,7 +68,7 @@ export function keepHouse(
     }
     try {
       const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases);
-      if (deliveries > 0) log('last_leases_ended', { deliveries });
+      if (deliveries > 0) log('last_leases_expired', { deliveries });
     } catch (error) {
       log('housekeeping_failed', { reason: (error as Error).message });
     }

@@ -180,7 +180,7 @@ export class Supervisor {
 
   #onDeath(member: Member): void {
     const { reason, livedMs } = member;
-    this.#options.log('process_died', { process: member.pid, reason, lived_ms: Math.round(livedMs) });
+    this.#options.log('process_exited', { process: member.pid, reason, lived_ms: Math.round(livedMs) });
     const isQuick = member.state === 'starting' || livedMs < QUICK_DEATH_MS;
     if (isQuick) this.#quickDeaths++;
     if (member.plan === this.#restart?.plan) this.#endRestart(describe(member));

@@ -142,19 +142,19 @@ function refuse(settings: Settings, given: Record<string, string | undefined>): 
 }
 
 function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGRES_DB: db }: Settings): string[] {
-  const mend = 'choose a strong one: openssl rand -hex 24';
-  if (password === undefined) return [`POSTGRES_PASSWORD is unset but the database is not the embedded one; ${mend}`];
-  if (password.length < 12) return [`POSTGRES_PASSWORD has fewer than 12 characters; ${mend}`];
-  if (password === user || password === db) return [`POSTGRES_PASSWORD equals POSTGRES_USER or POSTGRES_DB; ${mend}`];
-  if (/postgres|password/i.test(password)) return [`POSTGRES_PASSWORD contains the word postgres or password; ${mend}`];
+  const fix = 'choose a strong one: openssl rand -hex 24';
+  if (password === undefined) return [`POSTGRES_PASSWORD is unset but the database is not the embedded one; ${fix}`];
+  if (password.length < 12) return [`POSTGRES_PASSWORD has fewer than 12 characters; ${fix}`];
+  if (password === user || password === db) return [`POSTGRES_PASSWORD equals POSTGRES_USER or POSTGRES_DB; ${fix}`];
+  if (/postgres|password/i.test(password)) return [`POSTGRES_PASSWORD contains the word postgres or password; ${fix}`];
   return [];
 }
 
 function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Settings): string[] {
   if (email === undefined && password === undefined) return [];
-  const mend = 'set both, or set neither and use the set-up address that the first start prints';
-  if (email === undefined) return [`ADMIN_PASSWORD is set but ADMIN_EMAIL is not; ${mend}`];
-  if (password === undefined) return [`ADMIN_EMAIL is set but ADMIN_PASSWORD is not; ${mend}`];
+  const fix = 'set both, or set neither and use the set-up address that the first start prints';
+  if (email === undefined) return [`ADMIN_PASSWORD is set but ADMIN_EMAIL is not; ${fix}`];
+  if (password === undefined) return [`ADMIN_EMAIL is set but ADMIN_PASSWORD is not; ${fix}`];
   const problem = passwordProblem(password, email);
   return problem === null ? [] : [`ADMIN_PASSWORD is not usable. ${problem}`];
 }

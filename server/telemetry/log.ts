@@ -13,7 +13,7 @@ export const logEvents = {
   ],
   database_starting: ['info', 'the embedded database is being created or started'],
   migrated: ['info', 'a migration was applied'],
-  partitions_made: ['info', 'partitions for the next days were created'],
+  partitions_created: ['info', 'partitions for the next days were created'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
   events_expired: ['info', 'events past the retention_days of their webhook were deleted, with their deliveries'],
   deliveries_unhandled: ['warn', 'deliveries were deleted with their events before an agent settled them'],
@@ -27,7 +27,7 @@ export const logEvents = {
     'error',
     'old rows could not be deleted, or last leases could not be ended; the next run tries again',
   ],
-  last_leases_ended: [
+  last_leases_expired: [
     'info',
     'deliveries became dead letters, because their last lease expired without an acknowledgement',
   ],
@@ -38,7 +38,7 @@ export const logEvents = {
   ],
   sessions_expired: ['info', 'sessions that had ended were deleted'],
   process_up: ['info', 'a process is ready'],
-  process_died: ['error', 'a process ended unexpectedly, or was not ready in time; it is replaced'],
+  process_exited: ['error', 'a process ended unexpectedly, or was not ready in time; it is replaced'],
   process_output: ['warn', 'a process wrote output that is not a log line; lines written together are one'],
   processes_changed: ['info', 'the configured number of processes changed, by a signal or by WORKERS'],
   restarting: ['info', 'a rolling restart has started'],

@@ -25,7 +25,7 @@ export const metricTable = {
   weir_commit_events: ['histogram', 'events in one group commit'],
   weir_verify_batch_requests: ['histogram', 'requests in one batch for an HMAC thread'],
   weir_events_committed_total: ['counter', 'events stored'],
-  weir_events_repeated_total: [
+  weir_events_duplicate_total: [
     'counter',
     'duplicates, which were not stored again: the value of their dedupe_header was known',
   ],
@@ -43,7 +43,7 @@ export const metricTable = {
   weir_connections: ['gauge', 'open TCP connections'],
   weir_open_requests: ['gauge', 'requests in progress'],
   weir_streams: ['gauge', 'open live streams (GET /api/v1/stream)'],
-  weir_streams_cut_total: ['counter', 'live streams that were closed because their client did not read'],
+  weir_streams_dropped_total: ['counter', 'live streams that were closed because their client did not read'],
   weir_claims_waiting: ['gauge', 'claims that wait for a delivery'],
   weir_threads: ['gauge', 'HMAC threads that are up'],
   weir_webhooks_secret_unavailable: [
@@ -160,14 +160,14 @@ export class Metrics {
     this.#register('weir_commit_events', (name) => this.#commitEvents.samples(name));
     this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
     this.#register('weir_events_committed_total', () => this.#committed.samples());
-    this.#register('weir_events_repeated_total', () => this.#repeated.samples());
+    this.#register('weir_events_duplicate_total', () => this.#repeated.samples());
     this.#register('weir_events_in_doubt_total', () => this.#inDoubt.samples());
     this.#register('weir_signatures_verified_total', () => this.#verified.samples());
     this.#register('weir_rejections_total', () => this.#rejections.samples());
     this.#register('weir_rejections_stored_total', () => this.#rejectionReasons.samples());
     this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
     this.#register('weir_password_hashes_total', () => this.#passwordHashes.samples());
-    this.#register('weir_streams_cut_total', () => this.#streamsCut.samples());
+    this.#register('weir_streams_dropped_total', () => this.#streamsCut.samples());
     this.#register('weir_deliveries_settled_total', () => this.#settled.samples());
     this.#register('weir_leases_expired_total', () => this.#leasesExpired.samples());
     this.#register('process_cpu_seconds_total', () => [{ labels: {}, value: cpuSeconds() }]);

@@ -207,7 +207,7 @@ describe('after a crash', () => {
   test('between the change and its answer, the change is not made again', async () => {
     const { key, body } = await leftBehind(`answer = null, held_until = now() - interval '1 hour'`);
     const { status, body: problem } = await keyed(key, WEBHOOKS, body);
-    expect([status, problem.code]).toEqual([409, 'idempotency_answer_lost']);
+    expect([status, problem.code]).toEqual([409, 'idempotency_response_lost']);
     expect(await webhooksNamed(body.name)).toBe(1);
   });
 

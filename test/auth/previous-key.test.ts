@@ -88,8 +88,8 @@ describe('a hosted sign-in under way', () => {
   test.each([
     ['was replaced a moment ago', 0, 'identity_refused'],
     ['was replaced almost 10 minutes ago', 580, 'identity_refused'],
-    ['was replaced 10 minutes ago', 600, 'sign_in_lost'],
-    ['was never in use', 'unknown', 'sign_in_lost'],
+    ['was replaced 10 minutes ago', 600, 'sign_in_expired'],
+    ['was never in use', 'unknown', 'sign_in_expired'],
   ] as const)('with a previous key that %s', async (_when, seconds, code) => {
     await setReplaced(hosted.app.database, seconds);
     expect([await callBack(previous), await callBack(current)]).toEqual([code, 'identity_refused']);
@@ -97,7 +97,10 @@ describe('a hosted sign-in under way', () => {
 
   test('that ends later than any of Weir is refused under both keys', async () => {
     await setReplaced(hosted.app.database, 0);
-    expect([await callBack(previous, 3_600), await callBack(current, 3_600)]).toEqual(['sign_in_lost', 'sign_in_lost']);
+    expect([await callBack(previous, 3_600), await callBack(current, 3_600)]).toEqual([
+      'sign_in_expired',
+      'sign_in_expired',
+    ]);
   });
 });
 

@@ -38,7 +38,7 @@ describe.each([
     await page.getByRole('heading', { level: 1, name: 'Entry 2: token.revoke' }).waitFor();
     const changed = page.locator('tr', { has: page.locator('ins') });
     const state = changed.filter({ has: page.getByRole('rowheader', { name: 'state' }) });
-    expect(await state.locator('del').textContent()).toBe('in force');
+    expect(await state.locator('del').textContent()).toBe('active');
     expect(await state.locator('ins').textContent()).toBe('revoked');
     const same = page.locator('tr', { has: page.getByRole('rowheader', { name: 'name', exact: true }) });
     expect(await same.locator('ins, del').count()).toBe(0);

@@ -25,7 +25,7 @@ describe('weir doctor', () => {
   test('prints one JSON document', async () => {
     const { stdout } = await doctor(['--json'], {});
     const { checks } = JSON.parse(stdout) as { checks: Record<string, unknown>[] };
-    for (const check of checks) expect(Object.keys(check)).toEqual(['name', 'state', 'finding', 'mend']);
+    for (const check of checks) expect(Object.keys(check)).toEqual(['name', 'state', 'finding', 'fix']);
     expect(checks.map(({ name }) => name)).toEqual(
       expect.arrayContaining(['settings', 'data_dir', 'secrets_key', 'database', 'origins', 'port', 'tcp_migrate_req']),
     );

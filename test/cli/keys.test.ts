@@ -15,9 +15,9 @@ afterAll(() => installation.remove());
 
 const storedSecrets = async () => {
   const { out } = await installation.weir(['doctor', '--json']);
-  const { checks } = JSON.parse(out) as { checks: { name: string; state: string; mend: string | null }[] };
-  const { state, mend } = checks.find(({ name }) => name === 'stored_secrets')!;
-  return [state, mend];
+  const { checks } = JSON.parse(out) as { checks: { name: string; state: string; fix: string | null }[] };
+  const { state, fix } = checks.find(({ name }) => name === 'stored_secrets')!;
+  return [state, fix];
 };
 
 test('the generated key is replaced while Weir is stopped, and the one before is not needed after a rotation', {

@@ -27,7 +27,7 @@ test('list shows what was refused and why', async () => {
   expect((await weir(app, 'rejection', 'list')).out).toMatch(/^ID +WEBHOOK[^\n]+REASON\n[^\n]+ digest_differs\n$/);
 });
 
-test('show says how to mend it, and never the digest', async () => {
+test('show says how to fix it, and never the digest', async () => {
   const { out } = await weir(app, 'rejection', 'show', id);
   expect(out).toMatch(/^digest_differs: The digest is well formed/);
   expect(out).toContain('x-hub-signature-256: (sha256= and 64 hex digits)');

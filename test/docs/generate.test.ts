@@ -11,7 +11,7 @@ import { settingTable } from '../../server/settings/table.ts';
 const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 
-describe('the documents say what the tables say (mend: npm run build && npm run docs)', () => {
+describe('the documents say what the tables say (fix: npm run build && npm run docs)', () => {
   test('README.md', () => {
     expect(read('README.md')).toBe(renderReadme(read('README.md')));
   });

@@ -81,7 +81,7 @@ describe('the doctor looks at the database', () => {
     const check = (await examine({})).find(({ name }) => name === 'administrators');
     await run('delete from users');
     expect([check!.state, check!.finding]).toEqual([state, expect.stringMatching(finding)]);
-    if (state === 'advice') expect(check!.mend).toMatch(/ADMIN_EMAIL.*weir user add/);
+    if (state === 'advice') expect(check!.fix).toMatch(/ADMIN_EMAIL.*weir user add/);
   });
 
   test.each([
@@ -93,7 +93,7 @@ describe('the doctor looks at the database', () => {
       /no user is an administrator/,
       expect.stringMatching(/provider.*weir user set-role/),
     ],
-  ] as const)('of which the provider %s as administrator', async (_, role, state, finding, mend) => {
+  ] as const)('of which the provider %s as administrator', async (_, role, state, finding, fix) => {
     await attached.database.query({
       text: `insert into users (id, email, role, issuer, subject) values (gen_random_uuid(), 'a@example.org', $1, 'https://id.example', 'a')`,
       values: [role],
@@ -104,7 +104,7 @@ describe('the doctor looks at the database', () => {
       name: 'administrators',
       state,
       finding: expect.stringMatching(finding),
-      mend,
+      fix,
     });
   });
 
@@ -154,7 +154,7 @@ describe('the doctor looks at the database', () => {
     await run('alter role weir reset synchronous_commit');
     expect(check).toMatchObject({ state: 'problem' });
     expect(check!.finding).toContain('synchronous_commit is off');
-    expect(check!.mend).toContain('alter system set synchronous_commit = on;');
+    expect(check!.fix).toContain('alter system set synchronous_commit = on;');
   });
 
   test.each([
@@ -192,7 +192,7 @@ describe('the doctor looks at the database', () => {
       dataDir,
     );
     const check = (await examine({ settings })).find(({ name }) => name === 'connections');
-    expect(check).toMatchObject({ state: 'problem', mend: 'lower one of them or raise max_connections' });
+    expect(check).toMatchObject({ state: 'problem', fix: 'lower one of them or raise max_connections' });
   });
 
   test('that does not answer, and keeps its password', async () => {

@@ -30,7 +30,7 @@ describe('the doctor looks at DATA_DIR', () => {
     chmodSync(directory, 0o700);
     const [check] = await checkDataDir(inDirectory(directory));
     expect(check).toMatchObject({ state: 'problem' });
-    expect(check!.mend).toContain(`chmod o+x ${directory}`);
+    expect(check!.fix).toContain(`chmod o+x ${directory}`);
   });
 
   test.skipIf(isRoot)('into which we may not write', async () => {
@@ -52,7 +52,7 @@ describe('the doctor looks at DATA_DIR', () => {
     const directory = temporaryDirectory();
     chmodSync(directory, mode);
     const found = (await checkDataDir(inDirectory(directory))).find(({ name }) => name === 'data_dir_mode');
-    expect(found).toMatchObject({ state, mend: expect.stringContaining(`chmod ${ownMode.toString(8)} ${directory}`) });
+    expect(found).toMatchObject({ state, fix: expect.stringContaining(`chmod ${ownMode.toString(8)} ${directory}`) });
   });
 });
 
@@ -84,6 +84,6 @@ describe('the doctor looks at the key', () => {
     chmodSync(join(directory, 'secrets.key'), mode);
     const { check } = await checkKey(inDirectory(directory));
     expect(check.state).toBe(state);
-    expect(check.mend === null).toBe(state === 'ok');
+    expect(check.fix === null).toBe(state === 'ok');
   });
 });

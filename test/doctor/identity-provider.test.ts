@@ -29,14 +29,14 @@ describe('the doctor looks at the identity provider', () => {
       name: 'identity_provider',
       state: 'ok',
       finding: `${provider.issuer} answers; the redirect URI to register there is https://weir.example/oidc/callback`,
-      mend: null,
+      fix: null,
     });
   });
 
   test('one that is away', async () => {
     const check = await look(`http://127.0.0.1:${await freePort()}`);
     expect([check.state, check.finding]).toEqual(['problem', expect.stringContaining('ECONNREFUSED')]);
-    expect(check.mend).toContain('/.well-known/openid-configuration');
+    expect(check.fix).toContain('/.well-known/openid-configuration');
     expect(JSON.stringify(check)).not.toContain('geheim');
   });
 

@@ -47,12 +47,12 @@ describe('the doctor compares origins', () => {
     ['a page by https', { CORS_ORIGINS: ['https://console.example'] }, 'ok', null],
     ['local all through', { PUBLIC_URL: 'http://127.0.0.1:8080' }, 'ok', null],
     ['local by IPv6', { HOST: '::1', PUBLIC_URL: 'http://[::1]:8080' }, 'ok', null],
-  ])('%s', (_, given, state, mend) => {
+  ])('%s', (_, given, state, fix) => {
     const [check, ...more] = checkOrigins(addresses(given));
     expect(more).toEqual([]);
     expect(check!.state).toBe(state);
-    if (mend === null) expect(check!.mend).toBeNull();
-    else expect(check!.mend).toContain(mend);
+    if (fix === null) expect(check!.fix).toBeNull();
+    else expect(check!.fix).toContain(fix);
   });
 });
 

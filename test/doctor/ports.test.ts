@@ -22,7 +22,7 @@ describe('the doctor looks at the ports', () => {
       name: 'port',
       state: 'problem',
       finding: `PORT ${port} on 127.0.0.1 is in use by another program`,
-      mend: 'stop it or set PORT',
+      fix: 'stop it or set PORT',
     });
     expect(running).toBe(false);
   });
@@ -36,7 +36,7 @@ describe('the doctor looks at the ports', () => {
     const { checks } = await checkPorts(
       settingsOf({ HOST: '192.0.2.1', PORT: String(await freePort()), METRICS_PORT: String(await freePort()) }),
     );
-    expect(checks[0]).toMatchObject({ state: 'problem', mend: 'set HOST to an address of this machine' });
+    expect(checks[0]).toMatchObject({ state: 'problem', fix: 'set HOST to an address of this machine' });
   });
 });
 

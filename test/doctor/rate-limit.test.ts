@@ -20,7 +20,7 @@ describe('the doctor looks at where requests are counted', () => {
       name: 'rate_limit',
       state: 'ok',
       finding: `all processes share the counters of the store at 127.0.0.1:${redis.port}`,
-      mend: null,
+      fix: null,
     });
   });
 
@@ -45,7 +45,7 @@ describe('the doctor looks at where requests are counted', () => {
     await redis.cli('config', 'set', 'maxmemory-policy', policy);
     const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
     expect([check.state, check.finding]).toEqual([state, expect.stringMatching(finding)]);
-    if (state !== 'ok') expect(check.mend).toMatch(/volatile-ttl|raise maxmemory/);
+    if (state !== 'ok') expect(check.fix).toMatch(/volatile-ttl|raise maxmemory/);
   });
 
   test('a cluster of which one node refuses counters soon', async () => {
@@ -78,7 +78,7 @@ describe('the doctor looks at where requests are counted', () => {
     const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RQ_SHARED_URL: url }));
     expect(check.state).toBe('problem');
     expect(check.finding).toContain('ECONNREFUSED');
-    expect(check.mend).toMatch(/^Start it, correct the address/);
+    expect(check.fix).toMatch(/^Start it, correct the address/);
     expect(JSON.stringify(check)).not.toContain('geheim');
   });
 });

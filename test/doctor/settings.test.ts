@@ -15,12 +15,12 @@ describe('the doctor reads the settings', () => {
     const { checks, settings } = checkSettings({ PORT: 'x', CORS_ORIGINS: '*' }, temporaryDirectory());
     expect(settings).toBeNull();
     expect(checks).toEqual([
-      { name: 'settings', state: 'problem', finding: 'PORT is "x"', mend: 'allowed: a whole number from 1 to 65535' },
+      { name: 'settings', state: 'problem', finding: 'PORT is "x"', fix: 'allowed: a whole number from 1 to 65535' },
       {
         name: 'settings',
         state: 'problem',
         finding: 'CORS_ORIGINS is "*"',
-        mend: 'allowed: a comma list of origins (https://example.org); * is refused',
+        fix: 'allowed: a comma list of origins (https://example.org); * is refused',
       },
     ]);
   });
@@ -34,7 +34,7 @@ describe('the doctor reads the settings', () => {
     const { checks } = checkSettings({ FRONTEND_PUBLIC_AUTH_MODE: 'hosted' }, temporaryDirectory());
     expect(checks[0]).toMatchObject({
       finding: 'FRONTEND_PUBLIC_AUTH_MODE is hosted but AUTH_MODE is local',
-      mend: 'set both to the same mode',
+      fix: 'set both to the same mode',
     });
   });
 });
@@ -47,14 +47,14 @@ describe('the doctor looks at .env', () => {
     ['a misspelt name', 'WORKRES=2', 0o600, 'advice', '.env.example'],
     ['a name that every object inherits', 'constructor=2', 0o600, 'advice', '.env.example'],
     ['names of docker compose', 'COMPOSE_PROJECT_NAME=weir', 0o600, 'ok', null],
-  ])('with %s', (_, text, mode, state, mend) => {
+  ])('with %s', (_, text, mode, state, fix) => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, '.env'), text);
     chmodSync(join(directory, '.env'), mode);
     const [check] = checkEnvFile(directory);
     expect(check!.state).toBe(state);
-    if (mend === null) expect(check!.mend).toBeNull();
-    else expect(check!.mend).toContain(mend);
+    if (fix === null) expect(check!.fix).toBeNull();
+    else expect(check!.fix).toContain(fix);
     expect(JSON.stringify(check)).not.toContain('correct-horse');
   });
 

@@ -39,7 +39,7 @@ describe('the doctor looks at autovacuum', () => {
     const check = await checkAutovacuum(attached.database);
     await alterSystem(setting, 'on');
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining(`${setting} is off`) });
-    expect(check.mend).toContain(`alter system set ${setting} = on;`);
+    expect(check.fix).toContain(`alter system set ${setting} = on;`);
   });
 
   test.each(['autovacuum_enabled', 'toast.autovacuum_enabled'])('that %s keeps from a table', async (option) => {
@@ -66,7 +66,7 @@ describe('the doctor looks at JIT', () => {
       {
         name: 'jit',
         state: 'advice',
-        mend: expect.stringContaining('alter role weir in database weir set jit = off;'),
+        fix: expect.stringContaining('alter role weir in database weir set jit = off;'),
       },
     ]);
   });
@@ -111,7 +111,7 @@ describe('the doctor counts the connections of a server', () => {
       state: 'problem',
       finding: `other clients use 1 of the ${needed} connections that the server allows: ${needed - 1} are left, and Weir opens up to ${needed}`,
     });
-    expect(check.mend).toContain(`raise max_connections to ${needed + 4} or more`);
+    expect(check.fix).toContain(`raise max_connections to ${needed + 4} or more`);
   });
 });
 

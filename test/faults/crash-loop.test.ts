@@ -42,7 +42,7 @@ test('a process that cannot start ends the service with exit code 1', { timeout:
         reason: expect.stringMatching(/^10 consecutive processes exited within 3 s of their start \(last: 1\)/),
       },
     ]);
-    expect(weir.events('process_died').length).toBeGreaterThanOrEqual(10);
+    expect(weir.events('process_exited').length).toBeGreaterThanOrEqual(10);
     // What a process says on its last breath is part of the log.
     expect(weir.events('process_output').map(({ line }) => line)).toContainEqual(
       expect.stringContaining('\nError: this file is broken\n    at '),

@@ -44,7 +44,7 @@ test('a serving process is replaced, and the others serve on', { timeout: TEST_M
   await until(() => weir.events('process_up').some((line) => line.process === after[1]), eventually);
   await sender.acceptMore(300);
   expect(sender.refusals).toEqual([]);
-  expect(weir.events('process_died')).toMatchObject([{ process: before[0], reason: 'SIGKILL' }]);
+  expect(weir.events('process_exited')).toMatchObject([{ process: before[0], reason: 'SIGKILL' }]);
   expect(await weir.metric('weir_process_restarts_total')).toBe(1);
   await expectNothingLost();
 });

@@ -208,7 +208,7 @@ test('a new version that exits at once ends the restart, and not the service', {
   });
   expect(await weir.servingPids()).toEqual(before);
   // More that die at once than would end a Weir that serves nothing: they are tried again, with pauses, while the old ones serve.
-  const deaths = () => weir.events('process_died').length;
+  const deaths = () => weir.events('process_exited').length;
   const known = deaths();
   await scale('SIGTTIN', 9);
   await until(() => deaths() > known + 10, eventually);

@@ -32,7 +32,7 @@ test.each([
     await until(async () => (await send()).status === 202);
     expect((await agent.claim()).length).toBeGreaterThan(0);
     const lines = app.logLines.map((line) => JSON.parse(line) as { event: string; partitions?: string[] });
-    const made = lines.flatMap(({ event, partitions }) => (event === 'partitions_made' ? partitions! : []));
+    const made = lines.flatMap(({ event, partitions }) => (event === 'partitions_created' ? partitions! : []));
     expect(made).toContain(partitionName(table, Date.now()));
     expect(made).not.toContain(partitionName(table, Date.now() + DAY_MS));
   },

@@ -83,7 +83,7 @@ test('every variable is read', () => {
   });
 });
 
-describe('an error names the variable and the mend', () => {
+describe('an error names the variable and the fix', () => {
   test.each([
     [{ WEIR_URL: '' }, 'WEIR_URL is unset; it must be the full URL of the webhook'],
     [{ WEIR_URL: '127.0.0.1:8080/in/x' }, 'WEIR_URL is "127.0.0.1:8080/in/x"; it must be'],

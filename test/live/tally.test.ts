@@ -106,8 +106,8 @@ describe('a process', () => {
 
   test.each([
     ['serving', 3_000, false],
-    ['silent', 3_001, false],
-    ['leaving', 10, true],
+    ['unresponsive', 3_001, false],
+    ['draining', 10, true],
   ] as const)('is told as %s %d ms after its last word', (state, ms, leaving) => {
     const tally = new Tally(0);
     tally.take(1, { ...sample(), leaving }, 1_000);

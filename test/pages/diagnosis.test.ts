@@ -9,7 +9,7 @@ const setting = (name: string, value: string | null, usual: string | null, secre
   is_set: value !== null || secret,
   meaning: '',
 });
-const process = (state: 'serving' | 'leaving') => ({
+const process = (state: 'serving' | 'draining') => ({
   pid: 7,
   started_at: '2026-01-31T12:00:00.000Z',
   state,
@@ -31,7 +31,7 @@ test('a diagnosis says what runs, what is wrong, and what was set', () => {
     versions: { weir: '0.1.0', node: '20.20.2', uwebsockets: '3.0.6', postgres: '15.18' },
     started_at: '2026-01-31T12:00:00.000Z',
     uptime_seconds: 60,
-    processes: [process('serving'), process('serving'), process('leaving')],
+    processes: [process('serving'), process('serving'), process('draining')],
     database: { kind: 'embedded', place: '/data:5432/weir', bytes: 14_700_000, connections: 8, connections_max: 35 },
     schema: { version: 12, pending: ['0013_more.sql'] },
     partitions: { first: '2026-01-30', last: '2026-02-07' },
@@ -47,14 +47,14 @@ test('a diagnosis says what runs, what is wrong, and what was set', () => {
       state: 'done',
       at: '2026-01-31T12:01:00.000Z',
       checks: [
-        { name: 'disk', state: 'ok', finding: 'much is free', mend: null },
-        { name: 'ports', state: 'problem', finding: 'taken', mend: 'free it' },
+        { name: 'disk', state: 'ok', finding: 'much is free', fix: null },
+        { name: 'ports', state: 'problem', finding: 'taken', fix: 'free it' },
       ],
     },
   });
   expect(text).toBe(
     `Weir 0.1.0, Node.js 20.20.2, uWebSockets.js 3.0.6, Postgres 15.18 (embedded)
-Since 2026-01-31T12:00:00.000Z: 2 processes serving, 1 process leaving
+Since 2026-01-31T12:00:00.000Z: 2 processes serving, 1 process draining
 Database: 14.7 MB, 8 of 35 connections
 Schema: version 12, missing 0013_more.sql
 Days: 2026-01-30 to 2026-02-07, kept for 30

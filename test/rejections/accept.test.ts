@@ -34,7 +34,7 @@ async function refused(webhook: TestWebhook, headers: Record<string, string> = {
   });
 }
 
-const mend = (webhook: TestWebhook) => app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
+const fix = (webhook: TestWebhook) => app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
 
 async function accept(id: string, person = operator) {
   const { status, body } = await person.api('POST', `/api/v1/rejections/${id}/accept`);
@@ -51,7 +51,7 @@ describe('once its webhook has the secret of the sender, a rejection', () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     const { id, received_at } = await refused(webhook, { 'x-kind': 'order' });
-    await mend(webhook);
+    await fix(webhook);
     const [status, eventId] = await accept(id);
     expect(status).toBe(201);
     const { event } = await agent.claimOne({ wait_seconds: 5 });
@@ -71,7 +71,7 @@ describe('once its webhook has the secret of the sender, a rejection', () => {
   test('is accepted once, by however many at a time', async () => {
     const webhook = await app.addWebhook();
     const { id } = await refused(webhook);
-    await mend(webhook);
+    await fix(webhook);
     const answers = await Promise.all(Array.from({ length: 5 }, () => accept(id)));
     expect(answers.map(([status]) => status).sort()).toEqual([200, 200, 200, 200, 201]);
     const events = await eventsOf(webhook);
@@ -88,7 +88,7 @@ describe('once its webhook has the secret of the sender, a rejection', () => {
       const webhook = await app.addWebhook({ dedupe_header: name });
       const { id } = await refused(webhook, { [name]: 'the same' });
       const other = await refused(webhook, { [name]: 'another' }, { body: '{"order": 18}' });
-      await mend(webhook);
+      await fix(webhook);
       const repeated = (await (await fetch(webhook.url, sent(BODY, { [name]: 'the same' }))).json()) as { id: string };
       expect(await accept(id)).toEqual([200, repeated.id]);
       // And the other way about: what is accepted first is the event of later repeats.
@@ -103,7 +103,7 @@ describe('once its webhook has the secret of the sender, a rejection', () => {
   test('is another event than one of the same body', async () => {
     const webhook = await app.addWebhook();
     const { id } = await refused(webhook);
-    await mend(webhook);
+    await fix(webhook);
     const first = await send({ ...webhook, secret: SECRET }, BODY);
     const [, eventId] = await accept(id);
     expect((await eventsOf(webhook)).sort()).toEqual([first, eventId].sort());
@@ -127,7 +127,7 @@ describe('a rejection is not accepted, and nothing is stored,', () => {
       [404, 'rejection_without_body'],
       async (webhook) => {
         const { id } = await refused(webhook, {}, { body: 'x'.repeat(65_537) });
-        await mend(webhook);
+        await fix(webhook);
         return id;
       },
     ],
@@ -137,7 +137,7 @@ describe('a rejection is not accepted, and nothing is stored,', () => {
       async (webhook) => {
         const { id, batch } = await refused(webhook, {}, { path: '/batch' });
         expect(batch).toBe(true);
-        await mend(webhook);
+        await fix(webhook);
         return id;
       },
     ],
@@ -146,7 +146,7 @@ describe('a rejection is not accepted, and nothing is stored,', () => {
       [410, 'webhook_disabled'],
       async (webhook) => {
         const { id } = await refused(webhook);
-        await mend(webhook);
+        await fix(webhook);
         await app.webhooks.update(webhook.id, { enabled: false });
         return id;
       },
@@ -156,7 +156,7 @@ describe('a rejection is not accepted, and nothing is stored,', () => {
       [404, 'rejection_unknown'],
       async (webhook) => {
         const { id } = await refused(webhook);
-        await mend(webhook);
+        await fix(webhook);
         await app.webhooks.remove(webhook.id);
         return id;
       },
@@ -170,7 +170,7 @@ describe('a rejection is not accepted, and nothing is stored,', () => {
   test('by a viewer', async () => {
     const webhook = await app.addWebhook();
     const { id } = await refused(webhook);
-    await mend(webhook);
+    await fix(webhook);
     expect(await accept(id, viewer)).toEqual([403, 'forbidden']);
     expect(await eventsOf(webhook)).toEqual([]);
   });

@@ -77,12 +77,12 @@ export function eventOperations(database: Database) {
       id,
       input: replayInput,
       answers: { 201: z.object({ delivery_ids: z.array(z.guid()).describe('the new deliveries') }) },
-      problems: ['event_unheard'],
+      problems: ['no_subscribers'],
       handle: async ({ id, input, actor }) => {
         const agentIds = input.agent_ids ?? null;
         const replayed = await replayEvent(database, actor, id, agentIds);
         if (replayed.kind === 'unknown') return problem('event_unknown');
-        if (replayed.kind === 'no_agent') return problem('event_unheard');
+        if (replayed.kind === 'no_agent') return problem('no_subscribers');
         if (replayed.kind === 'done') return done(201, { delivery_ids: replayed.deliveryIds });
         const errors = replayed.agentIds.map((agentId) => ({
           pointer: `/agent_ids/${agentIds!.indexOf(agentId)}`,

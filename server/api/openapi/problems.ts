@@ -19,14 +19,14 @@ const common: readonly ProblemCode[] = [
 const hostedProblems: readonly ProblemCode[] = [
   'role_missing',
   'user_disabled',
-  'token_resting',
+  'token_suspended',
   'email_of_another_user',
   'identity_provider_unavailable',
 ];
 const idempotencyProblems: readonly ProblemCode[] = [
   'idempotency_key_invalid',
   'idempotency_in_progress',
-  'idempotency_answer_lost',
+  'idempotency_response_lost',
   'idempotency_key_reused',
 ];
 

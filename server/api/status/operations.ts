@@ -24,7 +24,7 @@ const checkSchema = z.object({
   name: z.string().describe('name of the check'),
   state: z.enum(['ok', 'advice', 'problem']).describe('advice: works, but can be improved'),
   finding: z.string().describe('result of the check'),
-  mend: z.string().nullable().describe('how to fix it; null: nothing to fix'),
+  fix: z.string().nullable().describe('how to fix it; null: nothing to fix'),
 });
 
 export const statusSchema = z.object({

@@ -59,8 +59,8 @@ const tokenSchema = z
     name: nameOf('token'),
     role: z.enum(roles).describe('highest role of the token; the role of its user limits it as well'),
     state: z
-      .enum(['in force', 'resting', 'expired', 'revoked'])
-      .describe('resting: refused until its user signs in at the OpenID Connect provider again'),
+      .enum(['active', 'suspended', 'expired', 'revoked'])
+      .describe('suspended: refused until its user signs in at the OpenID Connect provider again'),
     created_at: createdAt,
     expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
     last_used_at: z.iso.datetime().nullable().describe('last request with the token, to the minute; null: none yet'),

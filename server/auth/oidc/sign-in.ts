@@ -110,7 +110,7 @@ export class HostedSignIn {
     const { pending, provider, publicUrl, roleClaim } = this.#parts;
     const begun = await pending.read(exchange, Date.now());
     const states = new URLSearchParams(exchange.query).getAll('state');
-    if (begun === null || states.length !== 1 || states[0] !== begun.state) return refused('sign_in_lost');
+    if (begun === null || states.length !== 1 || states[0] !== begun.state) return refused('sign_in_expired');
     try {
       const callback = new URL(`${redirectUri(publicUrl)}?${exchange.query}`);
       const { identity, authTime } = await identify(await provider.find(), callback, begun, roleClaim);

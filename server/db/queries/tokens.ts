@@ -11,8 +11,8 @@ export interface TokenRecord {
   user_email: string;
   name: string;
   role: Role;
-  /** `resting`: the user must sign in at the provider again. */
-  state: 'in force' | 'resting' | 'expired' | 'revoked';
+  /** `suspended`: the user must sign in at the provider again. */
+  state: 'active' | 'suspended' | 'expired' | 'revoked';
   created_at: string;
   expires_at: string | null;
   last_used_at: string | null;
@@ -34,7 +34,7 @@ interface NewToken {
 const columns = `
   t.id, t.user_id, u.email as user_email, t.name, t.role,
   case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired'
-    when u.role_until <= now() then 'resting' else 'in force' end as state,
+    when u.role_until <= now() then 'suspended' else 'active' end as state,
   ${['t.created_at', 't.expires_at', 't.last_used_at', 't.revoked_at'].map(isoColumn).join(', ')}`;
 
 /** Lists tokens, newest first, of this user (null: of all users). `before`: id of the last token of the previous page. */
@@ -176,7 +176,7 @@ interface TokenUser extends ActiveUser {
   tokenId: string;
   tokenRole: Role;
   /** The role that the provider granted to the user has expired. */
-  resting: boolean;
+  suspended: boolean;
 }
 
 /** Finds the user of an active API token, and the role of the token. Updates the last use at most once a minute. */
@@ -188,14 +188,14 @@ export async function findTokenUser(
     name: 'find-token',
     text: `
       select ${userColumns}, t.id as "tokenId", t.role as "tokenRole", t.secret_hash as "secretHash",
-        coalesce(u.role_until <= now(), false) as resting,
+        coalesce(u.role_until <= now(), false) as suspended,
         coalesce(t.last_used_at < now() - interval '1 minute', true) as stale
       from api_tokens t join users u on u.id = t.user_id
       where t.lookup_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
         and u.disabled_at is null`,
     values: [lookupId],
   });
-  if (row?.stale && !row.resting)
+  if (row?.stale && !row.suspended)
     await database.query({ text: 'update api_tokens set last_used_at = now() where id = $1', values: [row.tokenId] });
   return row;
 }

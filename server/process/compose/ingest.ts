@@ -35,7 +35,7 @@ export function composeIngest(
     observer: observe.verifier,
   });
   const repair = new PartitionRepair(database, {
-    made: (partitions) => log('partitions_made', { partitions, newest: partitions.at(-1) }),
+    made: (partitions) => log('partitions_created', { partitions, newest: partitions.at(-1) }),
     failed: (error) => log('partitions_failed', { reason: error.message }),
   });
   const health = new CommitHealth({

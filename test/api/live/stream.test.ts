@@ -350,14 +350,14 @@ describe('a client that does not read', () => {
   test('is cut after ten seconds, and costs no more memory than it may', { timeout: 40_000 }, async () => {
     const client = await openUnread();
     const live = largeLive(2_000);
-    const cutBefore = await app.metric('weir_streams_cut_total');
+    const cutBefore = await app.metric('weir_streams_dropped_total');
     const rssBefore = process.memoryUsage.rss();
     const startedMs = performance.now();
     for (let i = 0; i < 200; i++) app.app.live(live);
     const heldBytes = process.memoryUsage.rss() - rssBefore;
     expect(JSON.stringify(live).length * 200).toBeGreaterThan(100_000_000);
     expect(heldBytes).toBeLessThan(60_000_000);
-    await until(async () => (await app.metric('weir_streams_cut_total')) === cutBefore + 1, { timeoutMs: 20_000 });
+    await until(async () => (await app.metric('weir_streams_dropped_total')) === cutBefore + 1, { timeoutMs: 20_000 });
     expect(performance.now() - startedMs).toBeGreaterThan(8_000);
     expect([await app.metric('weir_streams'), await app.metric('weir_open_requests')]).toEqual([0, 0]);
     client.destroy();

@@ -77,7 +77,7 @@ describe('a new token', () => {
       user_email: operator.email,
       name: 'deploy — 日本',
       role: 'operator',
-      state: 'in force',
+      state: 'active',
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       expires_at: expect.any(String),
       last_used_at: null,
@@ -255,7 +255,7 @@ describe('a revoked token', () => {
     for (let i = 0; i < 3; i++) expect((await viewer.api('DELETE', `/api/v1/tokens/${id}`)).status).toBe(204);
     expect((await entriesOf(id)).map(({ action }) => action)).toEqual(['token.revoke', 'token.create']);
     const [entry] = await entriesOf(id);
-    expect(entry).toMatchObject({ before: { state: 'in force' }, after: { state: 'revoked', also_revoked: [] } });
+    expect(entry).toMatchObject({ before: { state: 'active' }, after: { state: 'revoked', also_revoked: [] } });
   });
 
   test('may be the one that asks', async () => {

@@ -65,10 +65,10 @@ describe('a sign-in to which the provider gives no role', () => {
 
     takeRole(kim);
     expect(problemShown(await hosted.signIn(kim.login))).toEqual([403, 'role_missing']);
-    expect([(await bySession(kim)).status, (await byToken(kim)).body.code]).toEqual([401, 'token_resting']);
+    expect([(await bySession(kim)).status, (await byToken(kim)).body.code]).toEqual([401, 'token_suspended']);
     await until(() => stream.ended && tokenStream.ended);
     expect(await listed(kim)).toMatchObject({ role: 'viewer', disabled: false });
-    expect(await tokenState(kim)).toBe('resting');
+    expect(await tokenState(kim)).toBe('suspended');
     expect([(await bySession(bystander)).status, (await byToken(bystander)).status]).toEqual([200, 200]);
   });
 
@@ -96,7 +96,7 @@ describe('a sign-in to which the provider gives no role', () => {
     expect((await hosted.signIn(kim.login)).status).toBe(303);
     expect((await bySession(kim)).status).toBe(401);
     expect((await byToken(kim)).body).toMatchObject({ email: kim.email, role: 'operator' });
-    expect(await tokenState(kim)).toBe('in force');
+    expect(await tokenState(kim)).toBe('active');
   });
 
   test('makes no user, and touches none that the provider never vouched for', async () => {
@@ -131,8 +131,8 @@ describe('a user of whom the provider says nothing', () => {
     await daysAgo(kim, 29);
     expect((await byToken(kim)).status).toBe(200);
     await daysAgo(kim, 1);
-    expect((await byToken(kim)).body).toMatchObject({ status: 403, code: 'token_resting' });
-    expect(await tokenState(kim)).toBe('resting');
+    expect((await byToken(kim)).body).toMatchObject({ status: 403, code: 'token_suspended' });
+    expect(await tokenState(kim)).toBe('suspended');
     expect((await listed(kim)).role).toBe('operator');
 
     await hosted.signIn(kim.login, kim.browser);
@@ -176,7 +176,7 @@ describe('a page in the second half of a session', () => {
     await left(kim, 29);
     const page = await kim.browser.follow(await kim.browser.open(PAGE));
     expect(problemShown(page)).toEqual([403, 'role_missing']);
-    expect([(await bySession(kim)).status, (await byToken(kim)).body.code]).toEqual([401, 'token_resting']);
+    expect([(await bySession(kim)).status, (await byToken(kim)).body.code]).toEqual([401, 'token_suspended']);
   });
 
   test('is not opened so in the first half', async () => {

@@ -93,13 +93,13 @@ describe('a person signs in at the provider', () => {
 
 describe('a callback is refused', () => {
   test.each<[string, (browser: WebClient) => Promise<string>, number, string]>([
-    ['without a sign-in', async () => `${CALLBACK}?code=c&state=s`, 400, 'sign_in_lost'],
-    ['with nothing at all', async () => CALLBACK, 400, 'sign_in_lost'],
+    ['without a sign-in', async () => `${CALLBACK}?code=c&state=s`, 400, 'sign_in_expired'],
+    ['with nothing at all', async () => CALLBACK, 400, 'sign_in_expired'],
     [
       'without the state',
       async (browser) => changed(await untilCallback(browser), 'state', null).href,
       400,
-      'sign_in_lost',
+      'sign_in_expired',
     ],
     [
       'with the state of another sign-in',
@@ -108,7 +108,7 @@ describe('a callback is refused', () => {
         return changed(await untilCallback(browser), 'state', other).href;
       },
       400,
-      'sign_in_lost',
+      'sign_in_expired',
     ],
     [
       'with two states',
@@ -117,9 +117,9 @@ describe('a callback is refused', () => {
         return `${callback}&state=${new URL(callback).searchParams.get('state')}`;
       },
       400,
-      'sign_in_lost',
+      'sign_in_expired',
     ],
-    ["of somebody else's sign-in", () => untilCallback(hosted.browser(), 'mallory'), 400, 'sign_in_lost'],
+    ["of somebody else's sign-in", () => untilCallback(hosted.browser(), 'mallory'), 400, 'sign_in_expired'],
     [
       'with a cookie that was changed',
       async (browser) => {
@@ -133,7 +133,7 @@ describe('a callback is refused', () => {
         return callback;
       },
       400,
-      'sign_in_lost',
+      'sign_in_expired',
     ],
     [
       'without the code',
@@ -212,7 +212,7 @@ describe('a callback is refused', () => {
     const callback = await untilCallback(browser);
     const pending = browser.cookie('weir_oidc')!.value;
     expect((await browser.open(callback)).status).toBe(303);
-    expect(problemShown(await browser.open(callback))).toEqual([400, 'sign_in_lost']);
+    expect(problemShown(await browser.open(callback))).toEqual([400, 'sign_in_expired']);
     const thief = hosted.browser();
     thief.setCookie(PUBLIC_URL, 'weir_oidc', pending);
     expect(problemShown(await thief.open(callback))).toEqual([403, 'identity_refused']);
@@ -228,7 +228,7 @@ describe('a callback is refused', () => {
     vi.setSystemTime(beganMs + 599_000);
     expect(problemShown(await inTime.open(codes[0]!))[1]).toBe('identity_refused');
     vi.setSystemTime(beganMs + 602_000);
-    expect(problemShown(await late.open(codes[1]!))[1]).toBe('sign_in_lost');
+    expect(problemShown(await late.open(codes[1]!))[1]).toBe('sign_in_expired');
   });
 
   test('and the log says why, without the code', async () => {
