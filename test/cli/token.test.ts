@@ -112,7 +112,7 @@ describe('token list', () => {
     await add();
     const [head, ...lines] = (await weir(app, 'token', 'list')).out.trimEnd().split('\n');
     expect(head).toMatch(/^ID +USER +NAME +ROLE +STATE +EXPIRES +LAST USED$/);
-    expect(lines.find((line) => line.includes(operator.email))).toMatch(/ci +operator +in force +\d{4}-\S+ +never$/);
+    expect(lines.find((line) => line.includes(operator.email))).toMatch(/ci +operator +active +\d{4}-\S+ +never$/);
     const { items } = await weirJson(app, 'token', 'list', '--email', other.email);
     expect(items.map((item: { user_id: string }) => item.user_id)).toEqual([other.id]);
   });
