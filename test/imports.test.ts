@@ -22,7 +22,7 @@ function roomOf(path: string): string {
   return path.split('/')[0]!;
 }
 
-test('at the top of the server stand its entry and the table of errors alone', () => {
+test('the top of server/ has only its entry point and the table of errors', () => {
   expect(readdirSync(server).filter((name) => name.endsWith('.ts'))).toEqual(['errors.ts', 'main.ts']);
 });
 
@@ -39,7 +39,7 @@ test('folders and top files of the server import each other in one direction onl
   expect([...new Set(left.map((pair) => pair.join(' > ')))]).toEqual([]);
 });
 
-test('threads import signatures alone', () => {
+test('thread entry points import only signatures', () => {
   const workers = fileURLToPath(new URL('../workers', import.meta.url));
   for (const file of readdirSync(workers))
     for (const [, target] of readFileSync(join(workers, file), 'utf8').matchAll(/from '(\.[^']+)'/g))

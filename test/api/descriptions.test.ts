@@ -67,7 +67,7 @@ test.each([
   ['get /api/v1/webhooks/{id}', 200],
   ['get /api/v1/events/{id}', 200],
   ['get /api/v1/deliveries/{id}', 200],
-])('%s has an example of its body and of its answer', (name, status) => {
+])('%s has an example of its body and its response', (name, status) => {
   const [method, path] = name.split(' ') as [string, string];
   const { requestBody, responses } = document.paths[path][method];
   const bodies = [responses[status], ...(requestBody === undefined ? [] : [requestBody])];
@@ -79,7 +79,7 @@ test.each([
   }
 });
 
-test('every example is as its schema says', () => {
+test('every example matches its schema', () => {
   const ajv = new Ajv2020.default({ strict: false, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema({ ...document, $id: 'weir' });

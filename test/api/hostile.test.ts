@@ -103,7 +103,7 @@ async function fingerprint(): Promise<unknown> {
   });
 }
 
-describe('text that would be SQL, or no text, in every place of', () => {
+describe('SQL or invalid text in every field of', () => {
   test.each(rows)(
     '$name',
     async (row) => {
@@ -122,7 +122,7 @@ describe('text that would be SQL, or no text, in every place of', () => {
   );
 
   test.each(injections.filter((text) => text.length < 200 && isText(text) && !/[\0]/.test(text)))(
-    'a name: %s is kept as it is',
+    'a name: %s is stored unchanged',
     async (name) => {
       const { status, body } = await person.api('POST', '/api/v1/webhooks', { name });
       expect([status, body.name]).toEqual([201, name]);
@@ -154,7 +154,7 @@ const shapes = [
   '{"name":"\\ud800"}',
 ];
 
-describe('bodies, fields and types that are no good, for', () => {
+describe('invalid bodies, fields and types for', () => {
   test.each(rows.filter(({ method }) => method !== 'GET'))(
     '$name',
     async (row) => {
@@ -184,7 +184,7 @@ const value = fc.oneof(
   fc.string({ unit: 'binary' }),
 );
 
-describe('whatever comes, there is no 5xx from', () => {
+describe('no input causes a 5xx response from', () => {
   test.each(rows)(
     '$name',
     async (row) => {

@@ -58,7 +58,7 @@ const uses: Record<string, () => Promise<[string, object]>> = {
 
 describe('the same request with the same key', () => {
   test.each(Object.entries(uses))(
-    '%s is done once, and answered the same again, by any process',
+    '%s is executed once, and every process returns the same response',
     async (_name, use) => {
       const [path, body] = await use();
       const key = `key ${randomUUID()}`;
@@ -75,7 +75,7 @@ describe('the same request with the same key', () => {
     },
   );
 
-  test('by many at once, at two processes, is done once', async () => {
+  test('sent concurrently to two processes is executed once', async () => {
     const name = `many${randomUUID()}`;
     const answers = await Promise.all(
       Array.from({ length: 12 }, (_, i) =>
@@ -89,7 +89,7 @@ describe('the same request with the same key', () => {
     expect((await keyed(name, WEBHOOKS, { name })).status).toBe(201);
   });
 
-  test('is the same however its JSON is written', async () => {
+  test('is recognized in any form of its JSON', async () => {
     const key = randomUUID();
     const first = await keyed(key, WEBHOOKS, '{"name":"a","enabled":true}');
     expect((await keyed(key, WEBHOOKS, ' { "enabled" : true, "name" : " a " } ')).text).toBe(first.text);
@@ -107,7 +107,7 @@ describe('another request with the same key', () => {
     expect([status, problem.code]).toEqual([422, 'idempotency_key_reused']);
   });
 
-  test('of a token of the same person that may less is refused: it is not told what the other was', async () => {
+  test('of a token of the same user with a lower role is refused, without the first response', async () => {
     const [key, input] = [randomUUID(), { name: 'strong', role: 'operator' }];
     const made = await keyed(key, '/api/v1/tokens', input);
     expect(made.status).toBe(201);
@@ -117,7 +117,7 @@ describe('another request with the same key', () => {
     expect(answer.text).not.toContain(made.body.token);
   });
 
-  test('of another person is that person’s own', async () => {
+  test('of another user is independent', async () => {
     const other = await addPerson(app, 'operator');
     const key = randomUUID();
     const first = await keyed(key, WEBHOOKS, { name: 'a' });
@@ -152,7 +152,7 @@ describe('a key', () => {
     if (status === 400) expect(answer.body.code).toBe('idempotency_key_invalid');
   });
 
-  test('expires after a day, and is forgotten', async () => {
+  test('expires after a day and is deleted', async () => {
     const key = randomUUID();
     const first = await keyed(key, WEBHOOKS, { name: 'a' });
     const text = `update idempotency_keys set expires_at = expires_at - interval '24 hours' where key = $1`;
@@ -166,7 +166,7 @@ describe('a key', () => {
     );
   });
 
-  test('keeps no secret in clear', async () => {
+  test('stores no secret in clear text', async () => {
     const key = randomUUID();
     const { body } = await keyed(key, WEBHOOKS, { name: 'a', generate_secret: true });
     const [row] = await app.database.query<{ answer: Buffer; text: string }>({
@@ -191,7 +191,7 @@ describe('after a crash', () => {
     return { key, body, first };
   }
 
-  test('before the change, the key is held for a minute at most', async () => {
+  test('before the change, the key is held for at most a minute', async () => {
     const { key, body } = await leftBehind(
       `answer = null, changed_at = null, held_until = now() + interval '1 minute'`,
     );
@@ -204,14 +204,14 @@ describe('after a crash', () => {
     expect((await keyed(key, WEBHOOKS, body)).status).toBe(201);
   });
 
-  test('between the change and its answer, the change is not made again', async () => {
+  test('between the change and its response, the change is not repeated', async () => {
     const { key, body } = await leftBehind(`answer = null, held_until = now() - interval '1 hour'`);
     const { status, body: problem } = await keyed(key, WEBHOOKS, body);
     expect([status, problem.code]).toEqual([409, 'idempotency_response_lost']);
     expect(await webhooksNamed(body.name)).toBe(1);
   });
 
-  test('a slow attempt whose key another one took makes no change', async () => {
+  test('a slow attempt whose key was taken by another makes no change', async () => {
     const key = randomUUID();
     const name = `slow${key}`;
     // Nobody else can insert a webhook: the attempt has its key and waits.
@@ -234,7 +234,7 @@ describe('after a crash', () => {
   });
 });
 
-test('an operation that takes no key does not look at it', async () => {
+test('an operation that accepts no key ignores it', async () => {
   const { id } = (await keyed(randomUUID(), WEBHOOKS, { name: 'a' })).body;
   const key = randomUUID();
   for (const name of ['b', 'c'])
@@ -243,7 +243,7 @@ test('an operation that takes no key does not look at it', async () => {
     );
 });
 
-test('every operation that makes something new takes a key', async () => {
+test('every operation that creates something accepts a key', async () => {
   const { paths } = (await (await fetch(`${app.url}/api/v1/openapi.json`)).json()) as {
     paths: Record<string, Record<string, { parameters?: { name: string }[] }>>;
   };

@@ -38,27 +38,30 @@ const visible: Record<string, () => Promise<string> | string> = {
 describe('an agent', () => {
   const mixed = rows.filter(({ access }) => access === 'viewer or agent');
 
-  test.each(mixed.filter(({ path }) => path.includes(':id')))("$name of another agent's is not there", async (row) => {
+  test.each(mixed.filter(({ path }) => path.includes(':id')))('$name of another agent is not found', async (row) => {
     const id = await visible[collectionOf(row.path)]!();
     expect((await ask(row, id, world.agent.token)).status).toBe(200);
     expect((await ask(row, id, stranger.token)).status).toBe(404);
   });
 
-  test.each(mixed.filter(({ path }) => !path.includes(':id')))('$name has nothing of other agents', async (row) => {
-    const id = await visible[collectionOf(row.path)]!();
-    const idsFor = async (token: string, query: string) => {
-      const { status, body } = await ask({ ...row, path: `${row.path}?limit=200${query}` }, '', token);
-      expect(status).toBe(200);
-      return (body as { items: { id: string }[] }).items.map((item) => item.id);
-    };
-    expect(await idsFor(world.agent.token, '')).toContain(id);
-    expect(await idsFor(stranger.token, '')).not.toContain(id);
-    if (collectionOf(row.path) !== 'webhooks')
-      expect(await idsFor(stranger.token, `&webhook_id=${world.webhook.id}`)).toEqual([]);
-  });
+  test.each(mixed.filter(({ path }) => !path.includes(':id')))(
+    '$name contains nothing of other agents',
+    async (row) => {
+      const id = await visible[collectionOf(row.path)]!();
+      const idsFor = async (token: string, query: string) => {
+        const { status, body } = await ask({ ...row, path: `${row.path}?limit=200${query}` }, '', token);
+        expect(status).toBe(200);
+        return (body as { items: { id: string }[] }).items.map((item) => item.id);
+      };
+      expect(await idsFor(world.agent.token, '')).toContain(id);
+      expect(await idsFor(stranger.token, '')).not.toContain(id);
+      if (collectionOf(row.path) !== 'webhooks')
+        expect(await idsFor(stranger.token, `&webhook_id=${world.webhook.id}`)).toEqual([]);
+    },
+  );
 
   test.each(rows.filter(({ access }) => access !== 'viewer or agent' && access !== 'anyone'))(
-    'is nobody to $name',
+    'is unauthenticated on $name',
     async (row) => {
       const id = row.path.includes(':id') ? await world.make(collectionOf(row.path)) : '';
       expect((await ask(row, id, world.agent.token)).status).toBe(401);
@@ -82,14 +85,14 @@ const shared: Record<string, 'anybody' | 'owner' | 'itself'> = {
   account: 'itself',
 };
 
-describe('what belongs to one person', () => {
-  test('is known of every collection', () => {
+describe('resources of one user', () => {
+  test('are covered for every collection', () => {
     const collections = rows.filter(({ path }) => path.includes(':id')).map(({ path }) => collectionOf(path));
     expect([...new Set(collections)].filter((collection) => !(collection in shared))).toEqual([]);
   });
 
   test.each(rows.filter(({ path }) => path.includes(':id') && shared[collectionOf(path)] === 'owner'))(
-    "$name: another's is not there for those in lesser roles",
+    '$name: the resource of another user is not found for lower roles',
     async (row) => {
       const made = await owner.api('POST', `/api/v1/${collectionOf(row.path)}`, { name: 'own' });
       for (const role of ['viewer', 'operator'] as const) {
@@ -101,13 +104,13 @@ describe('what belongs to one person', () => {
     },
   );
 
-  test.each([`?user_id=`, '?all=true&user_id='])("a list of tokens%s is not given of another's", async (query) => {
+  test.each([`?user_id=`, '?all=true&user_id='])('a list of tokens%s of another user is refused', async (query) => {
     const other = await addPerson(world.app, 'operator');
     const { status, body } = await other.api('GET', `/api/v1/tokens${query}${owner.id}`);
     expect([status, body.code]).toEqual([403, 'forbidden']);
   });
 
-  test('a session is listed for its user alone, and ended by its user alone', async () => {
+  test('a session can be listed and ended only by its user', async () => {
     const other = await addPerson(world.app, 'operator');
     const sessions = async (who: TestPerson) => (await who.browse('GET', '/api/v1/account/sessions')).body.items;
     expect(await sessions(other)).toMatchObject([{ id: other.sessionId }]);

@@ -19,7 +19,7 @@ afterAll(() => world.app.stop());
 const NOTHING = '00000000-0000-7000-8000-000000000000';
 
 describe('the document', () => {
-  test('is OpenAPI 3.1, and every reference leads somewhere', async () => {
+  test('is OpenAPI 3.1 without broken references', async () => {
     const validator = new Validator();
     const result = await validator.validate(structuredClone(api.document));
     expect(result).toMatchObject({ valid: true });
@@ -28,7 +28,7 @@ describe('the document', () => {
     expect(JSON.stringify(api.document)).not.toContain('$defs');
   });
 
-  test('has every route of the table, and no other', () => {
+  test('contains exactly the routes of the table', () => {
     const described = plainRoutes.filter(([, , name]) => plainDescriptions[name] !== null);
     const routes = [...described, ...operationRoutes].map(
       ([method, path, name]) => `${method} ${path.replace(/:(\w+)/g, '{$1}')} ${name}`,
@@ -37,7 +37,7 @@ describe('the document', () => {
     expect(documented.toSorted()).toEqual(routes.toSorted());
   });
 
-  test('may be kept, and says so when it is the same still', async () => {
+  test('can be cached and is revalidated by ETag', async () => {
     const { headers } = await fetch(`${world.app.url}/api/v1/openapi.json`);
     const again = await fetch(`${world.app.url}/api/v1/openapi.json`, {
       headers: { 'if-none-match': headers.get('etag')! },
@@ -65,7 +65,7 @@ const elsewhere: Record<string, string> = {
   changePassword: 'needs a password; test/auth',
 };
 
-describe('every operation answers as documented', () => {
+describe('every operation responds as documented', () => {
   test.each(operationRoutes.map(([method, path, name]) => ({ method, path, name })))(
     '$name',
     async ({ method, path, name }) => {
@@ -119,7 +119,7 @@ describe('every operation answers as documented', () => {
   }
 });
 
-describe('every other route answers as documented', () => {
+describe('every other route responds as documented', () => {
   const asked: Record<Exclude<(typeof plainRoutes)[number][2], 'asset'>, () => [string, RequestInit, number][]> = {
     live: () => [['/healthz', {}, 200]],
     ready: () => [['/readyz', {}, 200]],
@@ -173,7 +173,7 @@ describe('every other route answers as documented', () => {
   });
 });
 
-test('an answer that is not as documented is noticed', () => {
+test('an undocumented response is detected', () => {
   const operation = documented('showAccount');
   const fields = { 'content-type': 'application/json', 'x-request-id': 'x' };
   const answer = (status: number, body: unknown, headers: Record<string, string> = fields) =>

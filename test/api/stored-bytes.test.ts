@@ -21,7 +21,7 @@ describe.each<[string, () => string, () => string]>([
   ['an event', () => sent.eventId, () => `/api/v1/events/${sent.eventId}/body`],
   ['a refused request', () => sent.rejectionId, () => `/api/v1/rejections/${sent.rejectionId}/body`],
 ])('the body of %s', (_, id, path) => {
-  test('is a download of bytes that no browser runs, whatever the sender called it', async () => {
+  test('is a download that no browser runs, for any content type of the sender', async () => {
     const answer = await open(path());
     expect(answer.status).toBe(200);
     expect(Buffer.from(await answer.arrayBuffer())).toEqual(BODY);
@@ -32,7 +32,7 @@ describe.each<[string, () => string, () => string]>([
     expect(headers.get('content-security-policy')).toContain("sandbox; default-src 'none'");
   });
 
-  test('has the type of the sender in a header of its own, in visible ASCII', async () => {
+  test('has the content type of the sender in a separate header, in visible ASCII', async () => {
     const type = (await open(path())).headers.get('x-weir-content-type')!;
     expect(type).toMatch(/^text\/javascript; a="\?+<script>alert\(1\)[ -~]+\?+31m"$/);
   });
@@ -43,14 +43,14 @@ describe.each<[string, () => string, () => string]>([
   });
 });
 
-test('a request without a type has no such header', async () => {
+test('of a request without a content type has no such header', async () => {
   const webhook = await app.addWebhook({ secret: null });
   const stored = await fetch(webhook.url, { method: 'POST', body: new Uint8Array([1]) });
   const { headers } = await open(`/api/v1/events/${((await stored.json()) as { id: string }).id}/body`);
   expect([headers.get('x-weir-content-type'), headers.get('content-type')]).toEqual([null, 'application/octet-stream']);
 });
 
-test('the document names type and header', async () => {
+test('the OpenAPI document describes type and header', async () => {
   const { paths } = (await viewer.api('GET', '/api/v1/openapi.json')).body;
   for (const path of ['/api/v1/events/{id}/body', '/api/v1/rejections/{id}/body']) {
     const { content, headers } = paths[path].get.responses[200];
@@ -59,7 +59,7 @@ test('the document names type and header', async () => {
   }
 });
 
-test('a request with a type has it unchanged', async () => {
+test('of a request with a content type has it unchanged', async () => {
   const webhook = await app.addWebhook();
   const stored = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
   const { headers } = await open(`/api/v1/events/${((await stored.json()) as { id: string }).id}/body`);

@@ -20,7 +20,7 @@ afterAll(async () => {
 
 const CHANGES = 50;
 
-test('50 changes at once, at two processes and by two kinds of domain objects, are 50 entries of one chain', async () => {
+test('50 concurrent changes, at two processes and to two kinds of resources, write 50 entries of one chain', async () => {
   const agents = agentsOf(app);
   const before = (await verifyAudit(app.database, null)).entries;
   const startedMs = performance.now();
@@ -42,7 +42,7 @@ test('50 changes at once, at two processes and by two kinds of domain objects, a
   expect(tookMs).toBeLessThan(10_000);
 });
 
-test('a token revoked by many at once is one entry', async () => {
+test('a token that is revoked concurrently has one entry', async () => {
   const [person] = people;
   const { body } = await person!.api('POST', '/api/v1/tokens', { name: 'popular', role: 'viewer' });
   const before = (await verifyAudit(app.database, null)).entries;
@@ -53,7 +53,7 @@ test('a token revoked by many at once is one entry', async () => {
   expect((await verifyAudit(app.database, null)).entries).toBe(before + 1);
 });
 
-test('a change that fails leaves no entry and no gap', async () => {
+test('a failed change leaves no entry and no gap', async () => {
   const agents = agentsOf(app);
   const before = (await verifyAudit(app.database, null)).entries;
   const failed = await agents.add({ name: 'a', webhook_ids: ['00000000-0000-4000-8000-000000000000'] });

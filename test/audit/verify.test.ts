@@ -69,24 +69,24 @@ async function rewriteFrom(number: number): Promise<void> {
   }
 }
 
-test('what nobody touched holds, and its head is told', async () => {
+test('an unchanged log verifies, and its head is returned', async () => {
   const verdict = { intact: true, entries: ENTRIES, head: { number: ENTRIES, hash: head } };
   expect(await verifyAudit(database, null)).toEqual(verdict);
   expect(await verifyAudit(database, head)).toEqual(verdict);
 });
 
-test('an empty log holds, unless it had a head', async () => {
+test('an empty log verifies, unless a head is given', async () => {
   await tamper('truncate audit_log');
   expect(await verifyAudit(database, null)).toEqual({ intact: true, entries: 0, head: null });
   expect(await verifyAudit(database, head)).toMatchObject({ intact: false, entries: 0, head: null });
 });
 
-test('entries that come after a known head change nothing of it', async () => {
+test('entries after a known head do not affect its verification', async () => {
   await write('later');
   expect(await verifyAudit(database, head)).toMatchObject({ intact: true, entries: ENTRIES + 1 });
 });
 
-describe('is found, and where it is:', () => {
+describe('a manipulation is found with its position:', () => {
   test.each<[string, number, RegExp, () => Promise<unknown>]>([
     [
       'a changed name',
@@ -210,7 +210,7 @@ describe('is found, and where it is:', () => {
   });
 });
 
-describe('is found by a head that was kept elsewhere:', () => {
+describe('a manipulation is found by a head stored elsewhere:', () => {
   test.each<[string, number, () => Promise<unknown>]>([
     ['the end cut off', 4, () => tamper('delete from audit_log where number > 4')],
     ['the last entry cut off', 5, () => tamper('delete from audit_log where number > 5')],
@@ -234,12 +234,12 @@ test.each([
     'upsert',
     `insert into audit_log select number, entry, hash, previous_hash from audit_log on conflict (number) do update set hash = excluded.hash`,
   ],
-])('%s is refused while the trigger stands', async (_what, text) => {
+])('%s is refused by the trigger', async (_what, text) => {
   await expect(database.query({ text })).rejects.toThrow('audit_log is append-only');
   expect(await verifyAudit(database, head)).toMatchObject({ intact: true });
 });
 
-test('many entries are walked in pages', async () => {
+test('a long log is read in pages', async () => {
   await database.query({
     text: `insert into audit_log (number, entry, hash, previous_hash)
            with recursive more as (
@@ -254,7 +254,7 @@ test('many entries are walked in pages', async () => {
   expect(await verifyAudit(database, head)).toMatchObject({ intact: false, first_broken: 2000 });
 });
 
-test('the head is said in the log when it is a new one, and vouches for the entries up to it', async () => {
+test('a new head is logged once, and covers the entries up to it', async () => {
   const lines: string[] = [];
   const log = createLog({ write: (line) => lines.push(line), flush: () => {} }, 'info', {});
   const said = await anchorAudit(database, log, null);
@@ -271,7 +271,7 @@ test('the head is said in the log when it is a new one, and vouches for the entr
   expect(await verifyAudit(database, anchors[1].hash)).toMatchObject({ intact: false });
 });
 
-test('an empty log has no head to say', async () => {
+test('an empty log has no head to log', async () => {
   await tamper('truncate audit_log');
   const lines: string[] = [];
   const log = createLog({ write: (line) => lines.push(line), flush: () => {} }, 'info', {});

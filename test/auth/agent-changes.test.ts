@@ -40,7 +40,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
   ['rotated', (id) => agents.rotate(id)],
   ['revoked', (id) => agents.revoke(id)],
 ])('an agent that was %s', (_what, change) => {
-  test('has no session at any process that listens, as soon as the change is made', async () => {
+  test('has no session at a listening process as soon as the change is made', async () => {
     const agent = await addAgent(app);
     for (const place of [app, second]) expect(await statusAt(place, agent.token)).toBe(200);
     await change(agent.id);
@@ -50,7 +50,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
     }
   });
 
-  test('has none at a process that hears nothing, within a second', async () => {
+  test('has no session at a process without notifications within a second', async () => {
     const agent = await addAgent(app);
     expect(await statusAt(deaf, agent.token)).toBe(200);
     await change(agent.id);
@@ -59,7 +59,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
     expect(await statusAt(deaf, agent.credential)).toBe(401);
   });
 
-  test('gets nothing more by a claim that waits', async () => {
+  test('receives nothing more by a waiting claim', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await send(webhook);
@@ -76,13 +76,13 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
   });
 });
 
-test('a new agent signs in at every process at once', async () => {
+test('a new agent can authenticate at every process at once', async () => {
   const agent = await addAgent(app);
   for (const place of [app, second, deaf])
     expect(await statusAt(place, await signIn(place, agent.credential))).toBe(200);
 });
 
-test('an agent that does not exist, or was revoked, can be neither rotated nor revoked', async () => {
+test('an unknown or revoked agent can be neither rotated nor revoked', async () => {
   const agent = await addAgent(app);
   await agents.revoke(agent.id);
   expect([await agents.rotate(agent.id), await agents.revoke(agent.id)]).toEqual([
@@ -91,7 +91,7 @@ test('an agent that does not exist, or was revoked, can be neither rotated nor r
   ]);
 });
 
-test('no line of any log holds any part of a token, at level trace, whatever goes wrong', async () => {
+test('no log line contains any part of a token, at level trace, for any error', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const { credential: rotated } = made(await agents.rotate(agent.id));

@@ -50,7 +50,7 @@ test.each<[string, string, () => string, string, number]>([
   ['a credential that was never given', ME, () => makeCredential('wa').text, '', 401],
   ['a session that was tampered with', ME, () => `${agent.token.slice(0, -3)}AAA`, '', 401],
   ['no token', ME, () => '', '', 401],
-])('%s counts, and one over the limit is 429', async (_what, line, token, body, usual) => {
+])('%s is counted, and one over the limit is 429', async (_what, line, token, body, usual) => {
   nextHost();
   const answers = await from(times(MAX + 1, [line, token(), body] as const));
   expect(statuses(answers)).toEqual([...times(MAX, usual), 429]);
@@ -61,7 +61,7 @@ test.each<[string, string, () => string, string, number]>([
   expect(answers[0]!.headers.ratelimit).toMatch(new RegExp(`^"agent-auth";r=${MAX - 1};t=\\d+$`));
 });
 
-test('a session in force neither counts nor is refused', async () => {
+test('an active session is neither counted nor refused', async () => {
   nextHost();
   const before = await from(times(MAX * 3, [ME, agent.token] as const));
   expect(new Set(statuses(before))).toEqual(new Set([200]));
@@ -74,7 +74,7 @@ test('a session in force neither counts nor is refused', async () => {
   expect(statuses(after)).toEqual([200, 200, 429]);
 });
 
-test('one address used up is none of the others', async () => {
+test('a client at its limit does not affect other clients', async () => {
   nextHost();
   expect(statuses(await from(times(MAX + 1, [SESSION, 'nonsense'] as const))).at(-1)).toBe(429);
   nextHost();

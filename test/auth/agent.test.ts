@@ -38,7 +38,7 @@ const refusal = {
 };
 
 describe('a credential', () => {
-  test('becomes a session, as a bearer or in the body', async () => {
+  test('opens a session, as a bearer token or in the body', async () => {
     for (const answer of [await session(agent.credential), await session(null, { credential: agent.credential })]) {
       expect([answer.status, answer.body]).toEqual([
         200,
@@ -54,17 +54,17 @@ describe('a credential', () => {
     }
   });
 
-  test('and a session both say who asks', async () => {
+  test('and a session both identify the agent', async () => {
     expect((await me(agent.credential)).body).toMatchObject({ id: agent.id });
     expect((await me(agent.token)).body).toMatchObject({ id: agent.id });
   });
 
-  test('the word Bearer is written in any case (RFC 9110, section 11.1)', async () => {
+  test('the scheme Bearer is case-insensitive (RFC 9110, section 11.1)', async () => {
     const response = await fetch(`${app.url}/api/v1/agent/me`, { headers: { Authorization: `bEARER ${agent.token}` } });
     expect(response.status).toBe(200);
   });
 
-  test('is stored as a hash alone', async () => {
+  test('is stored only as a hash', async () => {
     const rows = await app.database.query<{ row: string }>({
       text: 'select to_jsonb(agents)::text as row from agents',
     });
@@ -72,7 +72,7 @@ describe('a credential', () => {
   });
 });
 
-describe('the same 401, whatever was wrong', () => {
+describe('every error has the same 401 response', () => {
   let seen: unknown;
 
   async function expectRefused(token: string | null): Promise<void> {
@@ -114,14 +114,14 @@ describe('the same 401, whatever was wrong', () => {
     ['very much', () => `wa_${'x'.repeat(10_000)}`],
   ])('%s', (_what, token) => expectRefused(token()));
 
-  test('a credential with the secret of another one, its check digits right', async () => {
+  test('a credential with the secret of another one and correct check digits', async () => {
     const other = await addAgent(app);
     const { text, lookupId } = makeCredential('wa');
     await app.database.query({ text: 'update agents set lookup_id = $2 where id = $1', values: [other.id, lookupId] });
     await expectRefused(text);
   });
 
-  test('a session with any of its characters changed', async () => {
+  test('a session with any character changed', async () => {
     for (let i = 3; i < agent.token.length; i += 1) {
       const other = agent.token[i] === 'A' ? 'B' : 'A';
       const { status } = await me(agent.token.slice(0, i) + other + agent.token.slice(i + 1));
@@ -129,12 +129,12 @@ describe('the same 401, whatever was wrong', () => {
     }
   });
 
-  test('a session where only a credential serves', async () => {
+  test('a session where only a credential is accepted', async () => {
     const { status, body } = await session(agent.token);
     expect([status, body]).toEqual([401, refusal]);
   });
 
-  test('a rotated credential and the sessions from before', async () => {
+  test('a rotated credential and its earlier sessions', async () => {
     const rotated = await addAgent(app);
     const { credential } = made(await agents.rotate(rotated.id));
     await expectRefused(rotated.credential);
@@ -163,7 +163,7 @@ describe('the same 401, whatever was wrong', () => {
     }
   });
 
-  test('every agent route asks', async () => {
+  test('every agent route requires authentication', async () => {
     for (const path of ['claim', 'ack', 'nack', 'extend'].map((action) => `/api/v1/agent/deliveries/${action}`)) {
       const answer = await request(app.url + path, 'nonsense', { no: 'sense' });
       expect([path, answer.status, answer.body]).toEqual([path, 401, refusal]);
@@ -175,15 +175,15 @@ test.each([
   ['no JSON', '{', 400, 'invalid_json'],
   ['another member', '{"credentials":""}', 422, 'invalid_request'],
   ['a number', '{"credential":1}', 422, 'invalid_request'],
-])('a sign-in with %s in its body is told what is wrong', async (_what, body, status, code) => {
+])('a request for a session with %s in its body returns the reason', async (_what, body, status, code) => {
   const response = await fetch(`${app.url}/api/v1/agent/session`, { method: 'POST', body });
   expect([response.status, await response.json()]).toMatchObject([status, { code }]);
 });
 
-describe('while the database is away', () => {
+describe('while the database is unavailable', () => {
   beforeEach(() => app.cutOff());
 
-  test('nobody is refused for good: 503, and then all is as before', async () => {
+  test('no agent is refused permanently: 503, and normal service after recovery', async () => {
     try {
       const answers = [await me(agent.credential), await session(agent.credential)];
       expect(answers.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual([

@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { makeCredential, parseCredential } from '../../server/auth/credential.ts';
 
-test('a new credential reads back as what is stored of it', () => {
+test('a new credential parses to its stored parts', () => {
   const { text, ...stored } = makeCredential('wa');
   expect(text).toMatch(/^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/);
   expect(parseCredential('wa', text)).toEqual(stored);
   expect(stored.secretHash).toEqual(createHash('sha256').update(text.slice(16, 59)).digest());
 });
 
-test('no two are alike', () => {
+test('all credentials differ', () => {
   const made = Array.from({ length: 100 }, () => makeCredential('wa'));
   expect(new Set(made.map(({ lookupId }) => lookupId)).size).toBe(100);
   expect(new Set(made.map(({ secretHash }) => secretHash.toString('hex'))).size).toBe(100);
 });
 
-test('a character mistyped anywhere is noticed without a query', () => {
+test('a mistyped character is detected without a query', () => {
   const { text } = makeCredential('wa');
   for (let i = 0; i < text.length; i++) {
     const other = text[i] === 'x' ? 'y' : 'x';
@@ -23,7 +23,7 @@ test('a character mistyped anywhere is noticed without a query', () => {
   }
 });
 
-test('two characters that changed places are noticed', () => {
+test('two exchanged characters are detected', () => {
   const { text } = makeCredential('wa');
   for (let i = 16; i < text.length - 1; i++) {
     if (text[i] === text[i + 1]) continue;
@@ -31,7 +31,7 @@ test('two characters that changed places are noticed', () => {
   }
 });
 
-describe('what has another shape is no credential', () => {
+describe('a value of another form is not a credential', () => {
   const { text } = makeCredential('wa');
   test.each([
     ['nothing', ''],

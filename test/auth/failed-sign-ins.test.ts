@@ -54,7 +54,7 @@ describe.each([
   ['an account', () => ada.email, () => ada.id],
   ['an account that does not exist', () => 'nobody@example.org', () => null],
 ])('of %s', (_which, email, id) => {
-  test('the first is recorded, the one that pauses it, and the count when the hour is over', async () => {
+  test('the first failure, the pause and the count after an hour are recorded', async () => {
     await fail(12, email());
     expect(await counts()).toEqual([1, ACCOUNT_LIMIT.free]);
     await pass(TALLY_SECONDS - 60);
@@ -76,7 +76,7 @@ describe.each([
   });
 });
 
-test('a count that is on record already is not recorded again', async () => {
+test('a recorded count is not recorded again', async () => {
   await fail(1, ada.email);
   await pass(TALLY_SECONDS);
   await recordTallies(app.database);
@@ -84,7 +84,7 @@ test('a count that is on record already is not recorded again', async () => {
   expect(await app.database.query({ text: 'select from sign_in_tallies' })).toEqual([]);
 });
 
-test('many at once are counted, each once', async () => {
+test('concurrent failures are counted once each', async () => {
   const from = (i: number) => ({ 'x-forwarded-for': `203.0.113.${i}` });
   const tries = Array.from({ length: 20 }, (_, i) => signIn(app, ada.email, 'not the password', from(i)));
   const failed = (await Promise.all(tries)).filter(({ status }) => status === 401).length;
@@ -92,7 +92,7 @@ test('many at once are counted, each once', async () => {
   expect(await counts()).toEqual([1, ACCOUNT_LIMIT.free]);
 });
 
-test('of more accounts than are tallied apart are counted together', async () => {
+test('of more accounts than are counted separately are counted together', async () => {
   await app.database.query({
     text: `insert into sign_in_tallies (key, target) select 'account:' || n, '{"kind":"user","id":null,"name":"x"}' from generate_series(1, $1::int) n`,
     values: [TALLIES_MAX - 1],

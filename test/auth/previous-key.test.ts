@@ -53,12 +53,12 @@ describe('an agent session', () => {
     expect([await statusOf(signed(previous)), await statusOf(signed(current))]).toEqual([status, 200]);
   });
 
-  test('that ends later than any of Weir is refused under both keys', async () => {
+  test('with a longer lifetime than Weir allows is refused under both keys', async () => {
     await setReplaced(app.database, 0);
     expect([await statusOf(signed(previous, 3_600)), await statusOf(signed(current, 3_600))]).toEqual([401, 401]);
   });
 
-  test('of the previous key is answered 503 while nobody can say when that was replaced', async () => {
+  test('of the previous key is answered 503 while the time of the replacement is unknown', async () => {
     await setReplaced(app.database, 0);
     await app.cutOff();
     onTestFinished(() => app.restore());
@@ -66,7 +66,7 @@ describe('an agent session', () => {
   });
 });
 
-describe('a hosted sign-in under way', () => {
+describe('a hosted sign-in in progress', () => {
   let hosted: HostedApp;
   beforeAll(async () => {
     hosted = await startHostedApp({}, keys);
@@ -95,7 +95,7 @@ describe('a hosted sign-in under way', () => {
     expect([await callBack(previous), await callBack(current)]).toEqual([code, 'identity_refused']);
   });
 
-  test('that ends later than any of Weir is refused under both keys', async () => {
+  test('with a longer lifetime than Weir allows is refused under both keys', async () => {
     await setReplaced(hosted.app.database, 0);
     expect([await callBack(previous, 3_600), await callBack(current, 3_600)]).toEqual([
       'sign_in_expired',
@@ -128,7 +128,7 @@ describe('the time of a replacement', () => {
     return row?.at;
   };
 
-  test('is that of the first start with a new key, and no later start moves it', async () => {
+  test('is the first start with a new key, and no later start changes it', async () => {
     expect(await record(previous, null)).toBe('first');
     expect(await replacedAt(previous)).toBeNull();
     expect(await record(current, previous)).toBe('replaced');
@@ -141,25 +141,25 @@ describe('the time of a replacement', () => {
     expect([await replacedAt(previous), await replacedAt(current)]).toEqual([at, null]);
   });
 
-  test('is that of the first start with this release, where no key was recorded', async () => {
+  test('is the first start with this release, if no key was recorded', async () => {
     expect(await record(current, previous)).toBe('first');
     expect([typeof (await replacedAt(previous)), await replacedAt(current)]).toEqual(['string', null]);
   });
 
-  test('of a key that was announced to a machine before its use is not set', async () => {
+  test('is not set for a key that was announced before its use', async () => {
     await record(previous, null);
     // Every machine can read the new key before the first one uses it.
     expect(await record(previous, current)).toBe('same');
     expect(await replacedAt(current)).toBeUndefined();
   });
 
-  test('is right although the new key was announced at the first start with this release', async () => {
+  test('is correct although the new key was announced at the first start with this release', async () => {
     await record(previous, current);
     expect(await record(current, previous)).toBe('replaced');
     expect([typeof (await replacedAt(previous)), await replacedAt(current)]).toEqual(['string', null]);
   });
 
-  test('is taken back when a key is rotated to again', async () => {
+  test('is removed when an earlier key is used again', async () => {
     await record(previous, null);
     await record(current, previous);
     expect(await record(previous, current, true)).toBe('replaced');
@@ -167,7 +167,7 @@ describe('the time of a replacement', () => {
     expect(await record(third, previous)).toBe('replaced');
   });
 
-  test('names keys in a way that does not show them', () => {
+  test('does not reveal the keys', () => {
     const fingerprint = fingerprintOf(current);
     expect(fingerprint).toHaveLength(16);
     expect(fingerprintOf(previous).equals(fingerprint)).toBe(false);

@@ -4,7 +4,7 @@ import { returnAddress } from '../../server/auth/return-to.ts';
 
 const PUBLIC_URL = 'https://weir.example';
 
-describe('the way back after a sign-in', () => {
+describe('the return address after a sign-in', () => {
   test.each([
     ['/', `${PUBLIC_URL}/`],
     ['/events?q=a%20b#c', `${PUBLIC_URL}/events?q=a%20b#c`],
@@ -13,7 +13,7 @@ describe('the way back after a sign-in', () => {
     [`/${'a'.repeat(1003)}`, `${PUBLIC_URL}/${'a'.repeat(1003)}`],
     // The path looks like another host only when it stands alone: it is sent whole.
     ['/.//evil.example', `${PUBLIC_URL}//evil.example`],
-  ])('%s leads to a page of ours', (path, address) => {
+  ])('%s leads to a page of Weir', (path, address) => {
     expect(returnAddress(path, PUBLIC_URL)).toBe(address);
   });
 
@@ -39,11 +39,11 @@ describe('the way back after a sign-in', () => {
     '//weir.example:444/',
     '//[',
     `/${'a'.repeat(1004)}`,
-  ])('%j leads to the first page', (path) => {
+  ])('%j leads to the overview', (path) => {
     expect(returnAddress(path, PUBLIC_URL)).toBe(`${PUBLIC_URL}/`);
   });
 
-  test('nothing that anybody writes leads elsewhere', () => {
+  test('no input leads to another site', () => {
     const hostile = fc.array(fc.constantFrom('/', '\\', '\t', '\n', '.', '@', ':', '?', '#', '%', 'evil.example', 'a'));
     fc.assert(
       fc.property(

@@ -13,37 +13,37 @@ const read = { ...claim, keyPlace: 0 };
 const longestMs = 900_000;
 const base64url = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
-test('a session says whose it is, of which generation, and until when', () => {
+test('a session contains its agent, generation and expiry', () => {
   expect(token).toMatch(/^ws_[A-Za-z0-9_-]{79}$/);
   expect(readSession(token, [key], nowMs, longestMs)).toEqual(read);
 });
 
-test.each([0x7fffffff, 0xffffffff])('generation %d fits', (generation) => {
+test.each([0x7fffffff, 0xffffffff])('generation %d is accepted', (generation) => {
   expect(readSession(signSession({ ...claim, generation }, key), [key], nowMs, longestMs)).toEqual({
     ...read,
     generation,
   });
 });
 
-test('holds to its last millisecond and not one longer', () => {
+test('is valid until its last millisecond', () => {
   expect(readSession(token, [key], claim.expiresAtMs - 1, longestMs)).toEqual(read);
   expect(readSession(token, [key], claim.expiresAtMs, longestMs)).toBeNull();
 });
 
-test('that ends later than any session of Weir is none, though its signature is right', () => {
+test('with a longer lifetime than Weir allows is invalid, even with a correct signature', () => {
   expect(readSession(token, [key], nowMs, longestMs - 1)).toBeNull();
   expect(
     readSession(signSession({ ...claim, expiresAtMs: nowMs + 3_600_000 }, key), [key], nowMs, longestMs),
   ).toBeNull();
 });
 
-test('a key that was replaced still reads what it signed; an unknown one does not', () => {
+test('a replaced key still verifies its sessions; an unknown key does not', () => {
   expect(readSession(token, [otherKey, key], nowMs, longestMs)).toEqual({ ...claim, keyPlace: 1 });
   expect(readSession(token, [otherKey], nowMs, longestMs)).toBeNull();
   expect(readSession(token, [], nowMs, longestMs)).toBeNull();
 });
 
-test('no single character can be another one: a session has exactly one text', () => {
+test('no single character can be changed: a session has exactly one text', () => {
   for (let i = 3; i < token.length; i++)
     for (const other of base64url) {
       if (other === token[i]) continue;
@@ -52,7 +52,7 @@ test('no single character can be another one: a session has exactly one text', (
     }
 });
 
-test('no single bit can be another one', () => {
+test('no single bit can be changed', () => {
   const bytes = Buffer.from(token.slice(3), 'base64url');
   for (let bit = 0; bit < bytes.length * 8; bit++) {
     const tampered = Buffer.from(bytes);
@@ -61,7 +61,7 @@ test('no single bit can be another one', () => {
   }
 });
 
-describe('what has another shape is no session', () => {
+describe('a value of another form is not a session', () => {
   test.each([
     ['nothing', ''],
     ['the prefix alone', 'ws_'],

@@ -38,7 +38,7 @@ describe('the set-up address', () => {
     expect(await address()).toBe(await address());
   });
 
-  test('makes the first administrator and signs it in', async () => {
+  test('creates the first administrator and signs in', async () => {
     const answer = await setUp({ token: await token(), email: EMAIL.toUpperCase(), name: 'Ada', password: PASSWORD });
     expect(answer.status).toBe(201);
     expect(answer.body.user).toEqual({ id: expect.any(String), email: EMAIL, name: 'Ada', role: 'administrator' });
@@ -50,7 +50,7 @@ describe('the set-up address', () => {
     expect(rows.map(({ action }) => action)).toEqual(['user.create', 'session.sign_in', 'session.sign_in']);
   });
 
-  test('is closed once there is an administrator, with the right token too', async () => {
+  test('is closed once there is an administrator, even with the correct token', async () => {
     const given = { token: await token(), email: EMAIL, password: PASSWORD };
     await addPerson(app, 'administrator');
     expect(await address()).toBeNull();
@@ -60,7 +60,7 @@ describe('the set-up address', () => {
     }
   });
 
-  test('makes one administrator of many who come at once', async () => {
+  test('creates one administrator for concurrent requests', async () => {
     const given = { token: await token(), password: PASSWORD };
     const answers = await Promise.all([1, 2, 3, 4].map((i) => setUp({ ...given, email: `ada${i}@example.org` })));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 404, 404, 404]);
@@ -77,7 +77,7 @@ describe('the set-up address', () => {
     ['no email', { email: undefined }, 422, 'invalid_request'],
     ['a role', { role: 'viewer' }, 422, 'invalid_request'],
     ['the email of a viewer', { email: 'viewer@example.org' }, 409, 'email_taken'],
-  ])('with %s makes nobody', async (_what, change, status, code) => {
+  ])('with %s creates no user', async (_what, change, status, code) => {
     const users = new Users({ database: app.database, passwords: new Passwords() }, systemActor);
     await users.create({ email: 'viewer@example.org', name: '', role: 'viewer', password: null });
     const answer = await setUp({ token: await token(), email: EMAIL, password: PASSWORD, ...change });
@@ -96,13 +96,13 @@ describe('the set-up address', () => {
 describe('ADMIN_EMAIL and ADMIN_PASSWORD', () => {
   const ensure = () => ensureAdministrator(app.database, app.settings);
 
-  test('make the first administrator, once', async () => {
+  test('create the first administrator once', async () => {
     await Promise.all([ensure(), ensure()]);
     expect(await administrators()).toEqual([EMAIL]);
     expect((await signIn(app, EMAIL)).body.user.role).toBe('administrator');
   });
 
-  test('change nothing when there is an administrator, not even the one of that address', async () => {
+  test('change nothing when there is an administrator, even one with that address', async () => {
     await ensure();
     const [{ before }] = (await app.database.query({ text: 'select users::text as before from users' })) as [
       { before: string },
@@ -112,7 +112,7 @@ describe('ADMIN_EMAIL and ADMIN_PASSWORD', () => {
     expect(await app.database.query({ text: 'select users::text as before from users' })).toEqual([{ before }]);
   });
 
-  test('are told to be of somebody who is no administrator', async () => {
+  test('are refused when the address belongs to a user with another role', async () => {
     const users = new Users({ database: app.database, passwords: new Passwords() }, systemActor);
     await users.create({ email: EMAIL, name: '', role: 'viewer', password: null });
     await expect(ensure()).rejects.toThrow(`weir user set-role ${EMAIL} administrator`);

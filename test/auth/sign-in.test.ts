@@ -22,8 +22,8 @@ let addresses = 0;
 /** A client address that has not failed yet. */
 const elsewhere = () => ({ 'x-forwarded-for': `203.0.113.${++addresses}` });
 
-describe('a sign-in with the right password', () => {
-  test('answers who it is, and a cookie that no script and no other site can use', async () => {
+describe('a sign-in with the correct password', () => {
+  test('returns the user and a HttpOnly, SameSite cookie', async () => {
     const { status, headers, body } = await signIn(app, ada.email);
     expect(status).toBe(200);
     expect(headers.getSetCookie()[0]).toMatch(
@@ -34,7 +34,7 @@ describe('a sign-in with the right password', () => {
     expect(body).toEqual({ user, csrf_token: expect.stringMatching(/^[\w-]{43}$/) });
   });
 
-  test('brings a session that is in force, with its CSRF token', async () => {
+  test('opens an active session with its CSRF token', async () => {
     const answer = await signIn(app, ada.email);
     const { status, body } = await account(cookieOf(answer));
     expect([status, body.csrf_token]).toEqual([200, answer.body.csrf_token]);
@@ -44,11 +44,11 @@ describe('a sign-in with the right password', () => {
     ['in upper case', () => ada.email.toUpperCase(), PASSWORD],
     ['with space around it', () => ` ${ada.email} `, PASSWORD],
     ['and the password in another form of Unicode', () => ada.email, PASSWORD.replace('horse', 'ｈｏｒｓｅ')],
-  ])('takes the email %s', async (_what, email, password) => {
+  ])('accepts the email %s', async (_what, email, password) => {
     expect((await signIn(app, email(), password)).status).toBe(200);
   });
 
-  test('keeps of the cookie only a hash, and where it was made', async () => {
+  test('stores only a hash of the cookie, and the client', async () => {
     const agent = { 'user-agent': 'Lynx/2.9 ünïcode', ...elsewhere() };
     const token = cookieOf(await signIn(app, ada.email, PASSWORD, agent)).split('=')[1]!;
     const rows = await app.database.query({
@@ -60,7 +60,7 @@ describe('a sign-in with the right password', () => {
     expect(rows).toEqual([{ source_ip: agent['x-forwarded-for'], user_agent, told: false }]);
   });
 
-  test('is on record with who, from where and in which request', async () => {
+  test('is recorded with user, address and request id', async () => {
     const { headers } = await signIn(app, ada.email, PASSWORD, elsewhere());
     const requestId = headers.get('x-request-id');
     const [entry] = await entries(requestId!);
@@ -88,7 +88,7 @@ async function entries(requestId: string): Promise<Entry[]> {
   return rows.map(({ entry }) => entry);
 }
 
-describe('a sign-in that fails', () => {
+describe('a failed sign-in', () => {
   const people: Record<string, TestPerson> = {};
   beforeAll(async () => {
     for (const name of ['disabled', 'without', 'other']) people[name] = await addPerson(app, 'viewer');
@@ -134,7 +134,7 @@ describe('a sign-in that fails', () => {
     ['no password', { email: 'ada@example.org' }, '/password'],
     ['a password that is no text', { email: 'ada@example.org', password: { $ne: '' } }, '/password'],
     ['an endless password', { email: 'ada@example.org', password: 'x'.repeat(1001) }, '/password'],
-  ])('with %s says which field is wrong', async (_what, body, pointer) => {
+  ])('with %s names the invalid field', async (_what, body, pointer) => {
     const answer = await request(`${app.url}/api/v1/session`, 'POST', body, {});
     expect([answer.status, answer.body.errors.map((error: { pointer: string }) => error.pointer)]).toEqual([
       422,
@@ -144,14 +144,14 @@ describe('a sign-in that fails', () => {
 });
 
 describe('a session', () => {
-  test('that was presented ends at the sign-in: what somebody planted before is worth nothing', async () => {
+  test('that was presented ends at the sign-in, which prevents session fixation', async () => {
     const planted = cookieOf(await signIn(app, ada.email));
     const own = cookieOf(await signIn(app, ada.email, PASSWORD, { cookie: planted }));
     expect(own).not.toBe(planted);
     expect([(await account(planted)).status, (await account(own)).status]).toEqual([401, 200]);
   });
 
-  test('has an id that the server chose, whatever cookie was there', async () => {
+  test('has an id chosen by the server, for any given cookie', async () => {
     const chosen = `weir_session=${randomBytes(32).toString('base64url')}`;
     const own = cookieOf(await signIn(app, ada.email, PASSWORD, { cookie: chosen }));
     expect(own).not.toBe(chosen);
@@ -171,7 +171,7 @@ describe('a session', () => {
   });
 });
 
-test('a hash of older parameters is made anew at the sign-in', async () => {
+test('a hash with older parameters is replaced at the sign-in', async () => {
   const person = await addPerson(app, 'viewer');
   const stored = async () => {
     const text = 'select password_hash as hash from users where id = $1';
@@ -187,7 +187,7 @@ test('a hash of older parameters is made anew at the sign-in', async () => {
   expect((await signIn(app, person.email)).status).toBe(200);
 });
 
-test('housekeeping deletes the sessions that have ended and the failures of yesterday, and nothing else', async () => {
+test('maintenance deletes expired sessions and old failures, and nothing else', async () => {
   const { database } = app;
   await database.query({ text: 'delete from sessions; delete from sign_in_failures' });
   const cookies = [];
@@ -209,7 +209,7 @@ test('housekeeping deletes the sessions that have ended and the failures of yest
   expect(await database.query({ text: 'select key from sign_in_failures' })).toEqual([{ key: 'ip:b' }]);
 });
 
-test('of an https origin the cookie has the prefix and goes over TLS alone', async () => {
+test('of an https origin the cookie has the prefix and is Secure', async () => {
   const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
   try {
     const answer = await signIn(secure, ada.email);

@@ -59,28 +59,28 @@ describe.each(changes)('to %s', (_what, method, path, input, status) => {
     expect(await state()).toEqual(before);
   });
 
-  test('the password is enough', async () => {
+  test('the password is sufficient', async () => {
     expect((await ask({ current_password: PASSWORD })).status).toBe(status);
   });
 });
 
-test("an administrator's token changes users without a password", async () => {
+test('a token of an administrator changes users without a password', async () => {
   expect((await ada.api('PATCH', user(), { role: 'operator' })).status).toBe(200);
   expect((await ada.api('DELETE', user())).status).toBe(204);
 });
 
-test('a token that ends, in a lesser role, needs no password', async () => {
+test('a token with an expiry and a lower role needs no password', async () => {
   const { status } = await ada.browse('POST', tokens(), { name: 'a', role: 'operator', expires_in_days: 3650 });
   expect(status).toBe(201);
 });
 
-test('a password of another user does not do', async () => {
+test('the password of another user is not sufficient', async () => {
   await addPerson(app, 'administrator', 'a new horse, a new battery');
   const answer = await ada.browse('PATCH', user(), { name: 'x', current_password: 'a new horse, a new battery' });
   expect([answer.status, answer.body.code]).toEqual([403, 'reauthentication_required']);
 });
 
-test('guessing is throttled, apart from the sign-in, and on record', async () => {
+test('guessing is throttled, separately from the sign-in, and recorded', async () => {
   const guess = (password: string) =>
     ada.browse('PATCH', user(), { name: 'x', current_password: password }, elsewhere());
   for (let i = 0; i < ACCOUNT_LIMIT.free; i++) expect((await guess('not the password')).status).toBe(403);
@@ -98,7 +98,7 @@ test('guessing is throttled, apart from the sign-in, and on record', async () =>
   ]);
 });
 
-test('a reset with revoke_tokens ends the tokens of the user and says how many; without it they stay', async () => {
+test('a reset with revoke_tokens revokes the tokens of the user and returns their number; without it they stay valid', async () => {
   await addToken(app, other, 'viewer');
   const reset = (input: object) =>
     ada.browse('PATCH', user(), { password: 'a new horse, a new battery', current_password: PASSWORD, ...input });
@@ -110,7 +110,7 @@ test('a reset with revoke_tokens ends the tokens of the user and says how many; 
   expect((await ada.api('GET', user())).headers.get('etag')).toBe(headers.get('etag'));
 });
 
-test('a refused password leaves the Idempotency-Key free, and a repeat is answered the same', async () => {
+test('a refused password does not use up the Idempotency-Key, and a repeated request gets the same response', async () => {
   const input = { name: 'once', role: 'administrator' };
   const key = { 'idempotency-key': randomUUID() };
   const ask = (password: string) => ada.browse('POST', tokens(), { ...input, current_password: password }, key);

@@ -52,7 +52,7 @@ describe('an account', () => {
   test.each([
     ['that exists', async () => (await newAccount()).email],
     ['that does not', async () => newEmail()],
-  ])('%s has so many failures free; one more waits, with the right password too', async (_which, make) => {
+  ])('%s has a number of free failures; then it is paused, for the correct password too', async (_which, make) => {
     const email = await make();
     await fail(ACCOUNT_LIMIT.free, email);
     for (const password of [PASSWORD, 'not the password']) {
@@ -82,7 +82,7 @@ describe('an account', () => {
     [9, 480],
     [10, 900],
     [2_000_000_000, 900],
-  ])('with %i failures in a row waits %i s', async (failures, seconds) => {
+  ])('with %i consecutive failures is paused for %i s', async (failures, seconds) => {
     const { email } = await newAccount();
     const key = accountKey(email);
     await app.database.query({
@@ -97,7 +97,7 @@ describe('an account', () => {
     expect((await attempt(email, PASSWORD)).status).toBe(200);
   });
 
-  test('starts anew after a success', async () => {
+  test('has no failures after a success', async () => {
     const { email } = await newAccount();
     for (let round = 0; round < 2; round++) {
       await fail(ACCOUNT_LIMIT.free - 1, email);
@@ -105,7 +105,7 @@ describe('an account', () => {
     }
   });
 
-  test('is not got around by many attempts at once, by another case, or at another process', async () => {
+  test('is not bypassed by concurrent attempts, another case, or another process', async () => {
     const { email } = await newAccount();
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
@@ -116,14 +116,14 @@ describe('an account', () => {
     expect([count(401), count(429)]).toEqual([ACCOUNT_LIMIT.free, 20 - ACCOUNT_LIMIT.free]);
   });
 
-  test('is free again when an administrator sets its password', async () => {
+  test('is released when an administrator sets its password', async () => {
     const person = await newAccount();
     await fail(ACCOUNT_LIMIT.free, person.email);
     await givePassword(app, person, `${PASSWORD} anew`);
     expect((await attempt(person.email, `${PASSWORD} anew`)).status).toBe(200);
   });
 
-  test('that nobody can sign in to leaves no address of anybody in the table', async () => {
+  test('without a password stores no client address', async () => {
     const email = newEmail();
     await fail(1, email);
     const rows = await app.database.query({
@@ -135,7 +135,7 @@ describe('an account', () => {
 });
 
 describe('a client address', () => {
-  test('has so many failures free, over all accounts; then one each so many seconds', async () => {
+  test('has a number of free failures over all accounts; then one each interval', async () => {
     const address = newAddress();
     for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
     const { email } = await newAccount();
@@ -149,7 +149,7 @@ describe('a client address', () => {
     expect((await attempt(email, PASSWORD, { address })).status).toBe(429);
   });
 
-  test('is counted without those that succeed', async () => {
+  test('is not charged for successful sign-ins', async () => {
     const address = newAddress();
     const { email } = await newAccount();
     for (let i = 0; i <= ADDRESS_LIMIT.max; i++) expect((await attempt(email, PASSWORD, { address })).status).toBe(200);
@@ -160,7 +160,7 @@ describe('a client address', () => {
     expect(rows).toEqual([]);
   });
 
-  test('is not charged for refused tries on a paused account', async () => {
+  test('is not charged for attempts on a paused account', async () => {
     const [address, { email }] = [newAddress(), await newAccount()];
     await fail(ACCOUNT_LIMIT.free, email);
     const tries = Array.from({ length: ADDRESS_LIMIT.max * 2 }, () => attempt(email, 'not the password', { address }));
@@ -177,7 +177,7 @@ describe('a client address', () => {
     await fail(ACCOUNT_LIMIT.free, email);
   });
 
-  test('recovers while people sign in from it', async () => {
+  test('recovers while users sign in from it', async () => {
     const [address, { email }] = [newAddress(), await newAccount()];
     const key = `ip:${address}`;
     for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
@@ -198,7 +198,7 @@ describe('a client address', () => {
   });
 });
 
-test('a flood is answered 503 past a bound, and all is well after it', async () => {
+test('a flood is answered 503 beyond a limit, and normal service follows', async () => {
   const flood = await Promise.all(Array.from({ length: HASHING_WORK_MAX * 3 }, () => attempt(newEmail(), PASSWORD)));
   const busy = flood.filter(({ status }) => status === 503);
   expect(busy.length).toBeGreaterThan(0);

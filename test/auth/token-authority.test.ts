@@ -54,7 +54,7 @@ describe.each(['viewer', 'operator', 'administrator'] as const)('a token of role
     expect((await owner.browse('GET', '/api/v1/account')).status).toBe(200);
   });
 
-  test('revokes itself and what it created, also through others', async () => {
+  test('revokes itself and the tokens that it created, also indirectly', async () => {
     const token = await addToken(app, owner, role);
     const child = await create(token.token);
     const grandchild = await create(child.token);
@@ -69,7 +69,7 @@ describe.each(['viewer', 'operator', 'administrator'] as const)('a token of role
     ['administrator', { role: 'administrator' }],
     ['endless', { role: 'viewer', expires_in_days: null }],
     ['endless, by time', { role: 'viewer', expires_at: null }],
-  ])('creates no token that is %s', async (_what, input) => {
+  ])('cannot create a token that is %s', async (_what, input) => {
     const { token } = await addToken(app, owner, role);
     const { status, body } = await by(token, 'POST', '/api/v1/tokens', { name: 'ci', ...input });
     if (role !== 'administrator' && input.role === 'administrator')
@@ -82,7 +82,7 @@ test.each([
   ['name', { name: 'x' }],
   ['role', { role: 'viewer' }],
   ['disabled', { disabled: true }],
-])("an administrator's token does not change the %s of its own user, and does not delete it", async (_what, input) => {
+])('a token of an administrator cannot change the %s of its own user, and cannot delete it', async (_what, input) => {
   const person = await addPerson(app, 'administrator');
   for (const [method, body] of [
     ['PATCH', input],
@@ -93,7 +93,7 @@ test.each([
   }
 });
 
-test("an administrator's token manages other users and revokes their tokens; its lesser tokens do not", async () => {
+test('a token of an administrator manages other users and revokes their tokens; a token with a lower role cannot', async () => {
   const [person, other] = [await addPerson(app, 'administrator'), await addPerson(app, 'operator')];
   const lesser = await addToken(app, person, 'viewer');
   const theirs = await create(other.token);

@@ -22,7 +22,7 @@ const scenario: Scenario = {
   run: async () => outcome,
 };
 
-test('a table lines up for people and is Markdown for the README', () => {
+test('a table is aligned, and is Markdown for the README', () => {
   const table = { header: ['who', 'rows/s'], rows: [['a long name', '1,234']] };
   expect(renderTable(table).split('\n')).toEqual([
     '| who         | rows/s |',
@@ -40,7 +40,7 @@ test.each([
   expect(isMet({ what: 'it', unit: '', ...limits } as Goal)).toBe(met);
 });
 
-test('the report names the machine, the goals that were missed and how it was measured', () => {
+test('the report contains the machine, the missed goals and the method', () => {
   const report = renderReport(scenario, outcome, machine, conditions);
   for (const text of [
     'a chip',
@@ -55,7 +55,7 @@ test('the report names the machine, the goals that were missed and how it was me
   expect(report).not.toContain('invalid');
 });
 
-test('a run with faults says that it is invalid, in the report and in the record', () => {
+test('a run with faults is marked invalid in the report and in the record', () => {
   const faulty = { ...outcome, faults: ['bare gave no response'] };
   expect(renderReport(scenario, faulty, machine, conditions)).toMatch(/invalid[\s\S]*bare gave no response/);
   expect(recordOf(scenario, faulty, machine, conditions)).toMatchObject({ faults: ['bare gave no response'] });

@@ -4,7 +4,7 @@ import { parseWrk } from '../../bench/lib/wrk.ts';
 const line = (fields: object) =>
   `Running 2s test @ http://127.0.0.1\n  9 requests in 2.00s\nWRK-SUMMARY ${JSON.stringify(fields)}\n`;
 
-test('the last line of wrk becomes rates and milliseconds, and refusals are no 2xx', () => {
+test('the last line of wrk is converted to rates and milliseconds, and refusals are not 2xx', () => {
   const fields = { requests: 50_000, microseconds: 2_000_000, status: 7, socket: 1, p50: 9_500, p99: 41_000 };
   expect(parseWrk(line(fields))).toEqual({
     requestsPerSecond: 25_000,
@@ -16,6 +16,6 @@ test('the last line of wrk becomes rates and milliseconds, and refusals are no 2
   });
 });
 
-test('an output without figures is shown', () => {
+test('an output without figures is included in the error', () => {
   expect(() => parseWrk('unable to connect to 127.0.0.1:1 Connection refused\n')).toThrow('Connection refused');
 });

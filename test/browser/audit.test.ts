@@ -26,7 +26,7 @@ describe.each([
   ['with JavaScript', true],
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
-  test('an administrator finds a change by who made it, and reads what it changed', async () => {
+  test('an administrator finds a change by its actor and reads the changed members', async () => {
     const { page, complaints, close } = await openTab(browser, app, administrator, { javaScriptEnabled });
     await page.goto('/audit');
     await page.getByLabel('Action begins with').fill('token.revoke');
@@ -52,7 +52,7 @@ describe.each([
   });
 });
 
-test('the list goes on by pages, and its filters stay', async () => {
+test('the list is paged and keeps its filters', async () => {
   const { page, close } = await openTab(browser, app, administrator);
   await page.goto('/audit');
   await page.locator('tbody tr').first().getByRole('link', { name: administrator.email }).click();
@@ -66,7 +66,7 @@ test('the list goes on by pages, and its filters stay', async () => {
   await close();
 });
 
-test('times of the filter are in UTC, and what is no filter is told beside its field', async () => {
+test('times of the filter are in UTC, and an invalid filter is reported beside its field', async () => {
   const soon = new Date(Date.now() + 60_000).toISOString().slice(0, 16);
   const before = new Date(Date.now() - 3_600_000).toISOString().slice(0, 16);
   const count = async (query: string) =>
@@ -81,7 +81,7 @@ test('times of the filter are in UTC, and what is no filter is told beside its f
   await close();
 });
 
-test.each(['0', '01', '54', '999999999999999', 'x', '1e1'])('there is no entry %s', async (number) => {
+test.each(['0', '01', '54', '999999999999999', 'x', '1e1'])('the entry %s is not found', async (number) => {
   expect((await administrator.browse('GET', `/audit/${number}`)).status).toBe(404);
 });
 
@@ -97,12 +97,12 @@ test.each([
   await close();
 });
 
-test('the log is for administrators', async () => {
+test('the log is for administrators only', async () => {
   expect((await viewer.browse('GET', '/audit')).status).toBe(403);
   expect((await viewer.browse('GET', '/audit/1')).status).toBe(403);
 });
 
-test('verifying says how far the log holds, and against a head that was kept', async () => {
+test('verification reports how many entries are valid, and checks a given head', async () => {
   const { page, complaints, close } = await openTab(browser, app, administrator);
   await page.goto('/audit');
   await page.getByRole('link', { name: 'Verify' }).click();
@@ -123,7 +123,7 @@ test('verifying says how far the log holds, and against a head that was kept', a
   await close();
 });
 
-test('an entry that somebody changed past Weir is found', async () => {
+test('an entry that was changed outside Weir is found', async () => {
   await app.database.query({ text: 'alter table audit_log disable trigger audit_log_append_only', values: [] });
   await app.database.query({
     text: `update audit_log set entry = replace(entry::text, 'token 7', 'token 8')::json where number = 10`,
@@ -137,7 +137,7 @@ test('an entry that somebody changed past Weir is found', async () => {
   await close();
 });
 
-test('changes are found by the person, also when that is deleted', async () => {
+test('changes are found by the user, even after the user was deleted', async () => {
   const gone = await addPerson(app, 'viewer');
   await gone.api('POST', '/api/v1/tokens', { name: 'of somebody who leaves' });
   const { page, close } = await openTab(browser, app, administrator);

@@ -25,7 +25,7 @@ afterAll(async () => {
   await app?.stop();
 });
 
-test.each([true, false])('of more webhooks than a list has, one is chosen by its name (JavaScript: %s)', async (js) => {
+test.each([true, false])('a webhook beyond the list is chosen by its name (JavaScript: %s)', async (js) => {
   for (const webhook of [oldest, second])
     expect((await fetch(webhook.url, signedRequest({ secret: webhook.secret }))).status).toBe(202);
   const { page, complaints, close } = await openTab(browser, app, operator, { javaScriptEnabled: js });
@@ -54,7 +54,7 @@ test.each([true, false])('of more webhooks than a list has, one is chosen by its
   await close();
 });
 
-test('to save an agent keeps what it is subscribed to, however old, and one more is named', async () => {
+test('saving an agent keeps all its webhooks, and adds a named one', async () => {
   const { id } = (await operator.api('POST', '/api/v1/agents', { name: 'bot', webhook_ids: [oldest.id] })).body;
   const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled: false });
   await page.goto(`/agents/${id}/edit`);

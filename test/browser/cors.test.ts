@@ -71,7 +71,7 @@ const json = (body: object, headers: Record<string, string> = {}) => ({
 });
 
 describe('a page of CORS_ORIGINS', () => {
-  test('reads, changes with the token of the session, and sees the address of what it made', async () => {
+  test('reads, changes with the CSRF token, and sees the Location of what it created', async () => {
     const account = (await fetchIn(ours, '/api/v1/account')) as Seen;
     expect([account.status, account.body.role]).toEqual([200, 'operator']);
     const made = (await fetchIn(
@@ -94,7 +94,7 @@ describe('a page of CORS_ORIGINS', () => {
     [403, '/api/v1/tokens', json({ name: 'a' })],
     [404, '/api/v1/nowhere', { headers: { authorization: 'Bearer wu_nonsense' } }],
     [405, '/api/v1/account', { method: 'DELETE' }],
-  ])('reads a %i of %s, with its request id', async (status, path, init) => {
+  ])('reads a %i of %s with its request id', async (status, path, init) => {
     const seen = await fetchIn(ours, path, init);
     expect(seen).toMatchObject({ status, body: { status, code: expect.any(String) } });
     expect((seen as Seen).fields['x-request-id']).toBe((seen as Seen).body.request_id);
@@ -102,13 +102,13 @@ describe('a page of CORS_ORIGINS', () => {
 });
 
 describe('a page of another origin', () => {
-  test('reads nothing, though the browser is signed in', async () => {
+  test('reads nothing, although the browser is signed in', async () => {
     for (const path of ['/api/v1/account', '/api/v1/nowhere', '/api/v1/agent/me'])
       expect(await fetchIn(others, path)).toBe(refused);
     expect(await fetchIn(others, '/api/v1/tokens', json({ name: 'a' }))).toBe(refused);
   });
 
-  test('changes nothing by a request that needs no leave', async () => {
+  test('changes nothing with a request that needs no preflight', async () => {
     const form = { method: 'POST', headers: { 'content-type': 'text/plain' }, body: '{"name":"forged"}' };
     await fetchIn(others, '/api/v1/tokens', { ...form, mode: 'no-cors' });
     expect(await fetchIn(others, '/api/v1/tokens', form)).toBe(refused);
@@ -120,7 +120,7 @@ describe('a page of another origin', () => {
     expect(statuses.at(-1)).toMatchObject({ status: 403 });
   });
 
-  test('cannot embed an answer', async () => {
+  test('cannot embed a response', async () => {
     const loaded = await others.page.evaluate(`new Promise((resolve) => {
       const image = new Image();
       image.onload = () => resolve('loaded');

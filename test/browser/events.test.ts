@@ -27,7 +27,7 @@ async function send(body: string, to = webhook): Promise<string> {
 }
 
 describe('the list', () => {
-  test('shows a new event without being loaded again, and none while it is paused', async () => {
+  test('shows a new event without a reload, and none while it is paused', async () => {
     const tab = await openTab(browser, app, operator);
     await tab.page.goto('/events');
     const rows = tab.page.locator('#events tbody tr');
@@ -45,7 +45,7 @@ describe('the list', () => {
     await tab.close();
   });
 
-  test.each([true, false])('keeps its filters in the address (JavaScript: %s)', async (javaScriptEnabled) => {
+  test.each([true, false])('keeps its filters in the URL (JavaScript: %s)', async (javaScriptEnabled) => {
     const needle = `needle ${javaScriptEnabled}`;
     const id = await send(JSON.stringify({ needle }));
     const tab = await openTab(browser, app, operator, { javaScriptEnabled });
@@ -63,7 +63,7 @@ describe('the list', () => {
     await tab.close();
   });
 
-  test('asks for times in the zone of the browser, and keeps them in UTC in the address', async () => {
+  test('accepts times in the time zone of the browser, and keeps them as UTC in the URL', async () => {
     const tab = await openTab(browser, app, operator);
     await tab.page.goto('/events');
     // openTab's browser is in Berlin.
@@ -80,7 +80,7 @@ describe('the list', () => {
     await plain.close();
   });
 
-  test('keeps the filter by a webhook that is gone', async () => {
+  test('keeps the filter by a deleted webhook', async () => {
     const gone = '00000000-0000-4000-8000-000000000000';
     const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
     await tab.page.goto(`/events?webhook_id=${gone}`);
@@ -89,7 +89,7 @@ describe('the list', () => {
     await tab.close();
   });
 
-  test('leaves the keyboard where it was when it is renewed', async () => {
+  test('keeps the keyboard focus when it is updated', async () => {
     const id = await send('{"focused":1}');
     const tab = await openTab(browser, app, operator);
     await tab.page.goto('/events');
@@ -100,7 +100,7 @@ describe('the list', () => {
     await tab.close();
   });
 
-  test('says beside the filter what is wrong with it', async () => {
+  test('reports an invalid value beside the filter', async () => {
     const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
     await tab.page.goto('/events?source=nowhere');
     expect(await tab.page.locator('#e-source').innerText()).not.toBe('');
@@ -109,7 +109,7 @@ describe('the list', () => {
 });
 
 describe('one event', () => {
-  test('is readable, raw and in hex, with its headers, and can be fetched unchanged', async () => {
+  test('is shown as text, raw and in hex, with its headers, and can be downloaded unchanged', async () => {
     const body = '{"id":12345678901234567890,"list":[1,2]}';
     const id = await send(body);
     const tab = await openTab(browser, app, operator);
@@ -132,7 +132,7 @@ describe('one event', () => {
     await tab.close();
   });
 
-  test('is replayed to an agent, without JavaScript too', async () => {
+  test('is replayed to an agent, also without JavaScript', async () => {
     const subscribed = await app.addWebhook({ name: 'subscribed' });
     const agent = await addAgent(app, [subscribed]);
     const id = await send('{}', subscribed);
@@ -148,7 +148,7 @@ describe('one event', () => {
     expect((await agent.claim({ max: 10 })).map((delivery) => delivery.event.id)).toEqual([id, id, id]);
   });
 
-  test('that does not exist is a page that says so', async () => {
+  test('that does not exist has an error page', async () => {
     const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
     expect((await tab.page.goto('/events/00000000-0000-7000-8000-000000000000'))!.status()).toBe(404);
     expect(await tab.page.locator('main').innerText()).toContain('No event');
@@ -199,7 +199,7 @@ describe('an agent', () => {
   );
 
   test.each([true, false])(
-    'is made, shown its credential once, rotated and revoked (JavaScript: %s)',
+    'is created, shows its credential once, is rotated and revoked (JavaScript: %s)',
     async (javaScriptEnabled) => {
       const tab = await openTab(browser, app, operator, { javaScriptEnabled });
       const { page } = tab;
@@ -226,7 +226,7 @@ describe('an agent', () => {
   );
 });
 
-test('what strangers send is never run: names, headers, bodies, user agents', async () => {
+test('input of strangers is never executed: names, headers, bodies, user agents', async () => {
   const corpus = [
     '<script>document.title="owned"</script>',
     '"><img src=x onerror=document.title="owned">',

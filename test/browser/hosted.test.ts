@@ -48,7 +48,7 @@ describe.each([
   ['with JavaScript', true],
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
-  test('somebody signs in at the provider, is where they wanted to go, and signs out', async () => {
+  test('a user signs in at the provider, returns to the requested page, and signs out', async () => {
     const tab = await openTab(browser, app, null, { javaScriptEnabled });
     const { page, close } = tab;
     await page.goto('/tokens?cursor=');
@@ -66,7 +66,7 @@ describe.each([
     await close();
   });
 
-  test('a link in the second half of a session leads by way of the provider to its page, and nobody notices', async () => {
+  test('a link in the second half of a session leads through the provider to its page without interaction', async () => {
     const tab = await openTab(browser, app, null, { javaScriptEnabled });
     await tab.page.goto('/sign-in');
     await logIn(tab, 'olga');
@@ -81,7 +81,7 @@ describe.each([
     await tab.close();
   });
 
-  test('a change of users long after the sign-in leads to the provider and back, and keeps what was typed', async () => {
+  test('a change of a user long after the sign-in leads to the provider and back, and keeps the input', async () => {
     const tab = await openTab(browser, app, null, { javaScriptEnabled });
     const { page } = tab;
     await page.goto('/sign-in');
@@ -110,7 +110,7 @@ describe.each([
     await tab.close();
   });
 
-  test('whoever has no role here is told so, and may try again', async () => {
+  test('a user without a role gets the reason, and can try again', async () => {
     const tab = await openTab(browser, app, null, { javaScriptEnabled });
     await tab.page.goto('/sign-in');
     await logIn(tab, 'nobody');
@@ -121,7 +121,7 @@ describe.each([
   });
 });
 
-test('there is no set-up, and there are no passwords', async () => {
+test('there is no set-up page, and there are no passwords', async () => {
   const administrator = await addPerson(app, 'administrator');
   const { page, complaints, close } = await openTab(browser, app, administrator, { width: 360 });
   for (const path of [
@@ -144,7 +144,7 @@ test('there is no set-up, and there are no passwords', async () => {
   await close();
 });
 
-test('a callback of a sign-in that was not begun here is refused on a page', async () => {
+test('a callback that was not started in this browser has an error page', async () => {
   const { page, close } = await openTab(browser, app, null);
   await page.goto('/oidc/callback?code=c&state=s');
   await page.getByText('This sign-in was not started in this browser').waitFor();

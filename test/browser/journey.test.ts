@@ -27,7 +27,7 @@ afterAll(async () => {
 const heading = (name: RegExp) => page.getByRole('heading', { level: 1, name }).waitFor();
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
-test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () => {
+test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, async () => {
   // The set-up address stands in the log.
   const { url: setupAddress } = weir.events('setup_address')[0] as { url: string };
   await page.goto(setupAddress);
@@ -121,7 +121,7 @@ test('from set-up to a colleague who looks on', { timeout: TEST_MS }, async () =
   expect([tab.complaints, theirs.complaints]).toEqual([[], []]);
 });
 
-test('whoever goes on before a step back has arrived is not taken back', async () => {
+test('a new page opened before going back is complete stays open', async () => {
   await page.goto('/');
   await go('Webhooks');
   await heading(/Webhooks/);
@@ -146,7 +146,7 @@ test('whoever goes on before a step back has arrived is not taken back', async (
   expect(await page.title()).toBe('Agents · Weir');
 });
 
-test('a step back and forth shows the pages as they were left, and readers start at the top', async () => {
+test('going back and forward restores the pages, and new pages start at the top', async () => {
   await page.goto('/');
   await go('Webhooks');
   await heading(/Webhooks/);
@@ -160,7 +160,7 @@ test('a step back and forth shows the pages as they were left, and readers start
   expect(await page.title()).toBe('Webhooks · Weir');
 });
 
-test('times are those of the browser, and UTC on hover', async () => {
+test('times are in the time zone of the browser, with UTC on hover', async () => {
   await page.goto('/events');
   const time = page.locator('#events time').first();
   const iso = (await time.getAttribute('datetime'))!;

@@ -29,21 +29,21 @@ async function diagnosis(overrides: Parameters<typeof startPagesApp>[0], path = 
   }
 }
 
-test('a page whose API cannot be reached names FRONTEND_PUBLIC_API_URL', async () => {
+test('a page whose API is unreachable names FRONTEND_PUBLIC_API_URL', async () => {
   const nowhere = `http://127.0.0.1:${await freePort()}`;
   const text = await diagnosis({ FRONTEND_PUBLIC_API_URL: nowhere });
   expect(text).toContain(nowhere);
   expect(text).toContain('FRONTEND_PUBLIC_API_URL');
 });
 
-test('a page whose origin the API does not know names CORS_ORIGINS, and what to put there', async () => {
+test('a page whose origin the API does not allow names CORS_ORIGINS and the value to set', async () => {
   const port = await freePort();
   const page = `http://127.0.0.1:${port}`;
   const text = await diagnosis({ PORT: port, PUBLIC_URL: page, FRONTEND_PUBLIC_API_URL: `http://localhost:${port}` });
   expect(text).toContain(`add ${page} to CORS_ORIGINS`);
 });
 
-test('a page that is left alone says nothing, and one that is hidden closes its stream', async () => {
+test('a hidden page closes its stream, and an untouched page shows no message', async () => {
   const app = await startPagesApp();
   const person = await addPerson(app, 'viewer');
   const tab = await openTab(browser, app, person);
@@ -57,7 +57,7 @@ test('a page that is left alone says nothing, and one that is hidden closes its 
 });
 
 describe('a page that is open', () => {
-  test('goes on by itself when Weir starts again, and says meanwhile that it does not answer', async () => {
+  test('reconnects when Weir starts again, and shows while it is down that it does not respond', async () => {
     const port = await freePort();
     const settings = {
       PORT: port,
@@ -82,7 +82,7 @@ describe('a page that is open', () => {
     await host.stop();
   });
 
-  test('keeps what it shows while the database is away', async () => {
+  test('keeps its content while the database is unavailable', async () => {
     const app = await startPagesApp();
     const { url, secret } = await app.addWebhook();
     await fetch(url, signedRequest({ secret }));
@@ -100,7 +100,7 @@ describe('a page that is open', () => {
     await app.stop();
   });
 
-  test('of somebody who is signed out meanwhile says so, and leads to the sign-in page and back', async () => {
+  test('shows that its session has ended, and leads to the sign-in page and back', async () => {
     const app = await startPagesApp();
     const person = await addPerson(app, 'viewer');
     const tab = await openTab(browser, app, person);

@@ -42,7 +42,7 @@ describe.each([
   });
 
   test.each(places.map(([, path, , access]) => ({ path, access })))(
-    '$path is accessible, fits, and nothing is refused',
+    '$path is accessible, fits, and has no refused request',
     async ({ path, access }) => {
       const tab = access === 'anyone' ? signedOut! : signedIn!;
       await tab.page.goto(path);

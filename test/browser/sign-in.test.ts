@@ -24,7 +24,7 @@ describe.each([
   ['with JavaScript', true],
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
-  test('whoever started Weir sets it up from the address that the start printed', async () => {
+  test('the first administrator is created at the set-up address that the start printed', async () => {
     await sql('delete from users');
     const address = await setupAddress(app.database, setupKey(), app.settings.PUBLIC_URL);
     const { page, close } = await openTab(browser, app, null, { javaScriptEnabled });
@@ -48,7 +48,7 @@ describe.each([
     await close();
   });
 
-  test('somebody signs in wrongly, then rightly, is where they wanted to go, and signs out', async () => {
+  test('a user signs in wrongly, then correctly, reaches the requested page, and signs out', async () => {
     const viewer = await addPerson(app, 'viewer');
     await givePassword(app, viewer);
     const { page, context, close } = await openTab(browser, app, null, { javaScriptEnabled });
@@ -73,7 +73,7 @@ describe.each([
     await close();
   });
 
-  test('somebody changes the password; other browsers are signed out, this one is not', async () => {
+  test('a user changes the password; other browsers are signed out, this one is not', async () => {
     const viewer = await addPerson(app, 'viewer');
     await givePassword(app, viewer);
     const [here, elsewhere] = [
@@ -114,7 +114,7 @@ describe.each([
     await Promise.all([here.close(), elsewhere.close()]);
   });
 
-  test('somebody signs out one other browser, and then this one', async () => {
+  test('a user ends the session of another browser, then the own one', async () => {
     const viewer = await addPerson(app, 'viewer');
     await givePassword(app, viewer);
     const elsewhere = cookieOf(await signIn(app, viewer.email, PASSWORD, { 'user-agent': 'curl/8.5.0' }));
@@ -132,7 +132,7 @@ describe.each([
     await close();
   });
 
-  test('somebody signs out everywhere', async () => {
+  test('a user signs out everywhere', async () => {
     const viewer = await addPerson(app, 'viewer');
     const [here, elsewhere] = [
       await openTab(browser, app, viewer, { javaScriptEnabled }),
@@ -148,7 +148,7 @@ describe.each([
   });
 });
 
-test('the set-up form is accessible, and refuses another token than the printed one', async () => {
+test('the set-up form is accessible, and refuses any token but the printed one', async () => {
   await sql('delete from users');
   const { page, complaints, close } = await openTab(browser, app, null, { width: 360 });
   await page.goto('/setup?token=guessed');
@@ -161,7 +161,7 @@ test('the set-up form is accessible, and refuses another token than the printed 
   await close();
 });
 
-test('before the set-up both pages say where its address is', async () => {
+test('before the set-up both pages explain where its address is', async () => {
   await sql('delete from users');
   const { page, close } = await openTab(browser, app, null);
   await page.goto('/sign-in');
@@ -174,7 +174,7 @@ test('before the set-up both pages say where its address is', async () => {
   await close();
 });
 
-test('whoever guesses passwords waits, and is told how long', async () => {
+test('after failed sign-ins the page shows how long to wait', async () => {
   const viewer = await addPerson(app, 'viewer');
   await givePassword(app, viewer);
   for (let each = 0; each < 30; each++) {
@@ -207,7 +207,7 @@ test.each([
   expect(new URL(headers.get('location')!, app.settings.PUBLIC_URL).href).toBe(`${app.settings.PUBLIC_URL}/`);
 });
 
-test("another site's form signs nobody in", async () => {
+test('a form of another site cannot sign in', async () => {
   const viewer = await addPerson(app, 'viewer');
   await givePassword(app, viewer);
   const form = new URLSearchParams({ email: viewer.email, password: PASSWORD }).toString();

@@ -21,7 +21,7 @@ describe.each([
   ['with JavaScript', true],
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
-  test('somebody makes a token, sees it once, uses it and revokes it', async () => {
+  test('a user creates a token, sees it once, uses it and revokes it', async () => {
     const operator = await addPerson(app, 'operator');
     const { page, complaints, close } = await openTab(browser, app, operator, { javaScriptEnabled });
     await page.goto('/tokens');
@@ -49,7 +49,7 @@ describe.each([
     await close();
   });
 
-  test('what is wrong stands beside its field, and what was typed stays', async () => {
+  test('an error is shown beside its field, and the input is kept', async () => {
     const viewer = await addPerson(app, 'viewer');
     const { page, close } = await openTab(browser, app, viewer, { javaScriptEnabled });
     await page.goto('/tokens/new');
@@ -66,7 +66,7 @@ describe.each([
   });
 });
 
-test.each([true, false])('an endless token asks for the password; JavaScript: %s', async (javaScriptEnabled) => {
+test.each([true, false])('a token without expiry requires the password; JavaScript: %s', async (javaScriptEnabled) => {
   const operator = await addPerson(app, 'operator', PASSWORD);
   const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled });
   await page.goto('/tokens/new');
@@ -84,7 +84,7 @@ test.each([true, false])('an endless token asks for the password; JavaScript: %s
   await close();
 });
 
-test("an administrator sees everybody's, others their own alone", async () => {
+test('an administrator sees the tokens of all users, other roles only their own', async () => {
   const [administrator, viewer] = [await addPerson(app, 'administrator'), await addPerson(app, 'viewer')];
   const name = '<img src=x onerror=alert(1)>"\'`</td>';
   const { body: made } = await viewer.api('POST', '/api/v1/tokens', { name });
@@ -107,7 +107,7 @@ test("an administrator sees everybody's, others their own alone", async () => {
   expect((await other.browse('GET', `/tokens/${made.id}`)).status).toBe(404);
 });
 
-test('a token is kept by no cache', async () => {
+test('a token is not cached', async () => {
   const viewer = await addPerson(app, 'viewer');
   const form = { 'content-type': 'application/x-www-form-urlencoded', origin: app.settings.PUBLIC_URL };
   const csrf = (await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie: viewer.cookie })).body

@@ -36,7 +36,7 @@ describe.each([
   ['with JavaScript', true],
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
-  test('a colleague gets an account, signs in with the password that was shown once, and may look only', async () => {
+  test('a new user signs in with the password that was shown once, and can only read', async () => {
     const email = `colleague-${randomUUID()}@example.org`;
     const { page, close } = await openTab(browser, app, administrator, { javaScriptEnabled });
     await page.goto('/users');
@@ -120,7 +120,7 @@ describe.each([
     await close();
   });
 
-  test('the last administrator cannot be ended, and the refusal stands where it was tried', async () => {
+  test('the last administrator cannot be removed, and the error is shown at the form that was used', async () => {
     const { page, close } = await openTab(browser, app, administrator, { javaScriptEnabled });
     await page.goto(`/users/${administrator.id}`);
     await page.getByLabel('Role').selectOption('viewer');
@@ -139,7 +139,7 @@ describe.each([
 test.each([
   ['light', 1280, false],
   ['dark and narrow', 360, true],
-] as const)('a user is accessible and fits, %s', async (_, width, dark) => {
+] as const)('a user page is accessible and fits, %s', async (_, width, dark) => {
   const { page, complaints, close } = await openTab(browser, app, administrator, { width, dark });
   await page.goto(`/users/${(await addPerson(app, 'viewer')).id}`);
   expect(await accessibilityViolations(page)).toEqual([]);
@@ -158,7 +158,7 @@ const hostile = [
   '&lt;b&gt; \u202e gnp.exe',
 ];
 
-test('names and emails are text alone, whatever they hold', async () => {
+test('names and emails are shown as text, for any content', async () => {
   const people = await Promise.all(hostile.map(() => addPerson(app, 'operator')));
   const emails = hostile.map((text) => `${text}@${randomUUID()}`);
   for (const [index, text] of hostile.entries()) {

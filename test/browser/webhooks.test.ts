@@ -35,7 +35,7 @@ describe.each([
     await tab.close();
   };
 
-  test('somebody makes a webhook, copies address and secret, and a signed request is stored', async () => {
+  test('a webhook is created, URL and secret are copied, and a signed request is stored', async () => {
     await withTab(operator, async ({ page }) => {
       await page.goto('/webhooks');
       await page
@@ -61,7 +61,7 @@ describe.each([
     });
   });
 
-  test('what is wrong stands beside its field, and what was typed stays, but for secrets', async () => {
+  test('an error is shown beside its field, and the input is kept except secrets', async () => {
     await withTab(operator, async ({ page }) => {
       await page.goto('/webhooks/new');
       await page.getByLabel('Name', { exact: true }).fill('bad header');
@@ -116,7 +116,7 @@ describe.each([
     });
   });
 
-  test('a test is sent, signed, and answered', async () => {
+  test('a signed test request is sent and its response is shown', async () => {
     const made = await app.addWebhook({ name: 'tested' });
     await withTab(operator, async ({ page }) => {
       await page.goto(`/webhooks/${made.id}`);
@@ -126,7 +126,7 @@ describe.each([
     });
   });
 
-  test('a viewer sees it and finds no button that changes it', async () => {
+  test('a viewer sees it without any button for changes', async () => {
     const made = await app.addWebhook({ name: 'seen by a viewer' });
     await withTab(viewer, async ({ page }) => {
       await page.goto(`/webhooks/${made.id}`);

@@ -24,7 +24,7 @@ async function json(...args: string[]): Promise<Record<string, unknown>> {
 const agents = async () => (await json('list')).items as Record<string, unknown>[];
 
 describe('agent add', () => {
-  test('--json tells its id, name and credential, and nobody tells the credential again', async () => {
+  test('--json prints id, name and credential, and no other command prints the credential', async () => {
     const made = await json('add', '--name', ' ci ', '--webhook', webhookId, '--webhook', webhookId);
     expect(made).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -44,7 +44,7 @@ describe('agent add', () => {
     expect((await weir('list')).out + (await weir('list', '--json')).out).not.toContain(secret);
   });
 
-  test('tells people the credential and what to try', async () => {
+  test('prints the credential and the next steps', async () => {
     const { code, out } = await weir('add', '--name', 'reader');
     expect(code).toBe(0);
     expect(out).toMatch(
@@ -64,7 +64,7 @@ describe('agent add', () => {
       /No webhook has the id .*weir webhook list/,
     ],
     ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
-  ])('with %s is wrong usage: it says why and makes nothing', async (_what, args, message) => {
+  ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {
     const before = (await agents()).length;
     const { code, out, err } = await weir('add', ...args);
     expect([code, out]).toEqual([2, '']);
@@ -72,7 +72,7 @@ describe('agent add', () => {
     expect(await agents()).toHaveLength(before);
   });
 
-  test('of a removed webhook makes nothing', async () => {
+  test('of a deleted webhook creates nothing', async () => {
     const { id } = JSON.parse((await installation.weir(['webhook', 'add', '--name', 'gone', '--json'])).out);
     await installation.weir(['webhook', 'remove', id]);
     const { code, err } = await weir('add', '--name', 'a', '--webhook', id);
@@ -113,7 +113,7 @@ describe('agent', () => {
     expect([code, err]).toEqual([2, expect.stringMatching(/No webhook has the id .* See: weir webhook list/)]);
   });
 
-  test('revoke is for good', async () => {
+  test('revoke is permanent', async () => {
     const { id } = await json('add', '--name', randomUUID());
     expect(await json('revoke', String(id))).toEqual({ id, done: 'revoke' });
     expect((await agents()).find((agent) => agent.id === id)).toMatchObject({ revoked: true });
@@ -124,7 +124,7 @@ describe('agent', () => {
     }
   });
 
-  test.each(['revoke', 'rotate'])('%s of an unknown id fails and names it', async (command) => {
+  test.each(['revoke', 'rotate'])('%s of an unknown id fails with the id', async (command) => {
     const id = randomUUID();
     const { code, out, err } = await weir(command, id);
     expect([code, out]).toEqual([1, '']);
@@ -132,7 +132,7 @@ describe('agent', () => {
   });
 
   test.each([['rotate'], ['revoke', 'nonsense'], ['revoke', '1'], ['frobnicate']])(
-    '%s %s is wrong usage',
+    '%s %s is a usage error',
     async (...args) => {
       const { code, out, err } = await weir(...args);
       expect([code, out]).toEqual([2, '']);
@@ -140,7 +140,7 @@ describe('agent', () => {
     },
   );
 
-  test('list shows a table with one line each', async () => {
+  test('list prints a table with one line each', async () => {
     const { id } = await json('add', '--name', 'in the table', '--webhook', webhookId);
     const [head, ...lines] = (await weir('list')).out.trimEnd().split('\n');
     expect(head).toMatch(/^ID +NAME +STATE +WEBHOOKS +CREATED$/);

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => app.stop());
 
 describe('audit list', () => {
-  test('shows the newest entries in a table', async () => {
+  test('prints the newest entries in a table', async () => {
     const { code, out } = await weir(app, 'audit', 'list');
     expect(code).toBe(0);
     const [head, ...lines] = out.trimEnd().split('\n');
@@ -31,12 +31,12 @@ describe('audit list', () => {
     ['--actor', () => ['--actor', webhookId], []],
     ['--from', () => ['--from', '2000-01-01T00:00:00Z', '--action', 'webhook'], ['webhook.create']],
     ['--to', () => ['--to', '2000-01-01T00:00:00Z'], []],
-  ])('%s chooses', async (_option, args, actions) => {
+  ])('%s filters', async (_option, args, actions) => {
     const { items } = await weirJson(app, 'audit', 'list', ...args());
     expect(items.map((item: { action: string }) => item.action)).toEqual(actions);
   });
 
-  test('says that there is nothing', async () => {
+  test('reports an empty result', async () => {
     expect((await weir(app, 'audit', 'list', '--action', 'nothing')).out).toBe('No matching entries.\n');
   });
 
@@ -47,13 +47,13 @@ describe('audit list', () => {
     ['--from', 'yesterday'],
     ['--to', '2026-01-01'],
     ['--limit', '0'],
-  ])('%s %s is wrong usage', async (option, value) => {
+  ])('%s %s is a usage error', async (option, value) => {
     const { code, out, err } = await weir(app, 'audit', 'list', option, value);
     expect([code, out]).toEqual([2, '']);
     expect(err).toContain(option);
   });
 
-  test('gives a terminal no control characters, whatever stands in an entry', async () => {
+  test('prints no control characters of an entry to a terminal', async () => {
     await app.database.query({
       text: `insert into audit_log (number, entry, hash, previous_hash)
              select 4, '{"action":"a","target":{"kind":"k","id":null,"name":"\\u001b[2Jgone"}}', hash, hash from audit_log where number = 3`,
@@ -80,17 +80,17 @@ describe('audit verify', () => {
     expect([code, out, err]).toEqual([0, `All 3 entries are valid.\n  Head  ${verdict.head.hash}\n`, '']);
   });
 
-  test('fails by a head that the chain does not contain', async () => {
+  test('fails with a head that the chain does not contain', async () => {
     const { code, out, err } = await weir(app, 'audit', 'verify', '--head', 'ab'.repeat(32));
     expect([code, out]).toEqual([1, '']);
     expect(err).toMatch(/^weir: The chain does not contain the given head: .* Valid entries before it: 3\.\n$/);
   });
 
-  test('takes no head that is none', async () => {
+  test('refuses an invalid head', async () => {
     expect((await weir(app, 'audit', 'verify', '--head', 'abc')).code).toBe(2);
   });
 
-  test('fails and names the first entry that does not hold', async () => {
+  test('fails and names the first invalid entry', async () => {
     await app.database.query({
       text: `begin; alter table audit_log disable trigger user;
              update audit_log set entry = '{"action":"nothing"}' where number = 2;

@@ -51,7 +51,7 @@ async function socketsOf(pid: number): Promise<number> {
 }
 
 test(
-  'what is stored is what was answered 202, and nothing is left behind',
+  'every 202 is stored, and nothing is left behind',
   async () => {
     const bench = await startBench('--workers', '1', '--seconds', '1', '--size', '256', '--connections', '8', '--json');
     const { dataDir } = await seenServing(bench.folder);
@@ -93,7 +93,7 @@ test(
 );
 
 test(
-  'a process that is killed under load makes the figures worthless, but nothing that was answered 202 is lost',
+  'a process killed under load invalidates the figures, but no event answered 202 is lost',
   async () => {
     const bench = await startBench('--workers', '1', '--seconds', '15', '--connections', '64', '--json');
     const { processes } = await seenServing(bench.folder);
@@ -112,7 +112,7 @@ test(
 );
 
 test.each(['SIGINT', 'SIGTERM'] as const)(
-  '%s in the middle stops and removes all that it started',
+  '%s during a run stops and removes everything that was started',
   async (signal) => {
     const bench = await startBench('--workers', '1,2', '--seconds', '600');
     const { dataDir, processes } = await seenServing(bench.folder);
@@ -128,7 +128,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   TEST_MS,
 );
 
-describe('refused before anything is started', () => {
+describe('refused before the start', () => {
   test.each([
     [['--workers', '0'], '--workers is "0"; allowed: a whole number from 1 to 256.'],
     [['--workers', '1,,2'], '--workers is ""; allowed: a whole number from 1 to 256.'],

@@ -39,7 +39,7 @@ const file = (name: string) => join(directory, name);
 const done = () => weir.rows.filter(({ state }) => state === 'done').length;
 
 describe('printing', () => {
-  test('prints each delivery as it was claimed, one line of JSON each, and acknowledges it', async () => {
+  test('prints each delivery as claimed, as one line of JSON, and acknowledges it', async () => {
     const rows = [weir.add('{"a":"ü\\n"}'), weir.add(Buffer.from([0, 255]))];
     const { exitCode, out, err } = await consume(['--once']).ended;
     expect(exitCode).toBe(0);
@@ -53,7 +53,7 @@ describe('printing', () => {
     expect(err).toMatch(/^2 deliveries in [\d.]+ s: 2 done\n$/);
   });
 
-  test('prints what a terminal would obey as escapes of the same document', async () => {
+  test('prints control characters as escapes of the same document', async () => {
     const body = '\x1b[2J\x7f\u009b31m\u202egpj';
     weir.add(body);
     const { out } = await consume(['--once']).ended;
@@ -68,7 +68,7 @@ describe('printing', () => {
     expect(weir.calls('ack').length).toBeLessThan(50);
   });
 
-  test('gives what it cannot print back, and fails', async () => {
+  test('returns what it cannot print, and fails', async () => {
     const row = weir.add();
     const stdout = new Writable({
       write: (_chunk, _encoding, written) => written(Object.assign(new Error('closed'), { code: 'EPIPE' })),
@@ -80,7 +80,7 @@ describe('printing', () => {
     expect(row).toMatchObject({ state: 'pending', reason: 'standard output is not writable: EPIPE' });
   });
 
-  test('--json leaves standard output to the deliveries', async () => {
+  test('--json prints only deliveries on standard output', async () => {
     weir.add();
     const { out, err } = await consume(['--once', '--json']).ended;
     expect(out.trimEnd().split('\n')).toHaveLength(1);
@@ -101,7 +101,7 @@ describe('--exec', () => {
     expect(done()).toBe(1);
   });
 
-  test('the command finds the metadata in its environment, beside the one that it would have', async () => {
+  test('the command gets the metadata in its environment, beside the inherited variables', async () => {
     const row = weir.add();
     const names = 'DELIVERY_ID EVENT_ID WEBHOOK_ID WEBHOOK_NAME ATTEMPT RECEIVED_AT CONTENT_TYPE HEADERS';
     const command = `for n in ${names}; do eval "echo \\"\\$WEIR_$n\\""; done; echo $FROM_OUTSIDE`;
@@ -127,7 +127,7 @@ describe('--exec', () => {
     ['kill -9 $$', 'signal SIGKILL'],
     ['no-such-command', /^exit 127: .*not found$/],
     ['head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1', /^exit 1: x{391}…$/],
-  ])('%s: the delivery is refused, with the reason', async (command, reason) => {
+  ])('%s: the delivery is returned with the reason', async (command, reason) => {
     const row = weir.add();
     const { exitCode, err } = await consume(['--once', '--exec', command]).ended;
     expect(exitCode).toBe(0);
@@ -136,13 +136,13 @@ describe('--exec', () => {
     expect(err).toContain('1 failed');
   });
 
-  test('a command need not read its input, and may leave something running', async () => {
+  test('a command can ignore its input and leave a child running', async () => {
     weir.add(Buffer.alloc(1_048_576, 'x'));
     await consume(['--once', '--exec', 'sleep 3 & exit 0']).ended;
     expect(done()).toBe(1);
   });
 
-  test('what the command says is passed on whole, and --json adds one document', async () => {
+  test('the output of the command is passed through, and --json adds one document', async () => {
     weir.add();
     const command = 'echo said; echo complained >&2; exit 2';
     const plain = await consume(['--once', '--exec', command]).ended;
@@ -161,7 +161,7 @@ describe('--exec', () => {
     expect(json.err).toContain('said\n');
   });
 
-  test('--concurrency commands run at a time, and no more', async () => {
+  test('at most --concurrency commands run at a time', async () => {
     for (let i = 0; i < 7; i++) weir.add();
     const command = 'touch begun-$WEIR_DELIVERY_ID; while [ ! -e go ]; do sleep 0.02; done';
     const { ended } = consume(['--exec', command, '--concurrency', '3', '--max', '7']);
@@ -174,26 +174,26 @@ describe('--exec', () => {
   });
 });
 
-describe('how much', () => {
-  test('--max settles so many and claims no more', async () => {
+describe('limits', () => {
+  test('--max settles that many deliveries and claims no more', async () => {
     for (let i = 0; i < 9; i++) weir.add();
     expect((await consume(['--max', '5', '--concurrency', '2']).ended).exitCode).toBe(0);
     expect(done()).toBe(5);
     expect(weir.rows.filter(({ state }) => state === 'leased')).toEqual([]);
   });
 
-  test('--once with nothing to do ends', async () => {
+  test('--once ends when there are none', async () => {
     expect(await consume(['--once', '--wait-seconds', '0']).ended).toMatchObject({ exitCode: 0, out: '' });
     expect(weir.calls('claim')).toMatchObject([{ body: { max: 8, wait_seconds: 0, lease_seconds: 60 } }]);
   });
 
-  test('--webhook claims from these alone', async () => {
+  test('--webhook claims only from these webhooks', async () => {
     const [wanted, other] = [weir.add(), weir.add()];
     await consume(['--once', '--webhook', wanted!.webhookId.toUpperCase()]).ended;
     expect([wanted!.state, other!.state]).toEqual(['done', 'pending']);
   });
 
-  test('waits for what comes later', async () => {
+  test('waits for later deliveries', async () => {
     const { ended } = consume(['--max', '1']);
     await until(() => weir.calls('claim').length > 0);
     weir.add();
@@ -201,7 +201,7 @@ describe('how much', () => {
     expect(weir.calls('claim')).toHaveLength(1);
   });
 
-  test('a server that answers long polls at once with nothing is not hammered', async () => {
+  test('a server that returns long polls empty at once is not flooded with requests', async () => {
     const { err } = consume(['--wait-seconds', '0']);
     await until(() => weir.calls('claim').length >= 4);
     const [first, , , fourth] = weir.calls('claim');
@@ -211,7 +211,7 @@ describe('how much', () => {
 });
 
 describe('the session', () => {
-  test('is renewed before it ends', async () => {
+  test('is renewed before it expires', async () => {
     weir.sessionSeconds = 1;
     consume(['--wait-seconds', '0']);
     await until(() => weir.calls('session').length >= 3);
@@ -221,7 +221,7 @@ describe('the session', () => {
     await until(() => done() === 1);
   });
 
-  test('that the server no longer knows is begun anew, and the call repeated', async () => {
+  test('that the server no longer accepts is opened again, and the call is repeated', async () => {
     weir.add();
     consume(['--wait-seconds', '0']);
     await until(() => done() === 1);
@@ -231,7 +231,7 @@ describe('the session', () => {
     expect(weir.calls('session')).toHaveLength(2);
   });
 
-  test('with a refused credential ends with exit code 1 and a sentence that shows no part of it', async () => {
+  test('with a refused credential ends with exit code 1 and an error that contains no part of it', async () => {
     await writeFile(file('credential'), makeCredential('wa').text);
     const { exitCode, message, err } = await consume([]).ended;
     expect(exitCode).toBe(1);
@@ -257,7 +257,7 @@ describe('the session', () => {
 });
 
 describe('faults', () => {
-  test.each([429, 503])('%i is waited out as Retry-After says', async (status) => {
+  test.each([429, 503])('%i is retried after Retry-After', async (status) => {
     weir.add();
     weir.fault = (call, number) =>
       call === 'claim' && number === 0 ? { status, headers: { 'Retry-After': '1' } } : undefined;
@@ -268,7 +268,7 @@ describe('faults', () => {
     expect(done()).toBe(1);
   });
 
-  test.each(['session', 'claim', 'ack', 'nack'])('a lost connection at %s is repeated', async (call) => {
+  test.each(['session', 'claim', 'ack', 'nack'])('a lost connection at %s is retried', async (call) => {
     const row = weir.add();
     weir.fault = (at, number) => (at === call && number < 2 ? 'reset' : undefined);
     const command = call === 'nack' ? 'exit 1' : 'exit 0';
@@ -280,7 +280,7 @@ describe('faults', () => {
   test.each([
     ['ack', 'exit 0', 'done'],
     ['nack', 'exit 1', 'failed'],
-  ])('an %s whose answer was lost is repeated, and counts once', async (call, command, counted) => {
+  ])('an %s whose response was lost is retried and counted once', async (call, command, counted) => {
     weir.add();
     weir.fault = (at, number) => (at === call && number === 0 ? 'lost' : undefined);
     const { out } = await consume(['--once', '--exec', command, '--json']).ended;
@@ -288,7 +288,7 @@ describe('faults', () => {
     expect(weir.calls(call)).toHaveLength(2);
   });
 
-  test('a server that is away is waited for', async () => {
+  test('an unavailable server is retried', async () => {
     const port = Number(new URL(url).port);
     await weir.stop();
     const { ended, err } = consume(['--max', '1']);
@@ -305,7 +305,7 @@ describe('faults', () => {
     }
   });
 
-  test('an address that is no Weir ends it', async () => {
+  test('a URL that is not a Weir server ends it', async () => {
     weir.fault = () => ({ status: 404 });
     const ended = {
       exitCode: 1,
@@ -314,7 +314,7 @@ describe('faults', () => {
     expect(await consume([]).ended).toMatchObject(ended);
   });
 
-  test("a refusal that no repetition mends is told with the server's detail", async () => {
+  test('an error that a retry cannot change is reported with the detail of the server', async () => {
     weir.fault = (call) => (call === 'claim' ? { status: 422 } : undefined);
     expect(await consume([]).ended).toMatchObject({
       exitCode: 1,
@@ -334,7 +334,7 @@ describe('leases', () => {
     expect(weir.calls('extend').map(({ body }) => body.receipts?.length)).toContain(3);
   });
 
-  test('that were lost are told, and the command is stopped with all that it started', async () => {
+  test('that were lost are reported, and the command and its children are stopped', async () => {
     const row = weir.add();
     const command = 'echo $$ >pid; (sleep 60; touch survived) & wait';
     const { ended, err } = consume(['--once', '--lease-seconds', '5', '--exec', command, '--json']);
@@ -349,7 +349,7 @@ describe('leases', () => {
     expect(weir.calls('ack').concat(weir.calls('nack'))).toEqual([]);
   });
 
-  test('that are gone at the acknowledgement are told', async () => {
+  test('that were lost before the acknowledgement are reported', async () => {
     const row = weir.add();
     const { ended } = consume(['--once', '--exec', 'while [ ! -e go ]; do sleep 0.02; done']);
     await until(() => row.state === 'leased');
@@ -364,7 +364,7 @@ describe('leases', () => {
 });
 
 describe('ending', () => {
-  test('TERM ends the long poll, and exits 0', async () => {
+  test('TERM ends the long poll with exit code 0', async () => {
     const { ended } = consume([]);
     await until(() => weir.calls('claim').length === 1);
     process.emit('SIGTERM', 'SIGTERM');
@@ -372,26 +372,29 @@ describe('ending', () => {
     await until(() => weir.calls('claim')[0]!.gone);
   });
 
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s lets running commands end, and settles', async (signal) => {
-    weir.add();
-    const { ended } = consume([
-      '--drain-seconds',
-      '20',
-      '--exec',
-      'touch begun; while [ ! -e go ]; do sleep 0.02; done',
-    ]);
-    await until(() => existsSync(file('begun')));
-    process.emit(signal, signal);
-    // npm passes a terminal's Ctrl-C on once more.
-    process.emit('SIGINT', 'SIGINT');
-    await until(() => weir.calls('claim').at(-1)!.gone);
-    weir.add();
-    await writeFile(file('go'), '');
-    expect((await ended).exitCode).toBe(0);
-    expect(weir.rows.map(({ state }) => state)).toEqual(['done', 'pending']);
-  });
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    '%s lets running commands finish, and settles their deliveries',
+    async (signal) => {
+      weir.add();
+      const { ended } = consume([
+        '--drain-seconds',
+        '20',
+        '--exec',
+        'touch begun; while [ ! -e go ]; do sleep 0.02; done',
+      ]);
+      await until(() => existsSync(file('begun')));
+      process.emit(signal, signal);
+      // npm passes a terminal's Ctrl-C on once more.
+      process.emit('SIGINT', 'SIGINT');
+      await until(() => weir.calls('claim').at(-1)!.gone);
+      weir.add();
+      await writeFile(file('go'), '');
+      expect((await ended).exitCode).toBe(0);
+      expect(weir.rows.map(({ state }) => state)).toEqual(['done', 'pending']);
+    },
+  );
 
-  test('commands that run on at the end of --drain-seconds are stopped, and their deliveries given back', async () => {
+  test('commands that still run after --drain-seconds are stopped, and their deliveries returned', async () => {
     const row = weir.add();
     const { ended } = consume(['--drain-seconds', '1', '--exec', 'trap "exit 0" TERM; touch begun; sleep 60 & wait']);
     await until(() => existsSync(file('begun')));
@@ -404,7 +407,7 @@ describe('ending', () => {
     expect(weir.calls('nack')).toMatchObject([{ body: { delay_seconds: 0 } }]);
   });
 
-  test('a command that does not heed TERM is killed', async () => {
+  test('a command that ignores TERM is killed', async () => {
     const row = weir.add();
     const { ended } = consume(['--drain-seconds', '0', '--exec', 'trap "" TERM; touch begun; sleep 60']);
     await until(() => existsSync(file('begun')));
@@ -413,7 +416,7 @@ describe('ending', () => {
     expect(row.state).toBe('pending');
   });
 
-  test('a second Ctrl-C ends all at once', async () => {
+  test('a second Ctrl-C ends everything at once', async () => {
     weir.add();
     const { ended } = consume(['--drain-seconds', '60', '--exec', 'trap "" TERM; echo $$ >pid; sleep 60']);
     await until(() => existsSync(file('pid')));
@@ -430,8 +433,8 @@ describe('ending', () => {
   });
 });
 
-describe('what is seen', () => {
-  test('a line on a terminal tells how it goes', async () => {
+describe('output', () => {
+  test('a line on a terminal shows the progress', async () => {
     weir.add();
     const { err } = await consume(['--once', '--exec', 'echo oh >&2; sleep 0.5; exit 1'], { terminal: true }).ended;
     expect(err).toContain('claimed 0, running 0, done 0, failed 0');
@@ -439,7 +442,7 @@ describe('what is seen', () => {
     expect(err).toContain('last error: exit 1: oh');
   });
 
-  test('what a server or a command said cannot steer the terminal', async () => {
+  test('output of a server or a command cannot control the terminal', async () => {
     weir.add().id = 'id\x1b[2J\u202e';
     const command = "printf 'why\\342\\200\\256' >&2; sleep 0.5; exit 1";
     const { err } = await consume(['--once', '--exec', command], { terminal: true }).ended;
@@ -447,12 +450,12 @@ describe('what is seen', () => {
     expect(err).toContain('last error: exit 1: why\\u202e');
   });
 
-  test('in a pipe there is only the summary', async () => {
+  test('a pipe gets only the summary', async () => {
     weir.add();
     expect((await consume(['--once', '--exec', 'sleep 0.3']).ended).err).toMatch(/^1 delivery in [\d.]+ s: 1 done\n$/);
   });
 
-  test('a credential that others can read is told', async () => {
+  test('a credential file that others can read is reported', async () => {
     await chmod(file('credential'), 0o644);
     const { err } = await consume(['--once', '--wait-seconds', '0']).ended;
     expect(err).toContain('Other users on this machine can read credential; restrict it: chmod 600 credential\n');
@@ -467,7 +470,7 @@ describe('usage', () => {
     [['http://a/', '--concurrency', '1001'], '--concurrency is "1001"; allowed: a whole number from 1 to 1000.'],
     [['http://a/', '--lease-seconds', '4'], '--lease-seconds is "4"; allowed: a whole number from 5 to 3600.'],
     [['http://a/', '--wait-seconds', '31'], '--wait-seconds is "31"; allowed: a whole number from 0 to 30.'],
-  ])('%j: exit code 2 and a sentence', async (args, message) => {
+  ])('%j: exit code 2 and a reason', async (args, message) => {
     const { ended } = startConsume([...args, '--credential-file', 'credential'], { directory });
     expect(await ended).toMatchObject({ exitCode: 2, message, out: '' });
   });
@@ -481,7 +484,7 @@ describe('usage', () => {
     ['session', 'ws_abc', `session ${holdsNone}`],
     ['mistyped', makeCredential('wa').text.replace(/.$/, '-'), `mistyped ${holdsNone}`],
     ['large', 'x'.repeat(5_000), `large ${holdsNone}`],
-  ])('a credential file that is %s: exit code 1 and a sentence', async (name, content, message) => {
+  ])('a credential file that is %s: exit code 1 and a reason', async (name, content, message) => {
     if (content !== null) await writeFile(file(name), content);
     const { ended } = startConsume([url, '--credential-file', name], { directory });
     expect(await ended).toMatchObject({ exitCode: 1, message });

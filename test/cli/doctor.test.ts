@@ -6,7 +6,7 @@ import { freePort } from '../helpers/ports.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 
 describe('weir doctor', () => {
-  test('says one line a check, with the fix below, and ends well when there is only advice', async () => {
+  test('prints one line a check with the fix below, and succeeds when there is only advice', async () => {
     const { code, stdout } = await doctor([], { WORKERS: '2' });
     expect(stdout).toMatch(/^✓ settings +every setting is valid$/m);
     expect(stdout).toMatch(/^! rate_limit +each of 2 processes counts separately.*\n +→ limit at a proxy as well/m);
@@ -14,7 +14,7 @@ describe('weir doctor', () => {
     expect(code).toBe(0);
   });
 
-  test('ends with 1 when there is a problem', async () => {
+  test('fails with 1 when there is a problem', async () => {
     const { code, stdout, stderr } = await doctor([], { THREADS: '0' });
     expect(stdout).toMatch(/^✗ settings +THREADS is "0"\n +→ allowed: a whole number from 1 to 64$/m);
     expect(stdout).toMatch(/^1 problem/m);
@@ -31,7 +31,7 @@ describe('weir doctor', () => {
     );
   });
 
-  test('is told by --help; the developer’s docs command is not', async () => {
+  test('is listed by --help; the developer’s docs command is not', async () => {
     const { stdout } = await run(['--help'], {});
     expect(stdout).toMatch(/^ +doctor /m);
     expect(stdout).not.toMatch(/^ +docs /m);

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-describe('for people', () => {
+describe('as text', () => {
   test.each<[string, () => string[], RegExp]>([
     [
       'an event',
@@ -37,14 +37,14 @@ describe('for people', () => {
     ['a webhook', () => ['webhook', 'show', sent.webhook.id], /description +a\\x0a\\u202eb\n/],
     ['the audit log', () => ['audit', 'list'], /\\u202egpj/],
     ['agents', () => ['agent', 'list'], /active/],
-  ])('%s has its control characters shown', async (_, args, wanted) => {
+  ])('%s has its control characters escaped', async (_, args, wanted) => {
     const { code, out, err } = await weir(app, ...args());
     expect([code, err]).toEqual([0, '']);
     expect(out).toMatch(wanted);
     expect(out).not.toMatch(OBEYED);
   });
 
-  test('so has a failure that repeats what was typed', async () => {
+  test('so has an error that repeats the input', async () => {
     const { code, err } = await weir(app, 'event', 'show', `x${CONTROLS}`);
     expect(code).toBe(2);
     expect(err).toContain('\\x1b[2J');
@@ -52,11 +52,11 @@ describe('for people', () => {
   });
 });
 
-describe('for programs', () => {
+describe('as JSON', () => {
   test.each<[string, () => string[]]>([
     ['event', () => ['event', 'show', sent.eventId]],
     ['rejection', () => ['rejection', 'show', sent.rejectionId]],
-  ])('--body of %s is the bytes, and --json the document', async (_, args) => {
+  ])('--body of %s prints the bytes, and --json the document', async (_, args) => {
     // The helper reads bytes as text, which keeps no byte of a Latin-1 file.
     expect((await weir(app, ...args(), '--body')).out).toBe(BODY.toString());
     expect(Buffer.from((await weirJson(app, ...args())).body_base64, 'base64')).toEqual(BODY);
@@ -64,7 +64,7 @@ describe('for programs', () => {
   });
 });
 
-test('commands write through io.ts alone', () => {
+test('commands write only through io.ts', () => {
   // A terminal's progress line has control characters of its own, and the output of commands that consume runs is theirs.
   const exempt = ['io.ts', 'consume/progress.ts'];
   const files = readdirSync('server/cli', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));

@@ -20,7 +20,7 @@ const storedSecrets = async () => {
   return [state, fix];
 };
 
-test('the generated key is replaced while Weir is stopped, and the one before is not needed after a rotation', {
+test('the generated key is replaced while Weir is stopped, and the previous one is not needed after a rotation', {
   timeout: TEST_MS,
 }, async () => {
   expect((await installation.weir(['webhook', 'add', '--name', 'w', '--secret', 'hush'])).code).toBe(0);
@@ -47,7 +47,7 @@ test('the generated key is replaced while Weir is stopped, and the one before is
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(`process ${process.pid} (user`)]);
 });
 
-test('where SECRETS_KEY is set, it says how that is replaced', async () => {
+test('with SECRETS_KEY set, it explains how to replace the key', async () => {
   const { code, err } = await installation.weir(['keys', 'new'], '', { SECRETS_KEY: someKey });
   expect([code, err]).toEqual([1, expect.stringMatching(/SECRETS_KEY_PREVIOUS .*openssl rand .*weir keys rotate/)]);
 });

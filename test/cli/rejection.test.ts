@@ -21,13 +21,13 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-test('list shows what was refused and why', async () => {
+test('list shows rejected requests with their reason', async () => {
   const { items } = await weirJson(app, 'rejection', 'list', '--limit', '1');
   expect(items).toMatchObject([{ id, webhook_id: webhook.id, reason: 'digest_differs', last_check: null }]);
   expect((await weir(app, 'rejection', 'list')).out).toMatch(/^ID +WEBHOOK[^\n]+REASON\n[^\n]+ digest_differs\n$/);
 });
 
-test('show says how to fix it, and never the digest', async () => {
+test('show prints the fix, and never the digest', async () => {
   const { out } = await weir(app, 'rejection', 'show', id);
   expect(out).toMatch(/^digest_differs: The digest is well formed/);
   expect(out).toContain('x-hub-signature-256: (sha256= and 64 hex digits)');
@@ -39,12 +39,12 @@ test('show says how to fix it, and never the digest', async () => {
   expect((await weir(app, 'rejection', 'show', id, '--body')).out).toBe(BODY);
 });
 
-test('accept refuses what does not verify', async () => {
+test('accept refuses a request that does not verify', async () => {
   const { code, err } = await weir(app, 'rejection', 'accept', id);
   expect([code, err]).toEqual([1, `weir: ${id} does not verify; see: weir rejection recheck ${id}\n`]);
 });
 
-test('recheck fails until the secret is the sender’s', async () => {
+test('recheck fails until the webhook has the sender’s secret', async () => {
   const before = await weir(app, 'rejection', 'recheck', id);
   expect([before.code, before.err]).toEqual([1, '']);
   expect(before.out).toMatch(/: digest_differs\. /);
@@ -52,7 +52,7 @@ test('recheck fails until the secret is the sender’s', async () => {
   expect(await weirJson(app, 'rejection', 'recheck', id)).toMatchObject({ id, verified: true, reason: 'verifies_now' });
 });
 
-test('accept stores it, once', async () => {
+test('accept stores the request once', async () => {
   const first = await weirJson(app, 'rejection', 'accept', id);
   expect(first).toEqual({ id, event_id: expect.any(String) });
   expect((await weir(app, 'rejection', 'accept', id)).out).toBe(`${id}: already stored as event ${first.event_id}\n`);
@@ -60,7 +60,7 @@ test('accept stores it, once', async () => {
 });
 
 test.each(['01900000-0000-7000-8000-000000000000', 'ffffffff-ffff-7000-8000-000000000000'])(
-  'of one that is not there (%s) it says so',
+  'of an unknown rejection (%s) it reports that',
   async (unknown) => {
     for (const verb of ['show', 'recheck', 'accept']) {
       const { code, err } = await weir(app, 'rejection', verb, unknown);

@@ -93,7 +93,7 @@ describe('payloads', () => {
     ['a.txt', 'text/plain; charset=utf-8'],
     ['a.bin', 'application/octet-stream'],
     ['a', 'application/octet-stream'],
-  ])('%s goes byte for byte as %s, signed', async (name, contentType) => {
+  ])('%s is sent byte for byte as %s, signed', async (name, contentType) => {
     const bytes = Buffer.from([0, 255, 10, 13, 123, 0xc3, 0x28, 125, 10]);
     await writeFile(join(directory, name), bytes);
     const { url, arrived } = await receiver();
@@ -101,7 +101,7 @@ describe('payloads', () => {
     expect(arrived).toMatchObject([{ body: bytes, signed: true, headers: { 'content-type': contentType } }]);
   });
 
-  test('an empty file is an empty body, signed', async () => {
+  test('an empty file is sent as an empty body, signed', async () => {
     await writeFile(join(directory, 'empty'), '');
     const { url, arrived } = await receiver();
     expect(await send([url, 'empty'])).toMatchObject({ exitCode: 0 });
@@ -114,21 +114,21 @@ describe('payloads', () => {
     expect(arrived.map(({ body }) => String(body))).toEqual(['from a pipe\n']);
   });
 
-  test('a small JSON is sent when nothing is given', async () => {
+  test('a small JSON document is sent by default', async () => {
     const { url, arrived } = await receiver();
     await send([url]);
     expect(JSON.parse(String(arrived[0]!.body))).toHaveProperty('message');
     expect(arrived[0]!.headers['content-type']).toBe('application/json');
   });
 
-  test('--count goes through the files in turn, again and again', async () => {
+  test('--count repeats the files in turn', async () => {
     for (const name of ['a', 'b']) await writeFile(join(directory, name), name);
     const { url, arrived } = await receiver();
     await send([url, 'a', 'b', '--count', '5', '--concurrency', '1']);
     expect(arrived.map(({ body }) => String(body))).toEqual(['a', 'b', 'a', 'b', 'a']);
   });
 
-  test("--github-examples sends every example of GitHub's events, as GitHub would", async () => {
+  test('--github-examples sends every example of GitHub’s events with GitHub’s headers', async () => {
     const { url, arrived } = await receiver();
     const { summary } = await send([url, '--github-examples', '--json']);
     expect(summary!.statuses).toEqual({ 202: arrived.length });
@@ -140,20 +140,20 @@ describe('payloads', () => {
 });
 
 describe('the secret', () => {
-  test('--secret beats WEIR_SECRET', async () => {
+  test('--secret takes precedence over WEIR_SECRET', async () => {
     const { url, arrived } = await receiver();
     await send([url, '--secret', SECRET], { environment: { WEIR_SECRET: 'another' } });
     expect(arrived[0]!.signed).toBe(true);
   });
 
-  test('the signature goes in the header that --signature-header names, and there alone', async () => {
+  test('the signature is sent only in the header of --signature-header', async () => {
     const { url, arrived } = await receiver(accept, 'x-webhook-signature');
     await send([url, '--signature-header', 'X-Webhook-Signature']);
     expect(arrived[0]!.signed).toBe(true);
     expect(arrived[0]!.headers).not.toHaveProperty('x-hub-signature-256');
   });
 
-  test('with a wrong one the 403 is told, and the exit code is 1', async () => {
+  test('a wrong one is reported as 403, with exit code 1', async () => {
     const { url } = await receiver();
     const { exitCode, out, message } = await send([url, '--secret', 'wrong', '--count', '3']);
     expect(exitCode).toBe(1);
@@ -162,8 +162,8 @@ describe('the secret', () => {
   });
 });
 
-describe('refusals and faults', () => {
-  test('429 is waited out as Retry-After says, by all, and the same delivery is repeated', async () => {
+describe('refusals and errors', () => {
+  test('429 is retried after Retry-After by all connections, with the same delivery id', async () => {
     const { url, arrived } = await receiver((response, number) =>
       number === 0 ? reply(response, 429, { 'Retry-After': '1' }) : reply(response, 202),
     );
@@ -191,7 +191,7 @@ describe('refusals and faults', () => {
     expect(arrived).toHaveLength(4);
   });
 
-  test('503 is given up after ten tries', async () => {
+  test('503 is abandoned after ten tries', async () => {
     const { url, arrived } = await receiver((response) => reply(response, 503, { 'Retry-After': '0' }));
     const { exitCode, summary } = await send([url, '--json']);
     expect(exitCode).toBe(1);
@@ -199,7 +199,7 @@ describe('refusals and faults', () => {
     expect(arrived).toHaveLength(10);
   });
 
-  test('a lost connection is counted by its name and repeated', async () => {
+  test('a lost connection is counted by its error and retried', async () => {
     const { url, arrived } = await receiver((response, number) =>
       number === 0 ? response.socket!.destroy() : reply(response, 202),
     );
@@ -209,7 +209,7 @@ describe('refusals and faults', () => {
     expect(arrived).toHaveLength(2);
   });
 
-  test('a refused connection is counted by its name', async () => {
+  test('a refused connection is counted by its error', async () => {
     const { url } = await receiver();
     await undo.pop()!();
     const { exitCode, summary } = await send([url, '--count', '2', '--no-wait', '--json']);
@@ -219,7 +219,7 @@ describe('refusals and faults', () => {
 });
 
 describe('pace', () => {
-  test('--rate sends no request before its moment', async () => {
+  test('--rate sends no request early', async () => {
     const { url, arrived } = await receiver();
     const { summary } = await send([url, '--count', '11', '--rate', '50', '--json']);
     expect(summary!.seconds).toBeGreaterThan(0.195);
@@ -227,7 +227,7 @@ describe('pace', () => {
     expect(arrived[10]!.atMs - arrived[0]!.atMs).toBeGreaterThan(100);
   });
 
-  test('--concurrency requests are under way at a time, and no more', async () => {
+  test('at most --concurrency requests are in progress at a time', async () => {
     const held: ServerResponse[] = [];
     let most = 0;
     const { url } = await receiver((response) => {
@@ -238,7 +238,7 @@ describe('pace', () => {
     expect(most).toBe(4);
   });
 
-  test('Ctrl-C stops the sending, cuts off what hangs, and tells what was sent', async () => {
+  test('Ctrl-C stops sending, aborts hanging requests, and prints the summary', async () => {
     const { url, arrived } = await receiver((response, number) => {
       if (number < 3) reply(response, 202);
       else process.emit('SIGINT');
@@ -259,7 +259,7 @@ describe('pace', () => {
   });
 });
 
-test('a bar is drawn on a terminal, and none in a pipe', async () => {
+test('a progress bar is shown on a terminal, not in a pipe', async () => {
   const { url } = await receiver();
   expect((await send([url, '--count', '7'], { terminal: true })).err).toContain('7/7');
   expect((await send([url, '--count', '7'])).err).toBe('');
@@ -281,7 +281,7 @@ describe('usage', () => {
       ['http://a/', '--signature-header', 'a b'],
       '--signature-header is "a b"; allowed: a header name of letters, digits and hyphens.',
     ],
-  ])('%j: exit code 2 and a sentence', async (args, message) => {
+  ])('%j: exit code 2 and a reason', async (args, message) => {
     expect(await send(args)).toMatchObject({ exitCode: 2, message, out: '' });
   });
 

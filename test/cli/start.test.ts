@@ -130,7 +130,7 @@ test.each(refusals)('is refused: %s', { timeout: TEST_MS }, async (_what, prepar
   await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
 });
 
-test('every line that it writes from its start to its end is JSON', { timeout: TEST_MS }, async () => {
+test('every line of output from start to end is JSON', { timeout: TEST_MS }, async () => {
   const weir = await startWeir({ DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, LOG_LEVEL: 'trace' });
   expect((await ask(weir.port, '/readyz')).status).toBe(200);
   await weir.stop();
@@ -151,7 +151,7 @@ describe('the first administrator', () => {
     request(`http://127.0.0.1:${port}${path}`, 'POST', body, {});
   afterEach(() => database.database.query({ text: 'delete from users' }));
 
-  test('is made at the address in the log, which is there until it is used', { timeout: TEST_MS }, async () => {
+  test('is created at the set-up address, which is logged until it is used', { timeout: TEST_MS }, async () => {
     const weir = await start();
     try {
       const address = await until(() => weir.events('setup_address')[0]?.url as string | undefined);
@@ -167,7 +167,7 @@ describe('the first administrator', () => {
     expect(again.events('setup_address')).toEqual([]);
   });
 
-  test('is made of the settings, and no address is told', { timeout: TEST_MS }, async () => {
+  test('is created from the settings, without a set-up address', { timeout: TEST_MS }, async () => {
     const weir = await start({ ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD });
     try {
       const { status, body } = await post(weir, '/api/v1/session', { email: EMAIL, password: PASSWORD });

@@ -19,7 +19,7 @@ const whoIs = (token: string) =>
 const tokens = async () => (await weirJson(app, 'token', 'list')).items as Record<string, unknown>[];
 
 describe('token add', () => {
-  test('prints a token of the user’s role that holds at the next request', async () => {
+  test('prints a token of the user’s role that is valid for the next request', async () => {
     const made = await add();
     expect(made).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -32,19 +32,19 @@ describe('token add', () => {
     expect(out + JSON.stringify(await tokens())).not.toContain(made.token.slice(16));
   });
 
-  test('finds the user whatever the case of the letters', async () => {
+  test('finds the user case-insensitively', async () => {
     const email = operator.email.toUpperCase();
     expect((await weirJson(app, 'token', 'add', '--email', email, '--name', 'ci')).token).toMatch(TOKEN);
   });
 
-  test('takes a lesser role and an end', async () => {
+  test('accepts a lower role and an expiry', async () => {
     const made = await add('--role', 'viewer', '--expires-days', '7');
     expect((await whoIs(made.token)).body.role).toBe('viewer');
     expect((new Date(made.expires_at).getTime() - Date.now()) / 86_400_000).toBeCloseTo(7, 1);
     expect((await add('--expires-days', 'never')).expires_at).toBeNull();
   });
 
-  test('tells people the token and when it ends', async () => {
+  test('prints the token and its expiry', async () => {
     const { code, out } = await weir(app, 'token', 'add', '--email', operator.email, '--name', ' laptop ');
     expect(code).toBe(0);
     expect(out).toMatch(
@@ -52,7 +52,7 @@ describe('token add', () => {
     );
   });
 
-  test('is on record as done by a command, without the token', async () => {
+  test('is recorded as made by a command, without the token', async () => {
     const { id, token } = await add();
     const [entry] = (await weirJson(app, 'audit', 'list', '--target', id)).items;
     expect(entry).toMatchObject({ action: 'token.create', actor: { kind: 'command', id: null, address: null } });
@@ -72,7 +72,7 @@ describe('token add', () => {
     ['no days', ['--email', 'a@example.org', '--name', 'a', '--expires-days', '0'], /from 1 to 3650/],
     ['too many days', ['--email', 'a@example.org', '--name', 'a', '--expires-days', '3651'], /from 1 to 3650/],
     ['an unknown option', ['--email', 'a@example.org', '--name', 'a', '--scope', 'all'], /--scope/],
-  ])('with %s is wrong usage: it says why and makes nothing', async (_what, args, message) => {
+  ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {
     const before = (await tokens()).length;
     const { code, out, err } = await weir(app, 'token', 'add', ...args);
     expect([code, out]).toEqual([2, '']);
@@ -89,13 +89,13 @@ describe('token add', () => {
       2,
       /is operator: a token cannot have a higher one/,
     ],
-  ])('with %s makes nothing', async (_what, args, exitCode, message) => {
+  ])('with %s creates nothing', async (_what, args, exitCode, message) => {
     const { code, out, err } = await weir(app, 'token', 'add', '--email', operator.email, ...args);
     expect([code, out]).toEqual([exitCode, '']);
     expect(err).toMatch(message);
   });
 
-  test('of a user who does not exist, or is disabled, fails and names the email', async () => {
+  test('of an unknown or disabled user fails with the email', async () => {
     const gone = await addPerson(app, 'viewer');
     await app.database.query({ text: 'update users set disabled_at = now() where id = $1', values: [gone.id] });
     for (const email of ['nobody@example.org', gone.email]) {
@@ -107,7 +107,7 @@ describe('token add', () => {
 });
 
 describe('token list', () => {
-  test('shows one line each, of one user with --email', async () => {
+  test('prints one line each, filtered by --email', async () => {
     const other = await addPerson(app, 'viewer');
     await add();
     const [head, ...lines] = (await weir(app, 'token', 'list')).out.trimEnd().split('\n');
@@ -123,7 +123,7 @@ describe('token list', () => {
 });
 
 describe('token revoke', () => {
-  test('ends a token at once, for good', async () => {
+  test('revokes a token at once, permanently', async () => {
     const { id, token } = await add();
     expect(await weirJson(app, 'token', 'revoke', id.toUpperCase())).toEqual({ id, done: 'revoke' });
     expect((await whoIs(token)).status).toBe(401);
@@ -133,13 +133,13 @@ describe('token revoke', () => {
     expect(again.err).toContain(id);
   });
 
-  test('of an unknown id fails and names it', async () => {
+  test('of an unknown id fails with the id', async () => {
     const id = randomUUID();
     const { code, err } = await weir(app, 'token', 'revoke', id);
     expect([code, err]).toEqual([1, `weir: no active token has the id ${id}; see: weir token list\n`]);
   });
 
-  test.each([['revoke'], ['revoke', 'nonsense'], ['frobnicate']])('%s %s is wrong usage', async (...args) => {
+  test.each([['revoke'], ['revoke', 'nonsense'], ['frobnicate']])('%s %s is a usage error', async (...args) => {
     expect((await weir(app, 'token', ...args)).code).toBe(2);
   });
 });

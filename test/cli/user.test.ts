@@ -30,7 +30,7 @@ const users = async () => (await json(['list'])).items as Record<string, unknown
 const newEmail = () => `${randomUUID()}@example.org`;
 const add = (role = 'viewer') => json(['add', '--email', newEmail(), '--role', role]);
 
-test('the first list says how to make somebody', async () => {
+test('the empty list explains how to create a user', async () => {
   expect((await weir(['list'])).out).toBe(
     'No users yet. Create one: npx weir user add --email ada@example.org --role administrator\n',
   );
@@ -50,7 +50,7 @@ describe('user add', () => {
     expect((await weir(['list'])).out + (await weir(['list', '--json'])).out).not.toContain(password);
   });
 
-  test('--json tells all that is known', async () => {
+  test('--json prints all fields', async () => {
     const email = newEmail();
     const made = await json(['add', '--email', email.toUpperCase(), '--role', 'operator', '--name', ' Ada ']);
     expect(made).toMatchObject({ email, name: 'Ada', role: 'operator', disabled: false, has_password: true });
@@ -59,7 +59,7 @@ describe('user add', () => {
     expect((await users()).find(({ id }) => id === made.id)).toEqual(shown);
   });
 
-  test('does not repeat a password given on standard input', async () => {
+  test('does not print a password given on standard input', async () => {
     for (const form of [[], ['--json']]) {
       const args = ['add', '--email', newEmail(), '--role', 'viewer', '--password-stdin', ...form];
       const { code, out, err } = await weir(args, `${PASSWORD}\n`);
@@ -81,20 +81,20 @@ describe('user add', () => {
       'new@example.org',
       /email/,
     ],
-  ])('with %s is wrong usage: it says why and makes nobody', async (_what, args, stdin, message) => {
+  ])('with %s is a usage error with a reason, and creates no user', async (_what, args, stdin, message) => {
     const { code, out, err } = await weir(['add', ...args], stdin);
     expect([code, out]).toEqual([2, '']);
     expect(err).toMatch(message);
     expect((await users()).map(({ email }) => email)).not.toContain('new@example.org');
   });
 
-  test('of an email that somebody has fails', async () => {
+  test('of an existing email fails', async () => {
     const { email } = await add();
     const { code, err } = await weir(['add', '--email', String(email).toUpperCase(), '--role', 'viewer']);
     expect([code, err]).toEqual([1, 'weir: another user has this email address; see: weir user list\n']);
   });
 
-  test('in hosted mode makes a user without a password, and takes none', async () => {
+  test('in hosted mode creates a user without a password, and refuses one', async () => {
     const email = newEmail();
     const args = ['add', '--email', email, '--role', 'viewer', '--json'];
     expect(JSON.parse((await weir(args, '', hosted)).out)).toMatchObject({ email, has_password: false });
@@ -114,7 +114,7 @@ describe('user', () => {
     ['its email', (user: Record<string, unknown>) => String(user.email)],
     ['its email in upper case', (user: Record<string, unknown>) => String(user.email).toUpperCase()],
     ['its id', (user: Record<string, unknown>) => String(user.id)],
-  ])('disable, enable, set-role, password and remove know a user by %s', async (_what, key) => {
+  ])('disable, enable, set-role, password and remove find a user by %s', async (_what, key) => {
     const made = await add();
     const shown = async () => (await users()).find(({ id }) => id === made.id);
     expect(await json(['disable', key(made)])).toEqual({ id: made.id, done: 'disable' });
@@ -136,7 +136,7 @@ describe('user', () => {
     expect(await shown()).toBeUndefined();
   });
 
-  test('list shows a line each', async () => {
+  test('list prints one line each', async () => {
     const { id, email } = await add();
     const [head, ...lines] = (await weir(['list'])).out.trimEnd().split('\n');
     expect(head).toMatch(/^ID +EMAIL +ROLE +STATE +LAST SIGN-IN$/);
@@ -144,7 +144,7 @@ describe('user', () => {
   });
 
   test.each([['disable'], ['remove'], ['set-role', 'operator']])(
-    '%s never ends the last administrator',
+    '%s refuses to remove the last administrator',
     async (verb, ...rest) => {
       const administrators = (await users()).filter(({ role, disabled }) => role === 'administrator' && !disabled);
       expect(administrators).toHaveLength(1);
@@ -157,7 +157,7 @@ describe('user', () => {
   );
 
   test.each([['disable'], ['enable'], ['remove'], ['password'], ['set-role', 'viewer']])(
-    '%s of somebody unknown fails and names it',
+    '%s of an unknown user fails with the name',
     async (verb, ...rest) => {
       const { code, out, err } = await weir([verb!, 'nobody@example.org', ...rest]);
       expect([code, out, err]).toEqual([
@@ -173,13 +173,13 @@ describe('user', () => {
     ['set-role', 'nobody@example.org'],
     ['set-role', 'nobody@example.org', 'root'],
     ['frobnicate'],
-  ])('%s %s %s is wrong usage', async (...args) => {
+  ])('%s %s %s is a usage error', async (...args) => {
     const { code, out, err } = await weir(args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toMatch(/^error: /);
   });
 
-  test('changes are on record as made by a command', async () => {
+  test('changes are recorded as made by a command', async () => {
     const { id } = await add();
     await weir(['disable', String(id)]);
     const { items } = JSON.parse((await installation.weir(['audit', 'list', '--json'])).out);

@@ -24,7 +24,7 @@ const listed = async (id: unknown) =>
   ((await json('list')).items as Record<string, unknown>[]).find((item) => item.id === id);
 
 describe('webhook add', () => {
-  test('--json tells all of it, and the secret only because it was generated', async () => {
+  test('--json prints all fields, and the secret only if it was generated', async () => {
     const made = await json(
       'add',
       '--name',
@@ -61,7 +61,7 @@ describe('webhook add', () => {
   test.each([
     ['on the command line', ['--secret', 'given by me'], ''],
     ['on standard input', ['--secret-stdin'], 'given by me\n'],
-  ])('does not repeat a secret that was given %s', async (_how, args, stdin) => {
+  ])('does not print a secret that was given %s', async (_how, args, stdin) => {
     for (const form of [[], ['--json']]) {
       const { code, out, err } = await weir(['add', '--name', 'a', ...args, ...form], stdin);
       expect(code).toBe(0);
@@ -69,7 +69,7 @@ describe('webhook add', () => {
     }
   });
 
-  test('tells people the address, the secret and what to try', async () => {
+  test('prints URL, secret and next steps', async () => {
     const { code, out } = await weir(['add', '--name', 'shop', '--generate-secret']);
     expect(code).toBe(0);
     expect(out).toMatch(
@@ -78,7 +78,7 @@ describe('webhook add', () => {
     expect(out).toMatch(/npx weir send https:\S+ --secret [0-9a-f]{64}/);
   });
 
-  test('makes one without a secret when none is asked for', async () => {
+  test('creates one without a secret unless one is given or requested', async () => {
     const made = await json('add', '--name', 'open');
     expect([made.has_secret, 'secret' in made]).toEqual([false, false]);
   });
@@ -93,7 +93,7 @@ describe('webhook add', () => {
     ['no number for a limit', ['--name', 'a', '--rate-limit', 'many'], /whole number/],
     ['no limit for a limit', ['--name', 'a', '--rate-limit', '0'], /at least 1/],
     ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
-  ])('with %s is wrong usage: it says why and makes nothing', async (_what, args, message) => {
+  ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {
     const before = (await json('list')).items as unknown[];
     const { code, out, err } = await weir(['add', ...args]);
     expect([code, out]).toEqual([2, '']);
@@ -103,7 +103,7 @@ describe('webhook add', () => {
 });
 
 describe('webhook', () => {
-  test('disable, enable and remove do what they say', async () => {
+  test('disable, enable and remove take effect', async () => {
     const { id } = (await json('add', '--name', 'a')) as { id: string };
     expect((await weir(['disable', id])).out).toBe(`${id}: disabled.\n`);
     expect((await listed(id))?.enabled).toBe(false);
@@ -113,7 +113,7 @@ describe('webhook', () => {
     expect(await listed(id)).toBeUndefined();
   });
 
-  test('rotate generates and prints a secret once, and tells when the one before ends', async () => {
+  test('rotate generates and prints a secret once, and prints when the previous one expires', async () => {
     const { id, secret } = await json('add', '--name', 'a', '--generate-secret');
     const rotated = await json('rotate', String(id), '--overlap-seconds', '3600');
     expect(rotated).toEqual({ id, secret: expect.stringMatching(/^[0-9a-f]{64}$/), overlap_seconds: 3600 });
@@ -124,7 +124,7 @@ describe('webhook', () => {
     expect((await listed(id))?.previous_secret_expires_at).toBeNull();
   });
 
-  test('show tells all of one, never its secret', async () => {
+  test('show prints all fields, never the secret', async () => {
     const made = await json('add', '--name', 'shown', '--description', 'what it is for', '--generate-secret');
     const { secret, ...rest } = made;
     expect(await json('show', String(made.id))).toEqual(rest);
@@ -134,21 +134,21 @@ describe('webhook', () => {
     expect(out).not.toContain(secret);
   });
 
-  test('add lowers the limits of the settings, and raises none', async () => {
+  test('add can lower the limits of the settings, not raise them', async () => {
     const made = await json('add', '--name', 'small', '--max-payload-bytes', '10', '--retention-days', '7');
     expect([made.max_payload_bytes, made.retention_days]).toEqual([10, 7]);
     const { code, err } = await weir(['add', '--name', 'a', '--retention-days', '31']);
     expect([code, err]).toEqual([2, expect.stringMatching(/retention_days: Give at most 30: .* RETENTION_DAYS/)]);
   });
 
-  test('rotate does not repeat a secret that was given', async () => {
+  test('rotate does not print a given secret', async () => {
     const { id } = await json('add', '--name', 'a', '--generate-secret');
     const { code, out } = await weir(['rotate', String(id), '--secret-stdin'], 'given by me');
     expect([code, out]).toEqual([0, `${id}: secret rotated.\n`]);
   });
 
   test.each(['show', 'enable', 'disable', 'rotate', 'remove'])(
-    '%s of an unknown id fails and names it',
+    '%s of an unknown id fails with the id',
     async (command) => {
       const id = randomUUID();
       const { code, out, err } = await weir([command, id]);
@@ -163,13 +163,13 @@ describe('webhook', () => {
     ['remove'],
     ['frobnicate'],
     ['rotate', randomUUID(), '--overlap-seconds', '-1'],
-  ])('%s %s is wrong usage', async (...args) => {
+  ])('%s %s is a usage error', async (...args) => {
     const { code, out, err } = await weir(args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toMatch(/^error: /);
   });
 
-  test('list shows a table with one line each', async () => {
+  test('list prints a table with one line each', async () => {
     const { id } = await json('add', '--name', 'in the table', '--rate-limit', '7');
     const { out } = await weir(['list']);
     const [head, ...lines] = out.trimEnd().split('\n');

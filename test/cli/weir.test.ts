@@ -5,7 +5,7 @@ import { processesOf } from '../helpers/processes.ts';
 import { until } from '../helpers/wait.ts';
 import { makeDataDir, PATIENCE_MS, spawnWeir } from '../helpers/weir.ts';
 
-test('a reader that leaves, as head does, ends no command halfway: it tidies up, and has not failed', async () => {
+test('a command whose reader exits, like head, completes its work and succeeds', async () => {
   const dataDir = await makeDataDir();
   onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
   const weir = spawnWeir({ DATA_DIR: dataDir }, { command: ['webhook', 'list'] });

@@ -5,12 +5,12 @@ import { insertSubscriptions } from '../../server/db/queries/subscriptions.ts';
 import { lockAdministrators } from '../../server/db/queries/users.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 
-test('no two locks are the same', () => {
+test('all locks differ', () => {
   const numbers = Object.values(advisoryLocks);
   expect(new Set(numbers).size).toBe(numbers.length);
 });
 
-test('whoever changes users keeps nobody from setting subscriptions, or from storing what was refused', async () => {
+test('a change of users does not block subscriptions or rejections', async () => {
   const { database, drop } = await freshDatabase();
   onTestFinished(drop);
   await database.transaction(async (query) => {

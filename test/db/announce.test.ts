@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Changes } from '../../server/db/announce.ts';
 import { DatabaseUnavailable } from '../../server/db/pool.ts';
 
-test('a change that gets no connection of its own is not made, and the database is said to be away', async () => {
+test('a change without its own connection is not made, and the database is reported as unavailable', async () => {
   let made = false;
   const changes = new Changes('host=/nowhere dbname=weir');
   const change = changes.announced('webhook:x', async () => {

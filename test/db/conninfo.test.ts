@@ -13,7 +13,7 @@ describe('a connection string is described without its password', () => {
   });
 });
 
-describe('a message of libpq is shown without what may be a password', () => {
+describe('a message of libpq is shown without possible passwords', () => {
   const uri = 'postgres://weir:geheim@db:5432/events';
   test.each([
     ['could not translate host name "eheim@db" to address', 'could not translate host name "…" to address'],
@@ -34,12 +34,12 @@ describe('a message of libpq is shown without what may be a password', () => {
     'FATAL:  password authentication failed for user "weir"',
     'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "weir", database "events", no encryption',
     'FATAL:  database "events" does not exist',
-  ])('and keeps what helps: %s', (message) => {
+  ])('and keeps useful parts: %s', (message) => {
     expect(withoutSecrets(message, uri)).toBe(message);
   });
 });
 
-test('parameters are added to both forms, unless they are there already', () => {
+test('parameters are added to both forms, unless they exist', () => {
   expect(withParameters('postgres://db/weir?a=1', { a: '2', b: 'x y' })).toBe('postgres://db/weir?a=1&b=x%20y');
   expect(withParameters('host=db a=1', { a: '2', b: 'x' })).toBe("host=db a=1 b='x'");
 });

@@ -54,7 +54,7 @@ function expected(row: EventRow): (Buffer | null)[] {
 }
 
 describe('rows for COPY', () => {
-  test('say what was put in, whatever it was, with one encoder for all batches', () => {
+  test('contain the given values, with one encoder for all batches', () => {
     const encoder = new CopyEncoder();
     fc.assert(
       fc.property(fc.array(anyRow, { maxLength: 20 }), (rows) => {
@@ -79,12 +79,12 @@ describe('rows for COPY', () => {
     ['one millisecond after it', Date.UTC(2000, 0) + 1],
     ['of today', Date.UTC(2026, 10, 21, 9, 40, 0, 731)],
     ['in two hundred years', Date.UTC(2226, 0)],
-  ])('hold a time %s', (_when, receivedAtMs) => {
+  ])('contain a time %s', (_when, receivedAtMs) => {
     const row = { ...fc.sample(anyRow, 1)[0]!, receivedAtMs };
     expect(decode(new CopyEncoder().encode([row]))[0]![2]).toEqual(expected(row)[2]);
   });
 
-  test('hold a body larger than the buffer that is kept, and small ones after it', () => {
+  test('contain a body larger than the reused buffer, and small ones after it', () => {
     const encoder = new CopyEncoder();
     const [small, other] = fc.sample(anyRow, 2) as [EventRow, EventRow];
     const large = { ...other, body: new Uint8Array(9_000_000).fill(7) };

@@ -27,7 +27,7 @@ async function insert(state: string, count: number, id = randomUUID()): Promise<
   });
 }
 
-test('is by state, of what is not done', async () => {
+test('is by state, without done deliveries', async () => {
   expect(await countDeliveries(fresh.database)).toEqual({ pending: 0, leased: 0, dead: 0, exact: true });
   await insert('pending', 5);
   await insert('leased', 3);
@@ -41,12 +41,12 @@ test.each([
   ['pending', COUNTED_MAX + 1, { pending: COUNTED_MAX + 1, exact: false }],
   ['dead', COUNTED_MAX, { dead: COUNTED_MAX, exact: true }],
   ['dead', COUNTED_MAX + 1, { dead: COUNTED_MAX, exact: false }],
-])('of %s ones that are %d is %j', async (state, count, expected) => {
+])('of %s deliveries that are %d is %j', async (state, count, expected) => {
   await insert(state, count);
   expect(await countDeliveries(fresh.database)).toMatchObject(expected);
 });
 
-test('reads no more of very many than it counts', async () => {
+test('reads no more rows than it counts', async () => {
   await insert('done', 50_000);
   await insert('dead', 3);
   await insert('pending', 30_000);
@@ -60,7 +60,7 @@ test('reads no more of very many than it counts', async () => {
   expect(plan).not.toMatch(/Rows Removed/);
 });
 
-test('is estimated beyond the bound, in all, for an agent, and for each agent', async () => {
+test('is estimated beyond the limit, in total, for an agent, and for each agent', async () => {
   const [flooded, quiet] = [randomUUID(), randomUUID()];
   await insert('done', 20_000);
   await insert('pending', 25_000, flooded);
@@ -81,7 +81,7 @@ test('is estimated beyond the bound, in all, for an agent, and for each agent', 
   expect(agents.find(({ agentId }) => agentId === quiet)).toMatchObject({ pending: 20, leased: 0, dead: 3 });
 });
 
-test('a sample reads some of the blocks, and says the same each time', async () => {
+test('a sample reads some blocks, and gives the same result each time', async () => {
   await insert('pending', 60_000);
   const sample = () => withinTimeout(fresh.database, (query) => sampleDeliveries(query, 200));
   const [row] = await sample();

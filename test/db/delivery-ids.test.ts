@@ -16,7 +16,7 @@ const eventId = (ms: number) =>
     .padStart(12, '0')
     .replace(/^(.{8})/, '$1-')}-7abc-9def-0123456789ab`;
 
-test('ids of the deliveries of one event are UUIDv7s of its millisecond, and all different', async () => {
+test('ids of the deliveries of one event are distinct UUIDv7s of its millisecond', async () => {
   const ms = Date.now();
   const rows = await fresh.database.query<{ id: string }>({
     text: 'select delivery_id($1) as id from generate_series(1, 20000)',
@@ -30,7 +30,7 @@ test('ids of the deliveries of one event are UUIDv7s of its millisecond, and all
   );
 });
 
-test('a list goes through the deliveries of one millisecond page by page, each once, by falling id', async () => {
+test('a list pages through the deliveries of one millisecond once each, by falling id', async () => {
   const ms = Date.now();
   const agentId = 'aaaaaaaa-0000-4000-8000-000000000001';
   await fresh.database.query({

@@ -31,7 +31,7 @@ const row = (name = 'a'): Row => ({ id: randomUUID(), name });
 const now = () => Date.now();
 
 describe('a row', () => {
-  test('is asked for once and known from then on, while the primary is heard', async () => {
+  test('is queried once and cached while the primary is connected', async () => {
     const a = row();
     const { directory, asked } = table([a]);
     directory.heard(now());
@@ -40,7 +40,7 @@ describe('a row', () => {
     expect(asked).toEqual([[a.id]]);
   });
 
-  test('that was read ahead is known without a question', async () => {
+  test('that was preloaded needs no query', async () => {
     const a = row();
     const { directory, asked } = table([a]);
     await directory.preload();
@@ -49,7 +49,7 @@ describe('a row', () => {
     expect([asked, directory.size]).toEqual([[null], 1]);
   });
 
-  test('that does not exist is remembered as such, until it is announced', async () => {
+  test('that does not exist is cached as missing until it is announced', async () => {
     const a = row();
     const { rows, directory, asked } = table([]);
     directory.heard(now());
@@ -61,14 +61,14 @@ describe('a row', () => {
     expect(directory.find(a.id, now())).toEqual(a);
   });
 
-  test.each(['', 'nonsense', '../etc', 'x'.repeat(10_000)])('with an id that is none does not exist: %j', (id) => {
+  test.each(['', 'nonsense', '../etc', 'x'.repeat(10_000)])('with an invalid id does not exist: %j', (id) => {
     const { directory, asked } = table([]);
     expect(directory.find(id, now())).toBeNull();
     expect(asked).toEqual([]);
   });
 });
 
-test('questions of one turn are one query, and many for the same row one question', async () => {
+test('of one turn share one query, and many lookups of one row are one lookup', async () => {
   const many = Array.from({ length: 50 }, () => row());
   const { directory, asked } = table(many);
   const finds = [...many, ...many].map(({ id }) => directory.find(id, now()));
@@ -76,7 +76,7 @@ test('questions of one turn are one query, and many for the same row one questio
   expect(asked).toEqual([many.map(({ id }) => id)]);
 });
 
-test('a flood of ids that do not exist pushes out no row', async () => {
+test('a flood of unknown ids evicts no row', async () => {
   const known = Array.from({ length: 10 }, () => row());
   const { directory, asked } = table(known);
   await directory.preload();
@@ -89,7 +89,7 @@ test('a flood of ids that do not exist pushes out no row', async () => {
   expect([asked.length, directory.size]).toEqual([before, 10]);
 });
 
-test('more misses than can be asked for at a time are not answered, the rest is', async () => {
+test('lookups of unknown ids beyond the limit fail, others succeed', async () => {
   const { directory } = table([]);
   const finds = await Promise.all(Array.from({ length: 1500 }, () => directory.find(randomUUID(), now())));
   expect(finds.filter((found) => found === null)).toHaveLength(1000);
@@ -97,7 +97,7 @@ test('more misses than can be asked for at a time are not answered, the rest is'
 });
 
 describe('a change', () => {
-  test('that is announced holds when the announcement resolves', async () => {
+  test('takes effect when its announcement resolves', async () => {
     const a = row('before');
     const { rows, directory } = table([a]);
     await directory.preload();
@@ -107,7 +107,7 @@ describe('a change', () => {
     expect(directory.find(a.id, now())).toMatchObject({ name: 'after' });
   });
 
-  test('in the middle of a load is not undone by its older answer', async () => {
+  test('during a load is not reverted by the older result', async () => {
     const a = row('before');
     const { rows, directory, asked, state, release } = table([a]);
     directory.heard(now());
@@ -123,7 +123,7 @@ describe('a change', () => {
     expect(await directory.find(a.id, now())).toMatchObject({ name: 'after' });
   });
 
-  test('of everything, in the middle of a load, neither', async () => {
+  test('of everything, during a load, is not reverted either', async () => {
     const a = row('before');
     const { rows, directory, asked, state, release } = table([a]);
     directory.heard(now());
@@ -138,7 +138,7 @@ describe('a change', () => {
     expect(await directory.find(a.id, now())).toMatchObject({ name: 'after' });
   });
 
-  test('is not believed away while the database is: the row is unknown, not the old one', async () => {
+  test('is not hidden while the database is unavailable: the row is unknown instead of old', async () => {
     const a = row();
     const { directory, state } = table([a]);
     await directory.preload();
@@ -150,7 +150,7 @@ describe('a change', () => {
     expect(await directory.find(a.id, now())).toEqual(a);
   });
 
-  test('that removes a row makes it none', async () => {
+  test('that deletes a row makes it missing', async () => {
     const a = row();
     const { rows, directory } = table([a]);
     await directory.preload();
@@ -161,10 +161,10 @@ describe('a change', () => {
   });
 });
 
-describe('in silence', () => {
+describe('without contact', () => {
   const later = () => Date.now() + 1_001;
 
-  test('of a second, rows are checked before they are believed, with one question for all that ask', async () => {
+  test('for a second, rows are checked before use, with one query for all callers', async () => {
     const [a, b] = [row(), row()];
     const { directory, asked } = table([a, b]);
     await directory.preload();
@@ -175,7 +175,7 @@ describe('in silence', () => {
     expect(asked).toEqual([null, [a.id, b.id]]);
   });
 
-  test('a row that was just checked is believed for a second', async () => {
+  test('a row that was just checked is used for a second', async () => {
     const a = row();
     const { directory, asked } = table([a]);
     expect(await directory.find(a.id, now())).toEqual(a);
@@ -184,7 +184,7 @@ describe('in silence', () => {
     expect(asked).toHaveLength(2);
   });
 
-  test('and without the database nothing is believed', async () => {
+  test('and without the database no row is used', async () => {
     const a = row();
     const { directory, state } = table([a]);
     await directory.preload();

@@ -39,7 +39,7 @@ async function joinIt({
 }
 
 describe('the embedded database', () => {
-  test('is made and started by the first who comes, and says so', async () => {
+  test('is created and started by the first user, with a message', async () => {
     const lines: string[] = [];
     const member = await joinIt({ log: (line) => lines.push(line) });
     expect(member.started).toBe(true);
@@ -64,25 +64,25 @@ describe('the embedded database', () => {
     expect(await ask(`select current_setting('${name}') as answer`)).toBe(value);
   });
 
-  test('is joined with fewer connections than asked for by one who says so', async () => {
+  test('is joined with fewer connections than requested by a client that accepts fewer', async () => {
     await joinIt({ maxConnections: 25 });
     expect((await joinIt({ maxConnections: 50, joinSmaller: true })).started).toBe(false);
     expect(await ask('select current_setting($$max_connections$$) as answer')).toBe('25');
   });
 
-  test('has room for a few commands, however little is asked for', async () => {
+  test('has a minimum of connections for a few commands', async () => {
     await joinIt({ maxConnections: 1 });
     expect(await ask('select current_setting($$max_connections$$) as answer')).toBe('20');
   });
 
-  test('runs in a session of its own, out of reach of our terminal', async () => {
+  test('runs in a separate session, unreachable from this terminal', async () => {
     await joinIt();
     const pid = await postmasterPid();
     const [group, session] = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]!.split(' ').slice(2, 4);
     expect([group, session]).toEqual([String(pid), String(pid)]);
   });
 
-  test('is joined by those who come later, and stopped by the last who leaves', async () => {
+  test('is joined by later users and stopped by the last one', async () => {
     const first = await joinIt();
     const pid = await postmasterPid();
     const second = await joinIt();
@@ -95,12 +95,12 @@ describe('the embedded database', () => {
     await expect(ask('select 1 as answer')).rejects.toThrow();
   });
 
-  test('is started once when several come at the same time', async () => {
+  test('is started once by concurrent users', async () => {
     const together = await Promise.all([joinIt(), joinIt(), joinIt()]);
     expect(together.filter((member) => member.started)).toHaveLength(1);
   });
 
-  test('outlives a user that is killed with -9, and the next one joins it', async () => {
+  test('survives kill -9 of a user, and the next user joins it', async () => {
     const child = await startUser();
     const pid = await postmasterPid();
     child.kill('SIGKILL');
@@ -112,7 +112,7 @@ describe('the embedded database', () => {
     await until(() => isGone(pid));
   });
 
-  test('stays up when a Ctrl-C reaches the whole process group of the user that started it', async () => {
+  test('survives a Ctrl-C to the process group of the user that started it', async () => {
     const child = await startUser();
     process.kill(-child.pid!, 'SIGINT');
     await once(child, 'close');
@@ -120,7 +120,7 @@ describe('the embedded database', () => {
     expect(next.started).toBe(false);
   });
 
-  test('comes back with its data after Postgres itself was killed with -9, while its user lives on', async () => {
+  test('recovers with its data after kill -9 of Postgres while its user runs', async () => {
     const before = await joinIt();
     await ask('create table if not exists kept (answer int)');
     await ask('insert into kept values (42)');
@@ -151,7 +151,7 @@ describe('the embedded database', () => {
     },
   );
 
-  test('is restarted for more connections when nobody else uses it, else refuses and says what to do', async () => {
+  test('is restarted for more connections when it has no other user, else refuses with the fix', async () => {
     const small = await joinIt({ maxConnections: 20 });
     await expect(joinIt({ maxConnections: 50 })).rejects.toThrow(
       /allows 20 connections, 50 are needed.*stop that one first/,
@@ -165,7 +165,7 @@ describe('the embedded database', () => {
     expect(await ask('select current_setting($$max_connections$$) as answer')).toBe('50');
   });
 
-  test('says why with the end of the log when it cannot start, and frees its locks', async () => {
+  test('reports the end of the log when it cannot start, and releases its locks', async () => {
     await (await joinIt()).leave();
     await appendFile(join(pgdata, 'postgresql.auto.conf'), "shared_buffers = 'plenty'\n");
     onTestFinished(async () => writeFile(join(pgdata, 'postgresql.auto.conf'), ''));
@@ -174,7 +174,7 @@ describe('the embedded database', () => {
     expect((await joinIt()).started).toBe(true);
   });
 
-  test('waits for another user that holds the start lock as long as is said, and names it', async () => {
+  test('waits for the holder of the start lock up to the limit, then names it', async () => {
     await (await joinIt()).leave();
     const lock = await acquireLock(join(dataDir, 'postgres.start.lock'), 'exclusive', 0);
     onTestFinished(() => lock!.release());
@@ -185,7 +185,7 @@ describe('the embedded database', () => {
     expect(lines).toEqual([expect.stringContaining(`Waiting: process ${process.pid} (user`)]);
   });
 
-  test('lets no other user into a DATA_DIR that it makes, except through it to the database, nor hold its locks', async () => {
+  test('denies other users access to a new DATA_DIR except to the database, and to its locks', async () => {
     const parent = await mkdtemp(join(tmpdir(), 'weir-pg-'));
     onTestFinished(() => rm(parent, { recursive: true }));
     await chmod(parent, 0o711);
@@ -201,7 +201,7 @@ describe('the embedded database', () => {
     expect(locks).toEqual([0o600, 0o600]);
   });
 
-  test('is made anew when making it was cut short', async () => {
+  test('is created again after an interrupted creation', async () => {
     const other = await mkdtemp(join(tmpdir(), 'weir-pg-'));
     onTestFinished(() => rm(other, { recursive: true }));
     await chmod(other, 0o711);
@@ -257,7 +257,7 @@ describe('the embedded database refuses', () => {
   test.each([
     ['darwin', 'arm64'],
     ['linux', 's390x'],
-  ])('%s on %s, and says what to do', async (platform, arch) => {
+  ])('%s on %s, with the fix', async (platform, arch) => {
     await expect(findBinaries(platform, arch)).rejects.toThrow(
       `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres server`,
     );

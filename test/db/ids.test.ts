@@ -8,12 +8,12 @@ const anyMs = fc.integer({ min: 0, max: MS_MAX });
 const random = fc.uint8Array({ minLength: 16, maxLength: 16 });
 
 describe('an event id', () => {
-  test('is the one of RFC 9562, appendix A.6', () => {
+  test('matches the example of RFC 9562, appendix A.6', () => {
     const bytes = uuidBytes('ffffffff-ffff-fcc3-d8c4-dc0c0c07398f');
     expect(uuidText(uuidv7(0x017f22e279b0, bytes))).toBe('017f22e2-79b0-7cc3-98c4-dc0c0c07398f');
   });
 
-  test('holds its millisecond, version 7 and the variant, whatever the random bytes', () => {
+  test('contains its millisecond, version 7 and the variant, for any random bytes', () => {
     fc.assert(
       fc.property(anyMs, random, (ms, bytes) => {
         const text = uuidText(uuidv7(ms, bytes));
@@ -33,7 +33,7 @@ describe('an event id', () => {
     );
   });
 
-  test('keeps the random bits that version and variant leave', () => {
+  test('contains the random bits that version and variant leave', () => {
     const bytes = randomBytes(16);
     const before = Buffer.from(bytes);
     uuidv7(0, bytes);
@@ -44,7 +44,7 @@ describe('an event id', () => {
 });
 
 describe('the text of a UUID', () => {
-  test('comes back from its bytes, and the bytes from it', () => {
+  test('converts to its bytes and back', () => {
     fc.assert(
       fc.property(random, (bytes) => {
         expect([...uuidBytes(uuidText(bytes))]).toEqual([...bytes]);
@@ -57,7 +57,7 @@ describe('the text of a UUID', () => {
     );
   });
 
-  test.each(['2f1c0d7e-0000-4000-8000-000000000000', '2F1C0D7E-ABCD-4000-8000-000000000000'])('%s is one', (text) => {
+  test.each(['2f1c0d7e-0000-4000-8000-000000000000', '2F1C0D7E-ABCD-4000-8000-000000000000'])('%s is valid', (text) => {
     expect(isUuid(text)).toBe(true);
   });
 
@@ -70,7 +70,7 @@ describe('the text of a UUID', () => {
     '2f1c0d7e-0000-4000-8000-0000000000000',
     '2f1c0d7e-0000-4000-8000-000000000000\n',
     ' 2f1c0d7e-0000-4000-8000-000000000000',
-  ])('%j is none', (text) => {
+  ])('%j is invalid', (text) => {
     expect(isUuid(text)).toBe(false);
   });
 });

@@ -20,23 +20,23 @@ async function jit(conninfo: string): Promise<string> {
 /** A connection without the options of Weir: dropped by a pooler, or replaced by the operator's own. */
 const withoutOptions = () => `${fresh.conninfo} options='-c timezone=UTC'`;
 
-test('connections of Weir ask for JIT to be off', async () => {
+test('connections of Weir turn JIT off', async () => {
   expect(await jit(fresh.conninfo)).toBe('off');
 });
 
-test('where their options do not arrive, the role has it off since the schema was migrated', async () => {
+test('where their options do not arrive, the migration has turned JIT off for the role', async () => {
   expect(await jit(withoutOptions())).toBe('on');
   await migrate(fresh.database);
   expect(await jit(withoutOptions())).toBe('off');
 });
 
-test('what the role was given before stays', async () => {
+test('earlier settings of the role are kept', async () => {
   await fresh.database.query({ text: `alter role current_user in database ${fresh.name} set jit = on` });
   await migrate(fresh.database);
   expect(await jit(withoutOptions())).toBe('on');
 });
 
-test('a role that may not alter itself migrates all the same', async () => {
+test('a role that cannot alter itself can still migrate', async () => {
   const login = `limited_${fresh.name}`;
   await fresh.database.query({
     text: `create role ${login}; grant all on database ${fresh.name} to ${login}; grant all on all tables in schema public to ${login};

@@ -34,19 +34,19 @@ describe('a lock', () => {
     { first: 'shared', second: 'exclusive', both: false },
     { first: 'exclusive', second: 'shared', both: false },
     { first: 'exclusive', second: 'exclusive', both: false },
-  ] as const)('$first, then $second without waiting: both are had = $both', async ({ first, second, both }) => {
+  ] as const)('$first, then $second without waiting: both are taken = $both', async ({ first, second, both }) => {
     expect(await take(first)).not.toBeNull();
     expect((await take(second)) !== null).toBe(both);
   });
 
-  test('is free once release has resolved, and releasing twice is harmless', async () => {
+  test('is free once release has resolved, and a second release is harmless', async () => {
     const lock = await take('exclusive');
     await lock!.release();
     await lock!.release();
     expect(await take('exclusive')).not.toBeNull();
   });
 
-  test('that waits is had when the holder lets go, not before', async () => {
+  test('that is waited for is taken when the holder releases it, not before', async () => {
     const first = await take('exclusive');
     const order: string[] = [];
     const second = take('exclusive', 60).then(() => order.push('second had it'));
@@ -57,7 +57,7 @@ describe('a lock', () => {
     expect(order).toEqual(['first lets go', 'second had it']);
   });
 
-  test('of a holder that was killed with -9 is free', async () => {
+  test('of a process killed with -9 is free', async () => {
     const holder = await startHolder(path);
     expect(await take('exclusive')).toBeNull();
     holder.kill('SIGKILL');
@@ -65,7 +65,7 @@ describe('a lock', () => {
     expect(await take('exclusive', 60)).not.toBeNull();
   });
 
-  test('is not lost when its process group is interrupted and the holder lives on', async () => {
+  test('is kept when its process group is interrupted and the holder survives', async () => {
     const holder = await startHolder(path);
     process.kill(-holder.pid!, 'SIGINT');
     await once(holder.stdout!, 'data');
@@ -74,14 +74,14 @@ describe('a lock', () => {
     await once(holder, 'close');
   });
 
-  test('that is held does not keep its process running', async () => {
+  test('does not keep its process running', async () => {
     const holder = await startHolder(path, { lingers: false });
     const [code] = await Promise.race([once(holder, 'exit'), delay(10_000, ['still running after 10 s'])]);
     expect(code).toBe(0);
     expect(await take('exclusive', 60)).not.toBeNull();
   });
 
-  test('is waited for as long as is said, and then its holder is named', async () => {
+  test('is waited for up to the limit, then its holder is named', async () => {
     const holder = await startHolder(path);
     const { uid } = await stat(`/proc/${holder.pid}`);
     const asked = acquireLock(path, 'shared', 0.2);
@@ -94,7 +94,7 @@ describe('a lock', () => {
   test.each([
     ['is new, whatever the umask', null],
     ['an earlier release made', 0o644],
-  ])('file that %s can be opened by its owner alone: no other user can hold it', async (_what, mode) => {
+  ])('file that %s can be opened only by its owner: no other user can hold it', async (_what, mode) => {
     if (mode !== null) {
       await writeFile(path, '');
       await chmod(path, mode);
@@ -110,7 +110,7 @@ describe('a lock', () => {
   });
 });
 
-test('a DATA_DIR has one Weir at a time, and the refusal names it', async () => {
+test('a DATA_DIR has one Weir at a time, and the error names it', async () => {
   const lock = await lockDataDir(directory);
   await expect(lockDataDir(directory)).rejects.toThrow(DataDirInUseError);
   await expect(lockDataDir(directory)).rejects.toThrow(`${directory}: process ${process.pid} (user`);
@@ -118,7 +118,7 @@ test('a DATA_DIR has one Weir at a time, and the refusal names it', async () => 
   held.push(await lockDataDir(directory));
 });
 
-test.each([0o022, 0o077])('a DATA_DIR that is missing is made for its owner alone under umask %o', async (mask) => {
+test.each([0o022, 0o077])('a missing DATA_DIR is created for its owner only under umask %o', async (mask) => {
   const missing = join(directory, 'a/b');
   const before = process.umask(mask);
   onTestFinished(() => void process.umask(before));
@@ -129,7 +129,7 @@ test.each([0o022, 0o077])('a DATA_DIR that is missing is made for its owner alon
   expect(made.mode & 0o777).toBe(process.getuid!() === 0 ? 0o711 : 0o700);
 });
 
-test('a DATA_DIR that is there keeps its mode: it may be a folder of other programs too', async () => {
+test('an existing DATA_DIR keeps its mode, because other programs may use it', async () => {
   await chmod(directory, 0o755);
   held.push(await lockDataDir(directory));
   expect((await stat(directory)).mode & 0o777).toBe(0o755);

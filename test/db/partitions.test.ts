@@ -25,7 +25,7 @@ async function partitions(): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-test('both tables have a partition for yesterday, today and seven days ahead', async () => {
+test('both tables have partitions for yesterday, today and seven days ahead', async () => {
   await makePartitions(fresh.database, Date.now());
   const names = partitionedTables.flatMap((table) =>
     Array.from({ length: 9 }, (_, i) => partitionName(table, today() + (i - 1) * DAY_MS)),
@@ -34,7 +34,7 @@ test('both tables have a partition for yesterday, today and seven days ahead', a
   expect(await readHorizon(fresh.database)).toEqual({ fromMs: today() - DAY_MS, toMs: today() + 8 * DAY_MS });
 });
 
-test('the next day makes what is missing, for both, and a second time nothing', async () => {
+test('the next day creates the missing ones of both tables, and a second run creates none', async () => {
   await makePartitions(fresh.database, Date.now());
   const tomorrowMs = Date.now() + DAY_MS;
   const made = partitionedTables.map((table) => partitionName(table, today() + 8 * DAY_MS));
@@ -43,7 +43,7 @@ test('the next day makes what is missing, for both, and a second time nothing', 
   expect((await readHorizon(fresh.database))!.toMs).toBe(today() + 9 * DAY_MS);
 });
 
-test('a hole is filled, and a partition that was detached by hand is attached again with its rows', async () => {
+test('a missing partition is created, and a manually detached one is attached again with its rows', async () => {
   await makePartitions(fresh.database, Date.now());
   const [dropped, detached] = [partitionName('deliveries', today()), partitionName('events', today())];
   await fresh.database.query({
@@ -57,14 +57,14 @@ test('a hole is filled, and a partition that was detached by hand is attached ag
   expect(await fresh.database.query({ text: 'select count(*)::int as count from events' })).toEqual([{ count: 1 }]);
 });
 
-test('several that make them at the same time make each once', async () => {
+test('concurrent runs create each partition once', async () => {
   const laterMs = Date.now() + 30 * DAY_MS;
   const made = await Promise.all(Array.from({ length: 4 }, () => makePartitions(fresh.database, laterMs)));
   expect(made.flat()).toHaveLength(18);
   expect(new Set(made.flat()).size).toBe(18);
 });
 
-test('the horizon is what every table has', async () => {
+test('the horizon is the minimum over the tables', async () => {
   await makePartitions(fresh.database, Date.now());
   const before = (await readHorizon(fresh.database))!;
   await fresh.database.query({ text: `drop table ${partitionName('deliveries', before.toMs - DAY_MS)}` });
@@ -73,7 +73,7 @@ test('the horizon is what every table has', async () => {
   expect(await readHorizon(fresh.database)).toEqual({ fromMs: before.fromMs + DAY_MS, toMs: before.toMs - DAY_MS });
 });
 
-test('without partitions there is none', async () => {
+test('without partitions there is no horizon', async () => {
   for (const name of await partitions())
     if (name.startsWith('deliveries')) await fresh.database.query({ text: `drop table ${name}` });
   expect(await readHorizon(fresh.database)).toBeNull();
@@ -96,7 +96,7 @@ test.each(partitionedTables)(
   },
 );
 
-test('a session that reads does not keep a new partition waiting', async () => {
+test('a reading session does not delay a new partition', async () => {
   const reader = fresh.database.transaction(async (query) => {
     await query({ text: 'set transaction isolation level repeatable read' });
     await query({ text: 'select count(*) from events' });

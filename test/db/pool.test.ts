@@ -18,25 +18,25 @@ afterAll(async () => {
 const mode = { text: `select current_setting('plan_cache_mode') as mode` };
 const modeOf = async (rows: Promise<{ mode: string }[]>) => (await rows)[0]!.mode;
 
-test('a statement that is planned once leaves nothing behind for the next one on its connection', async () => {
+test('a statement planned once does not affect the next one on its connection', async () => {
   expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
   expect(await modeOf(database.query(mode))).toBe('auto');
   expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
   expect(await modeOf(database.transaction((query) => query(mode)))).toBe('auto');
 });
 
-test('a statement that takes longer than it may counts as lost, and the pool goes on', async () => {
+test('a statement over its time limit counts as lost, and the pool continues', async () => {
   const slow = database.query({ text: 'select pg_sleep(600)', timeoutMs: 100 });
   await expect(slow).rejects.toThrow(DatabaseUnavailable);
   expect(await modeOf(database.query(mode))).toBe('auto');
 });
 
-test('a statement that fails is told to its caller, and the pool goes on', async () => {
+test('a failed statement rejects for its caller, and the pool continues', async () => {
   await expect(database.query({ text: 'select 1 / 0' })).rejects.toThrow('division by zero');
   expect(await modeOf(database.query(mode))).toBe('auto');
 });
 
-test('a transaction that fails rejects with its own reason, and nothing of it stays', async () => {
+test('a failed transaction rejects with its reason and is rolled back', async () => {
   const failing = database.transaction(async (query) => {
     await query({ text: 'create table left_over ()' });
     throw new Error('changed my mind');
@@ -45,7 +45,7 @@ test('a transaction that fails rejects with its own reason, and nothing of it st
   expect(await database.query({ text: `select to_regclass('left_over') as found` })).toEqual([{ found: null }]);
 });
 
-test('a connection that is lost in a transaction fails that, not the process', async () => {
+test('a connection lost in a transaction fails the transaction, not the process', async () => {
   const failing = database.transaction((query) => query({ text: 'select pg_terminate_backend(pg_backend_pid())' }));
   await expect(failing).rejects.toThrow();
   expect(await modeOf(database.query(mode))).toBe('auto');

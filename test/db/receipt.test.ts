@@ -6,7 +6,7 @@ import { parseReceipt, receiptText } from '../../server/db/receipt.ts';
 const deliveryId = uuidText(uuidv7(Date.UTC(2026, 5, 1), randomBytes(16)));
 const receipt = { deliveryId, lease: 12 };
 
-test('a receipt reads back', () => {
+test('a receipt parses to its parts', () => {
   expect(receiptText(receipt)).toBe(`${deliveryId}.12`);
   expect(parseReceipt(receiptText(receipt))).toEqual(receipt);
   expect(parseReceipt(receiptText(receipt).toUpperCase())).toEqual(receipt);
@@ -28,6 +28,6 @@ test.each([
   ['a quote', `${deliveryId.slice(0, -1)}'.1`],
   ['no UUID', 'nonsense.1'],
   ['a time past the year 9999', `ffffffff-ffff-7fff-bfff-ffffffffffff.1`],
-])('%s is no receipt', (_what, text) => {
+])('%s is not a receipt', (_what, text) => {
   expect(parseReceipt(text)).toBeNull();
 });

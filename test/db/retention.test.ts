@@ -35,7 +35,7 @@ async function tables(): Promise<string[]> {
 const drop = async () => (await dropOldPartitions(keeper, RETENTION_DAYS, nowMs)).partitions;
 const oldDays = [-9, -8, -7, -6, -5, -4].flatMap(day).sort();
 
-test('exactly the days that ended more than RETENTION_DAYS ago go, of both tables', async () => {
+test('exactly the days that ended more than RETENTION_DAYS ago are dropped, of both tables', async () => {
   const before = await tables();
   expect((await drop()).sort()).toEqual(oldDays);
   expect(await tables()).toEqual(before.filter((name) => !oldDays.includes(name)));
@@ -43,7 +43,7 @@ test('exactly the days that ended more than RETENTION_DAYS ago go, of both table
   expect(await drop()).toEqual([]);
 });
 
-test('events of today stay, and new ones are stored and found', async () => {
+test('events of today are kept, and new ones are stored and found', async () => {
   const ids = await storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 3);
   await drop();
   expect(
@@ -63,7 +63,7 @@ test('deliveries never outlive their events', async () => {
 });
 
 describe('with a snapshot held in another session', () => {
-  test('it waits within bounds, nobody else does, and the next round makes an end of it', {
+  test('it waits within its limit, other sessions do not wait, and the next round completes it', {
     timeout: 60_000,
   }, async () => {
     let letGo: () => void = () => {};
@@ -118,7 +118,7 @@ test.each(partitionedTables)('a detach of %s that was interrupted is finished', 
   expect(await drop()).toEqual([]);
 });
 
-test('a partition that was detached and not dropped goes too', async () => {
+test('a detached partition that was not dropped is dropped', async () => {
   await fresh.database.query({ text: `alter table events detach partition ${day(-5)[0]}` });
   expect((await drop()).sort()).toEqual(oldDays);
 });
@@ -151,14 +151,14 @@ describe('dedupe keys', () => {
     });
   const left = async () => (await fresh.database.query({ text: 'select from dedupe_keys' })).length;
 
-  test.each([0, 1, 10_000, 10_001, 25_000])('%d that expired go, those in force stay', async (count) => {
+  test.each([0, 1, 10_000, 10_001, 25_000])('%d expired keys are deleted, valid ones are kept', async (count) => {
     await insert(count, '-1 second');
     await insert(7, '1 hour');
     expect(await deleteExpiredKeys(keeper)).toBe(count);
     expect(await left()).toBe(7);
   });
 
-  test('that another session holds are left for the next round', async () => {
+  test('held by another session are left for the next round', async () => {
     await insert(10, '-1 second');
     await fresh.database.transaction(async (query) => {
       await query({ text: 'select from dedupe_keys limit 4 for update' });

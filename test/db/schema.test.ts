@@ -58,12 +58,12 @@ function dumpSchema({ conninfo }: FreshDatabase): string {
 }
 
 describe.runIf(pgDumpMajor >= 15)('the dump', () => {
-  test('of a new database is the one that was checked in', async () => {
+  test('of a new database equals the checked-in file', async () => {
     await migrate(fresh.database);
     await expect(dumpSchema(fresh)).toMatchFileSnapshot('schema.sql');
   });
 
-  test('of a database that earlier builds made is the same after the upgrade', async () => {
+  test('of a database of earlier builds is the same after the upgrade', async () => {
     await migrate(fresh.database);
     const made = dumpSchema(fresh);
     const upgraded = await emptyDatabase();
@@ -107,7 +107,7 @@ test('every table, column, index, function, trigger and domain has a comment', a
 describe('a database of version 25', () => {
   beforeEach(() => fresh.database.query({ text: earlier.dump }));
 
-  test('is migrated by the later files alone, and serves what it contains', async () => {
+  test('is migrated by the later files only, and its contents are served', async () => {
     const later = migrationFiles().filter(({ version }) => version > 25);
     expect(await migrate(fresh.database)).toEqual(later.map(({ name }) => name));
     expect(await verifyAudit(fresh.database, null)).toMatchObject({ intact: true, entries: 5 });
@@ -135,7 +135,7 @@ describe('a database of version 25', () => {
     }
   });
 
-  test('that stopped before version 25 is refused, with the fix', async () => {
+  test('from before version 25 is refused with the fix', async () => {
     await fresh.database.query({ text: 'delete from schema_migrations where version > 22' });
     await expect(migrate(fresh.database)).rejects.toThrow(
       'the database is at schema version 22, and this release upgrades from version 25; first run npx weir migrate of the commit that CHANGELOG.md names for older databases',

@@ -46,7 +46,7 @@ async function count(table: 'events' | 'deliveries', webhookId: string): Promise
   return rows.length;
 }
 
-test('exactly the events older than the retention_days of their webhook go, at both edges', async () => {
+test('exactly the events older than the retention_days of their webhook are deleted, at both limits', async () => {
   const short = await addWebhook(3);
   const usual = await addWebhook(null);
   for (const webhook of [short, usual]) {
@@ -60,7 +60,7 @@ test('exactly the events older than the retention_days of their webhook go, at b
   expect(await remove()).toEqual({ events: 0, deliveries: 0, unhandled: 0 });
 });
 
-test('their deliveries go with them, and those that no agent settled are counted', async () => {
+test('their deliveries are deleted with them, and unsettled ones are counted', async () => {
   const webhook = await addWebhook(2, true);
   await storeEvents(fresh.database, webhook, 5, daysAgo(4));
   await storeEvents(fresh.database, webhook, 1, daysAgo(1));
@@ -73,7 +73,7 @@ test('their deliveries go with them, and those that no agent settled are counted
   expect(await count('deliveries', webhook)).toBe(1);
 });
 
-test('more events than one statement reads, of one millisecond and of several days', async () => {
+test('more events than one statement reads are deleted, of one millisecond and of several days', async () => {
   const webhook = await addWebhook(1);
   const other = await addWebhook(null);
   await storeEvents(fresh.database, webhook, 6_000, daysAgo(3));
@@ -83,7 +83,7 @@ test('more events than one statement reads, of one millisecond and of several da
   expect(await count('events', other)).toBe(6_000);
 });
 
-test('a round that is stopped goes on where it was, and one that ended is not walked again', async () => {
+test('a stopped round continues where it was, and a completed one is not repeated', async () => {
   const webhook = await addWebhook(2);
   for (const days of [6, 5, 4]) await storeEvents(fresh.database, webhook, 10, daysAgo(days));
   const removedBefore = async () => (await readWebhookActivity(fresh.database, [webhook]))[0]!.events_removed_before;
@@ -100,7 +100,7 @@ test('a round that is stopped goes on where it was, and one that ended is not wa
   expect((await remove()).events).toBe(0);
 });
 
-test('what a stopped round removed is counted', async () => {
+test('deletions of a stopped round are counted', async () => {
   const webhook = await addWebhook(2, true);
   await storeEvents(fresh.database, webhook, 7_000, daysAgo(4));
   // The statements before it find nothing: stop within the day that has something.
@@ -113,7 +113,7 @@ test('what a stopped round removed is counted', async () => {
   expect(total).toBe(7_000);
 });
 
-test('a webhook whose retention_days is lowered loses what is too old for it now', async () => {
+test('a webhook with lowered retention_days loses the events that are now too old', async () => {
   const webhook = await addWebhook(6);
   await storeEvents(fresh.database, webhook, 3, daysAgo(4));
   expect((await remove()).events).toBe(0);
@@ -121,14 +121,14 @@ test('a webhook whose retention_days is lowered loses what is too old for it now
   expect((await remove()).events).toBe(3);
 });
 
-test('a deleted webhook keeps its promise too', async () => {
+test('the events of a deleted webhook expire as well', async () => {
   const webhook = await addWebhook(2);
   await storeEvents(fresh.database, webhook, 3, daysAgo(4));
   await fresh.database.query({ text: 'update webhooks set deleted_at = now() where id = $1', values: [webhook] });
   expect((await remove()).events).toBe(3);
 });
 
-test('deliveries of a dropped day that no agent settled are counted', async () => {
+test('unsettled deliveries of a dropped day are counted', async () => {
   const webhook = await addWebhook(null, true);
   await storeEvents(fresh.database, webhook, 4, daysAgo(5));
   await fresh.database.query({
@@ -137,7 +137,7 @@ test('deliveries of a dropped day that no agent settled are counted', async () =
   expect((await dropOldPartitions(fresh.database, 3, nowMs)).unhandled).toBe(3);
 });
 
-test('a dedupe key is forgotten with its event', async () => {
+test('a dedupe key is deleted with its event', async () => {
   const webhookId = await addWebhook(2);
   const id = Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
   const row = {

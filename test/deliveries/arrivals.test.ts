@@ -32,7 +32,7 @@ beforeAll(async () => {
 
 afterAll(() => fresh.drop());
 
-test('what was heard of between a look and its wait is not slept through', async () => {
+test('a notification between a query and its wait is not missed', async () => {
   const arrivals = new Arrivals(fresh.database, new Floors());
   onTestFinished(() => arrivals.close());
   const heardBefore = arrivals.heardSoFar;
@@ -54,7 +54,7 @@ async function isWoken(arrivals: Arrivals): Promise<boolean> {
   return outcome;
 }
 
-test('what lies below the floor is not looked for, but once in 15 seconds it is, and the next claim looks at everything', async () => {
+test('deliveries below the floor are not queried, except once in 15 seconds; then the next claim queries all', async () => {
   const aheadMs = { value: 0 };
   const realNow = performance.now.bind(performance);
   vi.spyOn(performance, 'now').mockImplementation(() => realNow() + aheadMs.value);

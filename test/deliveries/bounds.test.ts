@@ -17,7 +17,7 @@ test.each<[string, object]>([
   ['nothing at all', {}],
   ['the least', { max: 1, lease_seconds: 5, wait_seconds: 0 }],
   ['the most', { max: 1000, lease_seconds: 3600, webhook_ids: Array.from({ length: 1000 }, () => uuid) }],
-])('%s is taken', async (_what, order) => {
+])('%s is accepted', async (_what, order) => {
   expect(await agent.post('claim', order)).toMatchObject({ status: 200, body: { deliveries: [] } });
 });
 
@@ -34,13 +34,13 @@ test.each<[string, object, string]>([
   ['webhooks too many', { webhook_ids: Array.from({ length: 1001 }, () => uuid) }, '/webhook_ids'],
   ['a member that nobody knows', { maximum: 1 }, '/maximum'],
   ['a list', [], ''],
-])('%s is 422 and pointed at', async (_what, order, pointer) => {
+])('%s is 422 with a pointer', async (_what, order, pointer) => {
   const { status, body } = await agent.post('claim', order);
   expect([status, body.code]).toEqual([422, 'invalid_request']);
   expect(body.errors).toEqual([{ pointer, detail: expect.any(String) }]);
 });
 
-test('all that is wrong is told at once', async () => {
+test('all errors are reported at once', async () => {
   const { body } = await agent.post('claim', { max: 0, lease_seconds: 0, wait_seconds: 99 });
   expect(body.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual([
     '/max',
@@ -60,18 +60,18 @@ test.each([
   ['no lease', 'extend', { receipts: ['x'] }, '/lease_seconds'],
   ['a lease too short', 'extend', { receipts: ['x'], lease_seconds: 4 }, '/lease_seconds'],
   ['a lease too long', 'extend', { receipts: ['x'], lease_seconds: 3601 }, '/lease_seconds'],
-] as const)('%s at %s is 422 and pointed at', async (_what, action, order, pointer) => {
+] as const)('%s at %s is 422 with a pointer', async (_what, action, order, pointer) => {
   const { status, body } = await agent.post(action, order);
   expect([status, body.errors]).toEqual([422, [{ pointer, detail: expect.any(String) }]]);
 });
 
-test('1000 receipts, a day and 500 characters are taken', async () => {
+test('1000 receipts, a day and 500 characters are accepted', async () => {
   const receipts = Array.from({ length: 1000 }, () => 'x'.repeat(100));
   const order = { receipts, delay_seconds: 86_400, reason: 'ß'.repeat(500) };
   expect(await agent.post('nack', order)).toMatchObject({ status: 200, body: { done: [], gone: receipts } });
 });
 
-test('bodies together stay within 16 MiB, but for the first one', async () => {
+test('the bodies of a response are limited to 16 MiB, except the first one', async () => {
   const webhook = await app.addWebhook();
   const other = await addAgent(app, [webhook]);
   const body = Buffer.alloc(2_097_152, 'x');

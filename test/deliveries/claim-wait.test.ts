@@ -42,7 +42,7 @@ async function waiting(where: { metrics: TestApp['app']['metrics'] }): Promise<n
 test.each([
   ['the process that commits', () => agent, () => app.app],
   ['another process on the same database', () => agent.at(second), () => second.app],
-])('wakes by a commit, long before it would look again: %s', async (_where, claimer, at) => {
+])('wakes on a commit before its next query: %s', async (_where, claimer, at) => {
   const took: number[] = [];
   for (let round = 0; round < 9; round++) {
     const before = await waiting(at());
@@ -58,7 +58,7 @@ test.each([
   expect(median, took.map(Math.round).join(' ')).toBeLessThan(300);
 });
 
-test('a commit between its look and its wait is not slept through', async () => {
+test('a commit between its query and its wait is not missed', async () => {
   const took: number[] = [];
   let sentMs = 0;
   let stopped = false;
@@ -82,7 +82,7 @@ test('a commit between its look and its wait is not slept through', async () => 
   expect(slow.map(Math.round)).toEqual([]);
 });
 
-test('a notification that was lost costs a second', async () => {
+test('a lost notification costs at most a second', async () => {
   const claim = agent.claim({ wait_seconds: 10 });
   await until(async () => (await waiting(app.app)) === 1);
   // Stored by nobody who would tell.
@@ -102,7 +102,7 @@ test('the end of a lease and of a delay wake it', async () => {
   expect(await agent.ack([receipt])).toEqual({ done: [], gone: [receipt] });
 });
 
-test('with nothing it ends at wait_seconds, with an empty list, and is not slow in the log', async () => {
+test('without deliveries it ends at wait_seconds with an empty list, and is not logged as slow', async () => {
   const startedMs = performance.now();
   expect(await agent.claim({ wait_seconds: 2 })).toEqual([]);
   const tookMs = performance.now() - startedMs;
@@ -111,21 +111,21 @@ test('with nothing it ends at wait_seconds, with an empty list, and is not slow 
   expect(app.logLines.filter((line) => line.includes('request_slow') && line.includes('claim'))).toEqual([]);
 });
 
-test('waits for longer than an idle connection lives', { timeout: 30_000 }, async () => {
+test('waits longer than the idle timeout of a connection', { timeout: 30_000 }, async () => {
   const claim = agent.claim({ wait_seconds: 20 });
   await delay(14_000);
   const id = await send(webhook);
   expect((await claim).map(({ event }) => event.id)).toEqual([id]);
 });
 
-test('without wait_seconds it does not wait', async () => {
+test('without wait_seconds it returns at once', async () => {
   const startedMs = performance.now();
   expect(await agent.claim()).toEqual([]);
   // The shortest wait there could be is the second after which a claim looks again.
   expect(performance.now() - startedMs).toBeLessThan(1_000);
 });
 
-test('what is left out by webhook_ids does not wake it into an answer, nor keep the process busy', async () => {
+test('a delivery excluded by webhook_ids causes no response and no busy process', async () => {
   const other = await app.addWebhook();
   const both = await addAgent(app, [webhook, other]);
   await send(webhook);
@@ -137,7 +137,7 @@ test('what is left out by webhook_ids does not wake it into an answer, nor keep 
   expect(performance.now() - startedMs).toBeLessThan(10_000);
 });
 
-test('a claim that waits and whose client has left takes nothing', async () => {
+test('a waiting claim of a disconnected client claims nothing', async () => {
   const leaving = new AbortController();
   const claim = agent.post('claim', { wait_seconds: 10 }, leaving.signal).catch(() => null);
   await until(async () => (await waiting(app.app)) === 1);
@@ -149,7 +149,7 @@ test('a claim that waits and whose client has left takes nothing', async () => {
   expect([delivery.event.id, delivery.attempt]).toEqual([id, 1]);
 });
 
-test('a claim whose client leaves before its answer gives its leases back, uncounted', async () => {
+test('a claim whose client disconnects before the response returns its leases without counting them', async () => {
   await storeEvents(app.database, webhook.id, 500);
   const [before] = await app.database.query<{ time: string }>({ text: 'select now()::text as time' });
   const leaving = new AbortController();
@@ -170,7 +170,7 @@ test('a claim whose client leaves before its answer gives its leases back, uncou
   expect(await agent.claim()).toHaveLength(500);
 });
 
-test('many claims of one agent that wait share what arrives, each delivery once', async () => {
+test('many waiting claims of one agent share new deliveries, each once', async () => {
   const claims = Array.from({ length: 20 }, () => agent.claim({ max: 1, wait_seconds: 5 }));
   await until(async () => (await waiting(app.app)) === 20);
   const ids = await storeEvents(app.database, webhook.id, 20);
@@ -180,7 +180,7 @@ test('many claims of one agent that wait share what arrives, each delivery once'
   expect(got.filter((id) => ids.includes(id)).length).toBeGreaterThan(18);
 });
 
-test('a drain answers those that wait, at once', async () => {
+test('a drain ends waiting claims at once', async () => {
   const third = await startSecondApp(app);
   const claims = Array.from({ length: 5 }, () => agent.at(third).post('claim', { wait_seconds: 30 }));
   await until(async () => (await waiting(third.app)) === 5);
@@ -192,7 +192,7 @@ test('a drain answers those that wait, at once', async () => {
   await stopping;
 });
 
-test('a database that goes away while claims wait ends none of them wrongly, and is met again', async () => {
+test('a database outage during waiting claims causes no wrong result, and claims continue after it', async () => {
   const claims = Array.from({ length: 3 }, () => agent.post('claim', { max: 1, wait_seconds: 20 }));
   await until(async () => (await waiting(app.app)) === 3);
   await app.cutOff();

@@ -15,7 +15,7 @@ afterAll(() => app.stop());
 
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 
-test('the lines of a batch come in their order, in one claim and over several', async () => {
+test('the lines of a batch are delivered in order, in one claim and in several', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   for (const max of [1000, 7]) {
@@ -29,7 +29,7 @@ test('the lines of a batch come in their order, in one claim and over several', 
 });
 
 describe('a delivery', () => {
-  test('is told as the contract says, and nothing more', async () => {
+  test('has exactly the members of the contract', async () => {
     const webhook = await app.addWebhook({ name: 'orders', signature_header: 'X-Own' });
     const agent = await addAgent(app, [webhook]);
     const body = '{"grüße":"\\u0000 is not a NUL"}';
@@ -85,7 +85,7 @@ describe('a delivery', () => {
     ['text cut in a character', Buffer.from('語').subarray(0, 2), 'body_base64'],
     ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80]), 'body_base64'],
     ['all bytes there are', Buffer.from(Array.from({ length: 256 }, (_, i) => i)), 'body_base64'],
-  ])('carries its body unchanged: %s', async (_what, body, member) => {
+  ])('contains its body unchanged: %s', async (_what, body, member) => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await send(webhook, body);
@@ -94,7 +94,7 @@ describe('a delivery', () => {
     expect(Buffer.from(event[member]!, member === 'body' ? 'utf8' : 'base64').equals(body)).toBe(true);
   });
 
-  test('has no content type where the sender gave none', async () => {
+  test('has no content type if the sender gave none', async () => {
     const webhook = await app.addWebhook({ secret: null });
     const agent = await addAgent(app, [webhook]);
     await fetch(webhook.url, { method: 'POST', body: Buffer.from('x') });
@@ -112,7 +112,7 @@ describe('the order', () => {
     expect(eventIds(await agent.claim())).toEqual(ids.slice(5));
   });
 
-  test('goes over days', async () => {
+  test('spans days', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     const stored = [];
@@ -122,7 +122,7 @@ describe('the order', () => {
     expect(eventIds(await agent.claim({ wait_seconds: 5 }))).toEqual(stored.slice(2));
   });
 
-  test('of one delivery each, the default, take turns over webhooks: a flood in one does not hide two others', async () => {
+  test('of single deliveries, the default, alternates between webhooks: a flood in one does not delay two others', async () => {
     const [flood, ...others] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
     const agent = await addAgent(app, [flood!, ...others]);
     await storeEvents(app.database, flood!.id, 5_000);
@@ -137,7 +137,7 @@ describe('the order', () => {
     expect([flood!, ...others].map(({ id }) => count(id))).toEqual([42, 5, 5]);
   });
 
-  test('go on with the webhook after the one that the last claim ended with', async () => {
+  test('continues with the webhook after the last one of the previous claim', async () => {
     const webhooks = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
     const agent = await addAgent(app, webhooks);
     for (const { id } of webhooks) await storeEvents(app.database, id, 10);
@@ -147,7 +147,7 @@ describe('the order', () => {
     expect(webhooks.map(({ id }) => claimed.filter((webhookId) => webhookId === id).length)).toEqual([2, 2, 2]);
   });
 
-  test('is fair over webhooks: a flood in one keeps the few of another waiting for nobody', async () => {
+  test('is fair between webhooks: a flood in one does not delay the few of another', async () => {
     const [flood, few] = [await app.addWebhook(), await app.addWebhook()];
     const agent = await addAgent(app, [flood, few]);
     await storeEvents(app.database, flood.id, 1000);
@@ -162,7 +162,7 @@ describe('the order', () => {
     expect(await agent.claim({ max: 1000 })).toHaveLength(993);
   });
 
-  test('of a few out of many webhooks leaves the rest to a claim at the same time', async () => {
+  test('of a few out of many webhooks leaves the others to a concurrent claim', async () => {
     const webhooks = await Promise.all(Array.from({ length: 20 }, () => app.addWebhook()));
     const agent = await addAgent(app, webhooks);
     for (const { id } of webhooks) await storeEvents(app.database, id, 60);
@@ -183,7 +183,7 @@ describe('the order', () => {
     });
   });
 
-  test('comes back to a delivery after others that wait longer', async () => {
+  test('returns to a delivery after others that wait longer', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     const first = await send(webhook);
@@ -196,7 +196,7 @@ describe('the order', () => {
 });
 
 describe('webhook_ids', () => {
-  test('picks; what the agent is not subscribed to gives nothing', async () => {
+  test('filters; an unsubscribed webhook gives nothing', async () => {
     const [a, b, foreign] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
     const agent = await addAgent(app, [a, b]);
     await addAgent(app, [foreign]);
@@ -209,8 +209,8 @@ describe('webhook_ids', () => {
   });
 });
 
-describe('a lease that ends', () => {
-  test('is claimable again, and counts as an attempt', async () => {
+describe('an expired lease', () => {
+  test('can be claimed again and counts as an attempt', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await send(webhook);
@@ -224,7 +224,7 @@ describe('a lease that ends', () => {
     expect(second.receipt).not.toBe(first.receipt);
   });
 
-  test('without attempts left makes a dead letter, once', async () => {
+  test('without attempts left creates one dead letter', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await send(webhook);
@@ -245,7 +245,7 @@ describe('a lease that ends', () => {
     expect(await agent.claim()).toEqual([]);
   });
 
-  test('without attempts left does not hide what can be claimed behind it', async () => {
+  test('without attempts left does not hide claimable deliveries behind it', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await storeEvents(app.database, webhook.id, 5);

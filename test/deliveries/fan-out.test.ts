@@ -32,7 +32,7 @@ async function counts(
   return row!;
 }
 
-test('every subscribed agent gets its own delivery, the others none', async () => {
+test('every subscribed agent gets its own delivery, other agents none', async () => {
   const webhook = await app.addWebhook();
   const agents = await Promise.all([addAgent(app, [webhook]), addAgent(app, [webhook]), addAgent(app, [webhook])]);
   const bystander = await addAgent(app, [await app.addWebhook()]);
@@ -47,7 +47,7 @@ test('every subscribed agent gets its own delivery, the others none', async () =
   expect(await agents[1]!.ack([deliveries[1]!.receipt])).toMatchObject({ gone: [] });
 });
 
-test('a subscription holds for the next event, and for none before it', async () => {
+test('a subscription applies from the next event on, and to no earlier event', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app);
   await send(webhook);
@@ -56,7 +56,7 @@ test('a subscription holds for the next event, and for none before it', async ()
   expect((await agent.claim()).map(({ event }) => event.id)).toEqual([id]);
 });
 
-test('a subscription holds for every event sent after it, under a load whose COPYs are begun ahead', async () => {
+test('a subscription applies to every later event, under a load of COPYs that began earlier', async () => {
   const webhook = await app.addWebhook();
   let stopped = false;
   const lanes = Array.from({ length: 40 }, async () => {
@@ -80,7 +80,7 @@ test('a subscription holds for every event sent after it, under a load whose COP
   }
 });
 
-test('a revoked agent gets no more deliveries; those that it had stay', async () => {
+test('a revoked agent gets no new deliveries; existing ones are kept', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await send(webhook);
@@ -89,13 +89,13 @@ test('a revoked agent gets no more deliveries; those that it had stay', async ()
   expect(await counts(webhook)).toMatchObject({ events: 2, deliveries: 1, orphans: 0 });
 });
 
-test('an event of a webhook without agents is stored all the same', async () => {
+test('an event of a webhook without agents is stored', async () => {
   const webhook = await app.addWebhook();
   await send(webhook);
   expect(await counts(webhook)).toEqual({ events: 1, deliveries: 0, orphans: 0, missing: 0 });
 });
 
-test('a delivery without its event, or an event without its delivery, there is none: COPYs killed again and again', async () => {
+test('no delivery is without its event and no event without its delivery while COPYs are killed repeatedly', async () => {
   const webhook = await app.addWebhook();
   await Promise.all([addAgent(app, [webhook]), addAgent(app, [webhook])]);
   const accepted = new Set<string>();

@@ -26,7 +26,7 @@ let had = 0;
 for (;;) had += await claim().then(({ deliveries }) => deliveries.length, () => 0), process.send(had);
 `;
 
-test('all are delivered, and only what was under lease is delivered again', { timeout: TEST_MS }, async () => {
+test('all events are delivered, and only leased deliveries are delivered again', { timeout: TEST_MS }, async () => {
   const webhook = await weir.addWebhook();
   const webhookId = webhook.path.slice('/in/'.length);
   const url = `http://127.0.0.1:${weir.port}`;

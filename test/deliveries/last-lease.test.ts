@@ -27,7 +27,7 @@ async function withLastLease(count: number) {
   return { agent, deliveries };
 }
 
-test('one that has ended is a dead letter, and its receipt is gone', async () => {
+test('an expired one is a dead letter, and its receipt is gone', async () => {
   const { agent, deliveries } = await withLastLease(1);
   const { id, receipt } = deliveries[0]!;
   expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(0);
@@ -43,7 +43,7 @@ test('one that has ended is a dead letter, and its receipt is gone', async () =>
   expect(await agent.nack([receipt])).toEqual({ done: [], gone: [receipt] });
 });
 
-test('those with attempts left stay as they are, and stay claimable', async () => {
+test('those with attempts left remain claimable', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await storeEvents(app.database, webhook.id, 3);
@@ -55,14 +55,14 @@ test('those with attempts left stay as they are, and stay claimable', async () =
   await agent.ack(again.map(({ receipt }) => receipt));
 });
 
-test('where DELIVERY_MAX_ATTEMPTS was raised in the meantime, it is claimable again', async () => {
+test('is claimable again if DELIVERY_MAX_ATTEMPTS was raised since', async () => {
   await withLastLease(1);
   await letPass(app.database, 3_600);
   expect(await endLastLeases(app.database, ATTEMPTS_MAX + 1)).toBe(0);
   expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(1);
 });
 
-test('more of them than one statement ends are ended all the same', async () => {
+test('more of them than one statement processes are all ended', async () => {
   await withLastLease(1_001);
   await letPass(app.database, 3_600);
   expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(1_001);

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-test('GET /api/v1/agent/me counts what waits and says how long the oldest has', async () => {
+test('GET /api/v1/agent/me counts pending deliveries and returns the age of the oldest', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const me = async () => (await request(`${app.url}/api/v1/agent/me`, agent.token)).body;

@@ -47,7 +47,7 @@ async function claimAll(agent: TestAgent, wanted: number, ack: boolean): Promise
 test.each([
   ['while all is leased', false],
   ['while each acknowledges what it has', true],
-])('8 clients claim 5,000 deliveries, none twice and none missing: %s', async (_what, ack) => {
+])('8 clients claim 5,000 deliveries without loss or repetition: %s', async (_what, ack) => {
   const webhooks = await Promise.all([app.addWebhook(), app.addWebhook(), app.addWebhook()]);
   const agent = await addAgent(app, webhooks);
   const stored = (
@@ -60,7 +60,7 @@ test.each([
   expect(await agent.claim()).toEqual([]);
 });
 
-test('while events arrive, 8 clients get each of them once', async () => {
+test('while events arrive, 8 clients receive each of them once', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const claiming = claimAll(agent, 1200, true);
@@ -74,7 +74,7 @@ test('while events arrive, 8 clients get each of them once', async () => {
   expect(new Set(ids)).toEqual(new Set(sent));
 });
 
-test('an agent that never acknowledges keeps none from another', async () => {
+test('an agent that never acknowledges does not delay other agents', async () => {
   const webhook = await app.addWebhook();
   const [idle, busy] = [await addAgent(app, [webhook]), await addAgent(app, [webhook])];
   const stored = await storeEvents(app.database, webhook.id, 3000);
@@ -86,7 +86,7 @@ test('an agent that never acknowledges keeps none from another', async () => {
   expect(await busy.claim()).toEqual([]);
 });
 
-test('consumers that settle, extend and lose the same leases never wait for each other in a circle', async () => {
+test('consumers that settle, extend and lose the same leases never deadlock', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await storeEvents(app.database, webhook.id, 300);
@@ -107,7 +107,7 @@ test('consumers that settle, extend and lose the same leases never wait for each
   for (const { done, gone } of await Promise.all(work)) expect([0, 300]).toContain(done.length + gone.length);
 });
 
-test('an acknowledgement that Postgres ends to break a circle of waits is tried again', async () => {
+test('an acknowledgement that Postgres aborts in a deadlock is retried', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await storeEvents(app.database, webhook.id, 2);

@@ -17,7 +17,7 @@ async function agentWithEvents(count: number) {
   return { webhook, agent };
 }
 
-test('one that is done is pending again, with attempts from zero and a receipt that was never given', async () => {
+test('a done delivery is pending again, with zero attempts and a new receipt', async () => {
   const { agent } = await agentWithEvents(1);
   const before = await agent.claimOne();
   await agent.ack([before.receipt]);
@@ -30,14 +30,14 @@ test('one that is done is pending again, with attempts from zero and a receipt t
   expect(await agent.ack([again.receipt])).toEqual({ done: [again.receipt], gone: [] });
 });
 
-test('one that is pending or leased is left alone', async () => {
+test('a pending or leased delivery is unchanged', async () => {
   const { agent } = await agentWithEvents(1);
   const leased = await agent.claimOne();
   expect(await replayDelivery(app.database, leased.id)).toBe(false);
   expect(await agent.ack([leased.receipt])).toEqual({ done: [leased.receipt], gone: [] });
 });
 
-test('all dead ones of an agent are replayed together, those of one webhook alone where it is named', async () => {
+test('all dead deliveries of an agent are replayed together, or those of one webhook', async () => {
   const { agent, webhook } = await agentWithEvents(3);
   const dead = await agent.claim({ max: 3 });
   await agent.nack(dead.map(({ receipt }) => receipt));
@@ -47,7 +47,7 @@ test('all dead ones of an agent are replayed together, those of one webhook alon
   expect((await agent.claim({ max: 3 })).map(({ id }) => id).sort()).toEqual(dead.map(({ id }) => id).sort());
 });
 
-test('an event is delivered anew to every subscribed agent, or to those that are named', async () => {
+test('an event is delivered again to every subscribed agent, or to the given agents', async () => {
   const { agent, webhook } = await agentWithEvents(1);
   const stranger = await addAgent(app);
   const first = await agent.claimOne();

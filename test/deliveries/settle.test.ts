@@ -25,7 +25,7 @@ const done = (...receipts: string[]) => ({ done: receipts, gone: [] });
 const gone = (...receipts: string[]) => ({ done: [], gone: receipts });
 
 describe('an acknowledged delivery', () => {
-  test('is done for good, and repeating says so again', async () => {
+  test('is done permanently, and a repeated acknowledgement reports it again', async () => {
     const delivery = await oneLeased();
     for (let i = 0; i < 3; i++) expect(await agent.ack([delivery.receipt])).toEqual(done(delivery.receipt));
     expect(await row(delivery)).toMatchObject({ state: 'done', attempts: 1, finished: true });
@@ -33,14 +33,14 @@ describe('an acknowledged delivery', () => {
     expect(await agent.claim()).toEqual([]);
   });
 
-  test('is neither refused nor extended any more', async () => {
+  test('cannot be refused or extended any more', async () => {
     const { receipt } = await oneLeased();
     await agent.ack([receipt]);
     expect(await agent.nack([receipt])).toEqual(gone(receipt));
     expect(await agent.extend([receipt], 60)).toEqual(gone(receipt));
   });
 
-  test('may be so although its lease has ended, while nobody else claimed it', async () => {
+  test('is accepted after its lease expired, if no other consumer claimed the delivery', async () => {
     const { receipt } = await oneLeased({ lease_seconds: 5 });
     await letPass(app.database, 100);
     expect(await agent.ack([receipt])).toEqual(done(receipt));
@@ -60,7 +60,7 @@ describe('a lease is lost', () => {
     expect(await agent.ack([first.receipt])).toEqual(gone(first.receipt));
   });
 
-  test('and stays lost when it is told together with the one that holds', async () => {
+  test('and remains lost when it is sent together with a valid receipt', async () => {
     const first = await oneLeased();
     await letPass(app.database, 3600);
     const second = await agent.claimOne();
@@ -71,14 +71,14 @@ describe('a lease is lost', () => {
       });
   });
 
-  test('after a nack: its ack comes too late', async () => {
+  test('after a nack: its acknowledgement is too late', async () => {
     const { receipt } = await oneLeased();
     await agent.nack([receipt], { delay_seconds: 3600 });
     expect(await agent.ack([receipt])).toEqual(gone(receipt));
     expect(await agent.extend([receipt], 60)).toEqual(gone(receipt));
   });
 
-  test('for whom it never was: another agent', async () => {
+  test('for a receipt of another agent', async () => {
     const delivery = await oneLeased();
     const other = await addAgent(app, [webhook]);
     for (const settled of [
@@ -92,7 +92,7 @@ describe('a lease is lost', () => {
 });
 
 describe('several receipts', () => {
-  test('are told apart, in the order in which they came, repeated as often as they came', async () => {
+  test('are reported separately, in their order, as often as they were sent', async () => {
     const first = await oneLeased();
     await send(webhook);
     const second = await agent.claimOne();
@@ -114,7 +114,7 @@ describe('several receipts', () => {
     });
   });
 
-  test('of garbage alone are gone', async () => {
+  test('of invalid text are gone', async () => {
     await oneLeased();
     const garbage = [
       "'; drop table events; --",
@@ -127,7 +127,7 @@ describe('several receipts', () => {
     expect(await agent.ack(garbage)).toEqual(gone(...garbage));
   });
 
-  test('are settled once by many who tell the same at the same time', async () => {
+  test('are settled once by concurrent requests', async () => {
     const delivery = await oneLeased();
     const answers = await Promise.all(Array.from({ length: 20 }, () => agent.ack([delivery.receipt])));
     for (const answer of answers) expect(answer).toEqual(done(delivery.receipt));
@@ -144,7 +144,7 @@ describe('a nack', () => {
     expect(await row(delivery)).toMatchObject({ state: 'pending', attempts: 1, reason: 'no room', finished: false });
   });
 
-  test.each([0, 0.5, 60, 86_400])('with a delay of %d s waits as long', async (seconds) => {
+  test.each([0, 0.5, 60, 86_400])('with a delay of %d s is claimable after that time', async (seconds) => {
     const delivery = await oneLeased();
     await agent.nack([delivery.receipt], { delay_seconds: seconds });
     const { seconds: left } = await row(delivery);
@@ -162,7 +162,7 @@ describe('a nack', () => {
     [9, 640, 1280],
     [11, 1800, 3600],
     [900, 1800, 3600],
-  ])('without a delay backs off: after attempt %d it waits %d to %d s', async (attempt, least, most) => {
+  ])('without a delay backs off: after attempt %d the delay is %d to %d s', async (attempt, least, most) => {
     const other = await startOnce();
     const hook = await other.addWebhook();
     const consumer = await addAgent(other, [hook]);
@@ -180,7 +180,7 @@ describe('a nack', () => {
     expect(new Set(waits.map((seconds) => seconds.toFixed(3))).size).toBeGreaterThan(6);
   });
 
-  test('with no attempts left makes a dead letter with its reason', async () => {
+  test('without attempts left creates a dead letter with its reason', async () => {
     let delivery = await oneLeased();
     for (let attempt = 1; attempt <= 3; attempt++) {
       expect(delivery.attempt).toBe(attempt);
@@ -201,7 +201,7 @@ describe('a nack', () => {
     ['with quotes and line ends', `it's "so"\r\n\\`, `it's "so"\r\n\\`],
     ['with NUL', 'a\0b', 'a\ufffdb'],
     ['with half a surrogate pair', '\ud83d', '\ufffd'],
-  ])('keeps a reason %s', async (_what, reason, kept) => {
+  ])('stores a reason %s', async (_what, reason, kept) => {
     const delivery = await oneLeased();
     expect((await agent.post('nack', { receipts: [delivery.receipt], reason })).status).toBe(200);
     expect(await row(delivery)).toMatchObject({ state: 'pending', reason: kept });
@@ -209,7 +209,7 @@ describe('a nack', () => {
 });
 
 describe('an extended lease', () => {
-  test('lasts from now on', async () => {
+  test('lasts from the time of the request', async () => {
     const delivery = await oneLeased({ lease_seconds: 10 });
     expect(await agent.extend([delivery.receipt], 3600)).toEqual(done(delivery.receipt));
     expect((await row(delivery)).seconds).toBeGreaterThan(3590);
@@ -218,13 +218,13 @@ describe('an extended lease', () => {
     expect(await agent.ack([delivery.receipt])).toEqual(done(delivery.receipt));
   });
 
-  test('may be a shorter one', async () => {
+  test('can be shorter', async () => {
     const delivery = await oneLeased({ lease_seconds: 3600 });
     await agent.extend([delivery.receipt], 5);
     expect((await row(delivery)).seconds).toBeLessThan(6);
   });
 
-  test('is had again although it has ended, while nobody else claimed it', async () => {
+  test('can be extended after it expired, if no other consumer claimed the delivery', async () => {
     const delivery = await oneLeased();
     await letPass(app.database, 3700);
     expect(await agent.extend([delivery.receipt], 60)).toEqual(done(delivery.receipt));

@@ -16,7 +16,7 @@ test.each([
     'by the list of agents of the webhook',
     (_: string, webhookId: string) => app.webhooks.update(webhookId, { agent_ids: [] }),
   ],
-])('%s: what waits stays claimable, new events do not come', async (_, unsubscribe) => {
+])('%s: pending deliveries stay claimable, new events are not delivered', async (_, unsubscribe) => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const waiting = [await send(webhook), await send(webhook)];
@@ -29,7 +29,7 @@ test.each([
   expect(await agent.claim()).toEqual([]);
 });
 
-test('an agent that is subscribed again gets new events, once each', async () => {
+test('an agent that is subscribed again gets new events once each', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await agentsOf(app).unsubscribe(agent.id, [webhook.id]);

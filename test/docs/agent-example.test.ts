@@ -52,7 +52,7 @@ test('it handles and acknowledges text and binary bodies', async () => {
   expect(lines.sort()).toEqual([`orders ${ids[0]}: 7 bytes`, `orders ${ids[1]}: 3 bytes`].sort());
 });
 
-test('it returns what its handler throws at, with the reason', async () => {
+test('it returns deliveries on which its handler throws, with the reason', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   run(agent.credential, (program) => program.replace('console.log(', 'throw new Error('));
@@ -61,11 +61,11 @@ test('it returns what its handler throws at, with the reason', async () => {
   expect(await states(agent.id)).toEqual([{ state: 'pending', reason: expect.stringContaining(id) }]);
 });
 
-test('it is as long as it says', () => {
+test('it has the stated length', () => {
   expect(block('js').trimEnd().split('\n').length).toBeLessThanOrEqual(40);
 });
 
-test('the example of an answer has the members of a real one', async () => {
+test('the example of a response has the members of a real one', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await send(webhook, '{"order":17}');

@@ -11,7 +11,7 @@ import { settingTable } from '../../server/settings/table.ts';
 const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 
-describe('the documents say what the tables say (fix: npm run build && npm run docs)', () => {
+describe('the documents match the tables (fix: npm run build && npm run docs)', () => {
   test('README.md', () => {
     expect(read('README.md')).toBe(renderReadme(read('README.md')));
   });
@@ -20,7 +20,7 @@ describe('the documents say what the tables say (fix: npm run build && npm run d
     expect(read('.env.example')).toBe(envExample());
   });
 
-  test('and .env.example names every setting, none of them in force', () => {
+  test('and .env.example names every setting, all commented out', () => {
     const lines = read('.env.example').split('\n');
     for (const name of Object.keys(settingTable)) expect(lines.some((line) => line.startsWith(`#${name}=`))).toBe(true);
     expect(lines.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([]);
@@ -28,7 +28,7 @@ describe('the documents say what the tables say (fix: npm run build && npm run d
 });
 
 describe('a region', () => {
-  test('is replaced between its markers and nowhere else', () => {
+  test('is replaced between its markers only', () => {
     const page = 'a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n';
     expect(replaceRegion(page, 'x', 'new\n')).toBe('a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n');
   });
@@ -42,12 +42,12 @@ describe('a region', () => {
     expect(() => replaceRegion(page, 'x', 'new')).toThrow('<!-- x:begin --> and then <!-- x:end -->, once each');
   });
 
-  test('keeps a bar in a cell inside its cell', () => {
+  test('escapes a bar in a table cell', () => {
     expect(markdownTable(['a'], [['b|c']])).toBe('| a |\n| --- |\n| b\\|c |\n');
   });
 });
 
-test('writing tells which documents differed, and writes nothing the second time', () => {
+test('writing returns the changed documents, and changes nothing the second time', () => {
   const directory = mkdtempSync(join(tmpdir(), 'weir-docs-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const empty = Object.keys(regions).map((name) => `<!-- ${name}:begin --><!-- ${name}:end -->\n`);

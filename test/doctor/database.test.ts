@@ -29,12 +29,12 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-describe('the doctor looks at the database', () => {
-  test('that is not made yet, and does not make it', async () => {
+describe('the doctor checks the database', () => {
+  test('that does not exist yet, and does not create it', async () => {
     expect(states(await examine({ settings: settingsOf({}) }))).toEqual(['database ok']);
   });
 
-  test('that is embedded and up, and finds that partitions come with the start', async () => {
+  test('that is embedded and running; partitions are created with the start', async () => {
     expect(states(await examine({}))).toEqual([
       'database ok',
       'connections ok',
@@ -49,11 +49,11 @@ describe('the doctor looks at the database', () => {
     ]);
   });
 
-  test('whose partitions are behind while Weir runs', async () => {
+  test('whose partitions are missing while Weir runs', async () => {
     expect(states(await examine({ running: true }))).toContain('partitions problem');
   });
 
-  test('whose partitions are made', async () => {
+  test('whose partitions exist', async () => {
     await makePartitions(attached.database, Date.now());
     expect(states(await examine({ running: true }))).toContain('partitions ok');
   });
@@ -93,7 +93,7 @@ describe('the doctor looks at the database', () => {
       /no user is an administrator/,
       expect.stringMatching(/provider.*weir user set-role/),
     ],
-  ] as const)('of which the provider %s as administrator', async (_, role, state, finding, fix) => {
+  ] as const)('whose administrator the provider %s', async (_, role, state, finding, fix) => {
     await attached.database.query({
       text: `insert into users (id, email, role, issuer, subject) values (gen_random_uuid(), 'a@example.org', $1, 'https://id.example', 'a')`,
       values: [role],
@@ -141,14 +141,14 @@ describe('the doctor looks at the database', () => {
     expect([check!.state, check!.finding]).toEqual([state, expect.stringMatching(finding)]);
   });
 
-  test('whose audit log anybody may change', async () => {
+  test('whose audit log can be changed', async () => {
     await run('alter table audit_log disable trigger audit_log_append_only');
     const check = (await examine({})).find(({ name }) => name === 'audit_log');
     await run('alter table audit_log enable trigger audit_log_append_only');
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('trigger is off') });
   });
 
-  test('that would lose what it has promised', async () => {
+  test('whose settings could lose committed events', async () => {
     await run('alter role weir set synchronous_commit = off');
     const [check] = (await examine({})).filter(({ name }) => name === 'durability');
     await run('alter role weir reset synchronous_commit');
@@ -162,7 +162,7 @@ describe('the doctor looks at the database', () => {
     ['that key as the previous one', [otherKey, someKey], 'advice'],
     ['another key', [otherKey], 'problem'],
     ['no key', null, 'problem'],
-  ])('whose secrets are opened with %s', async (_, keys, state) => {
+  ])('whose secrets are decrypted with %s', async (_, keys, state) => {
     const webhooks = webhooksOf(attached, [someKey]);
     const { id } = made(await webhooks.add(newWebhook({ secret: 'geheim' })));
     const check = (await examine({ keys })).find(({ name }) => name === 'stored_secrets');
@@ -186,7 +186,7 @@ describe('the doctor looks at the database', () => {
     expect(check!.state).toBe(state);
   });
 
-  test('of its own that has too few connections', async () => {
+  test('that is embedded and has too few connections', async () => {
     const settings = readSettings(
       { DATABASE_URL: attached.conninfo, SECRETS_KEY: someKey, WORKERS: '100', DATA_DIR: dataDir },
       dataDir,
@@ -195,7 +195,7 @@ describe('the doctor looks at the database', () => {
     expect(check).toMatchObject({ state: 'problem', fix: 'lower one of them or raise max_connections' });
   });
 
-  test('that does not answer, and keeps its password', async () => {
+  test('that does not respond, and hides its password', async () => {
     const address = `postgres://weir:${password}@127.0.0.1:${await freePort()}/weir`;
     const settings = settingsOf({ DATABASE_URL: address, SECRETS_KEY: someKey });
     const checks = await examine({ settings });
@@ -209,7 +209,7 @@ test.each([
   ['a standby', { standby: true }],
   ['one that is read-only by default', { read_only: 'on' }],
   ['one where our user may make no tables', { may_create: false }],
-])('%s takes no events', (_, facts) => {
+])('%s accepts no events', (_, facts) => {
   const good = {
     version: '17.2',
     version_number: 170_002,

@@ -9,7 +9,7 @@ const look = async (disks: Record<string, Disk>, environment: Record<string, str
 };
 const server = { DATABASE_URL: 'postgres://weir@db.example/weir', SECRETS_KEY: someKey };
 
-describe('the doctor looks at the free space', () => {
+describe('the doctor checks the free space', () => {
   test.each<[string, number, string]>([
     ['plenty', 5 * GIB, 'ok'],
     ['less than the log of the database may need', 5 * GIB - 1, 'advice'],

@@ -9,8 +9,8 @@ const isRoot = process.getuid!() === 0;
 const ownMode = isRoot ? 0o711 : 0o700;
 const inDirectory = (directory: string) => settingsOf({ DATA_DIR: directory });
 
-describe('the doctor looks at DATA_DIR', () => {
-  test('that is missing: what stands above it counts, and it is not made', async () => {
+describe('the doctor checks DATA_DIR', () => {
+  test('that is missing: its parent is checked, and it is not created', async () => {
     const parent = temporaryDirectory();
     chmodSync(parent, 0o755);
     const [check] = await checkDataDir(inDirectory(join(parent, 'a/b')));
@@ -39,7 +39,7 @@ describe('the doctor looks at DATA_DIR', () => {
     expect((await checkDataDir(inDirectory(directory)))[0]!.state).toBe('problem');
   });
 
-  test('and at the disk under it', async () => {
+  test('and the disk of it', async () => {
     const directory = temporaryDirectory();
     chmodSync(directory, ownMode);
     expect((await checkDataDir(inDirectory(directory))).map((check) => check.name)).toEqual(['data_dir', 'disk']);
@@ -56,7 +56,7 @@ describe('the doctor looks at DATA_DIR', () => {
   });
 });
 
-describe('the doctor looks at the key', () => {
+describe('the doctor checks the key', () => {
   test('that is given', async () => {
     const { check, keys } = await checkKey(settingsOf({ SECRETS_KEY: someKey }));
     expect(check.state).toBe('ok');
@@ -64,7 +64,7 @@ describe('the doctor looks at the key', () => {
     expect(JSON.stringify(check)).not.toContain(someKey);
   });
 
-  test('that is not there yet, and makes none', async () => {
+  test('that does not exist yet, and creates none', async () => {
     const directory = temporaryDirectory();
     const { check, keys } = await checkKey(inDirectory(directory));
     expect(check.state).toBe('ok');

@@ -17,12 +17,12 @@ const look = (issuer: string) =>
     }),
   );
 
-describe('the doctor looks at the identity provider', () => {
-  test('there is none where users sign in at Weir itself', async () => {
+describe('the doctor checks the identity provider', () => {
+  test('is skipped in local mode', async () => {
     expect((await checkIdentityProvider(settingsOf({}))).state).toBe('ok');
   });
 
-  test('one that answers: the redirect URI is said', async () => {
+  test('that responds: the redirect URI is shown', async () => {
     const provider = await TestProvider.start({ redirectUris: ['https://weir.example/oidc/callback'], people: {} });
     onTestFinished(() => provider.stop());
     expect(await look(provider.issuer)).toEqual({
@@ -33,14 +33,14 @@ describe('the doctor looks at the identity provider', () => {
     });
   });
 
-  test('one that is away', async () => {
+  test('that is unavailable', async () => {
     const check = await look(`http://127.0.0.1:${await freePort()}`);
     expect([check.state, check.finding]).toEqual(['problem', expect.stringContaining('ECONNREFUSED')]);
     expect(check.fix).toContain('/.well-known/openid-configuration');
     expect(JSON.stringify(check)).not.toContain('geheim');
   });
 
-  test('one that names itself otherwise than the settings', async () => {
+  test('whose issuer differs from the settings', async () => {
     const provider = await TestProvider.start({ redirectUris: ['https://weir.example/oidc/callback'], people: {} });
     onTestFinished(() => provider.stop());
     const check = await look(provider.issuer.replace('127.0.0.1', 'localhost'));
@@ -50,7 +50,7 @@ describe('the doctor looks at the identity provider', () => {
     ]);
   });
 
-  test('something that is no provider', async () => {
+  test('that is not a provider', async () => {
     const server = createServer((_, response) => response.end('<h1>hello</h1>')).listen(0, '127.0.0.1');
     onTestFinished(() => void server.close());
     await new Promise((resolve) => server.once('listening', resolve));

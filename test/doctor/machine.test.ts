@@ -12,7 +12,7 @@ const good: MachineFacts = {
 const notOk = (facts: Partial<MachineFacts>) =>
   checkMachine({ ...good, ...facts }).flatMap(({ name, state }) => (state === 'ok' ? [] : [`${name} ${state}`]));
 
-describe('the doctor looks at the machine', () => {
+describe('the doctor checks the machine', () => {
   test.each<[string, Partial<MachineFacts>, string[]]>([
     ['a good one', {}, []],
     ['one where the binary does not load', { glibc: '2.31', binaryError: 'GLIBC_2.38 not found' }, ['node problem']],
@@ -39,7 +39,7 @@ describe('the doctor looks at the machine', () => {
     expect(notOk(facts)).toEqual(expected);
   });
 
-  test('this one runs Weir', async () => {
+  test('this machine can run Weir', async () => {
     const facts = await readMachine();
     expect(facts.binaryError).toBeNull();
     expect(facts.glibc).toMatch(/^2\.\d+$/);

@@ -56,7 +56,7 @@ describe('the doctor compares origins', () => {
   });
 });
 
-describe('the doctor looks at the trusted proxies', () => {
+describe('the doctor checks the trusted proxies', () => {
   test.each<[string, Partial<Addresses>, string]>([
     ['none, no TLS', { PUBLIC_URL: 'http://weir.example' }, 'ok'],
     ['none, though https says that one is there', {}, 'advice'],

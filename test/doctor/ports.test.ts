@@ -5,7 +5,7 @@ import { checkPorts } from '../../server/doctor/ports.ts';
 import { freePort } from '../helpers/ports.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
-describe('the doctor looks at the ports', () => {
+describe('the doctor checks the ports', () => {
   test('that are free', async () => {
     const settings = settingsOf({ PORT: String(await freePort()), METRICS_PORT: String(await freePort()) });
     const { checks, running } = await checkPorts(settings);
@@ -13,7 +13,7 @@ describe('the doctor looks at the ports', () => {
     expect(running).toBe(false);
   });
 
-  test('that something else holds', async () => {
+  test('that another program uses', async () => {
     const port = await strangerPort();
     const { checks, running } = await checkPorts(
       settingsOf({ PORT: String(port), METRICS_PORT: String(await freePort()) }),
@@ -27,12 +27,12 @@ describe('the doctor looks at the ports', () => {
     expect(running).toBe(false);
   });
 
-  test('that are one and the same', async () => {
+  test('that are equal', async () => {
     const { checks } = await checkPorts(settingsOf({ PORT: '9000', METRICS_PORT: '9000' }));
     expect(checks).toMatchObject([{ name: 'port', state: 'problem' }]);
   });
 
-  test('at an address that is none of this machine', async () => {
+  test('at an address that this machine does not have', async () => {
     const { checks } = await checkPorts(
       settingsOf({ HOST: '192.0.2.1', PORT: String(await freePort()), METRICS_PORT: String(await freePort()) }),
     );

@@ -4,7 +4,7 @@ import { freePort } from '../helpers/ports.ts';
 import { type RedisServer, startRedis, startRedisCluster } from '../helpers/redis.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
-describe('the doctor looks at where requests are counted', () => {
+describe('the doctor checks the rate-limit store', () => {
   test.each([
     ['one process, in its memory', '1', 'ok'],
     ['several processes, each in its own memory', '3', 'advice'],
@@ -12,7 +12,7 @@ describe('the doctor looks at where requests are counted', () => {
     expect((await checkRateLimit(settingsOf({ WORKERS }))).state).toBe(state);
   });
 
-  test('a store that answers, whose password stays unsaid', async () => {
+  test('a store that responds, without its password', async () => {
     const redis = await startRedis({ password: 'geheim' });
     onTestFinished(() => redis.stop());
     const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
@@ -48,7 +48,7 @@ describe('the doctor looks at where requests are counted', () => {
     if (state !== 'ok') expect(check.fix).toMatch(/volatile-ttl|raise maxmemory/);
   });
 
-  test('a cluster of which one node refuses counters soon', async () => {
+  test('a cluster with one node that will refuse counters soon', async () => {
     const nodes = await startRedisCluster();
     onTestFinished(() => Promise.all(nodes.map((node) => node.stop())).then(() => {}));
     // The node that has the key's slot takes it.
@@ -61,7 +61,7 @@ describe('the doctor looks at where requests are counted', () => {
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('noeviction') });
   });
 
-  test('a store whose user may not ask for its memory', async () => {
+  test('a store whose user cannot read its memory settings', async () => {
     const redis = await startRedis();
     onTestFinished(() => redis.stop());
     await redis.cli('config', 'set', 'maxmemory-policy', 'allkeys-lru');
@@ -73,7 +73,7 @@ describe('the doctor looks at where requests are counted', () => {
     );
   });
 
-  test('a store that is away', async () => {
+  test('a store that is unavailable', async () => {
     const url = `redis://:geheim@127.0.0.1:${await freePort()}`;
     const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RQ_SHARED_URL: url }));
     expect(check.state).toBe('problem');

@@ -4,14 +4,14 @@ import { describe, expect, test } from 'vitest';
 import { checkEnvFile, checkSettings } from '../../server/doctor/settings.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 
-describe('the doctor reads the settings', () => {
-  test('and finds good ones good', () => {
+describe('the doctor checks the settings', () => {
+  test('and accepts valid ones', () => {
     const { checks, settings } = checkSettings({ PORT: '8081' }, temporaryDirectory());
     expect(checks.map((check) => check.state)).toEqual(['ok']);
     expect(settings?.PORT).toBe(8081);
   });
 
-  test('and names every bad one, each with what is allowed', () => {
+  test('and names every invalid one with what is allowed', () => {
     const { checks, settings } = checkSettings({ PORT: 'x', CORS_ORIGINS: '*' }, temporaryDirectory());
     expect(settings).toBeNull();
     expect(checks).toEqual([
@@ -25,12 +25,12 @@ describe('the doctor reads the settings', () => {
     ]);
   });
 
-  test('and keeps the value of a secret one to itself', () => {
+  test('and hides the value of a secret', () => {
     const { checks } = checkSettings({ SECRETS_KEY: 'geheim' }, temporaryDirectory());
     expect(checks[0]).toMatchObject({ state: 'problem', finding: 'SECRETS_KEY is not usable' });
   });
 
-  test('and tells rules between settings apart from their fix', () => {
+  test('and separates a conflict between settings from its fix', () => {
     const { checks } = checkSettings({ FRONTEND_PUBLIC_AUTH_MODE: 'hosted' }, temporaryDirectory());
     expect(checks[0]).toMatchObject({
       finding: 'FRONTEND_PUBLIC_AUTH_MODE is hosted but AUTH_MODE is local',
@@ -39,7 +39,7 @@ describe('the doctor reads the settings', () => {
   });
 });
 
-describe('the doctor looks at .env', () => {
+describe('the doctor checks .env', () => {
   test.each([
     ['a secret that everybody can read', 'ADMIN_PASSWORD=correct-horse-battery', 0o644, 'problem', 'chmod 600'],
     ['a secret for its owner alone', 'ADMIN_PASSWORD=correct-horse-battery', 0o600, 'ok', null],
@@ -58,7 +58,7 @@ describe('the doctor looks at .env', () => {
     expect(JSON.stringify(check)).not.toContain('correct-horse');
   });
 
-  test('and does without', () => {
+  test('and accepts its absence', () => {
     expect(checkEnvFile(temporaryDirectory())[0]!.state).toBe('ok');
   });
 });

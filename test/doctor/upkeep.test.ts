@@ -29,12 +29,12 @@ const run = (text: string) => attached.database.query<{ value: string }>({ text 
 const asServer = () =>
   readSettings({ DATABASE_URL: attached.conninfo, SECRETS_KEY: someKey, WORKERS: '1', DB_POOL_MAX: '4' }, dataDir);
 
-describe('the doctor looks at autovacuum', () => {
+describe('the doctor checks autovacuum', () => {
   test('that is on', async () => {
     expect(await checkAutovacuum(attached.database)).toMatchObject({ state: 'ok' });
   });
 
-  test.each(['autovacuum', 'track_counts'])('of which the server has %s off', async (setting) => {
+  test.each(['autovacuum', 'track_counts'])('with %s off on the server', async (setting) => {
     await alterSystem(setting, 'off');
     const check = await checkAutovacuum(attached.database);
     await alterSystem(setting, 'on');
@@ -42,7 +42,7 @@ describe('the doctor looks at autovacuum', () => {
     expect(check.fix).toContain(`alter system set ${setting} = on;`);
   });
 
-  test.each(['autovacuum_enabled', 'toast.autovacuum_enabled'])('that %s keeps from a table', async (option) => {
+  test.each(['autovacuum_enabled', 'toast.autovacuum_enabled'])('that %s turns off for a table', async (option) => {
     await run(`alter table webhooks set (${option} = false)`);
     const check = await checkAutovacuum(attached.database);
     await run(`alter table webhooks reset (${option})`);
@@ -56,8 +56,8 @@ describe('the doctor looks at autovacuum', () => {
   }
 });
 
-describe('the doctor looks at JIT', () => {
-  test('of which there is nothing to say on connections of Weir', async () => {
+describe('the doctor checks JIT', () => {
+  test('that is off on connections of Weir', async () => {
     expect(await checkJit(attached.database)).toEqual([]);
   });
 
@@ -83,14 +83,14 @@ describe('the doctor compares the clock with that of the database', () => {
     expect([check.state, check.finding]).toEqual([state, expect.stringMatching(finding)]);
   });
 
-  test('and does not blame the clock for a slow answer', async () => {
+  test('and does not report a slow response as a clock error', async () => {
     const times = [Date.now() - 60_000, Date.now() + 60_000];
     expect((await checkClock(attached.database, () => times.shift()!)).state).toBe('ok');
   });
 });
 
 describe('the doctor counts the connections of a server', () => {
-  test('that has room: those of Weir itself are not of others', async () => {
+  test('that has enough: those of Weir itself are not counted as others', async () => {
     await Promise.all([run('select pg_sleep(0.1)'), run('select pg_sleep(0.1)')]);
     expect(await checkConnections(attached.database, asServer())).toMatchObject({
       state: 'ok',
@@ -98,7 +98,7 @@ describe('the doctor counts the connections of a server', () => {
     });
   });
 
-  test('of which another client holds one that Weir may need', async () => {
+  test('that has too few because another client holds one', async () => {
     const other = openDatabase(`${attached.conninfo} application_name=psql`, {
       connectionsMax: 1,
       applicationName: 'unused',
@@ -115,7 +115,7 @@ describe('the doctor counts the connections of a server', () => {
   });
 });
 
-test('of a server database the doctor tells all of this, and its size', async () => {
+test('on a server database the doctor reports all of this, and its size', async () => {
   const checks = await checkDatabase({
     settings: asServer(),
     keys: [someKey],

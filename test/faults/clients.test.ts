@@ -45,7 +45,7 @@ const eventCount = async () => {
 test.each([
   ['in the middle of its body', 50_000],
   ['before the first byte of it', 0],
-])('a client that leaves %s is counted and holds nothing any more', async (_when, sentBytes) => {
+])('a client that disconnects %s is counted, and its memory is released', async (_when, sentBytes) => {
   const before = { aborted: await aborted(), events: await eventCount() };
   const clients = await Promise.all(Array.from({ length: 20 }, () => RawClient.connect(app.port)));
   await Promise.all(clients.map((client) => client.send(begin(sentBytes))));
@@ -59,7 +59,7 @@ test.each([
   await expectServed();
 });
 
-test('a client that leaves before its answer has had its event stored or not, and nothing is held', async () => {
+test('the event of a client that disconnects before the response is stored or not, and nothing is held', async () => {
   const before = await app.metric('weir_events_committed_total');
   const body = '{"hello":"world"}';
   const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n`;
@@ -76,7 +76,7 @@ test('a client that leaves before its answer has had its event stored or not, an
   expect(committed).toBeLessThanOrEqual(21);
 });
 
-test('slow senders and half heads keep nobody from being served, and are dropped in the end', {
+test('slow senders and partial heads do not block others, and are disconnected', {
   timeout: 2 * PATIENCE_MS,
 }, async () => {
   const before = await aborted();

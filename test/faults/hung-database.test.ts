@@ -28,7 +28,7 @@ async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
 
 const inDoubt = () => weir.metric('weir_events_in_doubt_total');
 
-test('a Postgres that hangs: 503 within the commit timeout, and all is well when it wakes', {
+test('a hung Postgres: 503 within the commit timeout, and normal service after it resumes', {
   timeout: TEST_MS,
 }, async () => {
   sender = startSender({ port: weir.port, ...webhook, lanes: 100 });
@@ -62,7 +62,7 @@ test('a Postgres that hangs: 503 within the commit timeout, and all is well when
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
 });
 
-test('a commit whose answer is lost is looked up, and answered 202', { timeout: TEST_MS }, async () => {
+test('a commit whose result is lost is looked up and answered 202', { timeout: TEST_MS }, async () => {
   const ask = (text: string) => weir.database.query<Record<string, string>>({ text });
   // With a standby that never comes, Postgres has committed and does not say so: then the session is cut.
   const awaitStandby = async (name: string) => {

@@ -35,7 +35,7 @@ const send = async ({ port }: Weir, { path, secret }: { path: string; secret: st
 const me = async ({ port }: Weir, token: string) =>
   (await request(`http://127.0.0.1:${port}/api/v1/agent/me`, token)).status;
 
-test('a key is replaced while requests come in, and the one before is retired', { timeout: TEST_MS }, async () => {
+test('a key is replaced under load, and the previous one is retired', { timeout: TEST_MS }, async () => {
   const before = await start({ SECRETS_KEY: first });
   const webhooks = [await before.addWebhook(), await before.addWebhook()];
   const agent = made(
@@ -86,7 +86,7 @@ test('a key is replaced while requests come in, and the one before is retired', 
   for (const webhook of webhooks) expect(await send(after, webhook)).toBe(202);
 });
 
-test('one secret that cannot be opened is told by everything that an operator looks at', {
+test('a secret that cannot be decrypted is reported everywhere', {
   timeout: TEST_MS,
 }, async () => {
   const weir = await start({ SECRETS_KEY: second, WORKERS: 1 });

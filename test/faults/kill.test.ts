@@ -32,7 +32,7 @@ async function expectNothingLost(): Promise<void> {
 const isGone = async (pid: number) => (await look(pid)) === null;
 const eventually = { timeoutMs: PATIENCE_MS };
 
-test('a serving process is replaced, and the others serve on', { timeout: TEST_MS }, async () => {
+test('a killed process is replaced, and the others continue to serve', { timeout: TEST_MS }, async () => {
   await startLoad();
   const before = await weir.servingPids();
   kill(before[0]!, 'SIGKILL');
@@ -49,7 +49,7 @@ test('a serving process is replaced, and the others serve on', { timeout: TEST_M
   await expectNothingLost();
 });
 
-test('a Postgres session in the middle of a COPY', { timeout: TEST_MS }, async () => {
+test('a Postgres session during a COPY', { timeout: TEST_MS }, async () => {
   await startLoad();
   const text = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-copy' and state = 'active'`;
   for (let cut = 0; cut < 12; ) {
@@ -81,7 +81,9 @@ test('Postgres itself', { timeout: TEST_MS }, async () => {
   await expectNothingLost();
 });
 
-test('the primary: its processes end, and the next one joins the Postgres it left', { timeout: TEST_MS }, async () => {
+test('the primary: its processes end, and the next primary joins the running Postgres', {
+  timeout: TEST_MS,
+}, async () => {
   await startLoad();
   const processes = await weir.servingPids();
   const { postmaster } = (await postgresPids(weir.dataDir))!;

@@ -54,7 +54,7 @@ const refused = Array(3).fill('503 database_unavailable');
 const served = ['202', '200', '201'];
 const isServed = async () => JSON.stringify(await writes()) === JSON.stringify(served);
 
-test('sessions that began read-only are replaced: 503, few log lines, and well again without a restart', {
+test('read-only sessions are replaced: 503, few log lines, and recovery without a restart', {
   timeout: TEST_MS,
 }, async () => {
   const sender = startSender({ port: weir.port, ...webhook, lanes: 20 });
@@ -76,7 +76,7 @@ test('sessions that began read-only are replaced: 503, few log lines, and well a
   expect(weir.events('request_failed')).toEqual([]);
 });
 
-test('sessions that turn read-only under load are closed, and each line in the log counts the ones left out', {
+test('sessions that become read-only under load are closed, and each log line counts omitted ones', {
   timeout: TEST_MS,
 }, async () => {
   const before = weir.events('database_refused').length;
@@ -95,7 +95,7 @@ test('sessions that turn read-only under load are closed, and each line in the l
   expect(weir.events('request_failed')).toEqual([]);
 });
 
-test('a server that comes back as a standby takes no writes until it is promoted', { timeout: TEST_MS }, async () => {
+test('a server that returns as a standby accepts no writes until it is promoted', { timeout: TEST_MS }, async () => {
   const standby = async () =>
     (await weir.database.query<{ is: boolean }>({ text: 'select pg_is_in_recovery() as is' }))[0]!;
   await writeFile(join(weir.dataDir, 'postgres', 'standby.signal'), '');

@@ -72,7 +72,7 @@ async function expectExactCount(tries = 5): Promise<typeof webhook> {
   return limited;
 }
 
-test('Redis killed under load: nobody is refused, and readyz says degraded but ready', {
+test('Redis killed under load: no request is refused, and readyz is degraded but ready', {
   timeout: TEST_MS,
 }, async () => {
   const limited = await expectExactCount();
@@ -91,7 +91,9 @@ test('Redis killed under load: nobody is refused, and readyz says degraded but r
   expect(weir.lines.filter((line) => line.includes(password))).toEqual([]);
 });
 
-test('a process that dies meanwhile is replaced by one that starts degraded', { timeout: TEST_MS }, async () => {
+test('a process that exits during the outage is replaced by one that starts degraded', {
+  timeout: TEST_MS,
+}, async () => {
   const [victim] = await weir.servingPids();
   kill(victim!, 'SIGKILL');
   await until(async () => {
@@ -102,7 +104,7 @@ test('a process that dies meanwhile is replaced by one that starts degraded', { 
   expect((await sendMany(webhook, 50)).refusals).toEqual([]);
 });
 
-test('when Redis is back they count together again', { timeout: TEST_MS }, async () => {
+test('after recovery the processes count together again', { timeout: TEST_MS }, async () => {
   // Stopped above, unless that test failed: then it would be left behind.
   await redis.stop();
   redis = await startRedis({ port: redis.port, password });
@@ -110,7 +112,7 @@ test('when Redis is back they count together again', { timeout: TEST_MS }, async
   await expectExactCount();
 });
 
-test('a start without Redis is refused, in one sentence without credentials', { timeout: TEST_MS }, async () => {
+test('a start without Redis is refused with one sentence without credentials', { timeout: TEST_MS }, async () => {
   const url = `redis://someone:${password}@127.0.0.1:${await freePort()}`;
   const refusal = await startWeir(settings(url)).then(
     () => '',

@@ -100,7 +100,7 @@ async function expectNothingBroken(sender: Sender): Promise<void> {
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
 }
 
-test('a HUP during a restart waits for its end, and one follows', { timeout: TEST_MS }, async () => {
+test('a HUP during a restart starts one more restart after it', { timeout: TEST_MS }, async () => {
   const before = await weir.servingPids();
   const sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(100);
@@ -119,7 +119,9 @@ test('a HUP during a restart waits for its end, and one follows', { timeout: TES
   await expectNothingBroken(sender);
 });
 
-test('20 HUPs with TTIN and TTOU between them: few restarts, and the wanted number', { timeout: TEST_MS }, async () => {
+test('20 HUPs with TTIN and TTOU cause few restarts and the correct number of processes', {
+  timeout: TEST_MS,
+}, async () => {
   const before = ends();
   const sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(100);
@@ -175,7 +177,9 @@ test('kill -9 while processes are added and removed', { timeout: TEST_MS }, asyn
   await until(async () => (await weir.metric('weir_processes')) === WORKERS, eventually);
 });
 
-test('a new version that never listens is given up, and the old processes serve on', { timeout: TEST_MS }, async () => {
+test('a new version that never listens is abandoned, and the old processes continue to serve', {
+  timeout: TEST_MS,
+}, async () => {
   const before = await weir.servingPids();
   await installation.replace('server/process/app.js', hang);
   await configure('PROCESS_READY_SECONDS=2');
@@ -198,7 +202,7 @@ test('a new version that never listens is given up, and the old processes serve 
   expect(await restart()).toMatchObject({ event: 'restarted', replaced: WORKERS });
 });
 
-test('a new version that exits at once ends the restart, and not the service', { timeout: TEST_MS }, async () => {
+test('a new version that exits at once ends the restart, not the service', { timeout: TEST_MS }, async () => {
   const before = await weir.servingPids();
   await installation.replace('server/process/app.js', exitAtOnce);
   expect(await restart()).toMatchObject({
@@ -219,7 +223,7 @@ test('a new version that exits at once ends the restart, and not the service', {
   await installation.repair('server/process/app.js');
 });
 
-test('TERM during a restart that hangs ends all of it', { timeout: TEST_MS }, async () => {
+test('TERM during a hanging restart ends everything', { timeout: TEST_MS }, async () => {
   await installation.replace('server/process/app.js', hang);
   weir.signal('SIGHUP');
   await until(async () => (await weir.servingPids()).length > WORKERS, eventually);

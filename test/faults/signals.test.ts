@@ -46,7 +46,7 @@ async function expectNothingLeft(): Promise<void> {
   expect(await postgresPids(weir.dataDir)).toBeNull();
 }
 
-test('TTIN and TTOU: one process more, one fewer, never none', { timeout: TEST_MS }, async () => {
+test('TTIN and TTOU: one process more or fewer, never zero', { timeout: TEST_MS }, async () => {
   const amount = async (count: number) => {
     await until(async () => (await weir.servingPids()).length === count, eventually);
     await until(async () => (await weir.metric('weir_processes')) === count, eventually);
@@ -65,7 +65,7 @@ test('TTIN and TTOU: one process more, one fewer, never none', { timeout: TEST_M
   expect(weir.events('processes_changed').map(({ processes }) => processes)).toEqual([3, 2, 1, 2]);
 });
 
-test('HUP: every process is replaced, and keep-alive clients notice nothing', { timeout: TEST_MS }, async () => {
+test('HUP: every process is replaced without an error for keep-alive clients', { timeout: TEST_MS }, async () => {
   const before = await weir.servingPids();
   const sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(300);
@@ -81,7 +81,7 @@ test('HUP: every process is replaced, and keep-alive clients notice nothing', { 
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
 });
 
-test('INT: twice is no hurry; what was begun is answered, and nothing is left', { timeout: TEST_MS }, async () => {
+test('INT twice: accepted requests are answered, and nothing is left behind', { timeout: TEST_MS }, async () => {
   const upload = await beginUpload();
   await openUploads(1);
   const sender = startSender({ port: weir.port, ...webhook });
@@ -101,7 +101,7 @@ test('INT: twice is no hurry; what was begun is answered, and nothing is left', 
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
 });
 
-test('TERM with a delay: readyz says 503 while all is served', { timeout: TEST_MS }, async () => {
+test('TERM with a delay: readyz is 503 while all requests are served', { timeout: TEST_MS }, async () => {
   const sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(300);
   weir.signal('SIGTERM');

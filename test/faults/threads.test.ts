@@ -87,7 +87,7 @@ test.each(faults)(
   },
 );
 
-test('requests behind a batch that hangs wait for it, and no longer than its two tries', async () => {
+test('requests behind a hung batch wait no longer than its two tries', async () => {
   await startVerifier('for (;;);', 2, 1);
   const startedMs = performance.now();
   const first = verify('one').then((verdict) => ({ verdict, ms: performance.now() - startedMs }));

@@ -83,7 +83,7 @@ async function heartbeat(): Promise<void> {
 }
 
 describe('settings', () => {
-  test('that changed in .env hold for the new processes', { timeout: TEST_MS }, async () => {
+  test('changed in .env apply to new processes', { timeout: TEST_MS }, async () => {
     expect((await post('x'.repeat(11))).status).toBe(202);
     await configure('WEBHOOK_MAX_PAYLOAD_BYTES=10', 'LOG_LEVEL=debug');
     expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
@@ -92,7 +92,9 @@ describe('settings', () => {
     expect(new Set(statuses)).toEqual(new Set([413]));
   });
 
-  test('WORKERS sets the number; TTIN holds as long as it does not change', { timeout: TEST_MS }, async () => {
+  test('WORKERS sets the number of processes; TTIN is kept while WORKERS does not change', {
+    timeout: TEST_MS,
+  }, async () => {
     weir.signal('SIGTTIN');
     await until(async () => (await weir.metric('weir_processes')) === 3, eventually);
     expect(await restart()).toMatchObject({ event: 'restarted', replaced: 3 });
@@ -116,7 +118,7 @@ describe('settings', () => {
       ['DB_POOL_MAX=1000'],
       expect.stringMatching(/^the database allows \d+ connections, but WORKERS=2 and DB_POOL_MAX=1000 may open \d+;/),
     ],
-  ])('%s: refused by name, and the old processes serve on', { timeout: TEST_MS }, async (_, lines, reason) => {
+  ])('%s: refused by name, and the old processes continue to serve', { timeout: TEST_MS }, async (_, lines, reason) => {
     const before = await weir.servingPids();
     await configure(...lines);
     expect(await restart()).toMatchObject({ event: 'restart_failed', reason, replaced: 0 });
@@ -124,7 +126,7 @@ describe('settings', () => {
   });
 });
 
-test('a change of a webhook that comes while a process starts holds there too', { timeout: TEST_MS }, async () => {
+test('a webhook changed while a process starts is current in that process', { timeout: TEST_MS }, async () => {
   await configure('WORKERS=1');
   const { path, secret } = await weir.addWebhook();
   // Its caches are filled, it listens, and it has not yet said so.
@@ -144,7 +146,7 @@ test('a change of a webhook that comes while a process starts holds there too', 
 });
 
 describe('another build', () => {
-  test('on disk leaves running processes ready before weir migrate', { timeout: TEST_MS }, async () => {
+  test('on disk keeps running processes ready before weir migrate', { timeout: TEST_MS }, async () => {
     const file = join(one.directory, 'dist/server/db/migrations/9999_later.sql');
     await writeFile(file, 'select 1;');
     expect(await readiness(weir.port)).toMatchObject({ status: 200, checks: { migrations: 'ok' } });
@@ -167,7 +169,7 @@ describe('another build', () => {
     expect(await missing(weir.database, sender.accepted)).toEqual([]);
   });
 
-  test('may know settings that the running primary does not', { timeout: TEST_MS }, async () => {
+  test('can have settings that the running primary does not know', { timeout: TEST_MS }, async () => {
     const table = (built: string) =>
       built.replace(
         'export const settingTable = {',
@@ -192,7 +194,7 @@ describe('another build', () => {
     await two.repair('server/process/app.js');
   });
 
-  test('that brings a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
+  test('with a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
     await two.replace('server/db/migrate.js', (built) =>
       built.replace('return readdirSync(directory)', "return [...readdirSync(directory), '9999_later.sql']"),
     );
@@ -207,7 +209,7 @@ describe('another build', () => {
     await two.repair('server/db/migrate.js');
   });
 
-  test('whose messages differ is refused', { timeout: TEST_MS }, async () => {
+  test('with other messages is refused', { timeout: TEST_MS }, async () => {
     await two.replace('server/primary/messages.js', (built) => built.replace(/PROTOCOL = \d+/, 'PROTOCOL = 99'));
     expect(await restart()).toMatchObject({
       event: 'restart_failed',

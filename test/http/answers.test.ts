@@ -18,7 +18,7 @@ describe('HEAD', () => {
     expect(Object.keys(head!.headers).sort()).toEqual(Object.keys(get!.headers).sort());
   });
 
-  test('of what is not there, or not to be had so, is the error without the body', async () => {
+  test('of an unknown path or method is the error without the body', async () => {
     for (const [path, status] of [
       ['/nowhere', 404],
       ['/in/x', 405],
@@ -26,7 +26,7 @@ describe('HEAD', () => {
       expect((await rawRequest(app.port, `HEAD ${path} HTTP/1.1\r\nHost: x\r\n\r\n`))!.status).toBe(status);
   });
 
-  test('leaves the connection fit for the next request', async () => {
+  test('keeps the connection usable for the next request', async () => {
     const client = await RawClient.connect(app.port);
     await client.send('HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     expect((await client.answer({ toHead: true }))!.status).toBe(200);
@@ -39,7 +39,7 @@ describe('HEAD', () => {
 test.each([
   ['204', 'OPTIONS /api/v1/webhooks', () => ''],
   ['304', 'GET /api/v1/openapi.json', (etag: string) => `If-None-Match: ${etag}\r\n`],
-])('an answer %s tells no length, and leaves the connection fit for the next request', async (status, line, fields) => {
+])('a response %s has no length and keeps the connection usable', async (status, line, fields) => {
   const { headers } = await fetch(`${app.url}/api/v1/openapi.json`);
   const client = await RawClient.connect(app.port);
   await client.send(`${line} HTTP/1.1\r\nHost: x\r\n${fields(headers.get('etag')!)}\r\n`);
@@ -57,7 +57,7 @@ describe('another method of a known path', () => {
     ['GET', '/in/2f1c0d7e-0000-4000-8000-000000000000', 'POST'],
     ['PUT', '/in/nonsense', 'POST'],
     ['OPTIONS', '/in/nonsense', 'POST'],
-  ])('%s %s is answered 405, and told what is allowed', async (method, path, allow) => {
+  ])('%s %s is answered 405 with Allow', async (method, path, allow) => {
     const response = await fetch(app.url + path, { method });
     expect(response.status).toBe(405);
     expect(response.headers.get('allow')).toBe(allow);
@@ -66,7 +66,7 @@ describe('another method of a known path', () => {
 });
 
 describe('an error', () => {
-  test('is a problem document by RFC 9457', async () => {
+  test('is a problem document as in RFC 9457', async () => {
     const response = await fetch(`${app.url}/nowhere`, { headers: { 'x-request-id': 'mine' } });
     expect(response.status).toBe(404);
     expect(response.headers.get('content-type')).toBe('application/problem+json');
@@ -81,7 +81,7 @@ describe('an error', () => {
   });
 
   test.each(['/in', '/in/', '/in/a/b/c', '/HEALTHZ', '/healthz/', '//healthz', '/healthz%00', '/%2e%2e/etc/passwd'])(
-    'is the answer to %s, where there is nothing',
+    'is the response to %s, where nothing exists',
     async (path) => {
       const answer = await rawRequest(app.port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
       expect([answer!.status, JSON.parse(answer!.body.toString()).code]).toEqual([404, 'not_found']);
@@ -101,12 +101,12 @@ describe('the request id', () => {
     ['with a blank', 'a b'],
     ['with markup', '<script>'],
     ['beyond ASCII', '\xe9'],
-  ])('is made anew when it is %s', async (_how, id) => {
+  ])('is generated when it is %s', async (_how, id) => {
     const response = await fetch(`${app.url}/healthz`, { headers: { 'x-request-id': id } });
     expect(response.headers.get('x-request-id')).toMatch(/^[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/);
   });
 
-  test('is another one for every request, and stands in the log', async () => {
+  test('differs for every request and is in the log', async () => {
     const ids = new Set<string>();
     for (let i = 0; i < 20; i++) ids.add((await fetch(`${app.url}/healthz`)).headers.get('x-request-id')!);
     expect(ids.size).toBe(20);
@@ -119,7 +119,7 @@ describe('request headers', () => {
   // What the snapshot counts besides: `host: x` and the name x-pad, with four bytes each for colon, blank and line end.
   const others = 'hostx'.length + 4 + 'x-pad'.length + 4;
 
-  test('at the limit pass', async () => {
+  test('at the limit are accepted', async () => {
     expect((await rawRequest(app.port, padded(16_384 - others)))!.status).toBe(200);
   });
 
@@ -133,7 +133,7 @@ describe('request headers', () => {
     client.destroy();
   });
 
-  test('with a body behind them are refused without confusion', async () => {
+  test('over the limit with a body are refused without confusion', async () => {
     const client = await RawClient.connect(app.port);
     await client.send(
       `POST /in/x HTTP/1.1\r\nHost: x\r\nX-Pad: ${'p'.repeat(20_000)}\r\nContent-Length: 5\r\n\r\nhello`,
@@ -144,7 +144,7 @@ describe('request headers', () => {
     client.destroy();
   });
 
-  test('without end are ended by the parser', async () => {
+  test('without end are refused by the parser', async () => {
     const client = await RawClient.connect(app.port);
     void client.send(`GET /healthz HTTP/1.1\r\nHost: x\r\nX-Pad: ${'p'.repeat(2_000_000)}`);
     expect([431, undefined]).toContain((await client.answer())?.status);
@@ -152,7 +152,7 @@ describe('request headers', () => {
   });
 });
 
-test('answers are not to be kept, nor read as what they are not', async () => {
+test('responses have headers against caching and sniffing', async () => {
   for (const path of ['/healthz', '/nowhere']) {
     const { headers } = await fetch(app.url + path);
     expect([headers.get('cache-control'), headers.get('x-content-type-options')]).toEqual(['no-store', 'nosniff']);

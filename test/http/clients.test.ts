@@ -37,7 +37,7 @@ async function start(settings: Overrides): Promise<void> {
   webhook = await app.addWebhook({ secret: null });
 }
 
-describe('by default a trusted proxy names the client in X-Forwarded-For', () => {
+describe('by default a trusted proxy gives the client in X-Forwarded-For', () => {
   beforeAll(() => start({}));
   afterAll(() => app.stop());
 
@@ -65,7 +65,7 @@ describe('by default a trusted proxy names the client in X-Forwarded-For', () =>
   });
 });
 
-describe('with FORWARDED_HEADER=forwarded a trusted proxy names the client in Forwarded', () => {
+describe('with FORWARDED_HEADER=forwarded a trusted proxy gives the client in Forwarded', () => {
   beforeAll(() => start({ FORWARDED_HEADER: 'forwarded' }));
   afterAll(() => app.stop());
 
@@ -79,7 +79,7 @@ describe('with FORWARDED_HEADER=forwarded a trusted proxy names the client in Fo
   });
 });
 
-describe('with FORWARDED_HEADER=proxy-protocol a trusted proxy names the client by the PROXY protocol', () => {
+describe('with FORWARDED_HEADER=proxy-protocol a trusted proxy gives the client by the PROXY protocol', () => {
   beforeAll(() => start({ FORWARDED_HEADER: 'proxy-protocol' }));
   afterAll(() => app.stop());
 
@@ -93,7 +93,7 @@ describe('with FORWARDED_HEADER=proxy-protocol a trusted proxy names the client 
   });
 });
 
-describe('bounds of one client', () => {
+describe('limits of one client', () => {
   afterEach(() => app.stop());
 
   /** A head that promises 60,000 bytes, and the first of them. */
@@ -116,24 +116,27 @@ describe('bounds of one client', () => {
       30_000,
       'weir_body_bytes_held',
     ],
-  ])('count %s of an IPv6 /64 together, and an event stores the whole address', async (_what, limit, bytes, gauge) => {
-    await start(limit);
-    const clients = [await begin('2001:db9::1', bytes), await begin('2001:db9:0:0:1::2', bytes)];
-    const held = gauge === 'weir_open_requests' ? 2 : 2 * bytes;
-    await until(async () => (await app.metric(gauge)) === held);
-    const third = await begin('2001:db9::3', bytes);
-    expect(await outcome(third)).toEqual([503, 'client_busy']);
-    const neighbour = await begin('2001:db9:0:1::1', 60_000);
-    expect(await outcome(neighbour)).toEqual([202, undefined]);
-    expect(await storedFrom()).toBe('2001:db9:0:1::1');
-    clients[0]!.destroy();
-    await until(async () => (await app.metric(gauge)) < held);
-    expect(await outcome(await begin('2001:db9::4', 60_000))).toEqual([202, undefined]);
-    expect(await storedFrom()).toBe('2001:db9::4');
-    for (const client of [...clients, third, neighbour]) client.destroy();
-  });
+  ])(
+    'apply to %s of an IPv6 /64 together, and an event stores the full address',
+    async (_what, limit, bytes, gauge) => {
+      await start(limit);
+      const clients = [await begin('2001:db9::1', bytes), await begin('2001:db9:0:0:1::2', bytes)];
+      const held = gauge === 'weir_open_requests' ? 2 : 2 * bytes;
+      await until(async () => (await app.metric(gauge)) === held);
+      const third = await begin('2001:db9::3', bytes);
+      expect(await outcome(third)).toEqual([503, 'client_busy']);
+      const neighbour = await begin('2001:db9:0:1::1', 60_000);
+      expect(await outcome(neighbour)).toEqual([202, undefined]);
+      expect(await storedFrom()).toBe('2001:db9:0:1::1');
+      clients[0]!.destroy();
+      await until(async () => (await app.metric(gauge)) < held);
+      expect(await outcome(await begin('2001:db9::4', 60_000))).toEqual([202, undefined]);
+      expect(await storedFrom()).toBe('2001:db9::4');
+      for (const client of [...clients, third, neighbour]) client.destroy();
+    },
+  );
 
-  test('hold while thousands of other addresses come and go', async () => {
+  test('apply while thousands of other addresses connect', async () => {
     await start({ CLIENT_REQUESTS_MAX: 1 });
     const first = await begin('2001:db9::1', 1);
     await until(async () => (await app.metric('weir_open_requests')) === 1);
@@ -152,7 +155,7 @@ describe('bounds of one client', () => {
   });
 });
 
-describe('a peer that is not trusted', () => {
+describe('an untrusted peer', () => {
   beforeAll(async () => {
     app = await startTestApp({ TRUSTED_PROXIES: '10.0.0.0/8' });
     webhook = await app.addWebhook({ secret: null });
@@ -164,11 +167,11 @@ describe('a peer that is not trusted', () => {
     ['X-Forwarded-For', ['X-Forwarded-For: 203.0.113.1']],
     ['Forwarded', ['Forwarded: for=203.0.113.1']],
     ['a trusted address', ['X-Forwarded-For: 10.0.0.1']],
-  ])('is not believed when it sends %s', async (_what, fields) => {
+  ])('is ignored when it sends %s', async (_what, fields) => {
     expect(await senderBy(fields)).toBe('127.0.0.1');
   });
 
-  test('is not believed when it speaks the PROXY protocol', async () => {
+  test('is ignored when it uses the PROXY protocol', async () => {
     expect(await senderBy([], proxyPreamble())).toBe('127.0.0.1');
   });
 });

@@ -204,7 +204,7 @@ async function expectOnlyWhatWasSent(cases: Case[]): Promise<void> {
 const timeout = 60_000 + 50 * RUNS;
 const isSuccess = (status: number) => status >= 200 && status < 300;
 
-test('faulty framing is never answered 2xx, and no byte of a body is served as a request', { timeout }, async () => {
+test('invalid framing is never answered 2xx, and no byte of a body is served as a request', { timeout }, async () => {
   app = await startTestApp();
   const { path } = await app.addWebhook({ secret: null });
   const cases = Array.from({ length: RUNS }, (_, i) => makeCase(SEED * 1_000_000 + i, path, true));
@@ -218,7 +218,7 @@ test('faulty framing is never answered 2xx, and no byte of a body is served as a
   await expectOnlyWhatWasSent(cases);
 });
 
-test('a legal chunked request is refused with 411, once', { timeout }, async () => {
+test('a valid chunked request is refused with 411 once', { timeout }, async () => {
   app = await startTestApp();
   const { path } = await app.addWebhook({ secret: null });
   const cases = Array.from({ length: RUNS }, (_, i) => makeCase(SEED * 1_000_000 + i, path, false));

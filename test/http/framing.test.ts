@@ -56,7 +56,7 @@ describe('with CHUNKED_BODIES=refuse', () => {
     ['with a request in it', `${hidden.length.toString(16)}\r\n${hidden}\r\n0\r\n\r\n${hidden}`],
     ['that never ends', '5\r\nhel'],
     ['of a megabyte', `fffff\r\n${'x'.repeat(0xfffff)}\r\n0\r\n\r\n`],
-  ])('a chunked body %s is answered 411, once, and nothing of it is served', async (_how, body) => {
+  ])('a chunked body %s is answered 411 once, and nothing of it is served', async (_how, body) => {
     const head = post('Transfer-Encoding: chunked');
     expect(await conversation(head + body)).toEqual(['411 length_required']);
     expect(await conversation(head, body)).toEqual(['411 length_required']);
@@ -79,13 +79,13 @@ describe('with CHUNKED_BODIES=refuse', () => {
     ['a transfer coding twice', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked'],
     ['an unknown transfer coding', 'Transfer-Encoding: xchunked'],
     ['a quoted transfer coding', 'Transfer-Encoding: "chunked"'],
-  ])('%s is answered 400, once, and nothing behind the head is served', async (_what, fields) => {
+  ])('%s is answered 400 once, and nothing after the head is served', async (_what, fields) => {
     for (const parts of [[post(fields) + hidden], [post(fields), `hello${hidden}`]])
       expect(await conversation(...parts)).toEqual(['400 length_invalid']);
     await expectNothingServed();
   });
 
-  test('Content-Length beside Transfer-Encoding is answered 400 by the parser, which closes', async () => {
+  test('Content-Length with Transfer-Encoding is answered 400 by the parser, which closes the connection', async () => {
     const fields = 'Content-Length: 5\r\nTransfer-Encoding: chunked';
     expect(await conversation(post(fields) + chunkedBody + hidden)).toEqual(['400']);
     await expectNothingServed();
@@ -96,21 +96,21 @@ describe('with CHUNKED_BODIES=refuse', () => {
   test.each([
     ['hides the fields behind one without a name', `: y\r\nContent-Length: ${second.length}\r\n\r\n`],
     ['drops bytes from 0x80 on around a value', 'Content-Length: \xff0\xff\r\n\r\n'],
-  ])('a limit of uWebSockets.js 3.0.6 that the README tells of: it %s', async (_what, rest) => {
+  ])('a limit of uWebSockets.js 3.0.6 documented in the README: it %s', async (_what, rest) => {
     const client = await RawClient.connect(app.port);
     await client.send(Buffer.from(`GET /healthz HTTP/1.1\r\nHost: x\r\n${rest}${second}`, 'latin1'));
     expect([(await client.answer())!.status, (await client.answer())!.status]).toEqual([200, 404]);
     client.destroy();
   });
 
-  test('every route and method refuses alike', async () => {
+  test('every route and method refuses it the same way', async () => {
     for (const line of ['GET /healthz', 'DELETE /api/v1/session', 'POST /sign-in', 'PUT /nowhere'])
       expect(
         await conversation(`${line} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunkedBody}`),
       ).toEqual(['411 length_required']);
   });
 
-  test('the answer to HEAD has no body', async () => {
+  test('the response to HEAD has no body', async () => {
     const client = await RawClient.connect(app.port);
     await client.send('HEAD /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
     expect((await client.answer({ toHead: true }))!.status).toBe(411);
@@ -119,7 +119,7 @@ describe('with CHUNKED_BODIES=refuse', () => {
     await expectNothingServed();
   });
 
-  test('requests before it on the connection are answered as ever', async () => {
+  test('earlier requests on the connection are answered as usual', async () => {
     const before = `${post('Content-Length: 5', '/in/nobody')}hello`;
     const client = await RawClient.connect(app.port);
     await client.send(before);
@@ -144,13 +144,13 @@ describe('with CHUNKED_BODIES=accept', () => {
   const head = (path = open.path) => post('Transfer-Encoding: Chunked', path);
   const chunk = (bytes: number) => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
 
-  test('a chunked body is stored to the byte and its connection closed, with trailers or without', async () => {
+  test('a chunked body is stored unchanged and its connection closed, with or without trailers', async () => {
     expect(await conversation(head(), chunk(70_000), `${chunk(70_001)}2\r\n !\r\n0\r\n\r\n`)).toEqual(['202']);
     expect(await conversation(head(), '7\r\ntrailer\r\n0\r\n', 'Digest: abc\r\n\r\n')).toEqual(['202']);
     expect(await storedBodies()).toEqual([`${'x'.repeat(140_001)} !`, 'trailer']);
   });
 
-  test('nothing is stored when a request or garbage comes with its end', async () => {
+  test('nothing is stored when a request or invalid bytes follow its end', async () => {
     const before = await storedBodies();
     expect(await conversation(head() + chunkedBody + hidden)).toEqual([]);
     expect(await conversation(head(), chunkedBody + hidden)).toEqual([]);
@@ -159,7 +159,7 @@ describe('with CHUNKED_BODIES=accept', () => {
     expect(await storedBodies()).toEqual(before);
   });
 
-  test('no later request on its connection is served, whatever the answer', async () => {
+  test('no later request on its connection is served, for any response', async () => {
     for (const [path, body, answer] of [
       [open.path, chunkedBody, '202'],
       [small.path, `${chunk(600)}${chunk(600)}0\r\n\r\n`, '413 payload_too_large'],
@@ -170,7 +170,7 @@ describe('with CHUNKED_BODIES=accept', () => {
     expect(app.logLines.filter((line) => line.includes('"path":"/hidden"'))).toEqual([]);
   });
 
-  test('a body at the cap passes, and one over it is refused without waiting for the last chunk', async () => {
+  test('a body at the limit is accepted, and one over it is refused without waiting for the last chunk', async () => {
     expect(await conversation(`${head(small.path)}${chunk(600)}${chunk(400)}0\r\n\r\n`)).toEqual(['202']);
     expect(await conversation(head(small.path) + chunk(600), chunk(401))).toEqual(['413 payload_too_large']);
   });

@@ -23,7 +23,7 @@ async function ready(): Promise<{ status: number; retryAfter: string | null; bod
   return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.json() };
 }
 
-test('a process that lives says so', async () => {
+test('a running process is alive', async () => {
   const response = await fetch(`${app.url}/healthz`);
   expect(response.status).toBe(200);
   expect(response.headers.get('content-type')).toBe('application/json');
@@ -33,11 +33,11 @@ test('a process that lives says so', async () => {
 describe('readiness', () => {
   afterEach(() => app.restore());
 
-  test('is there when a webhook sent now would be stored', async () => {
+  test('is reported when events can be stored', async () => {
     expect(await ready()).toEqual({ status: 200, retryAfter: null, body: { status: 'ready', checks: ok } });
   });
 
-  test('goes when the database is gone, which is named, and comes back with it', async () => {
+  test('fails when the database is unavailable, names it, and recovers', async () => {
     await app.cutOff();
     const gone = await until(async () => {
       const answer = await ready();
@@ -67,7 +67,7 @@ describe('readiness', () => {
     await until(async () => (await ready()).status === 200);
   });
 
-  test('goes when the disk is full, at the first probe, and comes back when there is room', async () => {
+  test('fails when the disk is full, at the first probe, and recovers when there is space', async () => {
     // What Postgres says when it cannot make a table longer, for whatever needs a page more.
     await app.database.query({
       text: `create function refuse() returns trigger language plpgsql as
@@ -83,7 +83,7 @@ describe('readiness', () => {
     await until(async () => (await ready()).status === 200);
   });
 
-  test('asks once for all who ask at the same time, and leaves nothing behind', async () => {
+  test('queries once for concurrent requests, and stores nothing', async () => {
     const probes = async () => {
       const [row] = await app.database.query<{ probes: number }>({
         text: `select coalesce(sum(n_tup_ins), 0)::int as probes from pg_stat_all_tables where relname like 'deliveries%'`,
@@ -98,7 +98,7 @@ describe('readiness', () => {
     expect(await app.database.query({ text: 'select from deliveries' })).toEqual([]);
   });
 
-  test('goes when the schema is older than the release', async () => {
+  test('fails when the schema is older than the release', async () => {
     await app.database.query({ text: 'update schema_migrations set version = version + 1000' });
     const behind = await until(async () => {
       const answer = await ready();
@@ -110,7 +110,7 @@ describe('readiness', () => {
   });
 
   // The last one: there is no way back.
-  test('goes when the process is about to leave, which serves on', async () => {
+  test('fails when the process is draining, which continues to serve', async () => {
     const webhook = await app.addWebhook({ secret: null });
     app.app.leave();
     expect(await ready()).toEqual({

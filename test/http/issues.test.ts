@@ -18,16 +18,16 @@ test.each([
   ['at the limit', ISSUES_MAX - 1, [ISSUES_MAX, 0]],
   ['one over it', ISSUES_MAX, [ISSUES_MAX, 1]],
   ['far over it', 200_000, [ISSUES_MAX, 200_001 - ISSUES_MAX]],
-])('unknown fields are reported up to a limit, and the rest is counted: %s', (_what, count, expected) => {
+])('unknown fields are reported up to a limit, and the others counted: %s', (_what, count, expected) => {
   expect(refused(strict, unknown(count))).toEqual(expected);
 });
 
-test('so are bad values, and fields of more than one object', () => {
+test('so are invalid values, and fields of several objects', () => {
   expect(refused(z.array(z.number()), names(25))).toEqual([20, 5]);
   expect(refused(z.array(strict), [unknown(12), unknown(12)])).toEqual([20, 6]);
 });
 
-test('a name that the sender chose is reported shortened', () => {
+test('a name chosen by the sender is reported truncated', () => {
   const result = check(strict, { email: '', ['x'.repeat(1_000_000)]: 0 });
   expect(result).toEqual({ issues: [{ path: [`${'x'.repeat(100)}…`], detail: expect.any(String) }], omitted: 0 });
 });

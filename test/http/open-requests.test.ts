@@ -56,7 +56,7 @@ describe('a body', () => {
   });
 
   test.each([...API, ...PAGES].flatMap((path) => hostile.map(([what, body]) => [path, what, body] as const)))(
-    'at %s of %s gets a short answer, at 1 MiB and at the cap',
+    'at %s of %s gets a short response, at 1 MiB and at the limit',
     async (path, _what, body) => {
       const large = await post(path, body(MIB));
       expect(large.status).toBe(413);
@@ -66,7 +66,7 @@ describe('a body', () => {
     },
   );
 
-  test('with many unknown members gets the first 20 of them, and a count', async () => {
+  test('with many unknown members gets the first 20 and a count', async () => {
     const { body } = await post('/api/v1/session', unknownMembers(CAP_BYTES));
     const problem = JSON.parse(String(body));
     expect(problem.errors).toHaveLength(20);
@@ -81,7 +81,7 @@ describe('requests to sign in and set up', () => {
   });
   afterAll(() => app.stop());
 
-  test('count together for each client address, whatever their bodies, and one over the limit is 429', async () => {
+  test('are counted together for each client address, with any body, and one over the limit is 429', async () => {
     const from = '127.0.3.1';
     const bodies = ['{', unknownMembers(CAP_BYTES), 'x'.repeat(CAP_BYTES + 1), 'email=a&password=b'];
     const paths = ['/api/v1/session', '/api/v1/setup', '/setup', '/sign-in'];
@@ -106,7 +106,7 @@ describe('requests to sign in and set up', () => {
     client.destroy();
   });
 
-  test('leave another client address alone', async () => {
+  test('do not affect another client address', async () => {
     expect((await post('/api/v1/session', '{', '127.0.3.2')).status).toBe(400);
   });
 });

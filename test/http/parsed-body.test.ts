@@ -30,7 +30,7 @@ test.each([
   ['holds 10001 values', `[${'0,'.repeat(10_000)}0]`, 'at most 10000 values are allowed'],
   ['holds 90000 unknown members', members(90_000), 'at most 10000 values are allowed'],
   ['is 33 deep', `${'['.repeat(33)}${']'.repeat(33)}`, 'at most 32 levels of objects and arrays are allowed'],
-])('a body that %s is told where it is no JSON', async (_what, body, fault) => {
+])('a body that %s is reported with the position of the error', async (_what, body, fault) => {
   const answer = await post(body);
   expect([answer.status, answer.body.code, answer.body.detail]).toEqual([
     400,
@@ -39,12 +39,12 @@ test.each([
   ]);
 });
 
-test('a body that is 32 deep is judged by what it says, whatever its content type', async () => {
+test('a body with 32 levels is validated, with any content type', async () => {
   const { status, body } = await post(`${'['.repeat(32)}${']'.repeat(32)}`, 'text/plain');
   expect([status, body.errors]).toEqual([422, [{ pointer: '', detail: 'Give an object.' }]]);
 });
 
-test('a member that nobody knows is told with those that there are', async () => {
+test('an unknown member is reported with the allowed ones', async () => {
   const { body } = await post('{"name":"a","nmae":"b"}');
   expect(body.errors).toEqual([
     {
@@ -54,7 +54,7 @@ test('a member that nobody knows is told with those that there are', async () =>
   ]);
 });
 
-test('of many bad members the first 20 are told, and the rest is counted', async () => {
+test('the first 20 of many invalid members are reported, and the others counted', async () => {
   // The name, which is required, is one of them.
   const { status, body } = await post(members(10_000));
   expect([status, body.errors.length, body.errors_omitted]).toEqual([422, 20, 9_981]);
@@ -82,13 +82,13 @@ describe('a form', () => {
     return [response.status, (await response.text()).includes('The form has more than 2000 fields.')];
   }
 
-  test('may have 2000 fields, and one more is refused', async () => {
+  test('can have 2000 fields, and one more is refused', async () => {
     // The name is missing.
     expect(await send(2_000, operator.cookie)).toEqual([422, false]);
     expect(await send(2_001, operator.cookie)).toEqual([422, true]);
   });
 
-  test('of somebody who is not signed in is not parsed', async () => {
+  test('without authentication is not parsed', async () => {
     expect(await send(500_000, '')).toEqual([303, false]);
   });
 });

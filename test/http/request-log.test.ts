@@ -23,7 +23,7 @@ function post(headers: Record<string, string> = {}): Promise<Response> {
   return fetch(webhook.url, { ...request, headers: { ...(request.headers as Record<string, string>), ...headers } });
 }
 
-test('a refused request is sampled, with all that names it', async () => {
+test('refused requests are sampled, with all their identifiers', async () => {
   const response = await post({ 'X-Hub-Signature-256': 'sha256=none', traceparent: TRACE });
   expect(response.status).toBe(403);
   await until(() => linesOf('request_refused').length === 1);
@@ -42,7 +42,7 @@ test('a refused request is sampled, with all that names it', async () => {
   expect(linesOf('request_refused').length).toBeLessThan(21);
 });
 
-test('requests that could not be served are told one by one, up to ten a second', async () => {
+test('failed requests are logged one by one, up to ten a second', async () => {
   await app.database.query({
     text: `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not today'; end $$;
            create trigger refuse before insert on events for each row execute function refuse()`,

@@ -21,7 +21,7 @@ function checkOf() {
   return { check, asked };
 }
 
-test('all who ask at the same time share one question, and its answer while it is valid', async () => {
+test('concurrent callers share one query, and its result while it is valid', async () => {
   const { check, asked } = checkOf();
   const answers = [check.answer(), check.answer()];
   expect(asked).toHaveLength(1);
@@ -35,7 +35,7 @@ test('all who ask at the same time share one question, and its answer while it i
   expect(asked).toHaveLength(2);
 });
 
-test('a question without an answer is waited for once, never asked twice, and later callers get the answer at once', async () => {
+test('a query without a result is awaited once and not repeated, and later callers get the fallback at once', async () => {
   const { check, asked } = checkOf();
   const first = check.answer();
   vi.advanceTimersByTime(800);
@@ -47,7 +47,7 @@ test('a question without an answer is waited for once, never asked twice, and la
   expect(await check.answer()).toBe('good');
 });
 
-test('a question that fails is late, for as long as a late answer is valid', async () => {
+test('a failed query counts as late, for the validity of a late result', async () => {
   const { check, asked } = checkOf();
   const first = check.answer();
   asked[0]!.reject(new Error('gone'));
@@ -57,7 +57,7 @@ test('a question that fails is late, for as long as a late answer is valid', asy
   expect(asked).toHaveLength(1);
 });
 
-test('what is noted saves the question, and an older answer does not replace it', async () => {
+test('a noted result saves the query, and an older result does not replace it', async () => {
   const { check, asked } = checkOf();
   check.note('bad');
   expect(await check.answer()).toBe('bad');

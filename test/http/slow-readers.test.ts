@@ -76,7 +76,7 @@ function readAll(socket: Socket): Promise<number> {
   });
 }
 
-test('a client that does not read counts until it has read, and gets its whole answer then', async () => {
+test('a client that does not read is counted until it reads its complete response', async () => {
   const unread = [await askUnread(), await askUnread()];
   expect(await openRequests()).toBe(REQUESTS_MAX);
   expect(await healthz('127.0.0.1')).toBe(503);
@@ -86,7 +86,7 @@ test('a client that does not read counts until it has read, and gets its whole a
   expect(await healthz('127.0.0.1')).toBe(200);
 });
 
-test('a client that leaves with its answer unread counts no longer', async () => {
+test('a client that disconnects with an unread response is no longer counted', async () => {
   await askUnread();
   await askUnread();
   expect(await healthz('127.0.0.1')).toBe(503);
@@ -94,7 +94,7 @@ test('a client that leaves with its answer unread counts no longer', async () =>
   await until(async () => (await healthz('127.0.0.1')) === 200);
 });
 
-test('requests that follow an unread answer on its connection end it, so that no answers pile up', async () => {
+test('requests behind an unread response end the connection, so that responses do not accumulate', async () => {
   const socket = await askUnread();
   expect(await openRequests()).toBe(1);
   const closed = new Promise((resolve) => socket.once('close', resolve));
@@ -105,7 +105,7 @@ test('requests that follow an unread answer on its connection end it, so that no
 });
 
 test.each(['HEAD /healthz', 'OPTIONS /api/v1/session', 'GET /'])(
-  'a connection that sends %s without end and reads no answer is cut',
+  'a connection that sends %s without end and reads no response is closed',
   async (line) => {
     const socket = connect({ port: app.port, host: '127.0.0.1' }).pause();
     sockets.push(socket);

@@ -47,7 +47,7 @@ const rowsOf = ({ id }: TestWebhook) =>
   });
 
 describe('an accepted batch', () => {
-  test('is an event for each line, byte for byte, in the order of the lines', async () => {
+  test('stores an event for each line, byte for byte, in the order of the lines', async () => {
     const to = await app.addWebhook();
     const lines = ['{"a":1}', ' [ "é" , "\\ud800" ]\t', 'null', '"\u2028"', '{"a":1}', '-0.0e-0'];
     const { status, headers, answer } = await post(
@@ -63,7 +63,7 @@ describe('an accepted batch', () => {
     for (const row of rows) expect(row.headers.toString()).toContain('content-type: application/x-ndjson');
   });
 
-  test('is one commit, of one moment, even when it is larger than a commit and the queue', async () => {
+  test('is one commit with one time, even when it is larger than a commit and the queue', async () => {
     const to = await app.addWebhook();
     const { answer } = await post('{}\n'.repeat(LINES_MAX), to);
     expect(answer.accepted).toBe(LINES_MAX);
@@ -75,7 +75,7 @@ describe('an accepted batch', () => {
     ]).toEqual([1, 1]);
   });
 
-  test('stays one commit among others and single events', async () => {
+  test('remains one commit among others and single events', async () => {
     const hooks = await Promise.all(Array.from({ length: 8 }, () => app.addWebhook()));
     const sendAll = hooks.flatMap((to) => [
       async () => void (await until(async () => (await post('[1]\n'.repeat(25), to)).status === 202)),
@@ -95,14 +95,14 @@ describe('an accepted batch', () => {
     expect(answers.map(({ headers }) => headers.get('ratelimit')?.split(';')[1])).toEqual(['r=1', 'r=0', 'r=0']);
   });
 
-  test('may nest as deep as the cap lets it', async () => {
+  test('can be nested as deep as its size allows', async () => {
     const depth = CAP_BYTES / 2;
     expect((await post('['.repeat(depth) + ']'.repeat(depth))).status).toBe(202);
   });
 });
 
 describe('a refused batch', () => {
-  test('is told every line that is no JSON, and nothing of it is stored', async () => {
+  test('reports every line that is not JSON, and nothing of it is stored', async () => {
     const to = await app.addWebhook();
     const body = Buffer.concat([
       Buffer.from('{}\n\n{"a":1,}\n"x"\n'),
@@ -130,18 +130,18 @@ describe('a refused batch', () => {
     ['with empty lines alone', '\n\r\n\n', 422, 'batch_empty'],
     ['of one line too many', '1\n'.repeat(LINES_MAX + 1), 413, 'batch_too_large'],
     ['of one byte too many', `"${'x'.repeat(CAP_BYTES - 1)}"`, 413, 'payload_too_large'],
-  ])('%s says so', async (_what, body, status, code) => {
+  ])('%s is reported', async (_what, body, status, code) => {
     const { answer, ...rest } = await post(body);
     expect([rest.status, answer.code]).toEqual([status, code]);
   });
 
-  test('at both limits is not refused', async () => {
+  test('at both limits is accepted', async () => {
     const line = `"${'x'.repeat(CAP_BYTES / LINES_MAX - 3)}"\n`;
     expect(line.length * LINES_MAX).toBe(CAP_BYTES);
     expect((await post(line.repeat(LINES_MAX))).status).toBe(202);
   });
 
-  test('is signed as a whole: the signature of a line, or of the body without its last line end, does not do', async () => {
+  test('needs a signature over the whole body: that of a line, or without the last line end, is refused', async () => {
     const sign = (text: string) => `sha256=${createHmac('sha256', webhook.secret!).update(text).digest('hex')}`;
     const statuses = [];
     for (const signed of ['{}\n{}\n', '{}\n{}', '{}']) {
@@ -151,7 +151,7 @@ describe('a refused batch', () => {
     expect(statuses).toEqual([202, 403, 403]);
   });
 
-  test('hears of the fault that comes first in the order of the steps', async () => {
+  test('gets the error that comes first in the order of the checks', async () => {
     const bad = '{"a":\n';
     const tooLarge = 'x'.repeat(CAP_BYTES + 1);
     const limited = await app.addWebhook({ rate_limit_max: 1 });
@@ -183,7 +183,7 @@ describe('a refused batch', () => {
   });
 });
 
-test('a database that goes in the middle leaves whole batches or none, and no 202 without its rows', async () => {
+test('a database outage during a batch leaves whole batches or none, and no 202 without its rows', async () => {
   const to = await app.addWebhook();
   const accepted = new Set<string>();
   const sent: string[] = [];

@@ -17,7 +17,7 @@ const count = async () => {
   return row!.count;
 };
 
-test('a database that comes and goes under load costs no answer its truth, and never the process', async () => {
+test('a database that restarts repeatedly under load causes no wrong response and no crash', async () => {
   const accepted = new Set<string>();
   let refused = 0;
   for (let round = 0; round < 4; round++) {

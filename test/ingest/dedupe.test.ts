@@ -50,8 +50,8 @@ const orphansOf = async ({ id }: TestWebhook) => {
   return await app.database.query({ text, values: [id] });
 };
 
-describe('a repeat', () => {
-  test('is answered 200 with the first one, and is not stored', async () => {
+describe('a duplicate', () => {
+  test('is answered 200 with the first event, and is not stored', async () => {
     const to = await addWebhook();
     const first = await post(to, 'one', { body: 'first body' });
     expect([first.status, first.answer.duplicate]).toEqual([202, undefined]);
@@ -62,13 +62,13 @@ describe('a repeat', () => {
     ]);
   });
 
-  test('is one of the same webhook and the same value alone', async () => {
+  test('has the same webhook and the same value', async () => {
     const [to, elsewhere] = [await addWebhook(), await addWebhook()];
     const answers = [await post(to, 'a'), await post(elsewhere, 'a'), await post(to, 'A'), await post(to, 'a#1')];
     expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202]);
   });
 
-  test('needs a value: requests without the header, or with an empty one, are stored each time', async () => {
+  test('needs a value: requests with a missing or empty header are always stored', async () => {
     const to = await addWebhook();
     for (const value of [null, null, '', '']) expect((await post(to, value)).status).toBe(202);
     const plain = await app.addWebhook({ secret: null });
@@ -80,7 +80,7 @@ describe('a repeat', () => {
     expect(keys.length).toBe(0);
   });
 
-  test('is known by the first value when the header was sent twice', async () => {
+  test('is identified by the first value when the header was sent twice', async () => {
     const to = await addWebhook();
     await post(to, 'one');
     const client = await RawClient.connect(app.port);
@@ -98,7 +98,7 @@ describe('a repeat', () => {
     expect(statuses).toEqual([200, 202]);
   });
 
-  test('counts as new once its key has expired, which is after RETENTION_DAYS', async () => {
+  test('is stored again after its key expired, which is after RETENTION_DAYS', async () => {
     const to = await addWebhook();
     const first = await post(to, 'one');
     const [key] = await app.database.query<{ days: number }>({
@@ -114,7 +114,7 @@ describe('a repeat', () => {
     expect((await eventsOf(to)).length).toBe(2);
   });
 
-  test('makes no delivery; the first one makes its own', async () => {
+  test('creates no delivery; the first request creates its own', async () => {
     const to = await addWebhook();
     const agent = '00000000-0000-4000-8000-000000000001';
     await app.database.query({
@@ -127,7 +127,7 @@ describe('a repeat', () => {
     expect(await app.database.query({ text, values: [to.id] })).toEqual([{ event_id: answer.id }]);
   });
 
-  test('stores what the ordinary way would store, byte for byte', async () => {
+  test('handling stores the same bytes as the ordinary path', async () => {
     const [to, plain] = [await addWebhook(), await app.addWebhook({ secret: null })];
     const body = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
     for (const [{ path }, type] of [
@@ -153,8 +153,8 @@ describe('a repeat', () => {
   });
 });
 
-describe('many repeats at once', () => {
-  test('at two processes leave one event for each value, whose id all of them are told', async () => {
+describe('many concurrent duplicates', () => {
+  test('at two processes create one event for each value, and all responses have its id', async () => {
     const to = await addWebhook();
     const values = Array.from({ length: 10 }, (_, i) => `value ${i}`);
     const shuffled = () => values.map((value) => ({ value, by: Math.random() })).sort((a, b) => a.by - b.by);
@@ -175,7 +175,7 @@ describe('many repeats at once', () => {
     expect(await orphansOf(to)).toEqual([]);
   });
 
-  test('stay exact when connections are killed in the middle', async () => {
+  test('are exact when connections are killed in progress', async () => {
     const to = await addWebhook();
     const values = Array.from({ length: 300 }, (_, i) => `value ${i}`);
     const told = new Set<string>();
@@ -208,7 +208,7 @@ describe('many repeats at once', () => {
 });
 
 describe('a batch', () => {
-  test('knows its lines by value and line number', async () => {
+  test('identifies its lines by value and line number', async () => {
     const to = await addWebhook();
     const first = await postBatch(to, 'v', '1\n\n3\n');
     expect(first).toEqual({ status: 202, answer: { accepted: 2, ids: [expect.any(String), expect.any(String)] } });
@@ -228,7 +228,7 @@ describe('a batch', () => {
     expect((await post(to, 'v#3')).answer.id).toBe(three);
   });
 
-  test('sent many times at once is stored once, in one commit', async () => {
+  test('sent concurrently is stored once, in one commit', async () => {
     const to = await addWebhook();
     const body = Array.from({ length: 50 }, (_, i) => i).join('\n');
     const answers = await Promise.all(
@@ -244,7 +244,7 @@ describe('a batch', () => {
   });
 });
 
-test('a full queue is answered 503, and what is in it stored', async () => {
+test('a full queue is answered 503, and queued events are stored', async () => {
   const to = await addWebhook();
   const queueMax = app.settings.QUEUE_EVENTS_MAX;
   const sent = await app.database.transaction(async (query) => {
@@ -261,7 +261,7 @@ test('a full queue is answered 503, and what is in it stored', async () => {
   expect((await eventsOf(to)).length).toBe(queueMax + 1);
 });
 
-test('a database that is away is answered 503 at once; the repeat is stored when it is back', async () => {
+test('an unavailable database is answered 503 at once; a retry is stored after recovery', async () => {
   const to = await addWebhook();
   await app.cutOff();
   await until(async () => (await fetch(`${app.url}/readyz`)).status === 503);

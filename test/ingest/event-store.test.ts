@@ -70,7 +70,7 @@ async function storedIds(): Promise<Set<string>> {
   return new Set(rows.map(({ id }) => id));
 }
 
-test('a few events are one commit, of many one takes half, and the other connection commits beside it', async () => {
+test('a few events are one commit; of many, one connection takes half and the other commits beside it', async () => {
   await Promise.all(Array.from({ length: 64 }, add));
   expect(commits).toEqual([64]);
   commits = [];
@@ -79,7 +79,7 @@ test('a few events are one commit, of many one takes half, and the other connect
   expect(commits.reduce((sum, count) => sum + count, 0)).toBe(400);
 });
 
-test('three hundred that each wait for their commit are committed once each, and none is ever in doubt', async () => {
+test('three hundred sequential events are committed once each, and none is in doubt', async () => {
   const committed: (string | null)[] = [];
   const sender = async () => {
     for (let turn = 0; turn < 20; turn++) committed.push(await add());
@@ -92,7 +92,7 @@ test('three hundred that each wait for their commit are committed once each, and
   expect(doubts).toBe(0);
 });
 
-test('a connection that is lost takes only its own batch along: the other one commits what waits', async () => {
+test('a lost connection loses only its own batch: the other one commits the waiting events', async () => {
   const outcomes: (string | null)[] = [];
   let stopped = false;
   const sender = async () => {
@@ -121,7 +121,7 @@ test('a connection that is lost takes only its own batch along: the other one co
 });
 
 test.each(['COPY', 'the statement for keys'])(
-  'one request that %s refuses does not fail the others of its batch',
+  'a request that %s refuses does not fail others of its batch',
   async (way) => {
     const keys = () => (way === 'COPY' ? undefined : [newKey()]);
     const rows = Array.from({ length: 20 }, newRow);
@@ -134,7 +134,7 @@ test.each(['COPY', 'the statement for keys'])(
   },
 );
 
-test('rows of an existing key are duplicates of its event, within a batch and after it', async () => {
+test('rows with an existing key are duplicates of its event, within a batch and after it', async () => {
   const [key, otherKey] = [newKey(), newKey()];
   const rows = Array.from({ length: 4 }, newRow);
   const first = uuidText(rows[0]!.id);

@@ -34,7 +34,7 @@ async function stored(id: string): Promise<StoredEvent | undefined> {
 const signed = (body: Uint8Array<ArrayBuffer>) => signedRequest({ secret: webhook.secret, body });
 
 describe('an accepted request', () => {
-  test('is answered 202 with what was stored, and nothing else', async () => {
+  test('is answered 202 with exactly the contract’s members', async () => {
     const body = Buffer.from('{"hello":"world"}');
     const response = await fetch(webhook.url, signed(body));
     expect(response.status).toBe(202);
@@ -58,7 +58,7 @@ describe('an accepted request', () => {
     });
   });
 
-  test.each(['', '/batch'])('keeps the id that Weir gave it, where its sender gave none (%s)', async (path) => {
+  test.each(['', '/batch'])('has the generated request id if its sender gave none (%s)', async (path) => {
     const idsOf = async (headers: Record<string, string>) => {
       const request = signed(Buffer.from('{}'));
       const sent = { ...(request.headers as Record<string, string>), ...headers };
@@ -90,7 +90,7 @@ describe('an accepted request', () => {
     expect(row.body.equals(body)).toBe(true);
   });
 
-  test('may be one of many on a connection, each with its own answer in turn', async () => {
+  test('can be one of many on a connection, each with its response in order', async () => {
     const client = await RawClient.connect(app.port);
     const bodies = Array.from({ length: 50 }, (_, i) => `event ${i}`);
     for (const body of bodies) {
@@ -105,7 +105,7 @@ describe('an accepted request', () => {
     client.destroy();
   });
 
-  test('is one row each, when many come at once', async () => {
+  test('is one row each for concurrent requests', async () => {
     const bodies = Array.from({ length: 200 }, () => randomBytes(Math.floor(Math.random() * 3_000)));
     const answers = await Promise.all(
       bodies.map(async (body) => (await fetch(webhook.url, signed(body as Buffer<ArrayBuffer>))).json()),
@@ -118,7 +118,7 @@ describe('an accepted request', () => {
     });
   });
 
-  test('reaches its webhook by the id in capitals, and beside a query', async () => {
+  test('finds its webhook by an upper-case id, and with a query', async () => {
     for (const url of [`${app.url}/in/${webhook.id.toUpperCase()}`, `${webhook.url}?source=a%20b`]) {
       const response = await fetch(url, signed(Buffer.from('x')));
       expect([response.status, ((await response.json()) as { webhook_id: string }).webhook_id]).toEqual([
@@ -140,7 +140,7 @@ describe('the stored headers', () => {
     return (await stored(JSON.parse(answer!.body.toString()).id))!;
   }
 
-  test('leave out credentials, signatures, and names that end like secrets', async () => {
+  test('exclude credentials, signatures, and names that end like secrets', async () => {
     const own = await app.addWebhook({ signature_header: 'X-Own-Mark' });
     const row = await headersOf(
       [

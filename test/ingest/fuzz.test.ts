@@ -113,7 +113,7 @@ async function expectUnharmed(): Promise<void> {
   ).toEqual([]);
 }
 
-test('whatever fields and bodies are sent, the answer is one of the contract, or the connection is closed', async () => {
+test('for any fields and bodies, the response is one of the contract, or the connection is closed', async () => {
   await fc.assert(
     fc.asyncProperty(request, async ({ bytes, toHead }) => {
       await check(bytes({ signed: signed.path, open: open.path }), toHead);
@@ -123,7 +123,7 @@ test('whatever fields and bodies are sent, the answer is one of the contract, or
   await expectUnharmed();
 });
 
-test('whatever bytes are sent, nothing breaks', async () => {
+test('any bytes are handled', async () => {
   await fc.assert(
     fc.asyncProperty(fc.uint8Array({ maxLength: 2_000 }), fc.boolean(), async (bytes, lineEnd) => {
       const end = Buffer.from(lineEnd ? '\r\n\r\n' : '');
@@ -134,7 +134,7 @@ test('whatever bytes are sent, nothing breaks', async () => {
   await expectUnharmed();
 });
 
-test('whatever body is sent, it is accepted and counted to the byte', async () => {
+test('any body is accepted with its exact size', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.uint8Array({ maxLength: 4_000 }),
@@ -148,7 +148,7 @@ test('whatever body is sent, it is accepted and counted to the byte', async () =
   );
 });
 
-test('a request that comes in pieces, cut anywhere, is the same request', async () => {
+test('a request split at any byte is the same request', async () => {
   const whole = Buffer.from(`POST ${open.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nhello world`);
   await fc.assert(
     fc.asyncProperty(fc.uniqueArray(fc.integer({ min: 1, max: whole.length - 1 }), { maxLength: 4 }), async (cuts) => {

@@ -45,7 +45,7 @@ const post = async (to: TestWebhook, body = '{}') => {
 const heldBytes = () => app.metric('weir_body_bytes_held');
 
 describe('the rate limit', () => {
-  test('is told with every answer, and refuses the one over it', async () => {
+  test('is in every response, and refuses the request over it', async () => {
     await start({ RATE_LIMIT_INGEST_MAX: 3 });
     const policy = '"ingest";q=3;w=60';
     for (const [status, left] of [
@@ -59,7 +59,7 @@ describe('the rate limit', () => {
     expect((await fetch(`${app.url}/healthz`)).headers.get('ratelimit')).toBeNull();
   });
 
-  test('is one for all webhooks, and for each client address its own', async () => {
+  test('is shared by all webhooks, and separate for each client address', async () => {
     await start({ RATE_LIMIT_INGEST_MAX: 2 });
     const other = await app.addWebhook({ secret: null });
     expect([(await post(webhook)).status, (await post(other)).status, (await post(webhook)).status]).toEqual([
@@ -68,7 +68,7 @@ describe('the rate limit', () => {
     expect((await outcome(await begin(2, 2, '127.0.0.2')))[0]).toBe(202);
   });
 
-  test('of a webhook of its own counts for it alone, both ways', async () => {
+  test('of a webhook applies to that webhook only, and to no other', async () => {
     await start({ RATE_LIMIT_INGEST_MAX: 1 });
     const own = await app.addWebhook({ secret: null, rate_limit_max: 2 });
     expect([(await post(webhook)).status, (await post(webhook)).status]).toEqual([202, 429]);
@@ -80,7 +80,7 @@ describe('the rate limit', () => {
     expect([(await post(another)).status, (await post(another)).status]).toEqual([202, 429]);
   });
 
-  test('is answered before the body is there', async () => {
+  test('is answered before the body is received', async () => {
     await start({ RATE_LIMIT_INGEST_MAX: 1 });
     await post(webhook);
     const [status, code] = await outcome(await begin(100_000, 0));
@@ -89,7 +89,7 @@ describe('the rate limit', () => {
 });
 
 describe('memory for bodies', () => {
-  test('is refused with 503 when all of it is held, and given back to the last byte', async () => {
+  test('is refused with 503 when all of it is held, and released completely', async () => {
     await start({ BODY_BYTES_HELD_MAX: 1_048_576, WEBHOOK_MAX_PAYLOAD_BYTES: 1_048_576 });
     expect(await heldBytes()).toBe(0);
     const first = await begin(700_000, 699_999);
@@ -104,14 +104,14 @@ describe('memory for bodies', () => {
     expect((await outcome(again))[0]).toBe(202);
   });
 
-  test('takes a body at the cap even when the cap is all that may be held', async () => {
+  test('accepts a body at the limit even when it is all that can be held', async () => {
     await start({ BODY_BYTES_HELD_MAX: 1_048_576, WEBHOOK_MAX_PAYLOAD_BYTES: 1_048_576 });
     expect((await post(webhook, 'x')).status).toBe(202);
     expect((await outcome(await begin(1_048_576, 1_048_576)))[0]).toBe(202);
     expect(await heldBytes()).toBe(0);
   });
 
-  test('comes back from clients that leave in the middle', async () => {
+  test('is released by clients that disconnect in progress', async () => {
     await start({});
     for (let i = 0; i < 10; i++) await begin(100_000, 50_000);
     await until(async () => (await heldBytes()) === 500_000);
@@ -121,7 +121,7 @@ describe('memory for bodies', () => {
     expect(await app.metric('weir_requests_aborted_total')).toBe(10);
   });
 
-  test('is bounded for each client address, so that one cannot starve the rest', async () => {
+  test('is limited for each client address, so that one client cannot block the others', async () => {
     await start({ CLIENT_BODY_BYTES_HELD_MAX: 65_536, WEBHOOK_MAX_PAYLOAD_BYTES: 65_536 });
     const first = await begin(65_000, 60_000);
     await until(async () => (await heldBytes()) === 60_000);
@@ -135,7 +135,7 @@ describe('memory for bodies', () => {
   });
 });
 
-test('requests of one client address under way are bounded: at the limit they pass, one over it is answered 503', async () => {
+test('unfinished requests of one client address are limited: at the limit accepted, one over it 503', async () => {
   await start({ CLIENT_REQUESTS_MAX: 2 });
   const first = await begin(10, 5);
   const second = await begin(10, 5);
@@ -149,7 +149,7 @@ test('requests of one client address under way are bounded: at the limit they pa
   await until(async () => (await app.metric('weir_open_requests')) === 0);
 });
 
-test('events that wait for their commit are bounded: past the limit the answer is 503, and what waits is stored', async () => {
+test('uncommitted events are limited: over the limit the response is 503, and queued events are stored', async () => {
   await start({ QUEUE_EVENTS_MAX: 3 });
   const sent: Promise<{ status: number }>[] = [];
   await app.database.transaction(async (query) => {

@@ -77,16 +77,16 @@ describe('lines', () => {
     expect(linesOf(body)).toEqual(lines);
   });
 
-  test.each(['', '\n', '\r\n\r\n', '\n'.repeat(1000)])('are none in %j', (body) => {
+  test.each(['', '\n', '\r\n\r\n', '\n'.repeat(1000)])('in %j are none', (body) => {
     expect(read(body).outcome).toEqual({ kind: 'empty' });
   });
 
-  test('may be as many as the limit, and not one more', () => {
+  test('can be as many as the limit, and no more', () => {
     expect(read('1\n\n2\n3\n', 3).outcome.kind).toBe('lines');
     expect(read('1\n\n2\n3\n4', 3).outcome).toEqual({ kind: 'too_many' });
   });
 
-  test('that are no JSON are told by number, up to a bound', () => {
+  test('that are not JSON are reported by number, up to a limit', () => {
     expect(read('{}\n\n{"a":}\nnul\n{"a":"\n1').outcome).toEqual({
       kind: 'faults',
       faults: [
@@ -108,7 +108,7 @@ describe('lines', () => {
     expect(read('\n'.repeat(2_000_000)).pauses).toBeGreaterThan(2);
   });
 
-  test('are found as splitting finds them, whatever the body', () => {
+  test('equal the result of splitting, for any body', () => {
     const piece = fc.oneof(fc.constantFrom('\n', '\r\n', '\r', '\n\n', ' '), fc.json(), fc.string({ unit: 'binary' }));
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
@@ -171,13 +171,13 @@ describe('a JSON text', () => {
   });
 
   test.each([[[0xff]], [[0x22, 0xc3, 0x28, 0x22]], [[0x22, 0xed, 0xa0, 0x80, 0x22]], [[0x22, 0xc3]]])(
-    'is not what is no UTF-8: %j',
+    'is not invalid UTF-8: %j',
     (bytes) => {
       expect(jsonFault(Uint8Array.from(bytes))).toBe('it is not valid UTF-8');
     },
   );
 
-  test('may nest as deep as it is long', () => {
+  test('can be nested to any depth', () => {
     const depth = 2_000_000;
     const arrays = Buffer.from('['.repeat(depth) + ']'.repeat(depth));
     expect(jsonFault(arrays)).toBeNull();
@@ -186,7 +186,7 @@ describe('a JSON text', () => {
     expect(jsonFault(Buffer.from(`${'[{"a":'.repeat(9)}1${'}]'.repeat(8)}]`))).not.toBeNull();
   });
 
-  test('is one exactly when JSON.parse takes it', () => {
+  test('is valid exactly when JSON.parse accepts it', () => {
     const spoilt = fc
       .tuple(fc.json(), fc.nat(), fc.constantFrom(...'{}[]",:\\0-.eEtfnu \n\u0001é'), fc.integer({ min: 0, max: 2 }))
       .map(([text, place, given, cut]) => {

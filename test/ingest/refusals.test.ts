@@ -15,10 +15,10 @@ async function codeOf(path: string, request: RequestInit): Promise<[number, stri
   return [response.status, ((await response.json()) as { code: string }).code];
 }
 
-describe('of two reasons to refuse', () => {
+describe('with two reasons to refuse', () => {
   afterEach(() => app.stop());
 
-  test('the rate limit beats every other, and Retry-After says when', async () => {
+  test('the rate limit comes first, with Retry-After', async () => {
     await start({ RATE_LIMIT_INGEST_MAX: 1, RATE_LIMIT_INGEST_WINDOW_SECONDS: 3_600 });
     const webhook = await app.addWebhook();
     expect(await codeOf(`/in/${UNKNOWN}`, tooLarge)).toEqual([404, 'webhook_unknown']);
@@ -36,7 +36,7 @@ describe('of two reasons to refuse', () => {
     expect((await fetch(`${app.url}/in`, tooLarge)).status).toBe(404);
   });
 
-  test('an unknown webhook beats a disabled one, that beats the cap, and the cap beats the signature', async () => {
+  test('unknown webhook comes before disabled, disabled before the size limit, the size limit before the signature', async () => {
     await start({});
     const webhook = await app.addWebhook();
     expect(await codeOf(`/in/${UNKNOWN}`, tooLarge)).toEqual([404, 'webhook_unknown']);
@@ -49,7 +49,7 @@ describe('of two reasons to refuse', () => {
     expect(await codeOf(webhook.path, tooLarge)).toEqual([404, 'webhook_unknown']);
   });
 
-  test('a wrong signature beats a database that is away', async () => {
+  test('a wrong signature comes before an unavailable database', async () => {
     await start({});
     const webhook = await app.addWebhook();
     await app.cutOff();
@@ -61,10 +61,10 @@ describe('of two reasons to refuse', () => {
   });
 });
 
-describe('a body over the cap', () => {
+describe('a body over the limit', () => {
   afterAll(() => app.stop());
 
-  test('is answered 413 with the way out', async () => {
+  test('is answered 413 with the fix', async () => {
     await start({});
     const webhook = await app.addWebhook({ secret: null });
     const response = await fetch(webhook.url, tooLarge);
@@ -75,7 +75,7 @@ describe('a body over the cap', () => {
     expect((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(1_000) })).status).toBe(202);
   });
 
-  test('is refused by its declared length, before a byte of it was sent', async () => {
+  test('is refused by its declared length, before any byte is sent', async () => {
     const webhook = await app.addWebhook({ secret: null });
     const client = await RawClient.connect(app.port);
     await client.send(`POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n`);
@@ -85,7 +85,7 @@ describe('a body over the cap', () => {
     expect((await fetch(webhook.url, { method: 'POST', body: 'x' })).status).toBe(202);
   });
 
-  test('is refused when its sender asks first, and one at the cap is asked for', async () => {
+  test('is refused on Expect: 100-continue, and one at the limit is requested', async () => {
     const webhook = await app.addWebhook({ secret: null });
     for (const [bytes, status] of [
       [50_000_000, 413],
@@ -100,7 +100,7 @@ describe('a body over the cap', () => {
     }
   });
 
-  test('leaves the connection to the next request when its rest is short', async () => {
+  test('keeps the connection for the next request when its rest is short', async () => {
     const webhook = await app.addWebhook({ secret: null });
     const client = await RawClient.connect(app.port);
     const request = (body: string) =>
@@ -112,7 +112,7 @@ describe('a body over the cap', () => {
     client.destroy();
   });
 
-  test('is measured by the webhook’s own cap, which may only lower the common one', async () => {
+  test('is measured by the webhook’s own limit, which can only lower the default', async () => {
     const small = await app.addWebhook({ secret: null, max_payload_bytes: 10 });
     const large = await app.addWebhook({ secret: null, max_payload_bytes: 1_000_000 });
     const statuses = [];
@@ -127,7 +127,7 @@ describe('a body over the cap', () => {
   });
 });
 
-test('the table of errors has a status of its own kind for each code', () => {
+test('the table of errors has the right class of status for each code', () => {
   for (const [code, { status, title, detail }] of Object.entries(problems)) {
     expect([code, status >= 400 && status < 600]).toEqual([code, true]);
     expect(title).not.toBe('');

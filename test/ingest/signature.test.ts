@@ -41,7 +41,7 @@ async function send(webhook: TestWebhook, lines: string[], body: string | Buffer
   return code === undefined ? [answer.status] : [answer.status, code];
 }
 
-describe('a signature is right', () => {
+describe('a signature is accepted', () => {
   test.each([
     ['in X-Hub-Signature-256', [`X-Hub-Signature-256: ${GOOD}`]],
     ['in X-Webhook-Signature', [`X-Webhook-Signature: ${GOOD}`]],
@@ -63,7 +63,7 @@ describe('a signature is right', () => {
     ['as configured', `X-Own-Mark: ${GOOD}`],
     ['in lower case', `x-own-mark: ${GOOD}`],
     ['in upper case', `X-OWN-MARK: ${GOOD}`],
-  ])('in the configured header, its name %s', async (_how, line) => {
+  ])('in the configured header with the name %s', async (_how, line) => {
     expect(await send(own, [line])).toEqual([202]);
   });
 
@@ -71,7 +71,7 @@ describe('a signature is right', () => {
     ['nothing', []],
     ['a wrong one', [`X-Hub-Signature-256: ${OTHERS}`]],
     ['a malformed one', ['X-Webhook-Signature: nonsense', 'X-Own-Mark: nonsense']],
-  ])('where the webhook has no secret, with %s', async (_what, lines) => {
+  ])('for a webhook without a secret, with %s', async (_what, lines) => {
     expect(await send(open, lines)).toEqual([202]);
     expect(await send(openWithHeader, lines)).toEqual([202]);
   });
@@ -125,7 +125,7 @@ describe('a signature is refused with 403 when it is', () => {
     ['in both default headers', [`X-Hub-Signature-256: ${GOOD}`, `X-Webhook-Signature: ${GOOD}`], 'missing'],
     ['wrong there, good in a default header', [`X-Own-Mark: ${OTHERS}`, `X-Hub-Signature-256: ${GOOD}`], 'mismatch'],
     ['malformed there, good in a default header', ['X-Own-Mark: x', `X-Hub-Signature-256: ${GOOD}`], 'malformed'],
-  ])('%s, the webhook having a header of its own', async (_how, lines, code) => {
+  ])('%s, with a signature_header of the webhook', async (_how, lines, code) => {
     expect(await send(own, lines)).toEqual([403, `signature_${code}`]);
   });
 });
@@ -133,14 +133,14 @@ describe('a signature is refused with 403 when it is', () => {
 describe('after a rotation', () => {
   const line = (secret: string) => [`X-Hub-Signature-256: ${signatureOf(secret, BODY)}`];
 
-  test('the secret before is refused at once when there is no overlap', async () => {
+  test('without an overlap the previous secret is refused at once', async () => {
     const webhook = await app.addWebhook({ secret: 'the first' });
     await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 0 });
     expect(await send(webhook, line('the second'))).toEqual([202]);
     expect(await send(webhook, line('the first'))).toEqual([403, 'signature_mismatch']);
   });
 
-  test('the secret before verifies within its overlap, and not a moment longer', async () => {
+  test('the previous secret verifies until the exact end of its overlap', async () => {
     const webhook = await app.addWebhook({ secret: 'the first' });
     await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 2 });
     expect(await send(webhook, line('the first'))).toEqual([202]);
@@ -154,7 +154,7 @@ describe('after a rotation', () => {
     expect(await send(webhook, line('the second'))).toEqual([202]);
   });
 
-  test('of two, only the last secret before is remembered', async () => {
+  test('only the last previous secret is kept', async () => {
     const webhook = await app.addWebhook({ secret: 'the first' });
     await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 60 });
     await app.webhooks.rotate(webhook.id, { secret: 'the third', overlap_seconds: 60 });
@@ -165,7 +165,7 @@ describe('after a rotation', () => {
   });
 });
 
-test('neither a secret nor a digest was ever told in an answer or in the log', () => {
+test('no secret and no digest appears in a response or in the log', () => {
   const told = [...answers, ...app.logLines].join('\n');
   expect(app.logLines.length).toBeGreaterThan(60);
   for (const hidden of [SECRET, HEX, HEX.toUpperCase(), OTHERS.slice(7), 'the first', 'the second', 'the third'])

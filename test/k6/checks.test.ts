@@ -7,7 +7,7 @@ const verdicts = (checks: Checks, given: Answer) => Object.values(checks).map((h
 const event = { id: 'e', webhook_id: 'w', received_at: '2026-03-01T12:00:00.000Z', bytes: 10 };
 const problem = { type: 'about:blank', title: 'Forbidden', status: 403, code: 'signature_invalid', request_id: 'r' };
 
-test('an accepted event is one that the answer names, with the size that was sent', () => {
+test('the response to an accepted event has its id and size', () => {
   expect(verdicts(accepted(10), answer(202, event))).toEqual([true, true]);
   expect(verdicts(accepted(11), answer(202, event))).toEqual([true, false]);
   expect(verdicts(accepted(10), answer(200, event))).toEqual([false, true]);
@@ -20,7 +20,7 @@ test('a refusal is a problem document with the same status', () => {
   expect(verdicts(refused('it', 403), answer(202, event))).toEqual([false, false]);
 });
 
-describe('an answer that is no JSON object fails the check and throws nothing', () => {
+describe('a response that is not a JSON object fails the check without an exception', () => {
   test.each([null, undefined, '', 'oops', '[]', 'null', '1'])('%j', (body) => {
     const given = { status: 0, body, headers: {} };
     expect(verdicts(accepted(10), given)).toEqual([false, false]);
@@ -49,7 +49,7 @@ describe('under overload', () => {
   });
 });
 
-test('the id of an accepted event is known where the body was kept', () => {
+test('the id of an accepted event is read if the body was kept', () => {
   expect(eventIdOf(answer(202, event))).toBe('e');
   expect(eventIdOf({ status: 202, body: null, headers: {} })).toBeNull();
 });

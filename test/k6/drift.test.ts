@@ -14,7 +14,7 @@ test.each([
   expect(phaseAt(progress)).toBe(phase);
 });
 
-test('a late figure is told in percent of the mean of the early ones', () => {
+test('a late figure is given in percent of the mean of the early ones', () => {
   const drift = new Drift();
   expect(drift.note('warm-up', 1_000)).toBeNull();
   expect(drift.note('early', 10)).toBeNull();
@@ -24,7 +24,7 @@ test('a late figure is told in percent of the mean of the early ones', () => {
   expect(drift.note('late', 30)).toBe(150);
 });
 
-test('where nothing early is known, nothing can be told', () => {
+test('without early figures there is no result', () => {
   const drift = new Drift();
   expect(drift.note('late', 20)).toBeNull();
   drift.note('early', 0);

@@ -16,13 +16,13 @@ test('a figure is the sum over the labels', () => {
   expect(figureOf('weir_requests_total', page)).toBe(1502);
 });
 
-test('a page without the metric is refused, a longer name is another metric', () => {
+test('a page without the metric is refused, and a longer name is another metric', () => {
   expect(() => figureOf('weir_conn', page)).toThrow(
     'METRICS_URL has no weir_conn; it must be the metrics page of Weir',
   );
   expect(() => figureOf('weir_connections', '')).toThrow('METRICS_URL has no weir_connections');
 });
 
-test('what the soak watches is told by Weir', () => {
+test('Weir publishes every metric that the soak test reads', () => {
   for (const name of Object.values(watched)) expect(metricTable).toHaveProperty(name);
 });

@@ -4,7 +4,7 @@ import { readLoadSettings, readOverloadSettings, readScaleSettings, readSoakSett
 
 const target = { WEIR_URL: 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001', WEIR_SECRET: 's' };
 
-test('the load is a constant arrival rate, failed by errors, by slowness and by dropped iterations', () => {
+test('the load has a constant arrival rate, and fails on errors, slowness and dropped iterations', () => {
   const options = loadOptions(readLoadSettings({ ...target, RATE: '300', DURATION: '5s', VUS: '20' }));
   expect(options.scenarios).toEqual({
     load: { executor: 'constant-arrival-rate', rate: 300, timeUnit: '1s', duration: '5000ms', preAllocatedVUs: 20 },
@@ -18,7 +18,7 @@ test('the load is a constant arrival rate, failed by errors, by slowness and by 
 
 const overload = { ...target, RATE_START: '10', RATE_PEAK: '900', DURATION: '1m', VUS: '20', P99_MS: '700' };
 
-test('the overload rises and stays; the recovery begins when its last request is answered or given up', () => {
+test('the overload rises and stays; the recovery begins when its last request is finished or timed out', () => {
   expect(overloadOptions(readOverloadSettings(overload)).scenarios).toEqual({
     overload: {
       executor: 'ramping-arrival-rate',
@@ -45,7 +45,7 @@ test('the overload rises and stays; the recovery begins when its last request is
   });
 });
 
-test('an overload fails by what breaks the contract, by a slow recovery, and when nothing was refused', () => {
+test('an overload fails on contract violations, on a slow recovery, and without refusals', () => {
   const thresholds = {
     weir_refused: ['count>0'],
     weir_broken_contract: ['count==0'],
@@ -61,7 +61,7 @@ test('an overload fails by what breaks the contract, by a slow recovery, and whe
   });
 });
 
-test('a soak sends at a constant rate, watches 120 times, and fails by what grows', () => {
+test('a soak has a constant rate, samples 120 times, and fails on growth', () => {
   const options = soakOptions(readSoakSettings({ ...target, RATE: '100', DURATION: '1h', VUS: '50' }));
   expect(options.scenarios).toEqual({
     soak: {
@@ -94,7 +94,7 @@ test('a soak sends at a constant rate, watches 120 times, and fails by what grow
   });
 });
 
-test('the steps of scaling follow each other after a warm-up, each with its own thresholds', () => {
+test('the steps of scaling follow a warm-up, each with its thresholds', () => {
   const options = scaleOptions(readScaleSettings({ ...target, WORKERS: '2', STEPS: '4,8', DURATION: '10s' }));
   expect(options.scenarios).toEqual({
     warm_up: { executor: 'constant-vus', vus: 4, startTime: '0ms', duration: '5000ms', gracefulStop: '2000ms' },

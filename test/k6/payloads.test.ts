@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { payloadOf } from '../../k6/lib/payloads.ts';
 
 test.each([1, 2, 38, 39, 40, 41, 42, 43, 64, 1024, 16_384, 1_048_576, 1_048_577])(
-  '%i bytes are exactly that, and JSON',
+  '%i bytes have exactly that size, and are JSON',
   (bytes) => {
     const body = payloadOf(bytes, 7);
     expect(Buffer.byteLength(body)).toBe(bytes);
@@ -17,7 +17,7 @@ test('the same size and seed give the same bytes, another seed gives others', ()
   expect(payloadOf(1024, 123_456)).toHaveLength(1024);
 });
 
-test('it hardly compresses: letters of six bits each keep three quarters of their size', () => {
+test('it is hardly compressible: six random bits a letter keep three quarters of its size', () => {
   const body = payloadOf(65_536, 7);
   expect(deflateRawSync(body, { level: 9 }).length / body.length).toBeGreaterThan(0.74);
 });

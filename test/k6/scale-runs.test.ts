@@ -23,7 +23,7 @@ const run = (workers: number, rates: [vus: number, requestsPerSecond: number][])
   })),
 });
 
-test('a run is read from what k6 counted for each step; what no status tells is other', () => {
+test('a run is read from the k6 counts of each step; requests without a known status are other', () => {
   const metrics = {
     'http_reqs{scenario:vus_4}': { values: { count: 12_345, rate: 1 } },
     'http_reqs{scenario:vus_4,status:202}': { values: { count: 12_340 } },
@@ -50,7 +50,7 @@ test('a run is read from what k6 counted for each step; what no status tells is 
   expect(JSON.stringify(read)).not.toContain('hush');
 });
 
-test('runs are read back from their lines, and a line that is none is named', () => {
+test('runs are parsed from their lines, and an invalid line is named', () => {
   const runs = [run(1, [[4, 100]]), run(2, [[4, 190]])];
   expect(runsIn(runs.map((one) => `${JSON.stringify(one)}\n`).join(''))).toEqual(runs);
   expect(runsIn('')).toEqual([]);
@@ -58,7 +58,7 @@ test('runs are read back from their lines, and a line that is none is named', ()
     expect(() => runsIn(`${JSON.stringify(runs[0])}\n${wrong}\n`)).toThrow('Line 2 of RUNS is not a run of scale.ts');
 });
 
-test('the table puts the last runs of each number of processes side by side, if their bodies are as large', () => {
+test('the table puts the last runs of each number of processes side by side, if their bodies have the same size', () => {
   const runs = [
     run(1, [[4, 50]]),
     { ...run(3, [[4, 1_000]]), bodyBytes: 64 },
@@ -83,7 +83,7 @@ test('the table puts the last runs of each number of processes side by side, if 
   );
 });
 
-test('a step that only one run has, and one without an answer, stand for themselves', () => {
+test('a step in only one run, and one without a response, have their own rows', () => {
   const [, single, silent] = tableOf([
     run(2, [
       [16, 10],

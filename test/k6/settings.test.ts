@@ -14,7 +14,7 @@ const target = { WEIR_URL: url, WEIR_SECRET: 's' };
 
 const sending = { url, secret: 's', bodyBytes: 1024 };
 
-test('address and secret are enough, and the number of processes where they are compared', () => {
+test('URL and secret are sufficient, and the number of processes for comparisons', () => {
   expect(readSmokeSettings(target)).toEqual({ url, secret: 's', payloadBytesMax: 1_048_576 });
   expect(readLoadSettings(target)).toEqual({ ...sending, ratePerSecond: 200, durationMs: 30_000, vus: 50, p99Ms: 60 });
   expect(readOverloadSettings(target)).toEqual({
@@ -83,7 +83,7 @@ test('every variable is read', () => {
   });
 });
 
-describe('an error names the variable and the fix', () => {
+describe('an error names the variable and what is allowed', () => {
   test.each([
     [{ WEIR_URL: '' }, 'WEIR_URL is unset; it must be the full URL of the webhook'],
     [{ WEIR_URL: '127.0.0.1:8080/in/x' }, 'WEIR_URL is "127.0.0.1:8080/in/x"; it must be'],
@@ -119,12 +119,12 @@ describe('an error names the variable and the fix', () => {
     expect(() => readSettings({ ...target, ...wrong })).toThrow(message);
   });
 
-  test('the secret is never in it', () => {
+  test('the error never contains the secret', () => {
     expect(() => readLoadSettings({ ...target, WEIR_SECRET: 'hush', RATE: 'x' })).toThrow(/^(?!.*hush)/);
   });
 });
 
-test('the unknown webhook is at the same server', () => {
+test('the unknown webhook has the same server', () => {
   expect(unknownWebhookUrl(url)).toBe('http://127.0.0.1:8080/in/00000000-0000-4000-8000-000000000000');
 });
 

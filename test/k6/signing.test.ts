@@ -19,7 +19,7 @@ describe('the signature of a k6 script', () => {
     expect(signatureOf(body, 'hüsh', hmac)).toBe(`sha256=${digest}`);
   });
 
-  test('agrees with a published example', () => {
+  test('matches a published example', () => {
     // GitHub, «Validating webhook deliveries»: testing the webhook payload validation.
     expect(signatureOf('Hello, World!', "It's a Secret to Everybody", hmac)).toBe(
       'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17',
@@ -27,7 +27,7 @@ describe('the signature of a k6 script', () => {
   });
 });
 
-test('an unsigned request carries no signature header at all', () => {
+test('an unsigned request has no signature header', () => {
   expect(requestHeaders(null)).toEqual({ 'Content-Type': 'application/json' });
   expect(requestHeaders('sha256=00')).toEqual({
     'Content-Type': 'application/json',

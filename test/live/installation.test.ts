@@ -42,7 +42,7 @@ async function send(count: number, secret = webhook.secret): Promise<number> {
   return sender.accepted.size + sender.refusals.length;
 }
 
-test('counters add up over all processes, and fall at no death of one', { timeout: TEST_MS }, async () => {
+test('counters are summed over all processes, and do not fall when one exits', { timeout: TEST_MS }, async () => {
   const accepted = await send(40);
   const rejected = await send(10, 'a wrong secret');
   const totals = { accepted, rejected, limited: 0, refused: 0, failed: 0 };
@@ -71,7 +71,7 @@ test('counters add up over all processes, and fall at no death of one', { timeou
   expect(seconds.some((second) => second.commits! > 0 && second.commit_p99_ms! > 0)).toBe(true);
 });
 
-test('a stream goes on after a restart where it was, and knows the minutes before', { timeout: TEST_MS }, async () => {
+test('a stream continues after a restart, and has the history of the last minutes', { timeout: TEST_MS }, async () => {
   const headers = { cookie: operator.cookie };
   const stream = await openStream(`${url}/api/v1/stream`, headers);
   await send(3);
@@ -92,7 +92,7 @@ test('a stream goes on after a restart where it was, and knows the minutes befor
   again.leave();
 });
 
-test('the status knows everything but secrets, and raises no false alarm', { timeout: TEST_MS }, async () => {
+test('the status has everything but secrets, and no false alarm', { timeout: TEST_MS }, async () => {
   const serving = (await weir.servingPids()).sort();
   const pidsOf = (body: { processes: { pid: number }[] }) => body.processes.map(({ pid }) => pid).sort();
   // The restart above has just ended: its last process is told of in the next second.
@@ -120,13 +120,13 @@ test('the status knows everything but secrets, and raises no false alarm', { tim
   expect(checks.map(({ name }) => name)).toContain('stored_secrets');
 });
 
-test('the status is examined once, however many ask', { timeout: TEST_MS }, async () => {
+test('the status is computed once for concurrent requests', { timeout: TEST_MS }, async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => operator.api('GET', '/api/v1/status')));
   // One for each process at most.
   expect(new Set(answers.map(({ body }) => body.doctor.at)).size).toBeLessThanOrEqual(2);
 });
 
-test('an open stream does not hold up the end', { timeout: TEST_MS }, async () => {
+test('an open stream does not delay the stop', { timeout: TEST_MS }, async () => {
   const stream = await openStream(`${url}/api/v1/stream`, { cookie: operator.cookie });
   await stream.next('counters');
   await weir.forget();

@@ -35,7 +35,7 @@ function watching() {
   return { newest, found, ids };
 }
 
-test('what was there before a watch began is not new, also when another one looked just before', async () => {
+test('events from before a watch are not new, even if another watch has just ended', async () => {
   const webhookId = randomUUID();
   const nowMs = Date.now();
   // So old that it leaves the overlap within the next second.
@@ -53,7 +53,7 @@ test('what was there before a watch began is not new, also when another one look
   newest.unwatch(webhookId);
 });
 
-test('an event is found once, though it stays in the overlap', async () => {
+test('an event in the overlap is found once', async () => {
   const webhookId = randomUUID();
   const { newest, ids } = watching();
   await newest.watch(webhookId);
@@ -69,7 +69,7 @@ test('an event is found once, though it stays in the overlap', async () => {
 test.each([
   [LOOK_EVENTS_MAX - 1, LOOK_EVENTS_MAX - 1, false],
   [LOOK_EVENTS_MAX + 1, LOOK_EVENTS_MAX, true],
-])('of %d events at once %d are found; more: %s', async (count, expected, more) => {
+])('of %d concurrent events %d are found; more: %s', async (count, expected, more) => {
   const webhookId = randomUUID();
   const { newest, found, ids } = watching();
   await newest.watch(webhookId);
@@ -90,7 +90,7 @@ test('a quiet webhook is found beside a busy one', async () => {
   newest.unwatch(quiet);
 });
 
-test('what came while it could not look is found when it can', async () => {
+test('events during an outage of the query are found after it', async () => {
   const webhookId = randomUUID();
   const { newest, ids } = watching();
   await newest.watch(webhookId);

@@ -30,7 +30,7 @@ function sample(totals: Partial<Totals> = {}, gauges: Partial<Gauges> = {}, comm
 }
 
 describe('a second', () => {
-  test('is what all processes counted since the one before', () => {
+  test('is the sum over all processes since the previous one', () => {
     const tally = new Tally(0);
     tally.take(1, sample({ accepted: 10, rejected: 1 }), 1_000);
     tally.take(2, sample({ accepted: 5, limited: 2 }), 1_000);
@@ -46,7 +46,7 @@ describe('a second', () => {
     expect(totals).toMatchObject({ accepted: 18, rejected: 1, limited: 2 });
   });
 
-  test('never falls: what an ended process counted is kept, whoever comes in its place', () => {
+  test('never falls: the counts of an ended process are kept, whichever process replaces it', () => {
     const tally = new Tally(0);
     tally.take(1, sample({ accepted: 100 }), 1_000);
     tally.take(2, sample({ accepted: 7 }), 1_000);
@@ -60,13 +60,13 @@ describe('a second', () => {
     expect(live.processes.map(({ pid }) => pid)).toEqual([2, 3]);
   });
 
-  test('of a process that ended before it ever told anything has nothing of it', () => {
+  test('of a process that ended before its first report has none of its counts', () => {
     const tally = new Tally(0);
     tally.ended(1);
     expect(tally.second(1_000, null).totals).toEqual(noTotals);
   });
 
-  test('catches up with a process that was silent for a while', () => {
+  test('catches up with a process that did not report for a while', () => {
     const tally = new Tally(0);
     tally.take(1, sample({ accepted: 1 }), 1_000);
     tally.second(1_000, null);
@@ -75,7 +75,7 @@ describe('a second', () => {
     expect(tally.second(4_000, null).second.accepted).toBe(30);
   });
 
-  test('estimates how long commits took, of this second alone', () => {
+  test('estimates the commit durations of this second only', () => {
     const tally = new Tally(0);
     expect(tally.second(500, null).second).toMatchObject({ commits: 0, commit_p50_ms: null, commit_p99_ms: null });
     tally.take(1, sample({}, {}, 100), 1_000);
@@ -83,7 +83,7 @@ describe('a second', () => {
     expect(tally.second(2_000, null).second).toMatchObject({ commits: 0, commit_p50_ms: null });
   });
 
-  test('sums gauges, of the lag it has the largest', () => {
+  test('sums gauges, except the lag, of which it has the largest', () => {
     const tally = new Tally(0);
     tally.take(1, sample({}, { connections: 3, event_loop_lag_ms: 11, resident_bytes: 100 }), 1_000);
     tally.take(2, sample({}, { connections: 4, event_loop_lag_ms: 30, resident_bytes: 50 }), 1_000);
@@ -96,7 +96,7 @@ describe('a second', () => {
 });
 
 describe('a process', () => {
-  test('is told with its own share of the second', () => {
+  test('is listed with its share of the second', () => {
     const tally = new Tally(0);
     tally.take(1, sample({ accepted: 4 }), 1_000);
     expect(tally.second(1_000, null).processes).toMatchObject([{ pid: 1, accepted: 4, state: 'serving' }]);
@@ -108,7 +108,7 @@ describe('a process', () => {
     ['serving', 3_000, false],
     ['unresponsive', 3_001, false],
     ['draining', 10, true],
-  ] as const)('is told as %s %d ms after its last word', (state, ms, leaving) => {
+  ] as const)('is %s %d ms after its last report', (state, ms, leaving) => {
     const tally = new Tally(0);
     tally.take(1, { ...sample(), leaving }, 1_000);
     expect(tally.second(1_000 + ms, null).processes[0]!.state).toBe(state);
@@ -121,7 +121,7 @@ describe('the database', () => {
     [['up', 'down'], 'up'],
     [['down', 'down'], 'down'],
     [[], 'down'],
-  ] as const)('is %j for the processes, so %s', (states, expected) => {
+  ] as const)('is %j for the processes, so the total is %s', (states, expected) => {
     const tally = new Tally(0);
     states.forEach((database, pid) => {
       tally.take(pid, { ...sample(), database }, 1_000);
@@ -130,7 +130,7 @@ describe('the database', () => {
   });
 });
 
-test('it is watched while any process has a stream', () => {
+test('is counted while any process has a stream', () => {
   const tally = new Tally(0);
   tally.take(1, sample(), 1_000);
   expect(tally.watched).toBe(false);

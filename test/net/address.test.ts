@@ -29,7 +29,7 @@ describe('the address of a socket', () => {
     expect(addressFromBytes(bytes)).toBe(expected);
   });
 
-  test('comes back from its text and from what Postgres stores, whatever it is', () => {
+  test('converts to its text and to the form that Postgres stores, for any value', () => {
     fc.assert(
       fc.property(anyAddress, (bytes) => {
         const address = addressFromBytes(bytes);
@@ -42,7 +42,7 @@ describe('the address of a socket', () => {
   });
 });
 
-describe('an address that came as text', () => {
+describe('an address given as text', () => {
   test.each([
     ['192.0.2.1', '192.0.2.1'],
     ['192.0.2.1:8080', '192.0.2.1'],
@@ -73,11 +73,11 @@ describe('an address that came as text', () => {
     '2001:db8::1::',
     '192.0.2.1, 192.0.2.2',
     '192.0.2.1\0',
-  ])('%j is none', (text) => {
+  ])('%j is invalid', (text) => {
     expect(addressFromText(text)).toBeNull();
   });
 
-  test('is an address or none, whatever is sent', () => {
+  test('is an address or invalid, for any input', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(...'0123456789abcf.:[]%/"') })), (text) => {
         const address = addressFromText(text);
@@ -97,7 +97,7 @@ describe('the rate-limit key', () => {
     expect(rateLimitKey(address)).toBe(expected);
   });
 
-  test('is the same within a /64 and another outside of it', () => {
+  test('is equal within a /64 and differs outside of it', () => {
     const v6 = fc.uint8Array({ minLength: 16, maxLength: 16 }).filter((bytes) => bytes[0]! > 0);
     fc.assert(
       fc.property(v6, fc.nat(127), (bytes, bit) => {
@@ -128,7 +128,7 @@ describe('a network', () => {
   });
 
   test.each(['', '10/8', '10.0.0/8', '10.0.0.0/33', '10.0.0.0/', '::/129', '10.0.0.0/8/8', 'proxy.example', '*'])(
-    '%j is none',
+    '%j is invalid',
     (text) => {
       expect(parseNetwork(text)).toBeNull();
     },
@@ -153,7 +153,7 @@ describe('the hops of a Forwarded header', () => {
     expect(forwardedHops(header)).toEqual(expected);
   });
 
-  test('end with the one that the proxy appended, whatever the client sent before it', () => {
+  test('end with the one that the proxy appended, for any earlier ones of the client', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'for=;, 1.2"\\x') }), (sent) => {
         fc.pre(!sent.includes('"'));

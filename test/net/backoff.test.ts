@@ -15,7 +15,7 @@ test.each([
   expect(backoffMs(attempt, range, random)).toBe(expected);
 });
 
-test('a wait is never longer than the most, nor shorter than half of the first', () => {
+test('a wait is between half of the first wait and the maximum', () => {
   fc.assert(
     fc.property(fc.nat(), fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (attempt, random) => {
       const ms = backoffMs(attempt, range, random);

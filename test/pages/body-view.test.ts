@@ -22,18 +22,18 @@ describe('a body', () => {
     ['text', Buffer.from('a=b'), ['raw', 'hex']],
     ['nothing', Buffer.alloc(0), ['raw', 'hex']],
     ['bytes that are no text', binary, ['hex']],
-  ])('that is %s can be looked at in these ways', (_, body, views) => {
+  ])('that is %s has these views', (_, body, views) => {
     expect(showBody(body, null).views).toEqual(views);
   });
 
-  test('of 65,536 bytes is shown whole, one more is cut, at a whole character', () => {
+  test('of 65,536 bytes is shown completely, one more byte is cut at a character boundary', () => {
     expect(showBody(Buffer.alloc(65_536, 'a'), 'raw').shownBytes).toBeNull();
     expect(showBody(Buffer.alloc(65_537, 'a'), 'raw').shownBytes).toBe(65_536);
     const cut = showBody(Buffer.from(`${'a'.repeat(65_535)}ü`), 'raw');
     expect([cut.view, cut.shownBytes]).toEqual(['raw', 65_535]);
   });
 
-  test('is no longer than 8,192 bytes in hex', () => {
+  test('has at most 8,192 bytes in hex', () => {
     expect(showBody(Buffer.alloc(8_192), 'hex').shownBytes).toBeNull();
     const cut = showBody(Buffer.alloc(8_193), 'hex');
     expect([cut.shownBytes, cut.text.split('\n').length]).toEqual([8_192, 512]);

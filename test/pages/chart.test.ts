@@ -3,7 +3,7 @@ import { chart, niceCeiling } from '../../server/pages/chart.ts';
 
 const frame = { width: 110, height: 66, left: 10, bottom: 10 };
 
-test('the newest point stands at the right edge, the greatest value under the top', () => {
+test('the newest point is at the right edge, the greatest value below the top', () => {
   const { lines, ticks } = chart({ a: [0, 4] }, 11, frame);
   expect(lines).toEqual([{ name: 'a', line: 'M100 56L110 6', area: 'M100 56L100 56L110 6L110 56Z' }]);
   expect(ticks).toEqual([
@@ -13,7 +13,7 @@ test('the newest point stands at the right edge, the greatest value under the to
   ]);
 });
 
-test('where nothing was measured the line has a gap, and a point between two is a dash', () => {
+test('without values the line has a gap, and a point between two gaps is a dash', () => {
   expect(chart({ a: [1, null, 1] }, 3, frame).lines[0]!.line).toBe('M10 6h1M110 6h1');
 });
 
@@ -22,7 +22,7 @@ test('all series share one scale', () => {
   expect(lines.map(({ line }) => line)).toEqual(['M110 6h1', 'M110 31h1']);
 });
 
-test('nothing to show is an empty chart', () => {
+test('no data is an empty chart', () => {
   expect(chart({ a: [] }, 300, frame).lines).toEqual([{ name: 'a', line: '', area: '' }]);
 });
 

@@ -62,13 +62,13 @@ const texts: [string, string][] = [
 ];
 
 describe.each(texts)('of a text with %s', (_, text) => {
-  test('a shell reads the word as it is', () => {
+  test('a shell reads the quoted word unchanged', () => {
     const shown = execFileSync('bash', ['-c', `printf %s ${shellWord(text)}`]);
     expect(shown).toEqual(Buffer.from(text));
     expect(shellWord(text)).not.toMatch(/[\p{C}\p{Zl}\p{Zp}]/u);
   });
 
-  test('curl sends the bytes, signed', async () => {
+  test('curl sends the bytes with their signature', async () => {
     received = [];
     const body = Buffer.from(text);
     const line = signedCurl({ url, body, contentType: 'text/plain', signatureHeader: 'X-Sig' })!;
@@ -85,12 +85,12 @@ describe.each(texts)('of a text with %s', (_, text) => {
   });
 });
 
-test('a word without unseen characters is one of every POSIX shell', () => {
+test('a word without invisible characters is valid in every POSIX shell', () => {
   for (const text of [`it's`, '$(reboot)', '=ls', '!x', 'ünïcode 🌊'])
     expect(execFileSync('sh', ['-c', `printf %s ${shellWord(text)}`], { encoding: 'utf8' })).toBe(text);
 });
 
-test('names and types of headers run nothing either', async () => {
+test('names and types of headers execute nothing', async () => {
   received = [];
   const header = "x-`touch`|~'$home!";
   const contentType = 'text/plain; a="$(id)`id`\\"\t!x';
@@ -99,11 +99,11 @@ test('names and types of headers run nothing either', async () => {
   expect(received[0]!.headers[header]).toMatch(/^sha256=[0-9a-f]{64}$/);
 });
 
-test('a body with NUL has no line', () => {
+test('a body with NUL has no command', () => {
   expect(signedCurl({ url, body: Buffer.from('a\0b'), contentType: 'text/plain', signatureHeader: null })).toBeNull();
 });
 
-test('without a secret nothing is signed', () => {
+test('without a secret the command has no signature', () => {
   const line = signedCurl({ url, body: Buffer.from('a'), contentType: 'text/plain', signatureHeader: null });
   expect(line).not.toContain('openssl');
 });

@@ -26,7 +26,7 @@ const process = (state: 'serving' | 'draining') => ({
   event_loop_lag_ms: 0,
 });
 
-test('a diagnosis says what runs, what is wrong, and what was set', () => {
+test('a diagnosis contains versions, problems and settings', () => {
   const text = diagnosisText({
     versions: { weir: '0.1.0', node: '20.20.2', uwebsockets: '3.0.6', postgres: '15.18' },
     started_at: '2026-01-31T12:00:00.000Z',

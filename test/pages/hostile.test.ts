@@ -48,7 +48,7 @@ async function open(path: string, query: string) {
 const addressOf = (path: string) => path.replace(':id', ids[path.split('/')[1]!] ?? 'none');
 
 describe.each(pages)('%s', (path) => {
-  test('shows no inherited member for what the address asks for', async () => {
+  test('shows no inherited member for any URL', async () => {
     for (const name of inherited) {
       const { status, text } = await open(addressOf(path), parameters.map((one) => `${one}=${name}`).join('&'));
       expect(status, name).toBeLessThan(500);
@@ -56,7 +56,7 @@ describe.each(pages)('%s', (path) => {
     }
   });
 
-  test('shows markup of addresses and of requests as text', async () => {
+  test('shows markup of URLs and requests as text', async () => {
     const query = parameters.map((one) => `${one}=${encodeURIComponent(MARKUP)}`).join('&');
     for (const { status, text } of [await open(addressOf(path), ''), await open(addressOf(path), query)]) {
       expect(status).toBeLessThan(500);
@@ -66,13 +66,13 @@ describe.each(pages)('%s', (path) => {
   });
 });
 
-test('a list keeps a filter that is called like an inherited member', async () => {
+test('a list keeps a filter named like an inherited member', async () => {
   const { status, text } = await open('/events', 'webhook_id=constructor');
   expect(status).toBe(422);
   expect(text).toContain('<option value="constructor" selected>');
 });
 
-test('a line end in an address begins no header field', async () => {
+test('a line end in a URL starts no header field', async () => {
   const injected = '%0d%0aset-cookie:%20owned=1';
   for (const path of [`/events/${injected}`, `/sign-in?return_to=/${injected}`, `/webhooks?q=${injected}`]) {
     const { headers } = await fetch(`${app.url}${path}`, { redirect: 'manual' });

@@ -13,6 +13,6 @@ test.each([
   ['notice=constructor&count=1', null],
   ['notice=__proto__', null],
   ['', null],
-])('the address ?%s says %s', (query, notice) => {
+])('the URL ?%s shows %s', (query, notice) => {
   expect(noticeOf(new URLSearchParams(query))).toBe(notice);
 });

@@ -4,7 +4,7 @@ import { prettyJson } from '../../server/pages/pretty-json.ts';
 
 const pretty = (text: string) => prettyJson(Buffer.from(text));
 
-test('what JSON.stringify would print, it prints alike', () => {
+test('formats like JSON.stringify', () => {
   fc.assert(
     fc.property(fc.json(), (text) => {
       expect(pretty(text)).toBe(JSON.stringify(JSON.parse(text), null, 2));
@@ -29,6 +29,6 @@ test.each([
   ['no JSON', 'a=b&c=d'],
   ['JSON with something after it', '{} {}'],
   ['JSON that ends too early', '{"a":'],
-])('makes nothing of %s', (_, text) => {
+])('returns nothing for %s', (_, text) => {
   expect(pretty(text)).toBeNull();
 });

@@ -30,19 +30,19 @@ async function post(path: string, fields: Record<string, string>, headers: Recor
   });
 }
 
-describe('whoever is not signed in', () => {
-  test('is led to the sign-in page, and from there back', async () => {
+describe('without a session', () => {
+  test('a page redirects to the sign-in page and back', async () => {
     const { status, headers } = await get('/events?q=a', { cookie: '' });
     expect([status, headers.get('location')]).toEqual([303, '/sign-in?return_to=%2Fevents%3Fq%3Da']);
   });
 
-  test('leaves the page that htmx has open', async () => {
+  test('an htmx request reloads the page', async () => {
     const { status, headers } = await get('/events', { cookie: '', 'hx-request': 'true' });
     expect([status, headers.get('hx-redirect')]).toEqual([204, '/sign-in?return_to=%2Fevents']);
   });
 });
 
-describe('whoever was signed out over a form', () => {
+describe('after the session of a form has ended', () => {
   test.each([
     ['is led back to the page it was on', '/webhooks/new?a=b', '/sign-in?return_to=%2Fwebhooks%2Fnew%3Fa%3Db'],
     ['of another site is led to the overview', 'https://evil.example/', '/sign-in'],
@@ -59,7 +59,7 @@ describe('whoever was signed out over a form', () => {
   });
 });
 
-describe('what cannot be shown', () => {
+describe('an error', () => {
   const html = 'text/html,application/xhtml+xml';
 
   test.each([
@@ -70,7 +70,7 @@ describe('what cannot be shown', () => {
       405,
       'accepts only form submissions',
     ],
-  ])('is a page for a browser, and a problem for a program: %s', async (_, path, status, sentence) => {
+  ])('is a page for a browser and a problem for a program: %s', async (_, path, status, sentence) => {
     const page = await get(path, { accept: html });
     expect([page.status, page.headers.get('content-type')]).toEqual([status, 'text/html; charset=utf-8']);
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
@@ -82,12 +82,12 @@ describe('what cannot be shown', () => {
     expect([problem.status, problem.headers.get('content-type')]).toEqual([status, 'application/problem+json']);
   });
 
-  test('below /api/ and /in/ is a problem for everybody', async () => {
+  test('below /api/ and /in/ is a problem for every client', async () => {
     for (const path of ['/api/v1/nothing', '/in/nothing'])
       expect((await get(path, { accept: html })).headers.get('content-type')).toBe('application/problem+json');
   });
 
-  test('for want of a database is a page that can be asked for again', async () => {
+  test('of an unavailable database is a page that can be reloaded', async () => {
     await app.cutOff();
     const answers = await Promise.all(['/events?q=a', '/nowhere'].map((path) => get(path, { accept: html }))).finally(
       () => app.restore(),
@@ -101,7 +101,7 @@ describe('what cannot be shown', () => {
     await expect.poll(async () => (await get('/events')).status, { timeout: 15_000 }).toBe(200);
   });
 
-  test('of a form that is too large is a page too', async () => {
+  test('of a form that is too large is a page', async () => {
     const answer = await post('/webhooks/new', { name: 'a'.repeat(2_000_000) });
     expect([answer.status, answer.headers.get('content-type')]).toEqual([413, 'text/html; charset=utf-8']);
   });
@@ -117,7 +117,7 @@ describe('the table of pages', () => {
     })),
   );
   test.each(rows.filter(({ permitted }) => !permitted))(
-    '$method $path is not for a $role',
+    '$method $path is refused to a $role',
     async ({ method, path, role }) => {
       const { cookie } = people[role]!;
       const csrf = await csrfToken(app.url, cookie);
@@ -133,8 +133,8 @@ describe('the table of pages', () => {
   );
 });
 
-describe('an answer', () => {
-  test('is a whole page for a browser, and its main part for htmx', async () => {
+describe('a response', () => {
+  test('is a complete page for a browser, and the main part for htmx', async () => {
     const whole = await (await get('/webhooks')).text();
     const part = await (await get('/webhooks', { 'hx-request': 'true' })).text();
     expect(whole).toMatch(/^<!doctype html>/);
@@ -145,7 +145,7 @@ describe('an answer', () => {
     expect(await restored.text()).toBe(whole);
   });
 
-  test('carries the policy that lets nothing in from elsewhere', async () => {
+  test('has the policy that forbids foreign content', async () => {
     const { headers } = await get('/');
     const policy = headers.get('content-security-policy')!;
     expect(policy).toContain("default-src 'none'");
@@ -156,7 +156,7 @@ describe('an answer', () => {
     expect(headers.get('vary')).toBe('accept-encoding, hx-request, cookie');
   });
 
-  test('that is known is not sent again', async () => {
+  test('with a known ETag is not sent again', async () => {
     const first = await get('/webhooks');
     const again = await get('/webhooks', { 'if-none-match': first.headers.get('etag')! });
     expect([again.status, await again.text()]).toEqual([304, '']);
@@ -166,7 +166,7 @@ describe('an answer', () => {
     ['br, gzip', 'br', brotliDecompressSync],
     ['gzip', 'gzip', gunzipSync],
     ['gzip, br;q=0', 'gzip', gunzipSync],
-  ])('is compressed for a client that takes %s', async (accepted, coding, decompress) => {
+  ])('is compressed for a client that accepts %s', async (accepted, coding, decompress) => {
     const client = await RawClient.connect(app.port);
     await client.send(
       `GET /webhooks HTTP/1.1\r\nhost: x\r\ncookie: ${people.administrator!.cookie}\r\naccept-encoding: ${accepted}\r\n\r\n`,
@@ -177,7 +177,7 @@ describe('an answer', () => {
     expect(decompress(answer.body).toString()).toMatch(/^<!doctype html>/);
   });
 
-  test('with 50 events is less than 50 KB, compressed, and all assets of the page together are too', async () => {
+  test('with 50 events is less than 50 KB compressed, and so are all assets of the page together', async () => {
     const webhook = await app.addWebhook({ name: 'busy' });
     for (let i = 0; i < 51; i++)
       await fetch(
@@ -204,7 +204,7 @@ describe('an answer', () => {
 });
 
 describe('an asset', () => {
-  test('is kept for ever, under a name that changes with its content', async () => {
+  test('is cached without expiry, under a name that changes with its content', async () => {
     const [, path] = /href="(\/assets\/[^"]+\.css)"/.exec(await (await get('/')).text())!;
     const { status, headers } = await get(path!);
     expect([status, headers.get('cache-control')]).toEqual([200, 'public, max-age=31536000, immutable']);
@@ -225,12 +225,12 @@ describe('a form', () => {
     expect((await people.administrator!.api('GET', '/api/v1/webhooks')).body.items.length).toBe(before);
   });
 
-  test('that is no form is told so on the page', async () => {
+  test('with invalid content shows an error on the page', async () => {
     const refused = await post('/webhooks/new', { name: '' }, { 'hx-request': 'true' });
     expect([refused.status, refused.headers.get('hx-push-url')]).toEqual([422, 'false']);
   });
 
-  test('leaves the address of what it made, which can be opened again', async () => {
+  test('redirects to the URL of what it created', async () => {
     const made = await post('/webhooks/new', { name: 'made', secret_choice: 'generate' }, { 'hx-request': 'true' });
     const address = made.headers.get('hx-push-url')!;
     expect(address).toMatch(/^\/webhooks\/[0-9a-f-]{36}$/);
@@ -240,13 +240,13 @@ describe('a form', () => {
   });
 });
 
-test.each(['/events', '/webhooks'])('%s says of a place in the list that is none what is wrong', async (path) => {
+test.each(['/events', '/webhooks'])('%s reports an invalid cursor', async (path) => {
   const text = await (await get(`${path}?cursor=none`)).text();
   expect(text).toMatch(/class="alert" role="alert">The URL contains an invalid cursor/);
   expect(text).not.toContain('class="empty"');
 });
 
-test('a webhook is called by its name, however many are newer', async () => {
+test('a webhook is shown by its name, for any number of newer ones', async () => {
   const oldest = await app.addWebhook({ name: 'the oldest of all' });
   await fetch(oldest.url, signedRequest({ secret: oldest.secret }));
   await app.database.query({

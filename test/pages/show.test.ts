@@ -32,7 +32,7 @@ test.each([
   [86_399, '23 h'],
   [86_400, '1 day'],
   [200_000, '2 days'],
-])('%i seconds ago is %s ago', (seconds, text) => {
+])('%i seconds ago is displayed as %s ago', (seconds, text) => {
   expect(span(new Date(NOW_MS - seconds * 1000).toISOString(), NOW_MS)).toBe(text);
 });
 
@@ -44,11 +44,11 @@ test('one is singular', () => {
   ]);
 });
 
-test('a time is in UTC until the browser knows better', () => {
+test('a time is in UTC until the browser converts it', () => {
   expect(utc('2026-11-21T09:54:24.276Z')).toBe('2026-11-21 09:54:24 UTC');
 });
 
-test('an address keeps what is given, encoded', () => {
+test('a URL contains its parameters, encoded', () => {
   expect(address('/events', { q: 'a&b=ü', cursor: null, from: '', state: undefined })).toBe('/events?q=a%26b%3D%C3%BC');
   expect(address('/events', {})).toBe('/events');
 });
@@ -58,6 +58,6 @@ test.each([
   ['2026-11-21T09:54', '2026-11-21T09:54:00'],
   ['2026-11-21T09:54:24.500+02:00', '2026-11-21T07:54:24'],
   ['yesterday', 'yesterday'],
-])('%s stands in a field as %s', (given, shown) => {
+])('%s is displayed in a field as %s', (given, shown) => {
   expect(timeField(given)).toBe(shown);
 });

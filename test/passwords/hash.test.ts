@@ -14,7 +14,7 @@ import {
 
 const within = async <T>(work: (hasher: Hasher) => Promise<T>): Promise<T> => (await new Passwords().admit(work))!;
 
-test('a hash is argon2id with parameters that OWASP recommends, salted anew', async () => {
+test('a hash is argon2id with parameters recommended by OWASP and a new salt', async () => {
   const hashes = await within((hasher) => Promise.all([hasher.hash('a password'), hasher.hash('a password')]));
   expect(hashes[0]).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/);
   expect(hashes[0]).not.toBe(hashes[1]);
@@ -37,7 +37,7 @@ describe('a password is verified', () => {
     expect(answer).toBe(fits);
   });
 
-  test('against nothing with the same parameters, and never fits', async () => {
+  test('without a hash with the same parameters, and never matches', async () => {
     let computed = 0;
     const passwords = new Passwords(() => computed++);
     for (const given of ['', 'a password', '\0'.repeat(32)])
@@ -45,7 +45,7 @@ describe('a password is verified', () => {
     expect(computed).toBe(3);
   });
 
-  test('against nothing in as much time', async () => {
+  test('without a hash in the same time', async () => {
     const times: Record<string, number[]> = { stored: [], nothing: [] };
     await within(async (hasher) => {
       const stored = await hasher.hash('a password');
@@ -70,13 +70,13 @@ test.each([
   ['less memory', { memoryCost: MEMORY_KIB / 2 }],
   ['fewer passes', { timeCost: 1 }],
   ['another algorithm', { algorithm: 1 }],
-])('a hash made with %s is outdated', async (_what, options) => {
+])('a hash with %s is outdated', async (_what, options) => {
   const made = await argon2('a password', { memoryCost: MEMORY_KIB, timeCost: PASSES, parallelism: LANES, ...options });
   expect(parseOptions(made)).toMatchObject(options);
   expect(isOutdated(made)).toBe(true);
 });
 
-test('few hashes are computed at a time, and work past the bound is refused at once', async () => {
+test('few hashes are computed at a time, and work over the limit is refused at once', async () => {
   let begun = 0;
   const passwords = new Passwords(() => begun++);
   const work = Array.from({ length: HASHING_WORK_MAX + 2 }, () =>
@@ -89,7 +89,7 @@ test('few hashes are computed at a time, and work past the bound is refused at o
   expect([passwords.admitted, begun]).toEqual([0, HASHING_WORK_MAX]);
 });
 
-test('work that fails gives its place back', async () => {
+test('failed work releases its slot', async () => {
   const passwords = new Passwords();
   await expect(passwords.admit(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
   await expect(passwords.admit((hasher) => hasher.verify('no hash', 'a password'))).rejects.toThrow();
@@ -97,7 +97,7 @@ test('work that fails gives its place back', async () => {
   expect(await passwords.admit((hasher) => hasher.verify(null, 'a password'))).toBe(false);
 });
 
-test('a generated password can be typed, and is another one each time', () => {
+test('a generated password can be typed and differs each time', () => {
   const made = Array.from({ length: 100 }, generatePassword);
   for (const password of made) expect(password).toMatch(/^([0-9a-hjkmnp-tv-z]{4}-){5}[0-9a-hjkmnp-tv-z]{4}$/);
   expect(new Set(made).size).toBe(100);

@@ -14,11 +14,11 @@ describe('a new password', () => {
     ['of letters alone', 'correcthorsebatterystaple'],
     ['with spaces at its ends', ' ten letters '],
     ['that holds the email among other words', `kettle ${EMAIL} fish`],
-  ])('%s will do', (_what, password) => {
+  ])('%s is accepted', (_what, password) => {
     expect(passwordProblem(password, EMAIL)).toBeNull();
   });
 
-  test('may have the one letter of a short email among its signs', () => {
+  test('can contain the single letter of a short email', () => {
     expect(passwordProblem('83!92=84#10a', 'a@b.example')).toBeNull();
   });
 

@@ -33,7 +33,7 @@ function seriesOf(text: string, name: string, labels: Record<string, string> = {
     .map((line) => Number(line.slice(line.lastIndexOf(' '))));
 }
 
-test('deliveries are told by agent, state and outcome, from zero on', async () => {
+test('deliveries are reported by agent, state and outcome, starting at zero', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const of = async (name: string, outcome?: string) => {
@@ -79,7 +79,7 @@ test('deliveries are told by agent, state and outcome, from zero on', async () =
   ]);
 });
 
-test('a last lease that maintenance ends is counted with its agent', async () => {
+test('a last lease that maintenance ends is counted for its agent', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await send(webhook);
@@ -96,7 +96,7 @@ test('a last lease that maintenance ends is counted with its agent', async () =>
   expect(seriesOf(text, 'weir_leases_expired_total', { agent: agent.id })).toEqual([2]);
 });
 
-test('agents past the limit share one series', async () => {
+test('agents over the limit share one series', async () => {
   const webhook = await app.addWebhook();
   for (let i = 0; i < AGENT_SERIES_MAX; i++)
     made(await agentsOf(app).add({ name: `one of many ${i}`, webhook_ids: [] }));
@@ -114,7 +114,7 @@ test('agents past the limit share one series', async () => {
   expect(seriesOf(text, 'weir_deliveries_settled_total', { agent: last.id })).toEqual([]);
 });
 
-test('the database is read once in 5 s, however many scrape', async () => {
+test('the database is read once in 5 s, for any number of scrapes', async () => {
   let nowMs = 0;
   let transactions = 0;
   const database: typeof app.database = {
@@ -135,7 +135,7 @@ test('the database is read once in 5 s, however many scrape', async () => {
   expect(transactions).toBe(2 * once);
 });
 
-test('what the primary knows is there before anything happened', async () => {
+test('metrics of the primary exist from the start', async () => {
   const page = freshPage();
   const tomorrowMs = Math.ceil(Date.now() / 86_400_000) * 86_400_000;
   page.horizon({ fromMs: 0, toMs: tomorrowMs + 7 * 86_400_000 });

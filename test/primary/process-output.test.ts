@@ -21,7 +21,7 @@ function forwarded() {
   return { stdout, stderr, written };
 }
 
-test('lines that come together are one log line', async () => {
+test('consecutive lines are one log line', async () => {
   const { stderr, written } = forwarded();
   stderr.write('ERROR:  one\nDETAIL:  two\nCONTEXT:');
   await nextTurn();
@@ -36,14 +36,14 @@ test('lines that come together are one log line', async () => {
   expect(written.slice(1)).toEqual(['later']);
 });
 
-test('a log line ends what came before it, and the end what is left', async () => {
+test('a log line ends the lines before it, and the end flushes the rest', async () => {
   const { stdout, written } = forwarded();
   stdout.write('one\n{"event":"x"}\ntwo\nthree');
   stdout.end();
   await vi.waitFor(() => expect(written).toEqual(['one', '{"event":"x"}\n', 'two\nthree']));
 });
 
-test('at most 100 lines are one', async () => {
+test('at most 100 lines are combined', async () => {
   const { stderr, written } = forwarded();
   stderr.write('a line\n'.repeat(101));
   await nextTurn();

@@ -90,7 +90,7 @@ describe.runIf(isRoot)('started by root', () => {
     for (const remove of cleanUps) await remove();
   });
 
-  test('every process serves as weir, also after HUP and TTIN, beside commands of root', {
+  test('every process runs as weir, also after HUP and TTIN, beside commands of root', {
     timeout: TEST_MS,
   }, async () => {
     const weir = await startWeir({}, from);
@@ -116,7 +116,7 @@ describe.runIf(isRoot)('started by root', () => {
     expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
   });
 
-  test('data of a Weir that served as root is served by weir, and the key stays', { timeout: TEST_MS }, async () => {
+  test('data of a Weir that ran as root is served by weir, and the key is kept', { timeout: TEST_MS }, async () => {
     const settings = { DATA_DIR: await makeDataDir() };
     const first = spawnWeir(settings, {
       command: ['webhook', 'add', '--name', 'older', '--generate-secret', '--json'],
@@ -130,7 +130,7 @@ describe.runIf(isRoot)('started by root', () => {
     expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
   });
 
-  test('the page Status has the diagnosis that root would get', { timeout: TEST_MS }, async () => {
+  test('the page Status has the same diagnosis as root', { timeout: TEST_MS }, async () => {
     const weir = await startWeir({}, from);
     onTestFinished(() => weir.stop(), TEST_MS);
     const url = `http://127.0.0.1:${weir.port}`;
@@ -179,7 +179,7 @@ describe.runIf(isRoot)('started by root', () => {
     expect((await idsOf(pid!)).uids).toEqual([0, 0, 0, 0]);
   });
 
-  test('a weir that can do all of it is chosen', { timeout: TEST_MS }, async () => {
+  test('a user weir with all permissions is chosen', { timeout: TEST_MS }, async () => {
     const settings = settingsOf({ PORT: String(await freePort()) });
     const choice = await chooseServingUser(trial, settings, database.conninfo);
     expect(choice).toMatchObject({ kind: 'user', user: { uid: weirUser.uid, gid: weirUser.gid } });
@@ -195,7 +195,9 @@ describe.runIf(isRoot)('started by root', () => {
     });
   });
 
-  test('a database that weir cannot reach keeps root, without telling the password', { timeout: TEST_MS }, async () => {
+  test('a database that weir cannot connect to keeps root, without logging the password', {
+    timeout: TEST_MS,
+  }, async () => {
     const conninfo = `postgres://weir:sesame@127.0.0.1:${await freePort()}/weir`;
     const settings = settingsOf({ PORT: String(await freePort()), DATABASE_URL: conninfo, SECRETS_KEY: someKey });
     expect(await chooseServingUser(trial, settings, conninfo)).toEqual({

@@ -33,7 +33,7 @@ function breakerBefore(store: { answerMs: number | null }) {
   return { breaker, seen, call: () => breaker.run('key', answer) };
 }
 
-test('closed, it passes answers on', async () => {
+test('closed, it passes responses on', async () => {
   const { breaker, call } = breakerBefore({ answerMs: 1 });
   expect(await Promise.all([call(), call()])).toEqual(['counted', 'counted']);
   expect(breaker.isOpen).toBe(false);
@@ -42,13 +42,13 @@ test('closed, it passes answers on', async () => {
 test.each([
   ['that fails', null],
   ['that is too late', 2000],
-] as const)('a call %s opens it and releases those beside it', async (_, answerMs) => {
+] as const)('a call %s opens it and releases concurrent calls', async (_, answerMs) => {
   const { breaker, call } = breakerBefore({ answerMs });
   expect(await Promise.all([call(), call()])).toEqual([null, null]);
   expect(breaker.isOpen).toBe(true);
 });
 
-test('a call that waits for less than the budget does not open it, however many came before', async () => {
+test('a call within its budget does not open it, however many came before', async () => {
   const { breaker, call } = breakerBefore({ answerMs: 20 });
   const calls = [];
   for (let turn = 0; turn < 10; turn += 1) {
@@ -59,7 +59,7 @@ test('a call that waits for less than the budget does not open it, however many 
   expect(breaker.isOpen).toBe(false);
 });
 
-test('probes wait for 100 ms, 200 ms, and so on, and the first good one closes it', async () => {
+test('probes follow after 100 ms, 200 ms, and so on, and the first success closes it', async () => {
   const store = { answerMs: null as number | null };
   const { breaker, seen, call } = breakerBefore(store);
   const openedMs = performance.now();
@@ -72,7 +72,7 @@ test('probes wait for 100 ms, 200 ms, and so on, and the first good one closes i
   expect(await call()).toBe('counted');
 });
 
-test('one probe at a time: a hung one is waited for', async () => {
+test('one probe at a time: a hung one is awaited', async () => {
   const { breaker, seen, call } = breakerBefore({ answerMs: 700 });
   await call();
   await until(() => seen.probesAtMs.length === 2);
@@ -80,7 +80,7 @@ test('one probe at a time: a hung one is waited for', async () => {
   expect(breaker.isOpen).toBe(true);
 });
 
-test('ended, it stays open, asks nobody and says nothing', async () => {
+test('after its end it stays open, sends nothing and logs nothing', async () => {
   const { breaker, seen, call } = breakerBefore({ answerMs: null });
   const underWay = call();
   breaker.end();

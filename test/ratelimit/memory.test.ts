@@ -13,7 +13,7 @@ function block(target: MemoryLimiter, key: string, policy = ingest) {
   while (target.take(key, policy).allowed);
 }
 
-test('allows the quota, refuses the next, and says when one more fits', () => {
+test('allows the quota, refuses the next, and returns when one more is allowed', () => {
   const { clock, limiter: memory } = limiter();
   const answers = Array.from({ length: 6 }, () => memory.take('a', ingest));
   expect(answers.map((answer) => answer.allowed)).toEqual([true, true, true, true, true, false]);
@@ -25,7 +25,7 @@ test('allows the quota, refuses the next, and says when one more fits', () => {
   expect(memory.take('a', ingest).allowed).toBe(true);
 });
 
-test('refused requests do not count: a client that never stops asking gets in at the same time', () => {
+test('refused requests are not counted: a client that keeps trying is allowed at the same time', () => {
   const { clock, limiter: memory } = limiter();
   block(memory, 'a');
   for (clock.nowMs = 1; clock.nowMs < 72_000; clock.nowMs += 10) expect(memory.take('a', ingest).allowed).toBe(false);
@@ -33,7 +33,7 @@ test('refused requests do not count: a client that never stops asking gets in at
   expect(memory.take('a', ingest).allowed).toBe(true);
 });
 
-test('keys are counted apart, and each call may bring its own policy', () => {
+test('keys are counted separately, and each call can have its own policy', () => {
   const { limiter: memory } = limiter();
   block(memory, 'ingest:a');
   expect(memory.take('ingest:b', ingest).allowed).toBe(true);
@@ -41,14 +41,14 @@ test('keys are counted apart, and each call may bring its own policy', () => {
   expect(memory.take('ingest:a', { ...ingest, max: 6 }).allowed).toBe(true);
 });
 
-test('after two quiet windows nothing is left of the past', () => {
+test('after two windows without requests a counter is empty', () => {
   const { clock, limiter: memory } = limiter({ startMs: 1234.5 });
   block(memory, 'a');
   clock.nowMs = 120_000;
   expect(memory.take('a', ingest).remaining).toBe(4);
 });
 
-test('holds keysMax keys and not one more', () => {
+test('stores at most keysMax keys', () => {
   const { limiter: memory } = limiter({ keysMax: 10 });
   for (let address = 0; address < 10; address += 1) memory.take(`a${address}`, ingest);
   expect(memory.size).toBe(10);
@@ -56,7 +56,7 @@ test('holds keysMax keys and not one more', () => {
   expect(memory.size).toBe(10);
 });
 
-test('a flood from fresh addresses does not set a blocked client free', () => {
+test('a flood from new addresses does not unblock a blocked client', () => {
   const { limiter: memory } = limiter({ keysMax: 1000 });
   const blocked = ['first', 'second', 'third'];
   for (const key of blocked) block(memory, key);
@@ -65,7 +65,7 @@ test('a flood from fresh addresses does not set a blocked client free', () => {
   expect(memory.size).toBe(1000);
 });
 
-test('counters whose windows have passed make room first, even those of clients once blocked', () => {
+test('expired counters are evicted first, even of clients that were blocked', () => {
   const { clock, limiter: memory } = limiter({ keysMax: 8 });
   for (let address = 0; address < 7; address += 1) block(memory, `old${address}`);
   clock.nowMs = 120_000;
@@ -75,7 +75,7 @@ test('counters whose windows have passed make room first, even those of clients 
   expect(memory.size).toBe(8);
 });
 
-test('a place for a single key works', () => {
+test('keysMax = 1 works', () => {
   const { limiter: memory } = limiter({ keysMax: 1 });
   for (const key of ['a', 'b', 'a']) expect(memory.take(key, ingest).remaining).toBe(4);
 });

@@ -74,7 +74,7 @@ describe('counting', () => {
     expect((await two.shared.take('b', ingest)).remaining).toBe(4);
   });
 
-  test('twenty thousand takes of one client at once are two calls of the store, and the quota holds to the request', async () => {
+  test('twenty thousand concurrent calls of one client are two commands to the store, and the quota is exact', async () => {
     const server = await redis();
     const { shared, warnings } = await patientLimiter([server.url]);
     await server.cli('config', 'resetstat');
@@ -87,14 +87,14 @@ describe('counting', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('many takes of many clients in one turn go out together', async () => {
+  test('calls of many clients in one turn are sent together', async () => {
     const { url } = await redis();
     const { shared } = await patientLimiter([url]);
     const answers = await Promise.all(Array.from({ length: 200 }, (_, index) => shared.take(`a${index}`, ingest)));
     expect(answers.map(({ remaining }) => remaining)).toEqual(answers.map(() => 4));
   });
 
-  test('a refusal is remembered, so that a blocked client costs the store nothing, under this limit alone', async () => {
+  test('a refusal is cached, so that a blocked client causes no command, for this limit only', async () => {
     const server = await redis();
     const { shared } = await patientLimiter([server.url]);
     const refused = (await takes(shared, 'a', 6)).at(-1)!;
@@ -105,7 +105,7 @@ describe('counting', () => {
     expect((await shared.take('a', { ...ingest, max: 7 })).remaining).toBe(1);
   });
 
-  test('refused requests neither count nor keep the counter alive', async () => {
+  test('refused requests are not counted and do not extend the counter', async () => {
     const server = await redis();
     const { shared } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
@@ -117,7 +117,7 @@ describe('counting', () => {
     expect(stored).toMatch(/ 0 5$/);
   });
 
-  test('a client that waits as it was told gets in, and not before', async () => {
+  test('a client is allowed after the stated wait, and not earlier', async () => {
     const { url } = await redis();
     const { shared } = await limiter([url]);
     const second = { ...ingest, windowSeconds: 1 };
@@ -129,7 +129,7 @@ describe('counting', () => {
     expect(tookMs).toBeLessThan(refused.resetSeconds * 1000 + SLACK_MS);
   });
 
-  test('the script decides as ratelimit/window.ts does, for any state of the counter', async () => {
+  test('the script decides like ratelimit/window.ts, for any state of the counter', async () => {
     const server = await redis();
     const { shared } = await patientLimiter([server.url]);
     const windowMs = ingest.windowSeconds * 1000;
@@ -154,7 +154,7 @@ describe('counting', () => {
     }
   });
 
-  test('a store that forgets its scripts and counters is given both again without a warning', async () => {
+  test('a store that loses scripts and counters recovers without a warning', async () => {
     const server = await redis();
     const { shared, warnings } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
@@ -164,15 +164,15 @@ describe('counting', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('a password with odd characters works', async () => {
+  test('a password with special characters works', async () => {
     const { url } = await redis({ password: 'p@ss/word: 1?' });
     const { shared } = await patientLimiter([url]);
     expect(allowed(await takes(shared, 'a', 9))).toBe(5);
   });
 });
 
-describe('a store in trouble', () => {
-  test('hung: one budget for all that wait, nothing for those after, one warning a second, and it recovers', async () => {
+describe('an unavailable store', () => {
+  test('hung: one budget for all waiting calls, no wait for later ones, one warning a second, and recovery', async () => {
     const server = await redis();
     const { shared, warnings, setClock, uncounted } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
@@ -216,7 +216,7 @@ describe('a store in trouble', () => {
     await until(() => warnings.at(-1)!.message.includes('available again'));
   });
 
-  test('hung for a moment: counting goes on over the same connection', async () => {
+  test('hung for a moment: counting continues on the same connection', async () => {
     const server = await redis();
     const { shared } = await limiter([server.url]);
     server.pause();
@@ -228,7 +228,7 @@ describe('a store in trouble', () => {
     expect(await server.cli('info', 'stats')).toMatch(/rejected_connections:0/);
   });
 
-  test('gone and back', async () => {
+  test('stopped and started again', async () => {
     const server = await redis();
     const { shared, setClock } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
@@ -242,7 +242,7 @@ describe('a store in trouble', () => {
     expect(allowed(await takes(shared, 'a', 9))).toBe(5);
   });
 
-  test('turned into a read-only replica: open, and closed again once it can be written', async () => {
+  test('turned into a read-only replica: open, and closed again once it accepts writes', async () => {
     const server = await redis({ settings: ['--replica-serve-stale-data', 'yes'] });
     const { shared, warnings } = await limiter([server.url]);
     await server.cli('replicaof', '127.0.0.1', String(await freePort()));
@@ -254,7 +254,7 @@ describe('a store in trouble', () => {
     expect((await shared.take('a', ingest)).remaining).toBe(4);
   });
 
-  test('our own event loop being busy is not the fault of the store', async () => {
+  test('a busy event loop of the process does not count as a failure of the store', async () => {
     const { url } = await redis();
     const { shared, warnings } = await limiter([url]);
     const answer = shared.take('a', ingest);
@@ -264,7 +264,7 @@ describe('a store in trouble', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('a take after close is allowed, and one under way is answered', async () => {
+  test('a call after close is allowed, and one in progress gets its result', async () => {
     const server = await redis();
     const { shared, warnings } = await limiter([server.url]);
     server.pause();
@@ -304,12 +304,12 @@ describe('at start', () => {
     expect(tookMs).toBeLessThan(10_000);
   });
 
-  test('a plain server behind a rediss:// address is refused', async () => {
+  test('a plain server at a rediss:// address is refused', async () => {
     const { port } = await redis();
     await expect(limiter([`rediss://127.0.0.1:${port}`])).rejects.toThrow(SharedStoreError);
   });
 
-  test('without requireAtStart it begins degraded and counts once the store is there', async () => {
+  test('without requireAtStart it starts degraded and counts once the store is available', async () => {
     const port = await freePort();
     const { shared, warnings } = await limiter([`redis://:${secret}@127.0.0.1:${port}`], { requireAtStart: false });
     expect(shared.health()).toBe('degraded');
@@ -323,7 +323,7 @@ describe('at start', () => {
 });
 
 describe('a Redis Cluster', () => {
-  test('counts over all its nodes, and outlives one that hangs for a while', async () => {
+  test('counts over all its nodes, and works while one hangs for a while', async () => {
     const nodes = await startRedisCluster();
     undo.push(...nodes.map((node) => node.stop));
     const { shared, warnings, setClock } = await patientLimiter(nodes.map((node) => node.url));
@@ -348,7 +348,7 @@ describe('a Redis Cluster', () => {
     });
   });
 
-  test('that is away refuses the start, naming every node', async () => {
+  test('that is unavailable refuses the start, naming every node', async () => {
     const ports = [await freePort(), await freePort()];
     const starting = limiter(ports.map((port) => `redis://:secret@127.0.0.1:${port}`));
     await expect(starting).rejects.toThrow(
@@ -356,7 +356,7 @@ describe('a Redis Cluster', () => {
     );
   });
 
-  test('of which only one address is given refuses the start, and so do two servers that are no cluster', async () => {
+  test('with only one address refuses the start, and so do two servers without a cluster', async () => {
     const nodes = await startRedisCluster();
     undo.push(...nodes.map((node) => node.stop));
     await expect(limiter([nodes[0]!.url])).rejects.toThrow(/give the addresses of several/);

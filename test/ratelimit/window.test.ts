@@ -74,14 +74,14 @@ describe('one decision', () => {
     expect(decide(previous, current, elapsedMs, policy)).toEqual(decision);
   });
 
-  test('with a limit of one, the next fits when the bucket after the next begins', () => {
+  test('with a limit of one, the next is allowed when the bucket after the next begins', () => {
     const one = { max: 1, windowSeconds: 10 };
     expect(decide(0, 1, 4000, one)).toEqual({ allowed: false, remaining: 0, resetMs: 16_000 });
     expect(decideLater(0, 1, 4000, 15_999, one).allowed).toBe(false);
     expect(decideLater(0, 1, 4000, 16_000, one).allowed).toBe(true);
   });
 
-  test('a refused request fits exactly after resetMs, not a millisecond earlier', () => {
+  test('a refused request is allowed exactly after resetMs, not a millisecond earlier', () => {
     fc.assert(
       fc.property(states, ({ policy, previous, current, elapsedMs }) => {
         const decision = decide(previous, current, elapsedMs, policy);
@@ -94,7 +94,7 @@ describe('one decision', () => {
     );
   });
 
-  test('exactly `remaining` more are allowed now, and one more than that after resetMs', () => {
+  test('exactly `remaining` more are allowed now, and one more after resetMs', () => {
     fc.assert(
       fc.property(states, ({ policy, previous, current, elapsedMs }) => {
         const { allowed, remaining, resetMs } = decide(previous, current, elapsedMs, policy);
@@ -112,7 +112,7 @@ describe('one decision', () => {
   });
 });
 
-describe('against an exact sliding log', () => {
+describe('compared with an exact sliding log', () => {
   test('at most 2 max - 1 in any interval of a window, at most max in a bucket', () => {
     fc.assert(
       fc.property(policies, traffic, (policy, timesMs) => {
@@ -130,7 +130,7 @@ describe('against an exact sliding log', () => {
     );
   });
 
-  test('that bound is reached by a sender who fills the end of a bucket and takes what the next one gives free', () => {
+  test('that maximum is reached by a sender that fills the end of a bucket and the free part of the next', () => {
     const policy = { max: 10, windowSeconds: 1 };
     const burst = Array.from({ length: 10 }, () => 999);
     const trickle = Array.from({ length: 999 }, (_, index) => 1000 + index);
@@ -166,7 +166,7 @@ describe('against an exact sliding log', () => {
     );
   });
 
-  test('up to max requests that the log would allow are refused after a burst at the beginning of a bucket', () => {
+  test('up to max requests that the log would allow are refused after a burst at the start of a bucket', () => {
     const policy = { max: 10, windowSeconds: 1 };
     const burst = (timeMs: number) => Array.from({ length: 10 }, () => timeMs);
     expect(send([...burst(0), ...burst(1000)], policy)).toEqual(burst(0));
@@ -183,7 +183,7 @@ describe('against an exact sliding log', () => {
     );
   });
 
-  test('refused requests lengthen no wait: asking all the time is allowed as much as asking at the right times', () => {
+  test('refused requests do not extend a wait: constant attempts are allowed as often as timed ones', () => {
     const policy = { max: 7, windowSeconds: 1 };
     const always = Array.from({ length: 5000 }, (_, timeMs) => timeMs);
     const allowed = send(always, policy);

@@ -46,8 +46,8 @@ async function eventsOf(webhook: TestWebhook): Promise<string[]> {
   return body.items.map(({ id }: { id: string }) => id);
 }
 
-describe('once its webhook has the secret of the sender, a rejection', () => {
-  test('becomes the event that it would have been, and its agents get it', async () => {
+describe('after the webhook gets the sender’s secret, a rejection', () => {
+  test('becomes its event, and its agents receive it', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     const { id, received_at } = await refused(webhook, { 'x-kind': 'order' });
@@ -68,7 +68,7 @@ describe('once its webhook has the secret of the sender, a rejection', () => {
     expect(entries).toMatchObject([{ entry: { actor: { name: operator.email }, after: { event_id: eventId } } }]);
   });
 
-  test('is accepted once, by however many at a time', async () => {
+  test('is accepted once by concurrent requests', async () => {
     const webhook = await app.addWebhook();
     const { id } = await refused(webhook);
     await fix(webhook);
@@ -82,25 +82,22 @@ describe('once its webhook has the secret of the sender, a rejection', () => {
     expect(await accept(id)).toEqual([200, events[0]]);
   });
 
-  test.each(['x-delivery', 'idempotency-key'])(
-    'is known to be stored when its sender repeated it, by %s',
-    async (name) => {
-      const webhook = await app.addWebhook({ dedupe_header: name });
-      const { id } = await refused(webhook, { [name]: 'the same' });
-      const other = await refused(webhook, { [name]: 'another' }, { body: '{"order": 18}' });
-      await fix(webhook);
-      const repeated = (await (await fetch(webhook.url, sent(BODY, { [name]: 'the same' }))).json()) as { id: string };
-      expect(await accept(id)).toEqual([200, repeated.id]);
-      // And the other way about: what is accepted first is the event of later repeats.
-      const [status, eventId] = await accept(other.id);
-      expect(status).toBe(201);
-      const late = await fetch(webhook.url, sent('{"order": 18}', { [name]: 'another' }));
-      expect([late.status, await late.json()]).toMatchObject([200, { id: eventId, duplicate: true }]);
-      expect((await eventsOf(webhook)).sort()).toEqual([repeated.id, eventId].sort());
-    },
-  );
+  test.each(['x-delivery', 'idempotency-key'])('is a duplicate when its sender repeated it, by %s', async (name) => {
+    const webhook = await app.addWebhook({ dedupe_header: name });
+    const { id } = await refused(webhook, { [name]: 'the same' });
+    const other = await refused(webhook, { [name]: 'another' }, { body: '{"order": 18}' });
+    await fix(webhook);
+    const repeated = (await (await fetch(webhook.url, sent(BODY, { [name]: 'the same' }))).json()) as { id: string };
+    expect(await accept(id)).toEqual([200, repeated.id]);
+    // And the other way about: what is accepted first is the event of later repeats.
+    const [status, eventId] = await accept(other.id);
+    expect(status).toBe(201);
+    const late = await fetch(webhook.url, sent('{"order": 18}', { [name]: 'another' }));
+    expect([late.status, await late.json()]).toMatchObject([200, { id: eventId, duplicate: true }]);
+    expect((await eventsOf(webhook)).sort()).toEqual([repeated.id, eventId].sort());
+  });
 
-  test('is another event than one of the same body', async () => {
+  test('is a different event from one with the same body', async () => {
     const webhook = await app.addWebhook();
     const { id } = await refused(webhook);
     await fix(webhook);

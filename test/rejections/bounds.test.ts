@@ -25,7 +25,7 @@ const kept = async (webhook?: TestWebhook) => {
   return (await app.database.query<{ id: string }>({ text, values: [webhook?.id ?? null] })).map(({ id }) => id);
 };
 
-describe('the ring', () => {
+describe('the ring buffer', () => {
   const random = randomSource();
   const row = (webhook: TestWebhook, i: number, body = Buffer.alloc(0)): RejectionRow => ({
     id: uuidText(uuidv7(Date.now() - 10_000 + i, random())),
@@ -45,7 +45,7 @@ describe('the ring', () => {
   });
   const limits = { rejectionsMax: 1_000, webhookRejectionsMax: 1_000, bytesMax: 1_000_000 };
 
-  test('keeps so many, and of one more lets the oldest go', async () => {
+  test('keeps a number of rejections, and deletes the oldest beyond it', async () => {
     const webhooks = [await app.addWebhook(), await app.addWebhook()];
     const rows = Array.from({ length: 6 }, (_, i) => row(webhooks[i % 2]!, i));
     const store = (some: RejectionRow[]) => storeRejections(app.database, some, { ...limits, rejectionsMax: 5 });
@@ -55,7 +55,7 @@ describe('the ring', () => {
     expect(await kept()).toEqual(rows.slice(1).map(({ id }) => id));
   });
 
-  test('keeps so many of one webhook, whatever the others have', async () => {
+  test('keeps a number for one webhook, for any number of others', async () => {
     const [loud, quiet] = [await app.addWebhook(), await app.addWebhook()];
     const store = (some: RejectionRow[]) => storeRejections(app.database, some, { ...limits, webhookRejectionsMax: 3 });
     const old = row(quiet, 0);
@@ -67,7 +67,7 @@ describe('the ring', () => {
     expect(await kept(quiet)).toEqual([old.id]);
   });
 
-  test('keeps so many bytes, of headers, signatures and bodies', async () => {
+  test('keeps a number of bytes, of headers, signatures and bodies', async () => {
     const webhook = await app.addWebhook();
     // Two bytes are the empty list of signatures.
     const store = (some: RejectionRow[]) => storeRejections(app.database, some, { ...limits, bytesMax: 306 });
@@ -81,14 +81,14 @@ describe('the ring', () => {
     expect((await kept()).length).toBe(2);
   });
 
-  test('writers at the same time keep it, and none waits for ever', async () => {
+  test('holds under concurrent writers without a deadlock', async () => {
     const webhook = await app.addWebhook();
     const rounds = Array.from({ length: 12 }, (_, i) => [row(webhook, 2 * i), row(webhook, 2 * i + 1)]);
     await Promise.all(rounds.map((rows) => storeRejections(app.database, rows, { ...limits, rejectionsMax: 7 })));
     expect((await kept()).length).toBe(7);
   });
 
-  test('lets go of what is older than the retention, the webhook’s own or the common one, or of a deleted webhook', async () => {
+  test('deletes rejections older than the retention of the webhook or the default, and of deleted webhooks', async () => {
     const [usual, brief, gone] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
     await app.database.query({ text: 'update webhooks set retention_days = 2 where id = $1', values: [brief.id] });
     const aged = (webhook: TestWebhook, days: number) => ({
@@ -125,7 +125,7 @@ async function flood(webhook: TestWebhook, requests: number, bodyBytes: number):
   return refused;
 }
 
-test('the settings bound it: so many, a fifth of them of one webhook, and bodies of so many bytes', async () => {
+test('is limited by the settings: a number, a fifth of it for one webhook, and a body size', async () => {
   const small = await startTestApp({ REJECTIONS_KEPT_MAX: 10, REJECTION_BODY_BYTES_MAX: 100 });
   onTestFinished(() => small.stop());
   const webhook = await small.addWebhook();
@@ -144,7 +144,7 @@ test('the settings bound it: so many, a fifth of them of one webhook, and bodies
   ]);
 });
 
-test('a flood of bad signatures is sampled: memory stays bounded, others are served, and have their rejections kept', async () => {
+test('a flood of invalid signatures is sampled: memory is bounded, other webhooks are served, and their rejections kept', async () => {
   const [loud, quiet, served] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
   const startMs = performance.now();
   const flooding = flood(loud, 3_000, 60_000);
@@ -169,7 +169,7 @@ test('a flood of bad signatures is sampled: memory stays bounded, others are ser
   expect(await app.metric('weir_rejections_stored_total')).toBe(samples + 1);
 });
 
-test('a database that goes away costs samples and nothing else', async () => {
+test('a database outage costs only samples', async () => {
   const webhook = await app.addWebhook();
   expect((await fetch(webhook.url, { method: 'POST', body: 'lost' })).status).toBe(403);
   await app.cutOff();
@@ -181,7 +181,7 @@ test('a database that goes away costs samples and nothing else', async () => {
   expect(await app.metric('weir_rejections_total')).toBe(2);
 });
 
-describe('what waits for its round', () => {
+describe('samples waiting for storage', () => {
   const exchange = { route: '/in/:webhook_id', headers: ['a', 'bc'], client: { address: '192.0.2.1' } } as never;
   /** In memory, two bytes a character of the headers. */
   const HEADER_BYTES = 6;
@@ -206,7 +206,7 @@ describe('what waits for its round', () => {
     return { keeper, told, clock };
   }
 
-  test('is bounded in bytes, to the byte', async () => {
+  test('are bounded in bytes, exactly', async () => {
     const webhook = { id: (await app.addWebhook({ secret: null })).id, dedupeHeader: null } as never;
     const { keeper, told, clock } = keeperOf(async () => []);
     const offer = (bytes: number) => {
@@ -224,7 +224,7 @@ describe('what waits for its round', () => {
     await keeper.close();
   });
 
-  test('is sampled by webhook and in all: a burst, then a rate', () => {
+  test('are limited by webhook and in total: a burst, then a rate', () => {
     const { keeper, told, clock } = keeperOf(async () => []);
     const taken = (webhookId: string, times: number) => {
       const before = told.length;
@@ -243,7 +243,7 @@ describe('what waits for its round', () => {
     void keeper.close();
   });
 
-  test('a thread that fails loses its round, and the next one is stored', async () => {
+  test('a failed thread loses its batch, and the next one is stored', async () => {
     const webhook = { id: (await app.addWebhook()).id, dedupeHeader: null } as never;
     let fails = true;
     const { keeper, told } = keeperOf(async () => {
@@ -266,7 +266,7 @@ test.each([
   ['hangs', 'for (;;);'],
   ['throws', 'throw new Error("broken");'],
   ['ends', 'process.exit(1);'],
-])('a thread that %s is told, and the next one serves', async (_, fault) => {
+])('a thread that %s is reported, and the next one works', async (_, fault) => {
   const directory = await mkdtemp(join(tmpdir(), 'weir-dt-'));
   const workerFile = join(directory, 'worker.mjs');
   await writeFile(

@@ -48,7 +48,7 @@ async function send(webhook: TestWebhook, lines: string[], body: string | Buffer
 const newest = (webhook: TestWebhook): Promise<any> =>
   until(async () => (await api(viewer, 'GET', `?webhook_id=${webhook.id}&limit=1`)).body.items[0]);
 
-describe('a refused request is there to look at, with its reason', () => {
+describe('a rejected request is stored with its reason', () => {
   const field = (value: string) => [`X-Hub-Signature-256: ${value}`];
   const sha1 = createHmac('sha1', SECRET).update(BODY).digest('hex');
   test.each<[string, string[], string, boolean | null, (string | Buffer)?]>([
@@ -93,14 +93,14 @@ describe('a refused request is there to look at, with its reason', () => {
     }
   });
 
-  test('its signature is shown by its shape alone', async () => {
+  test('its signature is shown only by its form', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     await send(webhook, field(OTHER));
     const { signatures } = await newest(webhook);
     expect(signatures).toEqual([{ name: 'x-hub-signature-256', shape: 'sha256= and 64 hex digits' }]);
   });
 
-  test('the webhook whose secret signed it is named to people, not to the sender', async () => {
+  test('the webhook whose secret signed it is shown to users, not to the sender', async () => {
     const meant = await app.addWebhook({ secret: 'of the billing alone', name: 'Billing' });
     const webhook = await app.addWebhook({ secret: SECRET, name: 'Orders' });
     expect(await send(webhook, field(signatureOf('of the billing alone', BODY)))).toBe('signature_mismatch');
@@ -114,7 +114,7 @@ describe('a refused request is there to look at, with its reason', () => {
     expect(await newest(webhook)).toMatchObject({ reason: 'other_webhook', other_webhook: null });
   });
 
-  test('a webhook beyond those changed last is not looked at', async () => {
+  test('only the most recently changed webhooks are compared', async () => {
     await app.addWebhook({ secret: 'of the first' });
     const last = await app.addWebhook({ secret: 'the last' });
     const webhook = await app.addWebhook({ secret: SECRET });
@@ -136,7 +136,7 @@ describe('a refused request is there to look at, with its reason', () => {
     expect((await newest(other)).reason).toBe('digest_differs');
   });
 
-  test('a body that is no text is shown in base64, one cut within a character as text', async () => {
+  test('a binary body is shown in base64, one cut within a character as text', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     await send(webhook, field(OTHER), Buffer.from([0xff, 0xfe]));
     const binary = (await api(viewer, 'GET', `/${(await newest(webhook)).id}`)).body;
@@ -166,7 +166,7 @@ describe('a refused request is there to look at, with its reason', () => {
   });
 });
 
-test('what is refused for another cause is no rejection', async () => {
+test('a request refused for another cause is no rejection', async () => {
   const limited = await app.addWebhook({ secret: SECRET, rate_limit_max: 1, max_payload_bytes: 10 });
   expect(await send(limited, [], 'longer than ten')).toBe('payload_too_large');
   expect(await send(limited, [])).toBe('rate_limited');
@@ -201,7 +201,7 @@ describe('the list', () => {
     expect(ids).toEqual([...ids].sort().reverse());
   });
 
-  test('can be of one reason', async () => {
+  test('can be filtered by reason', async () => {
     const { body } = await api(viewer, 'GET', `?webhook_id=${webhook.id}&reason=digest_differs`);
     expect(body.items.map(({ reason }: { reason: string }) => reason)).toEqual(['digest_differs']);
   });
@@ -215,7 +215,7 @@ describe('the list', () => {
     ['GET', '/body'],
     ['POST', '/recheck'],
     ['POST', '/accept'],
-  ])('%s of one that is not there, %s', async (method, rest) => {
+  ])('%s of an unknown rejection, %s', async (method, rest) => {
     for (const id of ['01900000-0000-7000-8000-000000000000', 'x', 'ffffffff-ffff-7000-8000-000000000000']) {
       const { status, body } = await api(operator, method, `/${id}${rest}`);
       expect([status, body.code]).toEqual([404, 'rejection_unknown']);
@@ -223,10 +223,10 @@ describe('the list', () => {
   });
 });
 
-describe('checked again', () => {
+describe('a re-check', () => {
   const recheck = async (id: string) => (await api(operator, 'POST', `/${id}/recheck`)).body;
 
-  test('it verifies once the secret is the sender’s, and that is on record', async () => {
+  test('verifies with the sender’s secret, and is recorded', async () => {
     const webhook = await app.addWebhook({ secret: 'mistyped at first' });
     await send(webhook, [`X-Hub-Signature-256: ${signatureOf('typed right at last', BODY)}`]);
     const { id } = await newest(webhook);
@@ -247,7 +247,7 @@ describe('checked again', () => {
     expect(rows[0]!.entry.actor).toMatchObject({ name: operator.email });
   });
 
-  test('with a secret whose overlap has ended it is known as the previous one', async () => {
+  test('recognizes a secret whose overlap has ended as the previous one', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     await app.webhooks.rotate(webhook.id, { secret: 'the second one', overlap_seconds: 1 });
     await until(async () => (await send(webhook, [`X-Hub-Signature-256: ${GOOD}`])) === 'signature_mismatch');
@@ -256,7 +256,7 @@ describe('checked again', () => {
     expect(await recheck(id)).toMatchObject({ verified: false, reason: 'previous_secret' });
   });
 
-  test('after the signature header was set to the sender’s it verifies', async () => {
+  test('verifies after signature_header is set to the sender’s header', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     await send(webhook, [`X-Own: ${GOOD}`]);
     const { id, reason } = await newest(webhook);
@@ -266,14 +266,14 @@ describe('checked again', () => {
     expect(await recheck(id)).toMatchObject({ verified: true });
   });
 
-  test('a value that was not kept stays what it was found to be', async () => {
+  test('keeps the reason of a value that was not stored', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     await send(webhook, [`X-Hub-Signature-256: ${SECRET}`]);
     const { id } = await newest(webhook);
     expect(await recheck(id)).toMatchObject({ verified: false, reason: 'secret_sent' });
   });
 
-  test('without its body it cannot be', async () => {
+  test('is not possible without the body', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     await send(webhook, [`X-Hub-Signature-256: ${OTHER}`], JSON.stringify({ secret: SECRET }));
     const { id, body_kept } = await newest(webhook);
@@ -293,7 +293,7 @@ describe('checked again', () => {
   });
 });
 
-test('the database knows the same reasons as the code', async () => {
+test('the database has the same reasons as the code', async () => {
   const [row] = await app.database.query<{ definition: string }>({
     text: `select pg_get_constraintdef(oid) as definition from pg_constraint where contypid = 'rejection_reason'::regtype`,
   });
@@ -301,7 +301,7 @@ test('the database knows the same reasons as the code', async () => {
   expect(names.sort()).toEqual([...rejectionReasonNames].sort());
 });
 
-test('no secret is in a row, a log line or an answer, and no digest in what people see', async () => {
+test('no secret is in a row, a log line or a response, and no digest is shown', async () => {
   const rows = await app.database.query<{ row: string; body: Buffer | null; headers: Buffer }>({
     text: 'select r::text as row, body, headers from rejections r',
   });

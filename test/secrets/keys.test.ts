@@ -10,7 +10,7 @@ const otherKey = Buffer.alloc(32, 9).toString('base64');
 const modeOf = (path: string) => statSync(path).mode & 0o777;
 const kept = (directory: string) => settingsOf({ DATA_DIR: directory });
 
-test('a key is made once, for its owner alone, in a DATA_DIR for its owner alone', () => {
+test('a key is created once, readable only by its owner, in a DATA_DIR of its owner', () => {
   const directory = join(temporaryDirectory(), 'data');
   const [key] = loadSecretsKeys(kept(directory));
   expect(Buffer.from(key!, 'base64')).toHaveLength(32);
@@ -22,7 +22,7 @@ test('a key is made once, for its owner alone, in a DATA_DIR for its owner alone
   ]);
 });
 
-test('SECRETS_KEY_PREVIOUS that is SECRETS_KEY is no other key', () => {
+test('SECRETS_KEY_PREVIOUS equal to SECRETS_KEY is ignored', () => {
   expect(loadSecretsKeys(settingsOf({ SECRETS_KEY: someKey, SECRETS_KEY_PREVIOUS: someKey }))).toEqual([someKey]);
   expect(loadSecretsKeys(settingsOf({ SECRETS_KEY: someKey, SECRETS_KEY_PREVIOUS: otherKey }))).toEqual([
     someKey,
@@ -30,8 +30,8 @@ test('SECRETS_KEY_PREVIOUS that is SECRETS_KEY is no other key', () => {
   ]);
 });
 
-describe('a generated key that is replaced', () => {
-  test('stays as the previous one, and nothing else is left', () => {
+describe('a replaced generated key', () => {
+  test('is kept as the previous one, and no other file is left', () => {
     const directory = temporaryDirectory();
     const [before] = loadSecretsKeys(kept(directory));
     replaceKeptKey(directory);
@@ -44,7 +44,7 @@ describe('a generated key that is replaced', () => {
     expect(loadSecretsKeys({ ...kept(directory), SECRETS_KEY: someKey })).toEqual([someKey]);
   });
 
-  test('is replaced once more only when the previous one is deleted: what needs it would be lost', () => {
+  test('is replaced again only when the previous one is deleted, because data may need it', () => {
     const directory = temporaryDirectory();
     loadSecretsKeys(kept(directory));
     replaceKeptKey(directory);
@@ -54,7 +54,7 @@ describe('a generated key that is replaced', () => {
     expect(loadSecretsKeys(kept(directory))).toEqual(keys);
   });
 
-  test('is replaced by the next try when the first was killed between its two steps', () => {
+  test('is replaced by the next attempt when the first was killed between its two steps', () => {
     const directory = temporaryDirectory();
     const [before] = loadSecretsKeys(kept(directory));
     linkSync(join(directory, 'secrets.key'), join(directory, 'secrets.key.previous'));
@@ -64,13 +64,13 @@ describe('a generated key that is replaced', () => {
     expect([previous, current === before]).toEqual([before, false]);
   });
 
-  test('is not made where there is none', () => {
+  test('is not created where there is none', () => {
     const directory = temporaryDirectory();
     expect(() => replaceKeptKey(directory)).toThrow(/there is no key/);
     expect(existsSync(join(directory, 'secrets.key'))).toBe(false);
   });
 
-  test('whose previous file holds no key refuses to be used', () => {
+  test('is refused when its previous file contains no key', () => {
     const directory = temporaryDirectory();
     loadSecretsKeys(kept(directory));
     writeFileSync(join(directory, 'secrets.key.previous'), 'nonsense');

@@ -75,7 +75,7 @@ async function openedBy(...keys: string[]): Promise<number[]> {
   return keys.map((_, place) => places.filter((found) => found === place).length);
 }
 
-test('every table with something sealed in it is known', async () => {
+test('every table with a sealed column is listed', async () => {
   const rows = await database.query<{ column: string }>({
     text: `select table_name || '.' || column_name as column from information_schema.columns
            where table_schema = 'public' and data_type = 'bytea' and column_name ~ 'sealed|answer|secret' order by 1`,
@@ -87,7 +87,7 @@ test('every table with something sealed in it is known', async () => {
 });
 
 describe('weir keys rotate', () => {
-  test('re-encrypts current, previous and expired secrets, counts them, and has nothing to do a second time', async () => {
+  test('re-encrypts current, previous and expired secrets, counts them, and does nothing the second time', async () => {
     const twice = await addWebhook(oldKey, 'first');
     made(await webhooksOf(fresh, [oldKey]).rotate(twice, { secret: 'second', overlap_seconds: 3_600 }));
     const expired = await addWebhook(oldKey, 'first');
@@ -122,7 +122,7 @@ describe('weir keys rotate', () => {
     expect(Math.abs(untilMs[0]! - untilMs[1]!)).toBeLessThan(1_000);
   });
 
-  test('says in words what it did and what to do next', async () => {
+  test('prints what it did and what to do next', async () => {
     await addWebhook(oldKey);
     const { code, out } = await rotate([]);
     expect(code).toBe(0);
@@ -130,7 +130,7 @@ describe('weir keys rotate', () => {
     expect(out).toMatch(/remove SECRETS_KEY_PREVIOUS and restart Weir/);
   });
 
-  test('is on record, without a key', async () => {
+  test('is recorded without a key', async () => {
     await addWebhook(oldKey);
     await rotate();
     const { out } = await weirAt(['audit', 'list', '--action', 'secrets_key.', '--json']);
@@ -145,7 +145,7 @@ describe('weir keys rotate', () => {
     expect((await weirAt(['audit', 'verify'])).code).toBe(0);
   });
 
-  test('fails when a secret opens with neither key, and re-encrypts the others', async () => {
+  test('fails when no key decrypts a secret, and re-encrypts the others', async () => {
     await addWebhook(strangeKey);
     await addWebhook(oldKey);
     const { code, out, err } = await rotate([]);
@@ -154,17 +154,17 @@ describe('weir keys rotate', () => {
     expect(err).toMatch(/no configured key can decrypt: 1\. .*weir webhook rotate ID$/);
   });
 
-  test('has nothing to do without a previous key', async () => {
+  test('does nothing without a previous key', async () => {
     await addWebhook(someKey);
     const { code, out } = await rotate([], { ...settings(), SECRETS_KEY_PREVIOUS: '' });
     expect([code, out.split('\n').at(-1)]).toEqual([0, 'There is no previous key, so there is nothing to re-encrypt.']);
   });
 
-  test('takes no argument: wrong usage', async () => {
+  test('accepts no argument', async () => {
     expect((await rotate(['now'])).code).toBe(2);
   });
 
-  test('refuses while processes serve that do not know the current key: they could not open what it writes', async () => {
+  test('is refused while processes serve that do not know the current key: they could not decrypt the result', async () => {
     const app = await startTestApp({ SECRETS_KEY: oldKey });
     onTestFinished(() => app.stop());
     const webhook = await app.addWebhook();
@@ -180,7 +180,7 @@ describe('weir keys rotate', () => {
     expect((await rotate([], given)).code).toBe(0);
   });
 
-  test('killed with -9 in its middle has done whole batches, and the next run does the rest', async () => {
+  test('killed with -9 in progress has completed whole batches, and the next run does the rest', async () => {
     const rows = 2 * BATCH_ROWS + 1;
     await addWebhooks(oldKey, rows);
     let killed: ReturnType<typeof spawnWeir>;
@@ -203,7 +203,7 @@ describe('weir keys rotate', () => {
   });
 });
 
-test('an answer kept for an Idempotency-Key is given again under the new key alone, and to the same request alone', async () => {
+test('a response stored for an Idempotency-Key is returned under the new key alone, and for the same request only', async () => {
   const app = await startTestApp({ SECRETS_KEY: oldKey });
   onTestFinished(() => app.stop());
   const operator = await addPerson(app, 'operator');

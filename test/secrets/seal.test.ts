@@ -12,7 +12,7 @@ describe('a sealed secret', () => {
     ['with its key', [key]],
     ['with its key as the previous one', [other, key]],
     ['with its key as the current of two', [key, other]],
-  ])('opens %s', (_how, keys) => {
+  ])('opens with %s', (_how, keys) => {
     expect(unseal(sealed, keys, 'webhook 1')).toEqual(plain);
   });
 
@@ -21,11 +21,11 @@ describe('a sealed secret', () => {
     ['with no key', [], 'webhook 1'],
     ['on another row', [key], 'webhook 2'],
     ['on no row', [key], ''],
-  ])('does not open %s', (_how, keys, context) => {
+  ])('does not open with %s', (_how, keys, context) => {
     expect(unseal(sealed, keys, context)).toBeNull();
   });
 
-  test('does not open when any bit of any byte was changed', () => {
+  test('does not open with any changed bit', () => {
     for (let at = 0; at < sealed.length; at++)
       for (let bit = 0; bit < 8; bit++) {
         const changed = Buffer.from(sealed);
@@ -34,21 +34,21 @@ describe('a sealed secret', () => {
       }
   });
 
-  test('does not open when it was cut or something was put behind it', () => {
+  test('does not open when truncated or extended', () => {
     for (let bytes = 0; bytes < sealed.length; bytes++)
       expect(unseal(sealed.subarray(0, bytes), [key], 'webhook 1')).toBeNull();
     expect(unseal(Buffer.concat([sealed, Buffer.of(0)]), [key], 'webhook 1')).toBeNull();
   });
 
-  test('is another one each time', () => {
+  test('differs each time', () => {
     expect(seal(plain, key, 'webhook 1')).not.toEqual(sealed);
   });
 
-  test('may be empty', () => {
+  test('can be empty', () => {
     expect(unseal(seal(Buffer.alloc(0), key, 'x'), [key], 'x')).toEqual(Buffer.alloc(0));
   });
 
-  test('does not show what is in it', () => {
+  test('does not reveal its content', () => {
     expect(sealed.includes(plain)).toBe(false);
   });
 });
@@ -56,7 +56,7 @@ describe('a sealed secret', () => {
 describe('a derived key', () => {
   const secretsKey = Buffer.alloc(32, 7).toString('base64');
 
-  test('is the same each time, and of 32 bytes', () => {
+  test('is the same each time and has 32 bytes', () => {
     expect(deriveKey(secretsKey, 'webhook-secrets')).toEqual(deriveKey(secretsKey, 'webhook-secrets'));
     expect(deriveKey(secretsKey, 'webhook-secrets')).toHaveLength(32);
   });
@@ -66,7 +66,7 @@ describe('a derived key', () => {
     expect(unseal(sealed, [deriveKey(secretsKey, 'agent-sessions')], 'x')).toBeNull();
   });
 
-  test('is not the key that it was derived from', () => {
+  test('differs from its source key', () => {
     expect(deriveKey(secretsKey, 'webhook-secrets').equals(Buffer.from(secretsKey, 'base64'))).toBe(false);
   });
 });

@@ -27,8 +27,8 @@ function problemsOf(environment: Record<string, string>): string[] {
   }
 }
 
-describe('without any settings', () => {
-  test('the defaults of the contract hold', () => {
+describe('without settings', () => {
+  test('the defaults of the contract apply', () => {
     expect(readSettings({}, empty)).toMatchObject({
       HOST: '127.0.0.1',
       PORT: 8080,
@@ -61,7 +61,7 @@ describe('without any settings', () => {
   });
 });
 
-describe('a bad setting is named, with what is allowed', () => {
+describe('an invalid setting is named with what is allowed', () => {
   test.each([
     ['PORT', '0', '1 to 65535'],
     ['PORT', '65536', '1 to 65535'],
@@ -102,7 +102,7 @@ describe('a bad setting is named, with what is allowed', () => {
     expect(problem).toContain(allowed);
   });
 
-  test('and so are all others at once', () => {
+  test('and so are all others together', () => {
     const problems = problemsOf({ PORT: '0', LOG_LEVEL: 'loud', THREADS: '99' });
     expect(problems.map((problem) => problem.split(' ')[0])).toEqual(['PORT', 'THREADS', 'LOG_LEVEL']);
   });
@@ -117,14 +117,14 @@ describe('a bad setting is named, with what is allowed', () => {
     ['POSTGRES_PASSWORD', ' hush '],
     ['OIDC_CLIENT_SECRET', 'hush '],
     ['ADMIN_PASSWORD', ' hush'],
-  ])('but a secret is not shown: %s', (name, value) => {
+  ])('but the value of a secret is hidden: %s', (name, value) => {
     const [problem] = problemsOf({ [name]: value });
     expect(problem).toMatch(new RegExp(`^${name} is not usable; allowed: `));
     expect(problem).not.toContain('hush');
   });
 });
 
-describe('settings that do not go together refuse to start', () => {
+describe('conflicting settings refuse to start', () => {
   const server = { POSTGRES_USER: 'weir', POSTGRES_DB: 'events', SECRETS_KEY: KEY };
   test.each([
     [
@@ -186,7 +186,7 @@ describe('settings that do not go together refuse to start', () => {
       if (password !== undefined) expect(problems[0]).not.toContain(password);
   });
 
-  test('hosted without its provider names all three', () => {
+  test('hosted mode without a provider names all three settings', () => {
     const problems = problemsOf({ AUTH_MODE: 'hosted' });
     expect(problems.map((problem) => problem.split(' ')[0])).toEqual([
       'OIDC_ISSUER',
@@ -203,7 +203,7 @@ describe('the issuer', () => {
     'http://127.0.0.1:8081',
     'http://[::1]:8081/realms/acme',
     'http://localhost:8081',
-  ])('%s will do', (OIDC_ISSUER) => {
+  ])('%s is accepted', (OIDC_ISSUER) => {
     expect(readSettings({ OIDC_ISSUER }, empty)).toMatchObject({ OIDC_ISSUER });
   });
 
@@ -219,14 +219,14 @@ describe('the issuer', () => {
     'https://id.example/?tenant=1',
     'https://id.example/#top',
     'https://id.example/.well-known/openid-configuration',
-  ])('%s is refused, and it is said what will do', (OIDC_ISSUER) => {
+  ])('%s is refused with what is allowed', (OIDC_ISSUER) => {
     expect(problemsOf({ OIDC_ISSUER })).toEqual([
       `OIDC_ISSUER is ${JSON.stringify(OIDC_ISSUER)}; allowed: an https address without a query, exactly as the provider states it (http only for a loopback address)`,
     ]);
   });
 });
 
-describe('settings are completed', () => {
+describe('derived settings', () => {
   test.each([
     [{ PORT: '9000' }, { PUBLIC_URL: 'http://127.0.0.1:9000' }],
     [{ HOST: '0.0.0.0' }, { PUBLIC_URL: 'http://127.0.0.1:8080' }],
@@ -259,7 +259,7 @@ describe('settings are completed', () => {
     expect(readSettings(environment, empty)).toMatchObject(expected);
   });
 
-  test('from .env, where the environment is silent or empty', () => {
+  test('from .env, where the environment is unset or empty', () => {
     writeFileSync(join(directory, '.env'), 'PORT=1111\nTHREADS="2"\n# WORKERS=9\nDB_POOL_MAX=7\nHOST=\n');
     expect(readSettings({ PORT: '2222', DB_POOL_MAX: '' }, directory)).toMatchObject({
       PORT: 2222,

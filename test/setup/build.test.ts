@@ -42,7 +42,7 @@ function write(path: string, text: string): void {
 const build = () => spawnSync(process.execPath, ['server/setup/build.mjs'], { cwd: root, encoding: 'utf8' });
 const built = (path: string) => join(root, 'dist', path);
 
-test('a build compiles, copies what the code reads, marks the command, and removes what is stale', () => {
+test('a build compiles, copies the files that the code reads, makes the command executable, and removes stale files', () => {
   write('dist/server/gone/gone.js', 'an earlier build made this');
   expect(stateOfDist(root)).toBe('missing');
   expect(build()).toMatchObject({ status: 0, stderr: '' });
@@ -62,7 +62,7 @@ test('a build compiles, copies what the code reads, marks the command, and remov
   expect(stateOfDist(root), 'a removed asset').toBe('outdated');
 });
 
-test('a failed build says where and what to do, and leaves the last good one', () => {
+test('a failed build prints the errors and the fix, and keeps the last successful one', () => {
   write('dist/server/cli/weir.js', 'the last good build');
   write('server/cli/two.ts', "export const two: number = 'three';\n");
   const { status, stderr } = build();

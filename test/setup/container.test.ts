@@ -23,11 +23,11 @@ const { services } = parse(read('compose.yaml')) as { services: Record<'weir' | 
 describe('compose.yaml', () => {
   const { environment } = services.weir;
 
-  test('passes every setting through, and nothing else', () => {
+  test('passes exactly the settings of the table', () => {
     expect(Object.keys(environment).sort()).toEqual(Object.keys(settingTable).sort());
   });
 
-  test('lets the environment decide all but the places inside the container', () => {
+  test('lets the environment set all but the paths inside the container', () => {
     const fixed = Object.entries(environment).filter(([name, value]) => !value.startsWith(`\${${name}:`));
     expect(Object.fromEntries(fixed)).toEqual({
       HOST: '0.0.0.0',
@@ -37,11 +37,11 @@ describe('compose.yaml', () => {
     });
   });
 
-  test.each(['POSTGRES_PASSWORD', 'SECRETS_KEY'])('requires %s and says how to make one', (name) => {
+  test.each(['POSTGRES_PASSWORD', 'SECRETS_KEY'])('requires %s and explains how to generate one', (name) => {
     expect(environment[name]).toMatch(/:\?.*openssl rand/);
   });
 
-  test("gives the database the same name, user, port and password as Weir's", () => {
+  test('gives the database the name, user, port and password of Weir', () => {
     const { POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD, PGPORT } = services.postgres.environment;
     expect({ POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_PORT: PGPORT }).toEqual({
       POSTGRES_DB: environment.POSTGRES_DB,
@@ -72,14 +72,14 @@ describe('compose.yaml', () => {
     },
   );
 
-  test('gives Postgres and Redis a place for all that they write, and checks their health', () => {
+  test('gives Postgres and Redis every writable path that they need, and checks their health', () => {
     expect(services.postgres.tmpfs).toEqual(['/var/run/postgresql', '/tmp']);
     expect(services.redis.tmpfs).toEqual(['/data']);
     expect(services.postgres.healthcheck?.test.join(' ')).toContain('pg_isready');
     expect(services.redis.healthcheck?.test.join(' ')).toContain('redis-cli ping');
   });
 
-  test('waits for the drain, and lets a rolling restart hand connections on', () => {
+  test('waits for the drain, and allows a rolling restart to move connections', () => {
     const drainSeconds =
       Number(settingTable.DRAIN_DELAY_SECONDS.fallback) + Number(settingTable.DRAIN_SECONDS.fallback);
     expect(Number.parseInt(services.weir.stop_grace_period, 10)).toBeGreaterThan(drainSeconds);
@@ -87,7 +87,7 @@ describe('compose.yaml', () => {
   });
 });
 
-test.each(['node_modules', 'dist', 'data', '.env', '.git'])('.dockerignore keeps %s out of the image', (name) => {
+test.each(['node_modules', 'dist', 'data', '.env', '.git'])('.dockerignore excludes %s from the image', (name) => {
   expect(read('.dockerignore').split('\n')).toContain(name);
 });
 
@@ -95,7 +95,7 @@ describe('Dockerfile', () => {
   const lines = read('Dockerfile').split('\n');
   const image = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM ')));
 
-  test('starts Weir itself, not a shell that would keep TERM for itself', () => {
+  test('starts Weir itself, not a shell that would swallow TERM', () => {
     expect(image).toContain('ENTRYPOINT ["node", "dist/server/cli/weir.js"]');
     expect(image).toContain('CMD ["start"]');
   });

@@ -13,7 +13,7 @@ const { packages } = JSON.parse(text) as { packages: Record<string, LockedPackag
 const installed = Object.entries(packages).filter(([path]) => path !== '');
 
 describe('package-lock.json', () => {
-  test('has the integrity of every package, those of other platforms too', () => {
+  test('has the integrity of every package, including those of other platforms', () => {
     expect(installed.length).toBeGreaterThan(100);
     // npm installs an entry without one unchecked.
     const unchecked = installed.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''));

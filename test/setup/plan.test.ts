@@ -37,8 +37,8 @@ function refusalOn(facts: Facts): string {
   return plan.sentence;
 }
 
-describe('what is to be done', () => {
-  test('nothing, when everything stands, and nobody is asked for sudo', () => {
+describe('the plan', () => {
+  test('is empty when everything is installed, without sudo', () => {
     const canSudo = () => {
       throw new Error('asked');
     };
@@ -46,7 +46,7 @@ describe('what is to be done', () => {
     expect(stepsOn(machine({ canSudo, tests: true }))).toEqual([]);
   });
 
-  test('everything, in its order, for root on a bare machine', () => {
+  test('is complete and in order for root on an empty machine', () => {
     expect(stepsOn(machine({ ...bare, found: ['apt-get'], uid: 0, tests: true }))).toEqual([
       {
         kind: 'packages',
@@ -59,7 +59,7 @@ describe('what is to be done', () => {
     ]);
   });
 
-  test('the same by sudo for others, who need no user of the embedded Postgres', () => {
+  test('is the same with sudo for other users, who need no user for the embedded Postgres', () => {
     expect(stepsOn(machine({ ...bare, found: ['apt-get'], canSudo: () => true }))).toEqual([
       { kind: 'packages', packages: ['libpq-dev', 'build-essential', 'python3'], sudo: true },
       { kind: 'install', wanted: 'this lock' },
@@ -73,17 +73,17 @@ describe('what is to be done', () => {
     { missing: 'g++', packages: ['build-essential'] },
     { missing: 'make', packages: ['build-essential'] },
     { missing: 'python3', packages: ['python3'] },
-  ])('without $missing, $packages before npm packages are installed', ({ missing, packages }) => {
+  ])('without $missing, installs $packages before npm packages', ({ missing, packages }) => {
     const found = tools.filter((tool) => tool !== missing);
     const [first] = stepsOn(machine({ found, installed: 'another lock', uid: 0, weirUser: true }));
     expect(first).toEqual({ kind: 'packages', packages, sudo: false });
   });
 
-  test('no compiler once the npm packages stand', () => {
+  test('has no compiler once the npm packages are installed', () => {
     expect(stepsOn(machine({ found: [], dist: 'outdated' }))).toEqual([{ kind: 'build' }]);
   });
 
-  test('redis-server only for the tests', () => {
+  test('has redis-server only for the tests', () => {
     const found = tools.filter((tool) => tool !== 'redis-server');
     expect(stepsOn(machine({ found }))).toEqual([]);
     expect(stepsOn(machine({ found, tests: true, canSudo: () => true }))).toEqual([
@@ -95,12 +95,12 @@ describe('what is to be done', () => {
     { name: 'root', facts: { uid: 0 }, added: true },
     { name: 'root when the user is there', facts: { uid: 0, weirUser: true }, added: false },
     { name: 'anybody else', facts: { uid: 1000 }, added: false },
-  ])('a system user for $name: $added', ({ facts, added }) => {
+  ])('has a system user for $name: $added', ({ facts, added }) => {
     expect(stepsOn(machine(facts))).toEqual(added ? [{ kind: 'user' }] : []);
   });
 });
 
-describe('what is refused', () => {
+describe('the set-up refuses', () => {
   test('an unknown binary of uWebSockets.js, unless it is about to be installed again', () => {
     const binaryProblem = 'the binary was changed';
     expect(refusalOn(machine({ binaryProblem }))).toBe(binaryProblem);
@@ -109,7 +109,7 @@ describe('what is refused', () => {
     ]);
   });
 
-  test('a missing compiler without sudo, with the one command to run', () => {
+  test('a missing compiler without sudo, with the command to run', () => {
     const found = tools.filter((tool) => tool !== 'g++');
     expect(refusalOn(machine({ found, installed: '' }))).toBe(
       'Weir needs g++, and may not install packages here (neither root nor passwordless sudo). Run this once, then try again:\n' +
@@ -117,7 +117,7 @@ describe('what is refused', () => {
     );
   });
 
-  test('a missing compiler where there is no apt-get, even for root', () => {
+  test('a missing compiler without apt-get, even for root', () => {
     expect(refusalOn(machine({ found: ['python3', 'make'], installed: '', uid: 0 }))).toBe(
       'Weir needs pg_config, libpq-fe.h, g++, and this system has no apt-get. ' +
         'Install the equivalents of the Debian packages libpq-dev, build-essential and try again.',

@@ -22,7 +22,7 @@ function copyOfProject(): { root: string; binary: string } {
 }
 
 describe('the hashes of the uWebSockets.js binaries', () => {
-  test('belong to the release in package-lock.json', () => {
+  test('match the release in package-lock.json', () => {
     const { packages } = JSON.parse(readFileSync(join(project, 'package-lock.json'), 'utf8'));
     const { name, version } = packages['node_modules/uWebSockets.js'];
     expect(serverBinaryRelease).toBe(`${name}@${version}`);
@@ -30,7 +30,7 @@ describe('the hashes of the uWebSockets.js binaries', () => {
 
   // The package holds the binaries of all platforms: each is checked here, whatever this machine is.
   test.each(['x64', 'arm64'].flatMap((arch) => [115, 127, 137, 141].map((abi) => `linux_${arch}_${abi}`)))(
-    'include %s as it is installed',
+    'include the installed %s',
     (name) => {
       const bytes = readFileSync(join(project, `node_modules/uWebSockets.js/uws_${name}.node`));
       expect(serverBinaryHashes[name]).toBe(createHash('sha256').update(bytes).digest('hex'));
@@ -48,7 +48,7 @@ describe('the set-up', () => {
     expect(setUp(root)).toMatchObject({ status: 0, stderr: '' });
   });
 
-  test('refuses one that differs in a byte, and names it', () => {
+  test('refuses a changed one, and names it', () => {
     const { root, binary } = copyOfProject();
     appendFileSync(binary, '\0');
     const hash = createHash('sha256').update(readFileSync(binary)).digest('hex');

@@ -49,7 +49,7 @@ describe('setup.mjs', () => {
     writeFileSync(join(root, 'node_modules/.weir-setup.json'), installed);
   });
 
-  test('builds what is not built, then has nothing to do and says nothing', () => {
+  test('builds once, then does nothing and prints nothing', () => {
     expect(setUp()).toMatchObject({ status: 0, stdout: 'Building dist/ ...\n', stderr: '' });
     expect(setUp()).toMatchObject({ status: 0, stdout: '', stderr: '' });
   });
@@ -67,7 +67,7 @@ describe('setup.mjs', () => {
     expect(refused.stderr).toMatch(/uws_.*\.node has the SHA-256 [0-9a-f]{64}, not that of uwebsockets@/);
   });
 
-  test('refuses an option that it does not have', () => {
+  test('refuses an unknown option', () => {
     const stderr = '--test is not an option of the set-up; the only option is --tests.\n';
     expect(setUp('--test')).toMatchObject({ status: 2, stdout: '', stderr });
   });
@@ -77,7 +77,7 @@ describe('the lock', () => {
   const hold =
     "await it.withLock('.', async () => { console.log('held'); await new Promise((free) => process.stdin.once('data', free)); });";
 
-  test('lets one set-up at a time in, and the next one says that it waits', async () => {
+  test('allows one set-up at a time, and the next one prints that it waits', async () => {
     const first = program('lock.mjs', `${hold} process.exit();`);
     expect(await first.nextLine()).toBe('held');
     const second = program('lock.mjs', `${hold} process.exit();`);
@@ -86,7 +86,7 @@ describe('the lock', () => {
     expect(await second.nextLine()).toBe('held');
   });
 
-  test('goes with a holder that is killed', async () => {
+  test('is released by a killed holder', async () => {
     const first = program('lock.mjs', hold);
     expect(await first.nextLine()).toBe('held');
     first.child.kill('SIGKILL');
@@ -96,7 +96,7 @@ describe('the lock', () => {
 });
 
 describe('a program that the set-up runs', () => {
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends by %s with all that it started', async (signal) => {
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('is ended by %s with all its children', async (signal) => {
     const { child, ended, nextLine } = program(
       'run.mjs',
       "await it.leaveCleanly(() => it.run('sh', ['-c', 'sleep 1000 & echo $!; wait']));",
@@ -108,7 +108,7 @@ describe('a program that the set-up runs', () => {
     await vi.waitFor(() => expect(() => process.kill(grandchild, 0)).toThrow('ESRCH'), { timeout: 5_000 });
   });
 
-  test('that does not exist has code 127 and says why', async () => {
+  test('that does not exist has exit code 127 and an error', async () => {
     const { nextLine } = program(
       'run.mjs',
       "console.log(JSON.stringify(await it.run('no-such-program', [], { quiet: true })));",

@@ -73,7 +73,7 @@ describe.runIf(version)('systemd', () => {
     expect(stderr).not.toContain('weir.service');
   });
 
-  test('finds the exposure that the README states', () => {
+  test('has the security exposure stated in the README', () => {
     const { stdout } = analyze('security', '--offline=true');
     const exposure = Number(stdout.match(/Overall exposure level .*: ([\d.]+)/)?.[1]);
     expect(exposure).toBeLessThan(EXPOSURE_MAX);

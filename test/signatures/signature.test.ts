@@ -7,7 +7,7 @@ const B = 'b'.repeat(64);
 const good = (digit: string) => ({ kind: 'digests', digests: [Buffer.alloc(32, Number.parseInt(digit + digit, 16))] });
 
 describe('a digest', () => {
-  test.each([`sha256=${A}`, `sha256=${A.toUpperCase()}`, `sha256=${'aA'.repeat(32)}`])('%s is read', (value) => {
+  test.each([`sha256=${A}`, `sha256=${A.toUpperCase()}`, `sha256=${'aA'.repeat(32)}`])('%s is accepted', (value) => {
     expect(Buffer.from(parseDigest(value)!)).toEqual(Buffer.alloc(32, 0xaa));
   });
 
@@ -32,7 +32,7 @@ describe('a digest', () => {
     expect(parseDigest(value)).toBeNull();
   });
 
-  test('is read from nothing but 64 hex digits behind the prefix, whatever is sent', () => {
+  test('is parsed only from 64 hex digits after the prefix, for any input', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 60, maxLength: 70, unit: fc.constantFrom(...'0aAfFg =\0é') }), (text) => {
         expect(parseDigest(`sha256=${text}`) !== null).toBe(/^[0-9a-fA-F]{64}$/.test(text));
@@ -55,7 +55,7 @@ describe('the presented signature', () => {
     expect(presentedSignature(headers, configured)).toEqual(expected);
   });
 
-  test('is both when both default headers carry one', () => {
+  test('is both when both default headers have one', () => {
     expect(presentedSignature([github, `sha256=${A}`, plain, `sha256=${B}`], null)).toEqual({
       kind: 'digests',
       digests: [Buffer.alloc(32, 0xaa), Buffer.alloc(32, 0xbb)],

@@ -33,14 +33,14 @@ describe('the stored headers', () => {
     },
   );
 
-  test('are empty when there is nothing to keep', () => {
+  test('are empty when there is nothing to store', () => {
     expect(storedHeaders([], [])).toBe('');
     expect(storedHeaders([], [], 'id')).toBe('x-request-id: id');
     expect(storedHeaders(['a', 'b'], [], 'id')).toBe('x-request-id: id\na: b');
     expect(storedHeaders(['cookie', 'hush'], [])).toBe('');
   });
 
-  test('have as many lines as fields, whatever the values hold', () => {
+  test('have as many lines as fields, for any values', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'binary' })), (values) => {
         const lines = storedHeaders(
@@ -54,6 +54,6 @@ describe('the stored headers', () => {
   });
 });
 
-test('a printable value keeps tabs and what lies beyond ASCII, and loses control characters', () => {
+test('a printable value keeps tabs and characters beyond ASCII, and loses control characters', () => {
   expect(printable('a\tb\0c\r\nd\x7fé\u2028')).toBe('a\tb c  d é\u2028');
 });

@@ -34,14 +34,14 @@ test('the last lines reach a reader that reads', async () => {
   expect((await text(child.stdout)).length).toBe(1_000_000);
 });
 
-test('a reader that has gone away keeps nobody from ending', async () => {
+test('a closed reader does not prevent the process from exiting', async () => {
   const child = logs(1000, flushAndEnd);
   child.stdout.destroy();
   child.stdin.write('go');
   expect(await text(child.stderr)).toBe('flushed\n');
 });
 
-test('a reader that does not read costs memory up to a limit', async () => {
+test('a stopped reader costs memory up to a limit', async () => {
   // The end is not flushed, which would wait for the reader.
   const child = logs(200_000, `process.stderr.end(String(process.memoryUsage().rss));`);
   child.stdin.write('go');
@@ -51,7 +51,7 @@ test('a reader that does not read costs memory up to a limit', async () => {
 test.each([
   ['a pipe', false],
   ['a terminal', true],
-])('text of requests cannot steer %s', async (_, terminal) => {
+])('text of requests cannot control %s', async (_, terminal) => {
   const hostile = '\x1b[2J\x1b]0;owned\x07\r\x7f\u009b31m\u202egpj';
   const code = `
     const { createLog, openDestination } = await import(${JSON.stringify(logFile)});

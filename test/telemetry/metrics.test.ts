@@ -22,7 +22,7 @@ async function seriesOf(name: string): Promise<Series[]> {
 /** Labels that are known only when something happens. */
 const byAgent = ['weir_deliveries_settled_total', 'weir_leases_expired_total'];
 
-test('every counter of a process begins with its known series at 0', async () => {
+test('every counter of a process starts with its known series at 0', async () => {
   const families = (await app.app.metrics()) as { name: string; type: string; values: Series[] }[];
   for (const { name, type, values } of families) {
     expect(metricTable).toHaveProperty(name);
@@ -47,7 +47,7 @@ test('a problem is counted by its code', async () => {
   expect([await of('webhook_unknown'), await of('not_found')]).toEqual([1, 0]);
 });
 
-test('a query that gets its connection is counted with its wait', async () => {
+test('a query is counted with its wait for a connection', async () => {
   const count = async () =>
     (await seriesOf('weir_pool_wait_seconds')).find(({ labels }) => labels.le === '+Inf')!.value;
   const before = await count();
@@ -55,7 +55,7 @@ test('a query that gets its connection is counted with its wait', async () => {
   expect(await count()).toBeGreaterThan(before);
 });
 
-test('the largest lag stays for its window, however often it is read', async () => {
+test('the largest lag is kept for its window, for any number of reads', async () => {
   const lag = new LoopLag();
   await delay(30);
   const endMs = performance.now() + 200;

@@ -13,7 +13,7 @@ function written(intervalMs: number) {
   return { lines, throttle: new Throttle<number>(intervalMs, (report, leftOut) => lines.push([report, leftOut])) };
 }
 
-test('the first report is written at once, of the others one an interval, with how many were left out', () => {
+test('the first report is written at once, then one an interval, with the number of omitted ones', () => {
   const { lines, throttle } = written(1_000);
   for (let report = 1; report <= 10; report++) throttle.add(report);
   expect(lines).toEqual([[1, 0]]);
@@ -27,7 +27,7 @@ test('the first report is written at once, of the others one an interval, with h
   expect(lines.at(-1)).toEqual([11, 0]);
 });
 
-test('several are written at once where that is allowed, and the one at the end of an interval is one of the next', () => {
+test('several are written at once if allowed, and one at the end of an interval belongs to the next', () => {
   const lines: [report: number, leftOut: number][] = [];
   const throttle = new Throttle<number>(1_000, (report, leftOut) => lines.push([report, leftOut]), 3);
   for (let report = 1; report <= 10; report++) throttle.add(report);

@@ -13,7 +13,7 @@ test.each([
   expect(visibleLine(text)).toBe(shown.replaceAll('\n', '\\x0a').replaceAll('\t', '\\x09'));
 });
 
-test('every control character and every character that turns the direction is shown', () => {
+test('every control character and every direction character is escaped', () => {
   for (let code = 0; code <= 0xffff; code++) {
     const character = String.fromCharCode(code);
     const acts = /\p{Cc}|\p{Bidi_Control}/u.test(character) && !'\n\t'.includes(character);
@@ -21,7 +21,7 @@ test('every control character and every character that turns the direction is sh
   }
 });
 
-test('JSON stays the same document, without characters that a terminal obeys', () => {
+test('JSON remains the same document, without characters that control a terminal', () => {
   const document = { text: Array.from({ length: 0x2100 }, (_, code) => String.fromCharCode(code)).join('') };
   const json = visibleJson(JSON.stringify(document));
   expect(JSON.parse(json)).toEqual(document);

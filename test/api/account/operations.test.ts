@@ -54,7 +54,7 @@ async function actions(person: TestPerson): Promise<string[]> {
 }
 
 describe('signing out', () => {
-  test('ends this session and no other, and takes the cookie away', async () => {
+  test('ends this session only and deletes the cookie', async () => {
     const person = await newPerson();
     const [one, another] = [await browser(person), await browser(person)];
     const answer = await one.change('DELETE', '/api/v1/session');
@@ -66,7 +66,7 @@ describe('signing out', () => {
     expect(await actions(person)).toEqual(['session.sign_out']);
   });
 
-  test('everywhere ends all sessions of oneself, and those of nobody else', async () => {
+  test('everywhere ends all sessions of the user, and none of other users', async () => {
     const [person, neighbour] = [await newPerson(), await newPerson()];
     const [one, another, theirs] = [await browser(person), await browser(person), await browser(neighbour)];
     const answer = await one.change('DELETE', '/api/v1/account/sessions');
@@ -75,7 +75,7 @@ describe('signing out', () => {
     expect(await actions(person)).toEqual(['session.sign_out_everywhere']);
   });
 
-  test('of one other browser ends that one, says of which on record, and takes no cookie from here', async () => {
+  test('of another browser ends that session, records which one, and keeps the cookie of this browser', async () => {
     const person = await newPerson();
     const [one, another, third] = [await browser(person), await browser(person), await browser(person)];
     const { body } = await another.get('/api/v1/account/sessions');
@@ -96,7 +96,7 @@ describe('signing out', () => {
     expect([again.status, again.body.code]).toEqual([404, 'session_unknown']);
   });
 
-  test('of the browser that asks, by its id, takes its cookie away', async () => {
+  test('of the current browser by session id deletes its cookie', async () => {
     const one = await browser(await newPerson());
     const [{ id }] = (await one.get('/api/v1/account/sessions')).body.items;
     const answer = await one.change('DELETE', `/api/v1/account/sessions/${id}`);
@@ -104,13 +104,13 @@ describe('signing out', () => {
     expect(await status(one)).toBe(401);
   });
 
-  test('of an API token is refused, since it is no session', async () => {
+  test('with an API token is refused: a token has no session', async () => {
     const { status, body } = await (await newPerson()).api('DELETE', '/api/v1/session');
     expect([status, body.code]).toEqual([404, 'session_unknown']);
   });
 });
 
-test('sessions are listed with where and when, and which one asks; those that ended are not', async () => {
+test('sessions are listed with time, address and the current one; ended sessions are not listed', async () => {
   const person = await newPerson();
   const ended = await browser(person);
   await ended.change('DELETE', '/api/v1/session');
@@ -131,7 +131,7 @@ test('sessions are listed with where and when, and which one asks; those that en
 });
 
 describe('changing the password', () => {
-  test('puts the new one in force and ends all other sessions', async () => {
+  test('activates the new password and ends all other sessions', async () => {
     const person = await newPerson();
     const [one, another] = [await browser(person), await browser(person)];
     const change = { current_password: PASSWORD, new_password: NEW };
@@ -162,14 +162,14 @@ describe('changing the password', () => {
     expect((await signIn(app, person.email)).status).toBe(200);
   });
 
-  test('to the own email is refused', async () => {
+  test('to the email address of the user is refused', async () => {
     const person = await newPerson();
     const body = { current_password: PASSWORD, new_password: person.email };
     const answer = await (await browser(person)).change('POST', '/api/v1/account/password', body);
     expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, '/new_password']);
   });
 
-  test('revokes the API tokens when asked to, says how many, and puts them on record', async () => {
+  test('revokes the API tokens on request, returns their number, and records them', async () => {
     const [person, neighbour] = [await newPerson(), await newPerson()];
     const second = await addToken(app, person, 'viewer');
     const change = { current_password: PASSWORD, new_password: NEW, revoke_tokens: true };
@@ -189,7 +189,7 @@ describe('changing the password', () => {
     expect(entry!.after.revoked_tokens).toContain(second.id);
   });
 
-  test('is throttled apart from the sign-in: neither is a way to guess, nor to lock somebody in', async () => {
+  test('is throttled separately from the sign-in: it allows no guessing and does not lock the user out', async () => {
     const person = await newPerson();
     const one = await browser(person);
     const from = (host: number) => ({ 'x-forwarded-for': `198.51.100.${host}` });
@@ -202,7 +202,7 @@ describe('changing the password', () => {
   });
 });
 
-describe('a change that a cookie vouches for', () => {
+describe('a change authenticated by a cookie', () => {
   const changes: [string, string, object | undefined][] = [
     ['DELETE', '/api/v1/session', undefined],
     ['DELETE', '/api/v1/account/sessions', undefined],
@@ -235,13 +235,13 @@ describe('a change that a cookie vouches for', () => {
     ['another site', { origin: 'https://elsewhere.example' }],
     ['nowhere', { origin: 'null' }],
     ['a form of another site', { 'sec-fetch-site': 'cross-site', 'content-type': 'text/plain' }],
-  ])('and a sign-in from %s, which would make its visitor somebody else', async (_where, headers) => {
+  ])('a sign-in from %s, which would change the user of the browser, is refused', async (_where, headers) => {
     const { email } = await newPerson();
     const answer = await request(`${app.url}/api/v1/session`, 'POST', { email, password: PASSWORD }, headers);
     expect([answer.status, answer.body.code, answer.headers.get('set-cookie')]).toEqual([403, 'csrf_refused', null]);
   });
 
-  test('may come from an origin of CORS_ORIGINS, and so may a sign-in', async () => {
+  test('is allowed from an origin of CORS_ORIGINS, and so is a sign-in', async () => {
     const person = await newPerson();
     const origin = 'https://console.example';
     expect((await signIn(app, person.email, PASSWORD, { origin })).status).toBe(200);
@@ -250,7 +250,7 @@ describe('a change that a cookie vouches for', () => {
   });
 });
 
-test('in hosted mode there are no passwords', async () => {
+test('passwords are not available in hosted mode', async () => {
   const OIDC = {
     OIDC_ISSUER: 'http://127.0.0.1:1',
     OIDC_CLIENT_ID: 'weir',

@@ -19,14 +19,14 @@ const PATH = '/api/v1/agents/activity';
 const of = async (...ids: string[]) => (await viewer.api('GET', `${PATH}?agent_ids=${ids.join(',')}`)).body.items;
 const seen = (agent: TestAgent) => until(async () => (await of(agent.id))[0].last_seen_at !== null);
 
-test('an agent that never asked was never seen, and nothing waits for it', async () => {
+test('an agent without requests has no last request and no waiting delivery', async () => {
   const { id } = (await (await addPerson(app, 'operator')).api('POST', '/api/v1/agents', { name: 'new' })).body;
   expect(await of(id)).toEqual([
     { agent_id: id, last_seen_at: null, last_seen_from: null, waiting_since: null, dead: 0 },
   ]);
 });
 
-test('an agent that asked was seen, without its entity tag being another', async () => {
+test('a request sets the last request of an agent without changing its ETag', async () => {
   const agent = await addAgent(app);
   const tag = async () => (await viewer.api('GET', `/api/v1/agents/${agent.id}`)).headers.get('etag');
   const before = await tag();
@@ -38,7 +38,7 @@ test('an agent that asked was seen, without its entity tag being another', async
   expect(await tag()).toBe(before);
 });
 
-test('it waits since its oldest delivery could be had: not while that is leased, later after a nack, no more when it is dead', async () => {
+test('the waiting time starts when the oldest delivery is claimable: not while it is leased, later after a nack, never when dead', async () => {
   const agent = await addAgent(app, [webhook]);
   const waitingSince = async () => (await of(agent.id))[0].waiting_since;
   await send(webhook, '{"first":1}');
@@ -61,7 +61,7 @@ test('it waits since its oldest delivery could be had: not while that is leased,
   expect((await of(agent.id))[0]).toMatchObject({ waiting_since: null, dead: 1 });
 });
 
-test('without ids it is of all in force, newest first', async () => {
+test('without ids, the list has all active agents, newest first', async () => {
   const [first, second, revoked] = [await addAgent(app), await addAgent(app), await addAgent(app)];
   await (await addPerson(app, 'operator')).api('DELETE', `/api/v1/agents/${revoked.id}`);
   const { items } = (await viewer.api('GET', PATH)).body;
@@ -70,19 +70,19 @@ test('without ids it is of all in force, newest first', async () => {
   expect(ids).not.toContain(revoked.id);
 });
 
-test('agents that are not there are left out', async () => {
+test('unknown agents are left out', async () => {
   const agent = await addAgent(app);
   expect(await of(randomUUID(), agent.id)).toEqual([expect.objectContaining({ agent_id: agent.id })]);
 });
 
 test.each(['?agent_ids=', '?agent_ids=somebody', `?agent_ids=${Array(201).fill(randomUUID()).join(',')}`])(
-  'ids that cannot be are refused: %.30s',
+  'invalid ids are refused: %.30s',
   async (query) => {
     expect((await viewer.api('GET', PATH + query)).status).toBe(422);
   },
 );
 
-test('to be seen is written once a minute, and again after it could not be written', async () => {
+test('the last request is written at most once a minute, and retried after a failed write', async () => {
   const { id } = await addAgent(app);
   const writes: unknown[] = [];
   let away = true;

@@ -32,7 +32,7 @@ const lastAudit = async () => {
 };
 
 describe('a new agent', () => {
-  test('has a credential, shown in this answer alone, which is a session at once', async () => {
+  test('has a credential, which only this response shows and which opens a session at once', async () => {
     const webhook = await app.addWebhook();
     const answer = await operator.api('POST', PATH, { name: ' ci ', webhook_ids: [webhook.id] });
     const { credential, ...agent } = answer.body;
@@ -53,10 +53,10 @@ describe('a new agent', () => {
   });
 });
 
-describe('two active agents of one name', () => {
+describe('two active agents with one name', () => {
   const taken = { status: 409, body: { code: 'name_taken', detail: 'Another active agent has this name.' } };
 
-  test('are refused, when one is made and when one is renamed', async () => {
+  test('are refused on create and on rename', async () => {
     const [first, second] = [await made(), await made()];
     expect(await operator.api('POST', PATH, { name: first.name })).toMatchObject(taken);
     expect(await operator.api('PATCH', `${PATH}/${second.id}`, { name: first.name })).toMatchObject(taken);
@@ -64,13 +64,13 @@ describe('two active agents of one name', () => {
     expect((await operator.api('PATCH', `${PATH}/${first.id}`, { name: first.name })).status).toBe(200);
   });
 
-  test('are refused when many ask at once', async () => {
+  test('are refused for concurrent requests', async () => {
     const name = randomUUID();
     const answers = await Promise.all(Array.from({ length: 8 }, () => operator.api('POST', PATH, { name })));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array(7).fill(409)]);
   });
 
-  test('do not come from a revoked one', async () => {
+  test('are allowed when the first one is revoked', async () => {
     const { id, name } = await made();
     expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
     expect((await operator.api('POST', PATH, { name })).status).toBe(201);
@@ -93,8 +93,8 @@ const wrong: [string, object, string, RegExp][] = [
   ['a credential of its own', { credential: 'wa_mine' }, '/credential', /^This field is unknown; allowed: name, .*\.$/],
 ];
 
-describe('a change', () => {
-  test('of the name leaves the webhooks, and the other way round', async () => {
+describe('an update', () => {
+  test('of the name keeps the webhooks, and of the webhooks keeps the name', async () => {
     const [one, two] = await Promise.all([app.addWebhook(), app.addWebhook()]);
     const { id } = await made({ webhook_ids: [one.id] });
     expect((await operator.api('PATCH', `${PATH}/${id}`, { name: 'renamed' })).body).toMatchObject({
@@ -119,7 +119,7 @@ describe('a change', () => {
     expect((await viewer.api('GET', `${PATH}?q=refused`)).body.items).toEqual([]);
   });
 
-  test('from both sides at once ends well for both', async () => {
+  test('of both sides of a subscription at the same time succeeds for both', async () => {
     const webhooks = await Promise.all([app.addWebhook(), app.addWebhook()]);
     const agents = await Promise.all([made(), made()]);
     const answers = await Promise.all([
@@ -136,7 +136,7 @@ describe('a change', () => {
 });
 
 describe('a rotated agent', () => {
-  test('has a new credential, and the old one and its sessions have ended', async () => {
+  test('has a new credential; the old one and its sessions are invalid', async () => {
     const { id, credential } = await made();
     const session = await signIn(app, credential);
     const { status, body } = await operator.api('POST', `${PATH}/${id}/rotate`);
@@ -148,7 +148,7 @@ describe('a rotated agent', () => {
 });
 
 describe('a revoked agent', () => {
-  test('is shown for ever, out of force, and cannot be changed', async () => {
+  test('remains visible as revoked and cannot be changed', async () => {
     const webhook = await app.addWebhook();
     const { id, credential } = await made({ webhook_ids: [webhook.id] });
     expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
@@ -167,7 +167,7 @@ describe('a revoked agent', () => {
 });
 
 describe('the list', () => {
-  test('is newest first, in pages, and filters by name and by what is revoked', async () => {
+  test('is ordered newest first, paged, and filtered by name and state', async () => {
     const ids: string[] = [];
     for (let i = 0; i < 3; i++) ids.unshift((await made({ name: `Listed ${i}` })).id);
     await operator.api('DELETE', `${PATH}/${ids[1]}`);
@@ -180,7 +180,7 @@ describe('the list', () => {
     expect(await idsOf('revoked=false')).toEqual([ids[0], ids[2]]);
   });
 
-  test('holds no deleted webhooks', async () => {
+  test('contains no deleted webhooks', async () => {
     const webhook = await app.addWebhook();
     const { id } = await made({ webhook_ids: [webhook.id] });
     await app.webhooks.remove(webhook.id);
@@ -188,7 +188,7 @@ describe('the list', () => {
   });
 });
 
-test.each(['nonsense', randomUUID()])('an agent %s is not there', async (id) => {
+test.each(['nonsense', randomUUID()])('an agent %s is not found', async (id) => {
   for (const method of ['GET', 'PATCH', 'DELETE']) {
     const { status, body } = await operator.api(method, `${PATH}/${id}`, method === 'GET' ? undefined : {});
     expect([status, body.code]).toEqual([404, 'agent_unknown']);

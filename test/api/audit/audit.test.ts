@@ -40,7 +40,7 @@ const actionsOf = async (query: string) => {
   return body.items.map((item: { action: string }) => item.action);
 };
 
-test('an entry says who did what to what, from where and when', async () => {
+test('an entry contains actor, action, target, address and time', async () => {
   await write('webhook.update', { id: targetId, name: 'orders', after: { enabled: true } });
   const [entry] = (await list('?limit=1')).body.items;
   expect(entry).toEqual({
@@ -61,7 +61,7 @@ test.each([
   ['a whole one', 'a😀b', 'a😀b'],
   ['marks, quotes and backslashes', `<b>"\\u0000'`, `<b>"\\u0000'`],
   ['line ends and separators', 'a\n\u2028b', 'a\n\u2028b'],
-])('a name with %s is on record, and can be found', async (_what, name, kept) => {
+])('a name with %s is recorded and can be searched', async (_what, name, kept) => {
   await write('webhook.create', { id: targetId, name, after: { name }, by: { ...actor, name } });
   const [entry] = (await list(`?target_id=${targetId}&limit=1`)).body.items;
   expect(entry).toMatchObject({ target: { name: kept }, after: { name: kept }, actor: { name: kept } });
@@ -93,7 +93,7 @@ describe('filters', () => {
     expect(await actionsOf(query)).toEqual(actions);
   });
 
-  test('from a time on, and before one, in any zone', async () => {
+  test('by a start and an end time in any time zone', async () => {
     expect((await actionsOf(`?action=filter&from=${middle}`)).slice(0, 2)).toEqual(['filter_three.one', 'filter.two']);
     expect(await actionsOf(`?action=filter&to=${middle}`)).not.toContain('filter.two');
     const there = encodeURIComponent(
@@ -114,7 +114,7 @@ describe('filters', () => {
     ['from=yesterday', 'from'],
     ['to=2026-01-01', 'to'],
     ['limit=1000', 'limit'],
-  ])('?%s is refused by name', async (query, parameter) => {
+  ])('?%s is refused with the name of the parameter', async (query, parameter) => {
     const { status, body } = await list(`?${query}`);
     expect([status, body.errors.map((error: { parameter: string }) => error.parameter)]).toEqual([422, [parameter]]);
   });
@@ -137,25 +137,25 @@ describe('the export', () => {
     };
   };
 
-  test('is the list as lines of JSON, to be kept as a file', async () => {
+  test('is the list as JSON lines in an attachment', async () => {
     const { headers, entries } = await lines('?action=export.');
     expect(headers.get('content-type')).toBe('application/x-ndjson');
     expect(headers.get('content-disposition')).toBe('attachment; filename="audit.jsonl"');
     expect(entries).toEqual((await list('?action=export.')).body.items);
   });
 
-  test('goes on below its cursor', async () => {
+  test('continues below its cursor', async () => {
     const { entries } = await lines('?action=export.');
     expect((await lines(`?action=export.&cursor=${entries[0].number}`)).entries).toEqual(entries.slice(1));
   });
 
-  test('is empty where nothing is like the filters, and has no limit to choose', async () => {
+  test('is empty without matches, and accepts no limit', async () => {
     expect((await lines('?action=no_such')).text).toBe('');
     expect((await administrator.api('GET', '/api/v1/audit/export?limit=5')).status).toBe(422);
   });
 });
 
-test('pages go back to the first entry, each entry once, also while others are written', async () => {
+test('pages reach the first entry and return each entry once, while others are written', async () => {
   const seen: number[] = [];
   let cursor: string | null = '';
   while (cursor !== null) {
@@ -168,7 +168,7 @@ test('pages go back to the first entry, each entry once, also while others are w
   expect(seen).toEqual(Array.from({ length: seen[0]! }, (_, i) => seen[0]! - i));
 });
 
-test('an entry that somebody wrote past Weir does not hide the others', async () => {
+test('an entry that was changed outside Weir does not hide other entries', async () => {
   await app.database.query({
     text: `insert into audit_log (number, entry, hash, previous_hash)
            select max(number) + 1, '{"action":7,"actor":"me"}', decode(repeat('00', 32), 'hex'), decode(repeat('00', 32), 'hex')

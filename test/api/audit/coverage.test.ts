@@ -294,7 +294,7 @@ const entriesOf = ({ database }: TestApp) =>
     text: 'select entry::text as text, action from audit_log order by number',
   });
 
-describe('every operation that changes something leaves one entry:', () => {
+describe('every operation that changes something writes one entry:', () => {
   test.each(changing)('%s', async (name) => {
     const scenario = scenarios[name];
     if (scenario === undefined)
@@ -315,7 +315,7 @@ describe('every operation that changes something leaves one entry:', () => {
     expect([target.kind, target.name]).toEqual([expect.any(String), expect.any(String)]);
   });
 
-  test('and one that is refused leaves none', async () => {
+  test('a refused operation writes no entry', async () => {
     const viewer = await addPerson(app, 'viewer');
     const before = (await entriesOf(app)).length;
     const done: string[] = [];
@@ -329,7 +329,7 @@ describe('every operation that changes something leaves one entry:', () => {
   });
 });
 
-test('no entry holds a secret, a token, a password, or a hash of one', async () => {
+test('no entry contains a secret, a token, a password or a hash of one', async () => {
   const [row] = await app.database.query<{ hashes: Buffer[]; passwords: string[] }>({
     text: `select
       (select array_agg(hash) from (
@@ -348,7 +348,7 @@ test('no entry holds a secret, a token, a password, or a hash of one', async () 
   expect(text).not.toMatch(/w[uas]_[0-9A-Za-z]{12}|\$argon2|password_hash|secret_hash/);
 });
 
-test('commands are on record with who ran them, and no address', async () => {
+test('commands are recorded with the system user and no address', async () => {
   const [first] = (await entriesOf(app)).slice(-1);
   const made = await weir(app, 'webhook', 'add', '--name', 'by command', '--generate-secret', '--json');
   expect(made.code).toBe(0);

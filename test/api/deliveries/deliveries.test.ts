@@ -41,7 +41,7 @@ const lastAudit = async () => {
 };
 
 describe('the list', () => {
-  test('filters by agent, webhook, event and state, each alone and together', async () => {
+  test('filters by agent, webhook, event and state, separately and combined', async () => {
     const { webhook, agent, eventIds, ids } = await agentWithDead(3);
     const other = await addAgent(app, [webhook]);
     const eventId = await send(webhook);
@@ -53,7 +53,7 @@ describe('the list', () => {
     expect(await listed(`event_id=${eventId}&agent_id=${other.id}&state=dead`)).toEqual([]);
   });
 
-  test('goes on from a cursor, with the same filters', async () => {
+  test('continues from a cursor with the same filters', async () => {
     const { agent, ids } = await agentWithDead(3);
     const first = (await viewer.api('GET', `${PATH}?agent_id=${agent.id}&limit=2`)).body;
     const rest = (await viewer.api('GET', `${PATH}?agent_id=${agent.id}&limit=2&cursor=${first.next_cursor}`)).body;
@@ -62,7 +62,7 @@ describe('the list', () => {
   });
 
   test.each(['agent_id', 'webhook_id', 'event_id', 'cursor', 'state'])(
-    'with a %s that is none is refused',
+    'with an invalid %s is refused',
     async (name) => {
       const { status, body } = await viewer.api('GET', `${PATH}?${name}=x`);
       expect([status, body.errors[0].parameter]).toEqual([422, name]);
@@ -71,7 +71,7 @@ describe('the list', () => {
 });
 
 describe('one delivery', () => {
-  test.each([3, 1200])('of what waits or is leased is newest first, where %i deliveries do', async (count) => {
+  test.each([3, 1200])('that is pending or leased is ordered newest first, for %i deliveries', async (count) => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await storeEvents(app.database, webhook.id, count);
@@ -88,7 +88,7 @@ describe('one delivery', () => {
     expect(seen).not.toEqual(expect.arrayContaining(leased));
   });
 
-  test('is shown to people and to its own agent alone', async () => {
+  test('is shown to users and to its own agent only', async () => {
     const { agent, ids, eventIds, webhook } = await agentWithDead(1);
     const other = await addAgent(app, [webhook]);
     const shown = (await viewer.api('GET', `${PATH}/${ids[0]}`)).body;
@@ -112,7 +112,7 @@ describe('one delivery', () => {
   });
 
   test.each([randomUUID(), '0190a0a0-0000-7000-8000-000000000000', 'ffffffff-ffff-7fff-bfff-ffffffffffff', 'nonsense'])(
-    '%s is not there, and cannot be replayed',
+    '%s is not found and cannot be replayed',
     async (id) => {
       for (const [method, rest] of [
         ['GET', ''],
@@ -126,7 +126,7 @@ describe('one delivery', () => {
 });
 
 describe('a replay', () => {
-  test('of one that is dead makes it pending again, on record, and its agent gets it', async () => {
+  test('of a dead delivery makes it pending again, is recorded, and its agent receives it', async () => {
     const { agent, ids } = await agentWithDead(1);
     const { status, body } = await operator.api('POST', `${PATH}/${ids[0]}/replay`);
     expect([status, body]).toEqual([200, expect.objectContaining({ state: 'pending', attempts: 0, reason: null })]);
@@ -140,7 +140,7 @@ describe('a replay', () => {
     expect((await agent.claimOne()).id).toBe(ids[0]);
   });
 
-  test('of one that is on its way is refused', async () => {
+  test('of a delivery in progress is refused', async () => {
     const { agent, ids } = await agentWithDead(1);
     await operator.api('POST', `${PATH}/${ids[0]}/replay`);
     for (const _state of ['pending', 'leased']) {
@@ -150,7 +150,7 @@ describe('a replay', () => {
     }
   });
 
-  test('is claimed also where the subscription has ended since', async () => {
+  test('is claimed even after the subscription has ended', async () => {
     const { agent, ids } = await agentWithDead(2);
     await operator.api('PATCH', `/api/v1/agents/${agent.id}`, { webhook_ids: [] });
     await operator.api('POST', `${PATH}/${ids[0]}/replay`);
@@ -159,7 +159,7 @@ describe('a replay', () => {
     expect((await agent.claimOne()).id).toBe(ids[1]);
   });
 
-  test('of many takes those of one agent, in one state, of one webhook where it is named', async () => {
+  test('of many covers one agent and one state, and one webhook if given', async () => {
     const { agent, webhook } = await agentWithDead(3);
     const order = { agent_id: agent.id, state: 'dead' };
     const replay = async (body: object) => (await operator.api('POST', `${PATH}/replay`, body)).body;
@@ -186,13 +186,13 @@ describe('a replay', () => {
     expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, pointer]);
   });
 
-  test('of many of an agent that nobody has is refused', async () => {
+  test('of many for an unknown agent is refused', async () => {
     const { status, body } = await operator.api('POST', `${PATH}/replay`, { agent_id: randomUUID(), state: 'dead' });
     expect([status, body.code]).toEqual([404, 'agent_unknown']);
   });
 });
 
-test('the counts are those of an agent, of a webhook, or of both', async () => {
+test('the counts are per agent, per webhook, or both', async () => {
   const { agent, webhook } = await agentWithDead(2);
   for (let i = 0; i < 3; i++) await send(webhook);
   await agent.claimOne();

@@ -147,7 +147,7 @@ describe('the events of an agent', () => {
     expect(await namesOf(parameters, asAgent)).toEqual(names);
   });
 
-  test('are there once, however often they were replayed', async () => {
+  test('are listed once, even after replays', async () => {
     const text = `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
       select delivery_id(event_id), webhook_id, agent_id, event_id, received_at, bytes from deliveries where event_id = $1`;
     await app.database.query({ text, values: [events.json] });
@@ -159,7 +159,7 @@ describe('the events of an agent', () => {
   });
 });
 
-describe('parameters that are wrong', () => {
+describe('invalid parameters', () => {
   test.each([
     ['from', 'yesterday'],
     ['from', '2026-02-30T00:00:00Z'],
@@ -181,13 +181,13 @@ describe('parameters that are wrong', () => {
     ['cursor', 'ffffffff-ffff-7fff-bfff-ffffffffffff'],
     ['limit', '201'],
     ['colour', 'red'],
-  ])('%s=%s is told by name', async (name, value) => {
+  ])('%s=%s is reported by name', async (name, value) => {
     const { status, body } = await viewer.api('GET', `/api/v1/events?${new URLSearchParams({ [name]: value })}`);
     expect([status, body.code, body.errors.length]).toEqual([422, 'invalid_request', 1]);
     expect(JSON.stringify(body.errors[0])).toContain(name);
   });
 
-  test('an end before the beginning is told as the end', async () => {
+  test('an end before the start is reported for the end', async () => {
     const { status, body } = await viewer.api(
       'GET',
       '/api/v1/events?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z',
@@ -232,7 +232,7 @@ describe('a search through many events', () => {
     }
   }
 
-  test('finds everything once, whether it is given time or stopped after each slice', async () => {
+  test('finds each event once, in one run or in slices', async () => {
     for (const limit of [1, 2, 50]) {
       const inTime = await searchOn(new EventSearch(app.database, Number.POSITIVE_INFINITY), limit);
       const stopped = await searchOn(new EventSearch(app.database, 0), limit);
@@ -242,7 +242,7 @@ describe('a search through many events', () => {
     }
   });
 
-  test('stops when its client is gone', async () => {
+  test('stops when its client disconnects', async () => {
     const search = new EventSearch(app.database, Number.POSITIVE_INFINITY);
     const part = await search.find({ filter: sought, span: open, limit: 50, isGone: () => true });
     // Those of the same millisecond as the 3,000 stand anywhere among them; the last one stands behind them.
@@ -251,7 +251,7 @@ describe('a search through many events', () => {
     expect(part!.stoppedAt).toMatch(/-/);
   });
 
-  test('is refused beside too many others, and is not when they are over', async () => {
+  test('is refused beyond the limit of concurrent searches, and accepted after they end', async () => {
     const search = new EventSearch(app.database);
     const nowhere = { filter: { ...filter, text: Buffer.from('nowhere') }, span: open, limit: 50 };
     const answers = await Promise.all(Array.from({ length: SEARCHES_MAX + 4 }, () => search.find(nowhere)));
@@ -259,14 +259,14 @@ describe('a search through many events', () => {
     expect(await search.find(nowhere)).toEqual({ rows: [], stoppedAt: null });
   });
 
-  test('whose page is in the first slice is never refused', async () => {
+  test('whose page is filled in the first slice is never refused', async () => {
     const search = new EventSearch(app.database);
     const near = { filter: { ...filter, webhookId: other.id }, span: open, limit: 50 };
     const answers = await Promise.all(Array.from({ length: SEARCHES_MAX + 4 }, () => search.find(near)));
     expect(answers.map((answer) => answer?.rows.length)).toEqual(answers.map(() => 50));
   });
 
-  test('says over HTTP when it is refused, and when to come again', async () => {
+  test('is refused over HTTP with Retry-After', async () => {
     const answers = await Promise.all(
       Array.from({ length: SEARCHES_MAX + 6 }, () => viewer.api('GET', '/api/v1/events?q=nowhere')),
     );

@@ -51,8 +51,8 @@ async function command(...words: string[]) {
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }
 
-describe('an event that is replayed', () => {
-  test('is on its way again to every subscribed agent, and the log says who wanted it', async () => {
+describe('a replayed event', () => {
+  test('is delivered to every subscribed agent, and the audit log names the actor', async () => {
     const event = await send(webhook);
     const before = await stateOf(event);
     const { status, body } = await replay(event);
@@ -71,14 +71,14 @@ describe('an event that is replayed', () => {
     expect((await subscribed.claim()).filter((delivery) => delivery.event.id === event)).toHaveLength(2);
   });
 
-  test('goes to the named agents alone, once each', async () => {
+  test('is delivered only to the given agents, once each', async () => {
     const event = await send(webhook);
     const { status, body } = await replay(event, { agent_ids: [stranger.id, stranger.id.toUpperCase()] });
     expect([status, body.delivery_ids.length]).toEqual([201, 1]);
     expect((await stranger.claimOne()).id).toBe(body.delivery_ids[0]);
   });
 
-  test('may be replayed by the command, which is on record too', async () => {
+  test('can be replayed by the command, which is recorded as well', async () => {
     const event = await send(webhook);
     const { code, out } = await command('event', 'replay', event, '--agent', stranger.id, '--json');
     expect([code, JSON.parse(out).delivery_ids.length]).toEqual([0, 1]);
@@ -86,7 +86,7 @@ describe('an event that is replayed', () => {
   });
 });
 
-describe('nothing happens, and the answer says why', () => {
+describe('nothing is replayed, and the response states the reason', () => {
   const unheard = async () => send(await app.addWebhook());
   test.each<[string, () => Promise<string>, () => unknown, number, string]>([
     ['when there is no such event', async () => NOTHING, () => undefined, 404, 'event_unknown'],
@@ -102,7 +102,7 @@ describe('nothing happens, and the answer says why', () => {
     expect(await stateOf(event)).toEqual(before);
   });
 
-  test('when one of the named agents is unknown or revoked, which it points at', async () => {
+  test('when one of the given agents is unknown or revoked, with a pointer to it', async () => {
     const event = await send(webhook);
     const before = await stateOf(event);
     const { status, body } = await replay(event, { agent_ids: [subscribed.id, revoked.id, randomUUID()] });
@@ -116,13 +116,13 @@ describe('nothing happens, and the answer says why', () => {
   test.each([
     ['an event that is none', () => [NOTHING], /no event has this id/],
     ['an agent that is none', (event: string) => [event, '--agent', randomUUID()], /is not active/],
-  ])('when the command is given %s', async (_what, words, message) => {
+  ])('when the command gets %s', async (_what, words, message) => {
     const { code, err } = await command('event', 'replay', ...words(await send(webhook)));
     expect([code, err]).toEqual([1, expect.stringMatching(message)]);
   });
 });
 
-test('weir event list takes times and a text', async () => {
+test('weir event list accepts times and a text', async () => {
   const event = await send(webhook, '{"find":"me"}');
   const now = Date.now();
   const from = new Date(now - 60_000).toISOString();

@@ -45,7 +45,7 @@ async function send(to: TestWebhook = webhook): Promise<string> {
 const idsOf = (stream: TestStream) => stream.of('event').map(({ id }) => id);
 
 describe('a stream', () => {
-  test('is an event stream that nobody keeps or gathers', async () => {
+  test('is an uncached, unbuffered event stream', async () => {
     const stream = await watch();
     expect(stream.status).toBe(200);
     expect(stream.headers.get('content-type')).toBe('text/event-stream');
@@ -55,7 +55,7 @@ describe('a stream', () => {
     expect(stream.retryMs).toBe(1_000);
   });
 
-  test('tells of a new event within about a second, once, as the list does', async () => {
+  test('sends a new event within about a second, once, in the form of the list', async () => {
     const stream = await watch();
     const id = await send();
     const { data, id: frameId } = await stream.next('event', (event) => event.id === id, SOON_MS);
@@ -67,7 +67,7 @@ describe('a stream', () => {
     expect(idsOf(stream)).toEqual([id]);
   });
 
-  test('tells nothing of what was there before', async () => {
+  test('sends no events from before its start', async () => {
     const before = await send();
     const stream = await watch();
     const after = await send();
@@ -75,7 +75,7 @@ describe('a stream', () => {
     expect(idsOf(stream)).not.toContain(before);
   });
 
-  test('tells of an event that was committed later than a newer one, and goes on from the newest', async () => {
+  test('sends an event that was committed after a newer one, and continues from the newest', async () => {
     const stream = await watch();
     const newer = await send();
     await stream.next('event', (event) => event.id === newer);
@@ -84,7 +84,7 @@ describe('a stream', () => {
     expect(id).toBeUndefined();
   });
 
-  test('of one webhook tells of no other', async () => {
+  test('of one webhook sends events of that webhook only', async () => {
     const other = await app.addWebhook();
     const [one, all] = await Promise.all([watch(`?webhook_id=${webhook.id.toUpperCase()}`), watch()]);
     const [mine, others] = [await send(), await send(other)];
@@ -103,20 +103,20 @@ describe('a stream', () => {
   });
 
   test.each(['?webhook_id=x', '?after=x', '?after=00000000-0000-4000-8000', '?else=1', '?webhook_id='])(
-    'that asks %s is refused',
+    'with the parameters %s is refused',
     async (query) => {
       expect((await watch(query)).status).toBe(422);
     },
   );
 
-  test('asked for by HEAD is its head, and is no stream', async () => {
+  test('requested with HEAD has headers only', async () => {
     const head = `HEAD /api/v1/stream HTTP/1.1\r\nHost: x\r\nCookie: ${viewer.cookie}\r\n\r\n`;
     const answer = await rawRequest(app.port, head);
     expect([answer!.status, answer!.headers['content-type']]).toEqual([200, 'text/event-stream']);
     expect([await app.metric('weir_streams'), await app.metric('weir_open_requests')]).toEqual([0, 0]);
   });
 
-  test('of a client that left is forgotten, and was neither slow nor aborted', async () => {
+  test('of a disconnected client is removed, and counted neither as slow nor as aborted', async () => {
     const stream = await watch();
     await stream.next('history');
     await delay(1_100);
@@ -129,7 +129,7 @@ describe('a stream', () => {
     expect(await app.metric('weir_requests_aborted_total')).toBe(0);
   });
 
-  test('whose client leaves at once leaves nothing behind', async () => {
+  test('of a client that disconnects at once leaves nothing behind', async () => {
     for (let i = 0; i < 30; i++) {
       const client = await RawClient.connect(app.port);
       await client.send(`GET /api/v1/stream HTTP/1.1\r\nHost: x\r\nCookie: ${viewer.cookie}\r\n\r\n`);
@@ -141,13 +141,13 @@ describe('a stream', () => {
   });
 });
 
-describe('a client that comes again', () => {
+describe('a client that reconnects', () => {
   test.each([
     ['by Last-Event-ID', (id: string) => ['', { 'last-event-id': id }] as const],
     ['by the parameter', (id: string) => [`?after=${id}`, {}] as const],
     ['by both, of which the header counts', (id: string) => [`?after=${uuidAt(0)}`, { 'last-event-id': id }] as const],
     ['by an id in capitals', (id: string) => ['', { 'last-event-id': id.toUpperCase() }] as const],
-  ])('%s is told what it missed, in order, and then what is new', async (_how, asking) => {
+  ])('%s receives what it missed, in order, then new events', async (_how, asking) => {
     const own = await app.addWebhook();
     const ids = [await send(own), await send(own), await send(own)];
     const [query, headers] = asking(ids[0]!);
@@ -163,7 +163,7 @@ describe('a client that comes again', () => {
     expect(stream.of('gap')).toEqual([]);
   });
 
-  test('is told of an event that is older than the one it knows, and was committed after it', async () => {
+  test('receives an older event that was committed after the one it has', async () => {
     const own = await app.addWebhook();
     const known = await send(own);
     const knownMs = uuidv7Milliseconds(known);
@@ -176,14 +176,14 @@ describe('a client that comes again', () => {
     expect(stream.frames.filter(({ event }) => event === 'event').map(({ id }) => id)).toEqual([undefined, undefined]);
   });
 
-  test('with an id that is none is told what is new', async () => {
+  test('with an invalid id receives new events', async () => {
     const stream = await watch('', { cookie: viewer.cookie, 'last-event-id': "1' or true" });
     const id = await send();
     await stream.next('event', (event) => event.id === id);
     expect(idsOf(stream)).toEqual([id]);
   });
 
-  test('after more than 200 events is told of a gap, and the newest 200', async () => {
+  test('after more than 200 events receives a gap notice and the newest 200', async () => {
     const own = await app.addWebhook();
     const first = await send(own);
     await insertEvents(200, own);
@@ -195,7 +195,7 @@ describe('a client that comes again', () => {
     expect(idsOf(stream)).toEqual([...idsOf(stream)].sort());
   });
 
-  test('after 200 events is told all of them, without a gap', async () => {
+  test('after 200 events receives all of them without a gap', async () => {
     const own = await app.addWebhook();
     const first = await send(own);
     await insertEvents(199, own);
@@ -227,7 +227,7 @@ describe('a stream ends', () => {
       (p: TestPerson) => sql(`update api_tokens set role = 'viewer' where user_id = $1`, [p.id]),
       'none',
     ],
-  ] as const)('within a second of %s, and no other', async (_what, change, which) => {
+  ] as const)('within a second of %s, and other streams continue', async (_what, change, which) => {
     const person = await addPerson(app, 'viewer');
     const [byCookie, byToken, other] = await Promise.all([
       watch('', { cookie: person.cookie }),
@@ -245,7 +245,7 @@ describe('a stream ends', () => {
     ]);
   });
 
-  test('when a lower role of its user reaches it', async () => {
+  test('when a lower role of its user takes effect', async () => {
     const person = await addPerson(app, 'administrator');
     const stream = await watch('', { authorization: `Bearer ${person.token}` });
     await sql(`update users set role = 'viewer' where id = $1`, [person.id]);
@@ -253,7 +253,7 @@ describe('a stream ends', () => {
     expect((await watch('', { authorization: `Bearer ${person.token}` })).status).toBe(200);
   });
 
-  test('some seconds after its session has run out, or was not used for a day (to watch is no use of it), which nobody announces', async () => {
+  test('seconds after its session expires or is unused for a day (a stream is not use), without a notification', async () => {
     const changes = [
       `expires_at = now() + interval '1 second'`,
       `last_seen_at = now() - interval '1 day' + interval '1 second'`,
@@ -281,7 +281,7 @@ describe('counters', () => {
   });
   afterAll(() => hub.stop());
 
-  test('come each second, after the seconds before', async () => {
+  test('are sent each second, after the history', async () => {
     const stream = await watch();
     const before = (await stream.next('history')).data.length;
     await until(() => stream.of('counters').length >= 3, { timeoutMs: 5_000 });
@@ -291,7 +291,7 @@ describe('counters', () => {
     expect(two.processes).toMatchObject([{ pid: process.pid, state: 'serving', database: 'up', streams: 1 }]);
   });
 
-  test('count what was accepted and what was refused, and why', async () => {
+  test('count accepted and refused requests by cause', async () => {
     const stream = await watch();
     const totals = async () => (await stream.next('counters')).data.totals;
     const before = await totals();
@@ -310,14 +310,14 @@ describe('counters', () => {
     expect([sum('accepted'), sum('rejected')]).toEqual([body.latest.totals.accepted, body.latest.totals.rejected]);
   });
 
-  test('have the deliveries while somebody watches', async () => {
+  test('include the deliveries while a client watches', async () => {
     const stream = await watch();
     await stream.next('counters', (live) => live.deliveries?.pending === 1);
     stream.leave();
     await until(async () => (await viewer.api('GET', '/api/v1/counters')).body.latest.deliveries === null);
   });
 
-  test('go on while the database is away, and say so; events follow when it is back', async () => {
+  test('continue while the database is unavailable and report it; events follow after recovery', async () => {
     const stream = await watch();
     await app.cutOff();
     await stream.next('counters', (live) => live.database === 'down');
@@ -347,7 +347,7 @@ describe('a client that does not read', () => {
     return client;
   }
 
-  test('is cut after ten seconds, and costs no more memory than it may', { timeout: 40_000 }, async () => {
+  test('is disconnected after ten seconds, with bounded memory', { timeout: 40_000 }, async () => {
     const client = await openUnread();
     const live = largeLive(2_000);
     const cutBefore = await app.metric('weir_streams_dropped_total');
@@ -363,7 +363,7 @@ describe('a client that does not read', () => {
     client.destroy();
   });
 
-  test('and reads again is told that it missed something', { timeout: 40_000 }, async () => {
+  test('and reads again is informed of the gap', { timeout: 40_000 }, async () => {
     const client = await openUnread();
     const live = largeLive(2_000);
     for (let i = 0; i < 20; i++) app.app.live(live);
@@ -379,7 +379,7 @@ describe('a client that does not read', () => {
   });
 });
 
-test('a process serves no more than STREAMS_MAX', async () => {
+test('a process serves at most STREAMS_MAX streams', async () => {
   const small = await startTestApp({ STREAMS_MAX: 2 }, app);
   try {
     const headers = { authorization: `Bearer ${viewer.token}` };
@@ -395,7 +395,7 @@ test('a process serves no more than STREAMS_MAX', async () => {
   }
 });
 
-test('a user has no more than USER_STREAMS_MAX, however the requests are signed in', async () => {
+test('a user has at most USER_STREAMS_MAX streams, with any kind of authentication', async () => {
   const small = await startTestApp({ USER_STREAMS_MAX: 2 }, app);
   try {
     const headers = [{ cookie: viewer.cookie }, { authorization: `Bearer ${viewer.token}` }];
@@ -414,7 +414,7 @@ test('a user has no more than USER_STREAMS_MAX, however the requests are signed 
   }
 });
 
-test('a process that drains ends its streams at once', async () => {
+test('a draining process ends its streams at once', async () => {
   const leaving = await startTestApp({ DRAIN_SECONDS: 15 }, app);
   const stream = await watch('', { authorization: `Bearer ${viewer.token}` }, leaving);
   const startedMs = performance.now();
@@ -424,7 +424,7 @@ test('a process that drains ends its streams at once', async () => {
   expect(leaving.logLines.filter((line) => line.includes('drain_timeout'))).toEqual([]);
 });
 
-test('fifty clients cost the database no more than one does', { timeout: 60_000 }, async () => {
+test('fifty clients cost the database no more than one client', { timeout: 60_000 }, async () => {
   /** How often the database is asked for new events within six seconds, for so many who watch. */
   async function looksFor(clients: number): Promise<number> {
     const apart = await startTestApp({ USER_STREAMS_MAX: Math.max(clients, 1) });

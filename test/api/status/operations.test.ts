@@ -15,7 +15,7 @@ const secrets: Record<string, string> = {
   ADMIN_PASSWORD: 'a long enough password',
 };
 
-test('no secret is shown, only that it is set', () => {
+test('shows no secret, only that it is set', () => {
   const names = Object.entries<Setting>(settingTable).flatMap(([name, { secret }]) => (secret ? [name] : []));
   expect(Object.keys(secrets).sort()).toEqual(names.sort());
   const rows = describeSettings(settingsOf({ ...secrets, ADMIN_EMAIL: 'first@example.org' }));
@@ -26,7 +26,7 @@ test('no secret is shown, only that it is set', () => {
   expect(text).not.toContain('hunter2');
 });
 
-test('all others are shown as they are in force', () => {
+test('all other settings are shown with their current values', () => {
   const rows = describeSettings(settingsOf({ CORS_ORIGINS: 'https://a.example, https://b.example', WORKERS: '3' }));
   const value = (name: string) => rows.find((row) => row.name === name)!.value;
   expect(rows).toHaveLength(Object.keys(settingTable).length);

@@ -65,7 +65,7 @@ async function entriesOf(id: string): Promise<{ action: string; actor: object; b
 }
 
 describe('a new token', () => {
-  test('is shown once, with its address, and works at every process at once', async () => {
+  test('is shown once, with its Location, and works at every process at once', async () => {
     const { status, headers, body } = await operator.api('POST', '/api/v1/tokens', { name: '  deploy — 日本 ' });
     expect([status, headers.get('location')]).toEqual([201, `/api/v1/tokens/${body.id}`]);
     expect(headers.get('cache-control')).toBe('no-store');
@@ -93,7 +93,7 @@ describe('a new token', () => {
     expect(shown.text + listed.text).not.toContain(token.slice(16));
   });
 
-  test('is on record without anything of itself', async () => {
+  test('is recorded without any part of the token', async () => {
     const { id, token } = await make(viewer);
     const [entry] = await entriesOf(id);
     expect(entry).toMatchObject({
@@ -114,7 +114,7 @@ describe('a new token', () => {
     ['a time of another zone', { expires_at: inDays(10).replace('Z', '+00:00') }, 10],
     ['no end, by days', { expires_in_days: null }, null],
     ['no end, by time', { expires_at: null }, null],
-  ])('takes %s', async (_what, input, days) => {
+  ])('accepts %s', async (_what, input, days) => {
     const { expires_at } = await makeBySession(operator, input);
     if (days === null) expect(expires_at).toBeNull();
     else expect(daysUntil(expires_at)).toBeCloseTo(days, 1);
@@ -138,7 +138,7 @@ describe('a new token', () => {
     ['a time that is none', { expires_at: 'tomorrow' }, '/expires_at', /2030/],
     ['both ends', { expires_at: inDays(1), expires_in_days: 1 }, '/expires_in_days', /not both/],
     ['a field that does not exist', { scope: 'all' }, '/scope', /unknown/],
-  ])('with %s is refused, and the answer points at it', async (_what, input, pointer, detail) => {
+  ])('with %s is refused, with a pointer to the field', async (_what, input, pointer, detail) => {
     const before = (await operator.api('GET', '/api/v1/tokens?limit=200')).body.items.length;
     const { status, body } = await operator.api('POST', '/api/v1/tokens', { name: 'ci', ...input });
     expect([status, body.code]).toEqual([422, 'invalid_request']);
@@ -146,7 +146,7 @@ describe('a new token', () => {
     expect((await operator.api('GET', '/api/v1/tokens?limit=200')).body.items).toHaveLength(before);
   });
 
-  test('is refused when its user has as many as there may be, also when all are asked for at once', async () => {
+  test('is refused at the maximum number of tokens of a user, for concurrent requests too', async () => {
     const person = await addPerson(app, 'viewer');
     await app.database.query({
       text: `insert into api_tokens (id, user_id, name, role, lookup_id, secret_hash)
@@ -169,7 +169,7 @@ describe('the role of a token', () => {
     ['administrator', 'operator'],
     ['administrator', 'administrator'],
     ['operator', 'viewer'],
-  ] as const)('of an %s may be %s, and then it is that', async (owner, role) => {
+  ] as const)('of an %s can be %s, and is used as such', async (owner, role) => {
     const person = { administrator, operator }[owner];
     const { token } = await makeBySession(person, { role });
     expect((await use(token)).body).toMatchObject({ email: person.email, role });
@@ -177,7 +177,7 @@ describe('the role of a token', () => {
     expect(audit.status).toBe(role === 'administrator' ? 200 : 403);
   });
 
-  test('is the greatest that a token made with it can have', async () => {
+  test('limits the role of tokens created with it', async () => {
     const { token } = await make(administrator, { role: 'operator' });
     const { status, body } = await use(token, '/api/v1/tokens', 'POST', { name: 'more', role: 'administrator' });
     expect([status, body.errors[0].pointer]).toEqual([422, '/role']);
@@ -185,7 +185,7 @@ describe('the role of a token', () => {
     expect(made.body).toMatchObject({ role: 'operator', user_id: administrator.id });
   });
 
-  test('is less at the next request of every process when the user’s becomes less', async () => {
+  test('is lowered with the next request at every process when the role of the user is lowered', async () => {
     const person = await addPerson(app, 'administrator', PASSWORD);
     const { token } = await makeBySession(person, { role: 'administrator' });
     const roleAt = async (place: TestApp) => (await use(token, undefined, undefined, undefined, place)).body.role;
@@ -195,11 +195,11 @@ describe('the role of a token', () => {
   });
 });
 
-describe('a token that a token made', () => {
+describe('a token created with a token', () => {
   const madeBy = (token: string, input: object = {}) =>
     use(token, '/api/v1/tokens', 'POST', { name: 'child', ...input });
 
-  test('ends with it by default, and cannot outlive it', async () => {
+  test('expires with its creator by default and cannot outlive it', async () => {
     const parent = await make(operator, { expires_in_days: 5 });
     const child = await madeBy(parent.token);
     expect(child.body.expires_at).toBe(parent.expires_at);
@@ -214,7 +214,7 @@ describe('a token that a token made', () => {
     expect((await madeBy(parent.token, { expires_in_days: 4 })).status).toBe(201);
   });
 
-  test('is revoked with it, and so are those that it made; others stay', async () => {
+  test('is revoked with its creator, and so are tokens that it created; other tokens stay valid', async () => {
     const parent = await make(operator);
     const child = (await madeBy(parent.token)).body;
     const grandchild = (await madeBy(child.token)).body;
@@ -228,7 +228,7 @@ describe('a token that a token made', () => {
     expect((entry!.after as { also_revoked: string[] }).also_revoked.sort()).toEqual([child.id, grandchild.id].sort());
   });
 
-  test('does not come to be while it is revoked', async () => {
+  test('is not created while its creator is being revoked', async () => {
     const parent = await make(operator);
     const asked = Array.from({ length: 12 }, () => madeBy(parent.token));
     await operator.api('DELETE', `/api/v1/tokens/${parent.id}`);
@@ -238,7 +238,7 @@ describe('a token that a token made', () => {
 });
 
 describe('a revoked token', () => {
-  test('ends at the next request of every process, and stays in the list', async () => {
+  test('is refused from the next request at every process, and remains in the list', async () => {
     const { id, token } = await make(viewer);
     for (const place of [app, second]) expect((await use(token, undefined, 'GET', undefined, place)).status).toBe(200);
     const { status, text } = await viewer.api('DELETE', `/api/v1/tokens/${id}`);
@@ -250,7 +250,7 @@ describe('a revoked token', () => {
     });
   });
 
-  test('can be revoked again without another entry on record', async () => {
+  test('can be revoked again without another audit entry', async () => {
     const { id } = await make(viewer);
     for (let i = 0; i < 3; i++) expect((await viewer.api('DELETE', `/api/v1/tokens/${id}`)).status).toBe(204);
     expect((await entriesOf(id)).map(({ action }) => action)).toEqual(['token.revoke', 'token.create']);
@@ -258,14 +258,14 @@ describe('a revoked token', () => {
     expect(entry).toMatchObject({ before: { state: 'active' }, after: { state: 'revoked', also_revoked: [] } });
   });
 
-  test('may be the one that asks', async () => {
+  test('can be the token of the request', async () => {
     const { id, token } = await make(viewer);
     expect((await use(token, `/api/v1/tokens/${id}`, 'DELETE')).status).toBe(204);
     expect((await use(token)).status).toBe(401);
   });
 });
 
-test('a token whose time is over is refused', async () => {
+test('an expired token is refused', async () => {
   const { id, token } = await make(viewer);
   await app.database.query({ text: 'update api_tokens set expires_at = now() where id = $1', values: [id] });
   expect((await use(token)).status).toBe(401);
@@ -279,32 +279,29 @@ test('a token of a disabled user is refused', async () => {
   expect((await use(token)).status).toBe(401);
 });
 
-describe('another’s token', () => {
-  test.each(['GET', 'DELETE'])(
-    '%s is answered as one that does not exist, unless by an administrator',
-    async (method) => {
-      const { id, token } = await make(operator);
-      for (const path of [`/api/v1/tokens/${id}`, `/api/v1/tokens/${unknownId}`]) {
-        const { status, body } = await viewer.api(method, path);
-        expect([status, body.code, body.detail]).toEqual([
-          404,
-          'token_unknown',
-          'No token that you may see has this id.',
-        ]);
-      }
-      expect((await use(token)).status).toBe(200);
-      expect((await administrator.api(method, `/api/v1/tokens/${id}`)).status).toBe(method === 'GET' ? 200 : 204);
-    },
-  );
+describe('a token of another user', () => {
+  test.each(['GET', 'DELETE'])('%s is answered like an unknown token, except for an administrator', async (method) => {
+    const { id, token } = await make(operator);
+    for (const path of [`/api/v1/tokens/${id}`, `/api/v1/tokens/${unknownId}`]) {
+      const { status, body } = await viewer.api(method, path);
+      expect([status, body.code, body.detail]).toEqual([
+        404,
+        'token_unknown',
+        'No token that you may see has this id.',
+      ]);
+    }
+    expect((await use(token)).status).toBe(200);
+    expect((await administrator.api(method, `/api/v1/tokens/${id}`)).status).toBe(method === 'GET' ? 200 : 204);
+  });
 
-  test('is another’s also to the administrator’s own token of a lesser role', async () => {
+  test('is also refused to a token of an administrator with a lower role', async () => {
     const { id } = await make(operator);
     const { token } = await make(administrator, { role: 'operator' });
     for (const method of ['GET', 'DELETE']) expect((await use(token, `/api/v1/tokens/${id}`, method)).status).toBe(404);
     expect((await use(token, '/api/v1/tokens?all=true')).status).toBe(403);
   });
 
-  test.each(['nonsense', '1', `${unknownId}0`, '%00', "' or 1=1 --"])('and %s is the same', async (id) => {
+  test.each(['nonsense', '1', `${unknownId}0`, '%00', "' or 1=1 --"])('and %s have the same response', async (id) => {
     const { status, body } = await viewer.api('GET', `/api/v1/tokens/${encodeURIComponent(id)}`);
     expect([status, body.code]).toEqual([404, 'token_unknown']);
   });
@@ -313,13 +310,13 @@ describe('another’s token', () => {
 describe('the list', () => {
   const owners = ({ body }: Answer) => new Set(body.items.map((item: { user_id: string }) => item.user_id));
 
-  test('holds one’s own, whoever asks', async () => {
+  test('contains only tokens of the user, for any role', async () => {
     for (const person of [viewer, operator, administrator])
       expect(owners(await person.api('GET', '/api/v1/tokens'))).toEqual(new Set([person.id]));
     expect((await viewer.api('GET', `/api/v1/tokens?user_id=${viewer.id}`)).status).toBe(200);
   });
 
-  test('of another or of all is for administrators', async () => {
+  test('of another user or of all users is for administrators', async () => {
     for (const query of [`user_id=${viewer.id}`, 'all=true'])
       expect((await operator.api('GET', `/api/v1/tokens?${query}`)).body).toMatchObject({
         status: 403,
@@ -330,7 +327,7 @@ describe('the list', () => {
     for (const { id } of [viewer, operator, administrator]) expect(all).toContain(id);
   });
 
-  test('comes in pages, newest first, each token once', async () => {
+  test('is paged, newest first, with each token once', async () => {
     const person = await addPerson(app, 'viewer');
     const ids = [];
     for (let i = 0; i < 4; i++) ids.unshift((await make(person)).id);
@@ -356,7 +353,7 @@ describe('the list', () => {
   );
 });
 
-test('no line of any log holds any part of a token, at level trace, whatever goes wrong', async () => {
+test('no log line contains any part of a token, at level trace, for any error', async () => {
   const { id, token } = await make(operator);
   const revoked = await make(operator);
   await operator.api('DELETE', `/api/v1/tokens/${revoked.id}`);

@@ -26,8 +26,8 @@ async function actions(targetId: string): Promise<string[]> {
   return rows.map(({ action }) => action);
 }
 
-describe('a user is made', () => {
-  test('with a password of its own choice, which signs it in', async () => {
+describe('a user is created', () => {
+  test('with a given password, which signs the user in', async () => {
     const email = newEmail();
     const made = await root.api('POST', '/api/v1/users', {
       email,
@@ -56,7 +56,7 @@ describe('a user is made', () => {
     expect(await actions(made.body.id)).toEqual(['user.create']);
   });
 
-  test('with a generated password that is told this once and kept nowhere', async () => {
+  test('with a generated password that is shown once and not stored', async () => {
     const email = newEmail();
     const { body } = await root.api('POST', '/api/v1/users', { email, role: 'viewer' });
     expect((await signIn(app, email, body.generated_password)).status).toBe(200);
@@ -88,7 +88,7 @@ describe('a user is made', () => {
     expect((await root.api('GET', '/api/v1/users')).text).not.toContain(good.email);
   });
 
-  test('once for each email, whatever its case', async () => {
+  test('once for each email, in any case', async () => {
     const email = newEmail();
     const make = (given: string) => root.api('POST', '/api/v1/users', { email: given, role: 'viewer' });
     const answers = await Promise.all([make(email), make(email.toUpperCase())]);
@@ -98,7 +98,7 @@ describe('a user is made', () => {
   });
 });
 
-test('users are listed by email, a page at a time, each once', async () => {
+test('users are listed by email in pages, each once', async () => {
   await Promise.all([1, 2, 3].map(() => addPerson(app, 'viewer')));
   const seen: string[] = [];
   let cursor: string | null = '';
@@ -115,7 +115,7 @@ test('users are listed by email, a page at a time, each once', async () => {
   expect(seen).toEqual(rows.map(({ email }) => email));
 });
 
-test('users are found by a part of the email or the name, in any case, and by role', async () => {
+test('users are found by a part of the email or the name, case-insensitively, and by role', async () => {
   const create = async (email: string, name: string, role: string) =>
     expect(
       (await root.api('POST', '/api/v1/users', { email, name, role, password: 'a quiet passphrase' })).status,
@@ -131,8 +131,8 @@ test('users are found by a part of the email or the name, in any case, and by ro
   expect((await root.api('GET', '/api/v1/users?role=king')).status).toBe(422);
 });
 
-describe('a change', () => {
-  test('of the name and role holds for the next request', async () => {
+describe('an update', () => {
+  test('of name and role takes effect with the next request', async () => {
     const person = await addPerson(app, 'viewer');
     const { status, body } = await root.api('PATCH', at(person.id), { name: 'New', role: 'operator' });
     expect([status, body.name, body.role]).toEqual([200, 'New', 'operator']);
@@ -140,7 +140,7 @@ describe('a change', () => {
     expect(await actions(person.id)).toEqual(['user.update']);
   });
 
-  test('to disabled ends sessions and tokens, for good even when it is enabled again', async () => {
+  test('to disabled ends sessions and tokens permanently, even if the user is enabled again', async () => {
     const person = await addPerson(app, 'viewer');
     expect((await root.api('PATCH', at(person.id), { disabled: true })).body.disabled).toBe(true);
     expect([(await account(person.cookie)).status, (await person.api('GET', '/api/v1/account')).status]).toEqual([
@@ -150,7 +150,7 @@ describe('a change', () => {
     expect((await account(person.cookie)).status).toBe(401);
   });
 
-  test('of the password ends the sessions, and only the new one signs in', async () => {
+  test('of the password ends the sessions, and only the new password signs in', async () => {
     const person = await addPerson(app, 'viewer');
     await givePassword(app, person);
     const cookie = cookieOf(await signIn(app, person.email));
@@ -161,7 +161,7 @@ describe('a change', () => {
     expect((await actions(person.id)).at(-1)).toBe('user.reset_password');
   });
 
-  test('of the own password needs the present one', async () => {
+  test('of the user’s own password needs the current one', async () => {
     const { status, body } = await root.browse('PATCH', at(root.id), { password: PASSWORD });
     expect([status, body.errors[0].pointer]).toEqual([422, '/password']);
   });
@@ -179,7 +179,7 @@ describe('a change', () => {
   });
 });
 
-test('a deleted user is gone with its sessions and tokens, and its email is free', async () => {
+test('a deleted user has no sessions and tokens, and the email can be used again', async () => {
   const person = await addPerson(app, 'viewer');
   const deleted = await root.api('DELETE', at(person.id));
   expect([deleted.status, deleted.text]).toEqual([204, '']);
@@ -194,12 +194,15 @@ test('a deleted user is gone with its sessions and tokens, and its email is free
   expect((await root.api('POST', '/api/v1/users', { email: person.email, role: 'viewer' })).status).toBe(201);
 });
 
-test.each(['1', 'nonsense', '00000000-0000-0000-0000-00000000000g', `${randomUUID()}x`])('%s is no id', async (id) => {
-  const { status, body } = await root.api('GET', at(id));
-  expect([status, body.code]).toEqual([404, 'user_unknown']);
-});
+test.each(['1', 'nonsense', '00000000-0000-0000-0000-00000000000g', `${randomUUID()}x`])(
+  '%s is not a valid id',
+  async (id) => {
+    const { status, body } = await root.api('GET', at(id));
+    expect([status, body.code]).toEqual([404, 'user_unknown']);
+  },
+);
 
-describe('the last administrator in force', () => {
+describe('the last active administrator', () => {
   afterEach(() =>
     app.database.query({ text: `update users set role = 'administrator', disabled_at = null where id = '${root.id}'` }),
   );
@@ -235,7 +238,7 @@ describe('the last administrator in force', () => {
     if (rows.length > 0) root = await restore(root);
   });
 
-  test('may go when there is another one', async () => {
+  test('can be removed when another one exists', async () => {
     const another = await addPerson(app, 'administrator', PASSWORD);
     expect((await root.browse('PATCH', at(root.id), { role: 'operator', ...confirmed })).status).toBe(200);
     expect((await another.api('PATCH', at(root.id), { role: 'administrator' })).status).toBe(200);

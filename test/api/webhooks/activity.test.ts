@@ -20,7 +20,7 @@ const of = async (...ids: string[]) => (await viewer.api('GET', `${PATH}?webhook
 const send = (webhook: TestWebhook, secret = webhook.secret, path = '') =>
   fetch(webhook.url + path, signedRequest({ secret, body: '{"a":1}' }));
 
-test('a webhook that nothing was sent to has no last event, and no last rejection', async () => {
+test('a webhook without requests has no last event and no last rejection', async () => {
   const { id } = await app.addWebhook();
   expect(await of(id)).toEqual([
     { webhook_id: id, last_event_at: null, last_rejection_at: null, events_removed_before: null },
@@ -28,7 +28,7 @@ test('a webhook that nothing was sent to has no last event, and no last rejectio
 });
 
 test.each(['', '/batch'])(
-  'a request to /in/{webhook_id}%s is its last event, and its entity tag is no other',
+  'a request to /in/{webhook_id}%s sets the last event and does not change the ETag',
   async (path) => {
     const webhook = await app.addWebhook();
     const tag = async () => (await viewer.api('GET', `/api/v1/webhooks/${webhook.id}`)).headers.get('etag');
@@ -41,14 +41,14 @@ test.each(['', '/batch'])(
   },
 );
 
-test('a refused signature is its last rejection, and no event', async () => {
+test('a refused signature sets the last rejection, not the last event', async () => {
   const webhook = await app.addWebhook();
   expect((await send(webhook, 'a wrong secret')).status).toBe(403);
   await until(async () => (await of(webhook.id))[0].last_rejection_at !== null);
   expect((await of(webhook.id))[0].last_event_at).toBeNull();
 });
 
-test('what another process wrote later stays', async () => {
+test('a later value of another process is kept', async () => {
   const { id } = await app.addWebhook();
   const gone = randomUUID();
   await writeLastEvents(
@@ -64,7 +64,7 @@ test('what another process wrote later stays', async () => {
   ]);
 });
 
-test('what the database did not take is written the next time, with what came since', async () => {
+test('values that the database did not accept are written with the next ones', async () => {
   const written: [string, number][][] = [];
   let away = true;
   const gathered = new Gathered(async (notes) => {
@@ -88,7 +88,7 @@ test('what the database did not take is written the next time, with what came si
 });
 
 test.each(['?webhook_ids=', '?webhook_ids=somewhere', `?webhook_ids=${Array(201).fill(randomUUID()).join(',')}`])(
-  'ids that cannot be are refused: %.30s',
+  'invalid ids are refused: %.30s',
   async (query) => {
     expect((await viewer.api('GET', PATH + query)).status).toBe(422);
   },

@@ -14,12 +14,12 @@ afterAll(() => app.stop());
 const statusOf = async (webhook: TestWebhook, secret = webhook.secret) =>
   (await fetch(webhook.url, signedRequest({ secret }))).status;
 
-describe('the request right after a change', () => {
-  test('meets a new webhook', async () => {
+describe('the first request after a change', () => {
+  test('sees a new webhook', async () => {
     expect(await statusOf(await app.addWebhook())).toBe(202);
   });
 
-  test('meets a webhook that it asked for before there was one', async () => {
+  test('sees a webhook that was requested before it existed', async () => {
     const id = randomUUID();
     const unborn = { id, path: `/in/${id}`, url: `${app.url}/in/${id}`, secret: null };
     expect(await statusOf(unborn)).toBe(404);
@@ -27,7 +27,7 @@ describe('the request right after a change', () => {
     await until(async () => (await statusOf(unborn)) === 202);
   });
 
-  test('meets a webhook that is disabled, enabled again, and removed', async () => {
+  test('sees a webhook that is disabled, enabled again, and deleted', async () => {
     const webhook = await app.addWebhook();
     expect(await app.webhooks.update(webhook.id, { enabled: false })).toMatchObject({ kind: 'done' });
     expect(await statusOf(webhook)).toBe(410);
@@ -37,7 +37,7 @@ describe('the request right after a change', () => {
     expect(await statusOf(webhook)).toBe(404);
   });
 
-  test('meets a new secret', async () => {
+  test('sees a new secret', async () => {
     const webhook = await app.addWebhook({ secret: 'the first' });
     expect(await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 0 })).toMatchObject({
       kind: 'done',
@@ -45,7 +45,7 @@ describe('the request right after a change', () => {
     expect([await statusOf(webhook, 'the second'), await statusOf(webhook, 'the first')]).toEqual([202, 403]);
   });
 
-  test('meets a webhook that got its first secret', async () => {
+  test('sees the first secret of a webhook', async () => {
     const webhook = await app.addWebhook({ secret: null });
     expect(await statusOf(webhook)).toBe(202);
     await app.webhooks.rotate(webhook.id, { secret: 'the first', overlap_seconds: 60 });
@@ -53,7 +53,7 @@ describe('the request right after a change', () => {
   });
 });
 
-test('a change made while the listener was away is met once it is back', async () => {
+test('a change made while the listener was disconnected is seen after it reconnects', async () => {
   const webhook = await app.addWebhook();
   await app.database.query({
     text: `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-listener' and datname = current_database()`,
@@ -62,7 +62,7 @@ test('a change made while the listener was away is met once it is back', async (
   await until(async () => (await statusOf(webhook)) === 410);
 });
 
-describe('a stored secret that no key opens', () => {
+describe('a stored secret that no key decrypts', () => {
   /** Status and code of the answer, and Retry-After where there is one. */
   const sent = async (webhook: TestWebhook, secret = webhook.secret) => {
     const answer = await fetch(webhook.url, signedRequest({ secret }));
@@ -86,7 +86,7 @@ describe('a stored secret that no key opens', () => {
     await until(async () => (await app.metric('weir_webhooks_secret_unavailable')) === 1);
   };
 
-  test('is answered so that the sender repeats, whatever the signature, and is seen by an operator', async () => {
+  test('is answered with a retryable error for any signature, and reported to the operator', async () => {
     const webhook = await app.addWebhook();
     expect(await checks()).toEqual([200, 'ok']);
     await spoil(webhook);
@@ -100,7 +100,7 @@ describe('a stored secret that no key opens', () => {
     expect([await app.metric('weir_webhooks_secret_unavailable'), await checks()]).toEqual([0, [200, 'ok']]);
   });
 
-  test('beside a new one that opens: the new one verifies, and until the overlap ends nothing else is final', async () => {
+  test('beside a new secret that decrypts: the new one verifies, and other signatures get a retryable error during the overlap', async () => {
     const webhook = await app.addWebhook({ secret: 'lost' });
     await spoil(webhook);
     const rotate = (secret: string, overlap_seconds: number) =>
@@ -116,7 +116,7 @@ describe('a stored secret that no key opens', () => {
     expect(await sent(webhook, 'lost')).toEqual([403, 'signature_mismatch', null]);
   });
 
-  test('while the one before it still does: that one verifies', async () => {
+  test('beside a previous secret that decrypts: the previous one verifies', async () => {
     const webhook = await app.addWebhook({ secret: 'old' });
     made(await app.webhooks.rotate(webhook.id, { secret: 'lost', overlap_seconds: 3_600 }));
     await spoil(webhook);
@@ -126,12 +126,12 @@ describe('a stored secret that no key opens', () => {
   });
 });
 
-describe('a change of a webhook that is not there', () => {
+describe('a change of an unknown webhook', () => {
   test.each([
     ['enable', (id: string) => app.webhooks.update(id, { enabled: true })],
     ['rotate', (id: string) => app.webhooks.rotate(id, { secret: 'secret', overlap_seconds: 0 })],
     ['remove', (id: string) => app.webhooks.remove(id)],
-  ])('%s tells so', async (_what, change) => {
+  ])('%s reports it', async (_what, change) => {
     expect(await change(randomUUID())).toEqual({ kind: 'unknown' });
     const removed = await app.addWebhook();
     await app.webhooks.remove(removed.id);
@@ -139,7 +139,7 @@ describe('a change of a webhook that is not there', () => {
   });
 });
 
-test('a new webhook is told as people see it, never with its secret', async () => {
+test('a new webhook is returned without its secret', async () => {
   const given = newWebhook({
     name: ' spaced ',
     description: 'two\r\nlines ',

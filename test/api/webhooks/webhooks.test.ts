@@ -44,7 +44,7 @@ const lastAudit = async () => {
 };
 
 describe('a new webhook', () => {
-  test('is answered with where it is, and takes requests at once', async () => {
+  test('is returned with its Location and accepts requests at once', async () => {
     const answer = await create({ name: ' github ' });
     expect(answer.status).toBe(201);
     expect(answer.headers.get('location')).toBe(`${PATH}/${answer.body.id}`);
@@ -69,7 +69,7 @@ describe('a new webhook', () => {
     expect(await statusOfSending(answer.body.id, null)).toBe(202);
   });
 
-  test('has all that was given', async () => {
+  test('has all given fields', async () => {
     const agent = await addAgent(app);
     const given = {
       name: 'full',
@@ -87,7 +87,7 @@ describe('a new webhook', () => {
     expect((await request(`${app.url}${PATH}`, agent.token)).body.items).toEqual([body]);
   });
 
-  test('shows a generated secret in this answer alone, and verifies by it', async () => {
+  test('shows a generated secret only in this response, and verifies with it', async () => {
     const { id, secret, has_secret } = await made({ generate_secret: true });
     expect([has_secret, secret]).toEqual([true, expect.stringMatching(/^[0-9a-f]{64}$/)]);
     expect([await statusOfSending(id, secret), await statusOfSending(id, 'another')]).toEqual([202, 403]);
@@ -95,14 +95,14 @@ describe('a new webhook', () => {
     expect(JSON.stringify(await lastAudit())).not.toContain(secret);
   });
 
-  test('never repeats a secret that was given', async () => {
+  test('never returns a given secret', async () => {
     const answer = await create({ name: 'a', secret: ' geheim ' });
     expect(answer.text).not.toContain('geheim');
     expect(JSON.stringify(await lastAudit())).not.toContain('geheim');
     expect(await statusOfSending(answer.body.id, ' geheim ')).toBe(202);
   });
 
-  test('is on record, with who made it', async () => {
+  test('is recorded with its creator', async () => {
     const { url: _, ...record } = await made({ name: 'noted' });
     expect(await lastAudit()).toMatchObject({
       action: 'webhook.create',
@@ -146,7 +146,7 @@ const wrong: [string, object, string, RegExp][] = [
   ['an unknown field', { 'colo/ur~': 'red' }, '/colo~1ur~0', /^This field is unknown; allowed: name, .*\.$/],
 ];
 
-describe('a new webhook is refused, and nothing is made, with', () => {
+describe('a new webhook is refused, and nothing is created, with', () => {
   test.each([
     ...wrong,
     ['an empty secret', { secret: '' }, '/secret', /1 to 1000 characters/],
@@ -161,7 +161,7 @@ describe('a new webhook is refused, and nothing is made, with', () => {
     expect(await app.webhooks.list()).toHaveLength(length);
   });
 
-  test('several bad fields: each is pointed at', async () => {
+  test('several invalid fields, each with a pointer', async () => {
     const { body } = await create({ name: '', enabled: 1, one: 1, two: 2 });
     expect(body.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual([
       '/name',
@@ -178,14 +178,14 @@ describe('a new webhook is refused, and nothing is made, with', () => {
   });
 });
 
-describe('a change', () => {
+describe('an update', () => {
   test.each([
     ['its name', { name: 'renamed' }],
     ['its description', { description: 'what it is for' }],
     ['its headers', { signature_header: 'x-a', dedupe_header: 'x-b' }],
     ['its limits', { max_payload_bytes: 1, rate_limit_max: 1, retention_days: 1 }],
     ['that it is enabled', { enabled: false }],
-  ])('of %s leaves the rest as it was', async (_what, change) => {
+  ])('of %s keeps the other fields', async (_what, change) => {
     const before = await made({
       description: 'old',
       signature_header: 'x-old',
@@ -199,14 +199,14 @@ describe('a change', () => {
     expect(await lastAudit()).toMatchObject({ action: 'webhook.update', before: { name: 'test' }, after: change });
   });
 
-  test('to null unsets', async () => {
+  test('to null unsets the field', async () => {
     const given = { signature_header: 'x-a', dedupe_header: 'x-b', max_payload_bytes: 9, rate_limit_max: 9 };
     const { id } = await made({ ...given, retention_days: 9 });
     const unset = Object.fromEntries(Object.keys({ ...given, retention_days: 9 }).map((name) => [name, null]));
     expect((await patch(id, unset)).body).toMatchObject(unset);
   });
 
-  test('holds for the next request', async () => {
+  test('takes effect with the next request', async () => {
     const { id } = await made({ secret: 's' });
     await patch(id, { signature_header: 'X-Own' });
     expect([await statusOfSending(id, 's'), await statusOfSending(id, 's', 'X-Own')]).toEqual([403, 202]);
@@ -214,7 +214,7 @@ describe('a change', () => {
     expect(await statusOfSending(id, 's', 'X-Own')).toBe(410);
   });
 
-  test('of agents subscribes those that are named and no others', async () => {
+  test('of agents subscribes exactly the given agents', async () => {
     const [one, two, three] = await Promise.all([addAgent(app), addAgent(app), addAgent(app)]);
     const { id } = await made({ agent_ids: [one.id, two.id] });
     expect((await patch(id, { agent_ids: [three.id, two.id] })).body.agent_ids.sort()).toEqual(
@@ -224,7 +224,7 @@ describe('a change', () => {
   });
 
   test.each([...wrong, ['a secret', { secret: 's' }, '/secret', /rotate-secret/]] satisfies typeof wrong)(
-    'to %s is refused, and nothing is changed',
+    'to %s is refused, and nothing changes',
     async (_what, bad, pointer, detail) => {
       const before = await made({});
       const { status, body } = await patch(before.id, { description: 'changed', ...bad });
@@ -235,7 +235,7 @@ describe('a change', () => {
 });
 
 describe('a new secret', () => {
-  test('is generated and shown once, and the one before holds for its overlap', async () => {
+  test('is generated and shown once, and the previous one is valid during its overlap', async () => {
     const { id, secret } = await made({ generate_secret: true });
     const { status, body } = await operator.api('POST', `${PATH}/${id}/rotate-secret`, { overlap_seconds: 600 });
     expect([status, body.secret]).toEqual([200, expect.stringMatching(/^[0-9a-f]{64}$/)]);
@@ -245,14 +245,14 @@ describe('a new secret', () => {
     expect(await lastAudit()).toMatchObject({ action: 'webhook.rotate_secret' });
   });
 
-  test('without an overlap ends the one before at once; an empty body will do', async () => {
+  test('without an overlap invalidates the previous one at once; an empty body is sufficient', async () => {
     const { id, secret } = await made({ generate_secret: true });
     const { body } = await operator.api('POST', `${PATH}/${id}/rotate-secret`);
     expect(body.previous_secret_expires_at).toBeNull();
     expect([await statusOfSending(id, body.secret), await statusOfSending(id, secret)]).toEqual([202, 403]);
   });
 
-  test('of the operator is not repeated', async () => {
+  test('given by the operator is not returned', async () => {
     const { id } = await made({});
     const { text } = await operator.api('POST', `${PATH}/${id}/rotate-secret`, { secret: 'geheim' });
     expect(text).not.toContain('geheim');
@@ -272,10 +272,10 @@ describe('a new secret', () => {
   });
 });
 
-describe('the secrets', () => {
+describe('the list of secrets', () => {
   const secretsOf = async (id: string) => (await viewer.api('GET', `${PATH}/${id}/secrets`)).body.items;
 
-  test('tell how often each verified, so that one sees when the old one is unused', async () => {
+  test('shows the uses of each, so that an unused old secret is visible', async () => {
     const { id } = await made({ secret: 'old' });
     for (let i = 0; i < 3; i++) await statusOfSending(id, 'old');
     await operator.api('POST', `${PATH}/${id}/rotate-secret`, { secret: 'new', overlap_seconds: 600 });
@@ -298,14 +298,14 @@ describe('the secrets', () => {
   });
 });
 
-describe('a test', () => {
+describe('a test request', () => {
   const tested = async (id: string, body?: object) => operator.api('POST', `${PATH}/${id}/test`, body);
 
   test.each([
     ['a secret', { secret: 's' }],
     ['a secret and a header of its own', { secret: 's', signature_header: 'X-Own' }],
     ['no secret', {}],
-  ])('of a webhook with %s is a really signed request, stored as any other', async (_what, given) => {
+  ])('of a webhook with %s is really signed, and stored like any other', async (_what, given) => {
     const { id } = await made(given);
     const { status, body } = await tested(id, { body: 'a=1', content_type: 'application/x-www-form-urlencoded' });
     expect(status).toBe(200);
@@ -315,7 +315,7 @@ describe('a test', () => {
     expect(event).toMatchObject({ webhook_id: id, content_type: 'application/x-www-form-urlencoded', bytes: 3 });
   });
 
-  test('tells why a sender would be refused', async () => {
+  test('returns the reason why a sender would be refused', async () => {
     const { id } = await made({ enabled: false });
     expect((await tested(id)).body).toMatchObject({ status: 410, answer: { code: 'webhook_disabled' } });
     const small = await made({ max_payload_bytes: 2 });
@@ -332,7 +332,7 @@ describe('a test', () => {
 });
 
 describe('the list', () => {
-  test('is newest first, in pages that miss nothing and repeat nothing', async () => {
+  test('is paged, newest first, without gaps or repeats', async () => {
     const ids: string[] = [];
     for (let i = 0; i < 5; i++) ids.unshift((await made({ name: `page ${i}` })).id);
     const seen: string[] = [];
@@ -345,7 +345,7 @@ describe('the list', () => {
     expect(seen).toEqual(ids);
   });
 
-  test('finds by a part of the name, and the signs of patterns mean themselves', async () => {
+  test('finds by part of the name, with pattern characters taken literally', async () => {
     const { id } = await made({ name: '100%_sure' });
     const found = async (q: string) =>
       (await viewer.api('GET', `${PATH}?q=${encodeURIComponent(q)}`)).body.items.map((item: { id: string }) => item.id);
@@ -361,7 +361,7 @@ describe('the list', () => {
     expect([await names(false), await names(true)]).toEqual([[id], []]);
   });
 
-  test('shows an agent those it is subscribed to, and of the agents itself alone', async () => {
+  test('shows an agent only its own webhooks, and itself as their only agent', async () => {
     const [agent, other] = await Promise.all([addAgent(app), addAgent(app)]);
     const { id } = await made({ agent_ids: [agent.id, other.id] });
     const foreign = await made({ agent_ids: [other.id] });
@@ -385,13 +385,13 @@ describe('the list', () => {
   });
 });
 
-describe('a webhook that is not there', () => {
+describe('an unknown webhook', () => {
   test.each([
     ['GET', ''],
     ['PATCH', ''],
     ['DELETE', ''],
     ['POST', '/rotate-secret'],
-  ])('%s ...%s is answered 404, at once', async (method, rest) => {
+  ])('%s ...%s is answered 404 at once', async (method, rest) => {
     const { id } = await made({});
     expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
     const tookMs: number[] = [];
@@ -405,7 +405,7 @@ describe('a webhook that is not there', () => {
     expect(Math.min(...tookMs)).toBeLessThan(900);
   });
 
-  test('takes no more requests and is in no list', async () => {
+  test('accepts no more requests and is in no list', async () => {
     const { id } = await made({ name: 'short-lived' });
     await operator.api('DELETE', `${PATH}/${id}`);
     expect(await statusOfSending(id, null)).toBe(404);

@@ -59,7 +59,7 @@ const hmac = (secret: string | Buffer) => (input: string) =>
   createHmac('sha256', secret).update(input).digest('base64url');
 
 describe('an access token of the provider', () => {
-  test('that a program got opens the API, and its person is a user from then on', async () => {
+  test('of a program opens the API, and its user exists from then on', async () => {
     const token = await hosted.provider.accessToken('olga');
     expect(decodeProtectedHeader(token).typ).toBe('at+jwt');
     const { status, body } = await call(token);
@@ -73,7 +73,7 @@ describe('an access token of the provider', () => {
     ['PS256', 0],
     ['ES256', 1],
     ['EdDSA', 2],
-  ])('may be signed by %s', async (alg, place) => {
+  ])('can be signed with %s', async (alg, place) => {
     const key = hosted.provider.keys[place]!;
     expect((await call(await signed({}, { alg, key, kid: key.kid }))).status).toBe(200);
   });
@@ -82,11 +82,11 @@ describe('an access token of the provider', () => {
     ['for several audiences, ours among them', () => ({ aud: ['https://other.example', API_AUDIENCE] })],
     ['whose time has just gone by, as clocks differ', () => ({ exp: nowSeconds() - 5 })],
     ['that Keycloak made, older ones with a nonce', () => ({ typ: 'Bearer', nonce: 'n' })],
-  ])('%s holds', async (_, changes) => {
+  ])('%s is accepted', async (_, changes) => {
     expect((await call(await signed(changes()))).status).toBe(200);
   });
 
-  test('acts in the role that it says itself, and changes nothing', async () => {
+  test('has the role of its claim, and changes nothing', async () => {
     const { database } = hosted.app;
     const rows = () => database.query({ text: "select role, updated_at from users where subject = 'olga'" });
     await call(await signed());
@@ -100,7 +100,7 @@ describe('an access token of the provider', () => {
     expect((await list(await signed({ weir_role: 'operator' }))).status).toBe(403);
   });
 
-  test('used many times at once makes its user once', async () => {
+  test('used concurrently creates its user once', async () => {
     const sub = randomUUID();
     const token = await signed({ sub });
     const answers = await Promise.all(Array.from({ length: 10 }, () => call(token)));
@@ -113,7 +113,7 @@ describe('an access token of the provider', () => {
     expect(made).toHaveLength(1);
   });
 
-  test('without a role is refused, and says so', async () => {
+  test('without a role is refused with the reason', async () => {
     const { status, body } = await call(await signed({ weir_role: undefined }));
     expect([status, body.code]).toEqual([403, 'role_missing']);
   });
@@ -205,13 +205,13 @@ describe('a forged or foreign token is refused', () => {
     expect([status, body.code, headers.get('www-authenticate')]).toEqual([401, 'unauthenticated', 'Bearer']);
   });
 
-  test('nothing of it is in the log', async () => {
+  test('no part of it is in the log', async () => {
     const token = await signed({ aud: 'https://other.example' });
     await call(token);
     expect(hosted.app.logLines.join('')).not.toContain(token.split('.')[2]!.slice(0, 20));
   });
 
-  test('and an ID token is none, even where the client is the audience', async () => {
+  test('and an ID token is refused, even if the client is the audience', async () => {
     const people = { olga: { weir_role: 'operator' } };
     const other = await startHostedApp({ people }, { OIDC_AUDIENCE: '' });
     onTestFinished(() => other.stop());
@@ -236,7 +236,7 @@ describe('the keys of the provider', () => {
     onTestFinished(() => void vi.useRealTimers());
   }
 
-  test('are asked for once, however many tokens come', async () => {
+  test('are requested once for any number of tokens', async () => {
     await call(await signed());
     const before = keyRequests();
     const token = await signed();
@@ -244,14 +244,14 @@ describe('the keys of the provider', () => {
     expect(keyRequests()).toBe(before);
   });
 
-  test('are not asked for by strangers: unknown kids lead to one request in ten seconds', async () => {
+  test('are not requested by strangers: unknown key ids cause one request in ten seconds', async () => {
     later(20);
     const before = keyRequests();
     for (let i = 0; i < 20; i++) await call(await signed({}, { key: rsaKeyPairOnce, kid: randomUUID() }));
     expect(keyRequests()).toBe(before + 1);
   });
 
-  test('are found when they were rotated, and the old ones hold no longer', async () => {
+  test('are found after a rotation, and the old ones are no longer accepted', async () => {
     const old = await signed();
     expect((await call(old)).status).toBe(200);
     hosted.provider.rotate();

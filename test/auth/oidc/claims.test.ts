@@ -21,12 +21,12 @@ describe('the role claim', () => {
     ['constructor.name', {}],
     ['__proto__.role', {}],
     ['a.length', { a: ['viewer'] }],
-  ])('%s of %j is none', (roleClaim, claims) => {
+  ])('%s of %j is refused', (roleClaim, claims) => {
     expect(identity(claims, roleClaim)!.role).toBeNull();
   });
 });
 
-test.each([[undefined], [''], [7], ['a\u0000'], ['ä'], ['a'.repeat(256)]])('the subject %j is none', (sub) => {
+test.each([[undefined], [''], [7], ['a\u0000'], ['ä'], ['a'.repeat(256)]])('the subject %j is refused', (sub) => {
   expect(identity({ sub })).toBeNull();
 });
 
@@ -36,7 +36,7 @@ test.each([
   [{ name: '', preferred_username: 'olga' }, 'olga'],
   [{ name: 7 }, ''],
   [{ name: '😀'.repeat(201) }, '😀'.repeat(200)],
-])('%j is shown as %j', (claims, name) => {
+])('%j is displayed as %j', (claims, name) => {
   expect(identity(claims)!.name).toBe(name);
 });
 
@@ -60,7 +60,7 @@ test.each([
   ],
   ['the address of the ID token is none', { email: 'olga', email_verified: true }, other, 'root@example.org', false],
   ['the ID token has neither', {}, verified, 'olga@example.org', true],
-])('when %s, address and verification are of one document', (_when, idToken, userInfo, email, emailVerified) => {
+])('when %s, email and verification come from the same document', (_when, idToken, userInfo, email, emailVerified) => {
   const claims = combinedClaims({ sub: 'olga', ...idToken }, { sub: 'olga', weir_role: 'viewer', ...userInfo });
   expect(identityOf('https://id.example', claims, 'weir_role')).toMatchObject({ email, emailVerified, role: 'viewer' });
 });

@@ -29,8 +29,8 @@ function expectUnavailable(answer: Answer): void {
 const events = ({ app }: HostedApp) =>
   app.logLines.map((line) => JSON.parse(line).event as string).filter((event) => event.startsWith('identity_provider'));
 
-describe('while the provider is away', () => {
-  test('Weir starts, says so, and recovers by itself', async () => {
+describe('while the provider is unavailable', () => {
+  test('Weir starts, reports it, and recovers automatically', async () => {
     const hosted = await start(false);
     expect((await fetch(`${hosted.app.url}/readyz`)).status).toBe(200);
     expectUnavailable(await begin(hosted));
@@ -41,7 +41,7 @@ describe('while the provider is away', () => {
     expect(events(hosted)).toEqual(['identity_provider_down', 'identity_provider_up']);
   });
 
-  test('nobody knocks at it more often than the back-off says', async () => {
+  test('requests to it follow the back-off', async () => {
     const hosted = await start(false);
     expectUnavailable(await begin(hosted));
     await hosted.provider.listen();
@@ -50,7 +50,7 @@ describe('while the provider is away', () => {
     expect(hosted.provider.requests).toEqual([]);
   });
 
-  test('who is signed in stays so, tokens hold by the keys that are known, and a sign-in is put off', async () => {
+  test('sessions stay valid, tokens verify by the cached keys, and sign-ins are deferred', async () => {
     const hosted = await start(true);
     const browser = hosted.browser();
     await hosted.signIn('olga', browser);
@@ -72,7 +72,7 @@ describe('while the provider is away', () => {
     expect((await late.open(callback)).status).toBe(303);
   });
 
-  test('a token under a key that is not known is no 401: nobody can say', async () => {
+  test('a token with an unknown key is answered 503 instead of 401', async () => {
     const hosted = await start(true);
     expect((await hosted.signIn('olga')).status).toBe(303);
     hosted.provider.rotate();
@@ -86,7 +86,7 @@ describe('while the provider is away', () => {
     expect((await call(hosted, token)).status).toBe(200);
   });
 
-  test('keys are believed for ten minutes, and then nobody can say', async () => {
+  test('keys are cached for ten minutes; after that the response is 503', async () => {
     const hosted = await start(true);
     const token = await hosted.provider.accessToken('olga');
     expect((await call(hosted, token)).status).toBe(200);
@@ -99,7 +99,7 @@ describe('while the provider is away', () => {
     expectUnavailable(await call(hosted, token));
   });
 
-  test('whoever signs out is out here', async () => {
+  test('a sign-out ends the session in Weir', async () => {
     const hosted = await start(true);
     const browser = hosted.browser();
     await hosted.signIn('olga', browser);
@@ -112,7 +112,7 @@ describe('while the provider is away', () => {
   });
 });
 
-test('a client address comes back to us 60 times a minute, and not once more', async () => {
+test('a client address can start 60 renewals a minute, and no more', async () => {
   const hosted = await start(true);
   const back = () => request(`${hosted.app.url}/oidc/callback`, 'GET', undefined, {});
   const statuses: number[] = [];

@@ -55,7 +55,7 @@ async function tokenState({ email }: Member): Promise<string> {
   return items[0].state;
 }
 
-describe('a sign-in to which the provider gives no role', () => {
+describe('a sign-in without a role from the provider', () => {
   test('ends the sessions, streams and tokens of that user at once, in every browser', async () => {
     const kim = await member('operator');
     const bystander = await member('operator');
@@ -72,7 +72,7 @@ describe('a sign-in to which the provider gives no role', () => {
     expect([(await bySession(bystander)).status, (await byToken(bystander)).status]).toEqual([200, 200]);
   });
 
-  test('is on record, once, with what it ended', async () => {
+  test('is recorded once, with what it ended', async () => {
     const kim = await member('operator');
     takeRole(kim);
     for (let i = 0; i < 3; i++) await hosted.signIn(kim.login);
@@ -88,7 +88,7 @@ describe('a sign-in to which the provider gives no role', () => {
     ]);
   });
 
-  test('leaves everything as it was for who comes back with a role: the token holds again', async () => {
+  test('is reverted by a sign-in with a role: the token is valid again', async () => {
     const kim = await member('operator');
     takeRole(kim);
     await hosted.signIn(kim.login);
@@ -99,7 +99,7 @@ describe('a sign-in to which the provider gives no role', () => {
     expect(await tokenState(kim)).toBe('active');
   });
 
-  test('makes no user, and touches none that the provider never vouched for', async () => {
+  test('creates no user, and affects only users of the provider', async () => {
     const local = 'local@example.org';
     await weirJson(hosted.app, 'user', 'add', '--email', local, '--role', 'operator');
     hosted.provider.people.stranger = { email: local, email_verified: true };
@@ -110,7 +110,7 @@ describe('a sign-in to which the provider gives no role', () => {
     ]);
   });
 
-  test('from the last administrator is told in the log', async () => {
+  test('of the last administrator is logged', async () => {
     const kim = await member('administrator');
     takeRole(kim);
     await hosted.signIn(kim.login);
@@ -119,14 +119,14 @@ describe('a sign-in to which the provider gives no role', () => {
   });
 });
 
-describe('a user of whom the provider says nothing', () => {
+describe('a user who is not confirmed by the provider', () => {
   const daysAgo = (kim: Member, days: number) =>
     hosted.app.database.query({
       text: 'update users set role_until = role_until - make_interval(days => $2) where email = $1',
       values: [kim.email, days],
     });
 
-  test('for 30 days: its tokens rest until it signs in again', async () => {
+  test('for 30 days: the tokens are suspended until the next sign-in', async () => {
     const kim = await member('operator');
     await daysAgo(kim, 29);
     expect((await byToken(kim)).status).toBe(200);
@@ -153,7 +153,7 @@ describe('a page in the second half of a session', () => {
   const ask = ({ cookie }: Member, headers: Record<string, string>) =>
     request(`${hosted.app.url}/account`, 'GET', undefined, { cookie, ...headers });
 
-  test('is opened by way of the provider, and the same session goes on for another hour', async () => {
+  test('is opened through the provider, and the session continues for another hour', async () => {
     const kim = await member('viewer');
     const csrf = (await bySession(kim)).body.csrf_token;
     await left(kim, 29);
@@ -170,7 +170,7 @@ describe('a page in the second half of a session', () => {
     expect(items.map(({ action }: { action: string }) => action)).toEqual(['session.sign_in', 'user.create']);
   });
 
-  test('tells of a role that was taken away', async () => {
+  test('applies a role that was removed', async () => {
     const kim = await member('operator');
     takeRole(kim);
     await left(kim, 29);
@@ -179,7 +179,7 @@ describe('a page in the second half of a session', () => {
     expect([(await bySession(kim)).status, (await byToken(kim)).body.code]).toEqual([401, 'token_suspended']);
   });
 
-  test('is not opened so in the first half', async () => {
+  test('is not renewed in the first half', async () => {
     const kim = await member('viewer');
     await left(kim, 31);
     expect((await kim.browser.open(PAGE)).status).toBe(200);
@@ -202,14 +202,14 @@ describe('a page in the second half of a session', () => {
     expect(answer.headers.get('hx-redirect')?.startsWith(hosted.provider.issuer) ?? false).toBe(leads);
   });
 
-  test('is opened all the same by who comes back from a provider that does not answer', async () => {
+  test('is opened even if the provider does not respond', async () => {
     const kim = await member('viewer');
     await left(kim, 29);
     expect((await kim.browser.open(PAGE)).status).toBe(303);
     expect((await kim.browser.open(PAGE)).status).toBe(200);
   });
 
-  test('leads to a new session, eleven hours after the sign-in', async () => {
+  test('starts a new session, eleven hours after the sign-in', async () => {
     const kim = await member('viewer');
     await hosted.app.database.query({
       text: `update sessions set created_at = now() - interval '11 hours' from users u where u.id = user_id and u.email = $1`,
@@ -220,7 +220,7 @@ describe('a page in the second half of a session', () => {
     expect((await kim.browser.open(`${PUBLIC_URL}/api/v1/account`)).status).toBe(200);
   });
 
-  test("does not prolong somebody else's session", async () => {
+  test('does not extend a session of another user', async () => {
     const [kim, olga] = [await member('viewer'), await member('operator')];
     kim.browser.setCookie(PUBLIC_URL, 'weir_session', olga.browser.cookie('weir_session')!.value);
     await hosted.signIn(kim.login, kim.browser);

@@ -34,8 +34,8 @@ function changed(address: string | URL, name: string, value: string | null): URL
   return url;
 }
 
-describe('a person signs in at the provider', () => {
-  test('and is a user of Weir, in the role that the provider says', async () => {
+describe('a user signs in at the provider', () => {
+  test('and is a user of Weir, with the role of the claim', async () => {
     const browser = hosted.browser();
     expect((await hosted.signIn('olga', browser)).status).toBe(303);
     expect(await account(browser)).toEqual({
@@ -44,7 +44,7 @@ describe('a person signs in at the provider', () => {
     });
   });
 
-  test('with state, nonce and PKCE, and only the hash of the verifier leaves', async () => {
+  test('with state, nonce and PKCE, and only the hash of the verifier is sent', async () => {
     const { location } = await hosted.browser().open(`${PUBLIC_URL}/oidc/start`);
     const { origin, searchParams } = new URL(location!);
     expect(origin).toBe(hosted.provider.issuer);
@@ -60,7 +60,7 @@ describe('a person signs in at the provider', () => {
     });
   });
 
-  test('and holds cookies that no script reads and no other site sends', async () => {
+  test('and has HttpOnly and SameSite cookies', async () => {
     const browser = hosted.browser();
     await browser.open(`${PUBLIC_URL}/oidc/start`);
     expect(browser.cookie('weir_oidc')!.field).toMatch(/; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
@@ -69,7 +69,7 @@ describe('a person signs in at the provider', () => {
     expect(browser.cookie('weir_session')!.field).toMatch(/; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax$/);
   });
 
-  test('the cookie of the sign-in tells its holder nothing', async () => {
+  test('the cookie of the sign-in reveals nothing', async () => {
     const browser = hosted.browser();
     const { location } = await browser.open(`${PUBLIC_URL}/oidc/start?return_to=/a-path-to-look-for`);
     const opened = Buffer.from(browser.cookie('weir_oidc')!.value, 'base64url').toString('latin1');
@@ -77,7 +77,7 @@ describe('a person signs in at the provider', () => {
     expect(opened).not.toContain(new URL(location!).searchParams.get('state'));
   });
 
-  test('over https the cookies are bound to the host', async () => {
+  test('over https the cookies have the prefix __Host-', async () => {
     const publicUrl = 'https://weir.example';
     const secure = await startHostedApp({ people }, { PUBLIC_URL: publicUrl });
     onTestFinished(() => secure.stop());
@@ -207,7 +207,7 @@ describe('a callback is refused', () => {
     expect((await account(browser)).status).not.toBe(200);
   });
 
-  test('a second time: its cookie is gone, and the code is used up', async () => {
+  test('when repeated: its cookie is deleted and the code is used', async () => {
     const browser = hosted.browser();
     const callback = await untilCallback(browser);
     const pending = browser.cookie('weir_oidc')!.value;
@@ -218,7 +218,7 @@ describe('a callback is refused', () => {
     expect(problemShown(await thief.open(callback))).toEqual([403, 'identity_refused']);
   });
 
-  test('after ten minutes, and not a second before', async () => {
+  test('after ten minutes, and not a second earlier', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     onTestFinished(() => void vi.useRealTimers());
     const beganMs = Date.now();
@@ -231,7 +231,7 @@ describe('a callback is refused', () => {
     expect(problemShown(await late.open(codes[1]!))[1]).toBe('sign_in_expired');
   });
 
-  test('and the log says why, without the code', async () => {
+  test('with the reason in the log, without the code', async () => {
     const browser = hosted.browser();
     const callback = changed(await untilCallback(browser), 'code', 'a-code-to-look-for');
     const page = await browser.open(callback.href);
@@ -244,14 +244,14 @@ describe('a callback is refused', () => {
   });
 });
 
-test('nothing is asked of the provider for a callback that was not begun here', async () => {
+test('the provider gets no request for a callback that was not started in this browser', async () => {
   await hosted.signIn('olga');
   const before = hosted.provider.requests.length;
   for (let i = 0; i < 10; i++) await hosted.browser().open(`${CALLBACK}?code=c&state=s`);
   expect(hosted.provider.requests).toHaveLength(before);
 });
 
-describe('where a browser goes after it signed in', () => {
+describe('the page after a sign-in', () => {
   test.each([
     ['/events?webhook_id=1&q=%C3%A4#top', `${PUBLIC_URL}/events?webhook_id=1&q=%C3%A4#top`],
     ['/', `${PUBLIC_URL}/`],

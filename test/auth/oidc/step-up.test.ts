@@ -39,7 +39,7 @@ async function visitProvider(query: string): Promise<URL> {
   return new URL(start.location!);
 }
 
-test('soon after the sign-in a session may, and later not', async () => {
+test('a session can confirm changes shortly after the sign-in, not later', async () => {
   await pass(REAUTHENTICATION_SECONDS - 60);
   expect((await rename()).status).toBe(200);
   await pass(120);
@@ -52,7 +52,7 @@ test('soon after the sign-in a session may, and later not', async () => {
   }
 });
 
-test('a fresh sign-in at the provider is enough, and the session goes on', async () => {
+test('a fresh sign-in at the provider is sufficient, and the session continues', async () => {
   const session = browser.cookie('weir_session')!.value;
   await pass(REAUTHENTICATION_SECONDS + 60);
   const { searchParams } = await visitProvider('?fresh=true&return_to=/users');
@@ -61,13 +61,13 @@ test('a fresh sign-in at the provider is enough, and the session goes on', async
   expect(browser.cookie('weir_session')!.value).toBe(session);
 });
 
-test('a visit that confirms the session, for which the provider asks nobody anything, is none', async () => {
+test('a renewal without a prompt by the provider is not sufficient', async () => {
   await pass(REAUTHENTICATION_SECONDS + 60);
   expect((await visitProvider('')).searchParams.has('max_age')).toBe(false);
   expect((await rename()).body.code).toBe('reauthentication_required');
 });
 
-test('a JWT of an administrator changes users, and creates no strong token', async () => {
+test('a JWT of an administrator changes users, and creates no privileged token', async () => {
   const authorization = `Bearer ${await hosted.provider.accessToken('ada')}`;
   const ask = (method: string, path: string, body: object) =>
     request(hosted.app.url + path, method, body, { authorization });

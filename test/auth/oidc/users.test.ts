@@ -75,13 +75,13 @@ describe('the role comes from the claim', () => {
     ['a list in a list', { weir_role: [['administrator']] }],
     ['an object', { weir_role: { administrator: true } }],
     ['names in one text', { weir_role: 'viewer operator' }],
-  ])('%s is refused, and makes no user', async (_, claims) => {
+  ])('%s is refused, and no user is created', async (_, claims) => {
     const login = somebody(claims);
     expect(await outcome(login)).toEqual([403, 'role_missing']);
     expect(await userOf(login)).toBeUndefined();
   });
 
-  test('each time: a role that was taken back at the provider is gone at the next sign-in', async () => {
+  test('each time: a role that was removed at the provider is removed at the next sign-in', async () => {
     const login = somebody({ email: address(), weir_role: 'administrator' });
     await hosted.signIn(login);
     hosted.provider.people[login]!.weir_role = 'viewer';
@@ -91,7 +91,7 @@ describe('the role comes from the claim', () => {
     expect(await actionsOn(user.id)).toEqual(['user.create', 'session.sign_in', 'user.update', 'session.sign_in']);
   });
 
-  test('also from the last administrator: it is logged, and the command line is the way back', async () => {
+  test('for the last administrator too: it is logged, and the command line restores access', async () => {
     const people: Record<string, Claims> = { kim: { email: 'kim@example.org', weir_role: 'administrator' } };
     const alone = await startHostedApp({ people });
     onTestFinished(() => alone.stop());
@@ -112,7 +112,7 @@ describe('the role comes from the claim', () => {
     expect(missing()).toHaveLength(2);
   });
 
-  test('of a nested claim, told by the userinfo endpoint alone', async () => {
+  test('of a nested claim that only the userinfo endpoint returns', async () => {
     const people = { kim: { email: 'kim@example.org', realm_access: { roles: ['default', 'operator'] } } };
     const other = await startHostedApp({ people, userInfoOnly: true }, { OIDC_ROLE_CLAIM: 'realm_access.roles' });
     onTestFinished(() => other.stop());
@@ -122,7 +122,7 @@ describe('the role comes from the claim', () => {
 });
 
 describe('the user', () => {
-  test('is made once, and found again by its subject when all else changed', async () => {
+  test('is created once, and found again by its subject when everything else changed', async () => {
     const login = somebody({ email: address(), name: 'Before', weir_role: 'viewer' });
     await hosted.signIn(login);
     const before = (await userOf(login))!;
@@ -132,7 +132,7 @@ describe('the user', () => {
     expect(await userOf(login)).toEqual({ ...before, email, name: 'After' });
   });
 
-  test('is made once when it signs in many times at once', async () => {
+  test('is created once for concurrent sign-ins', async () => {
     const login = somebody({ email: address(), weir_role: 'viewer' });
     const answers = await Promise.all(Array.from({ length: 5 }, () => outcome(login)));
     expect(answers).toEqual(Array.from({ length: 5 }, () => [303]));
@@ -144,13 +144,13 @@ describe('the user', () => {
     ['no address', 'nobody'],
     ['a control character', 'a\u0000b@example.org'],
     ['one that is too long', `${'a'.repeat(250)}@example.org`],
-  ])("whose email is %s has one that is nobody's", async (_, email) => {
+  ])('whose email is %s gets a placeholder email', async (_, email) => {
     const login = somebody({ email, weir_role: 'viewer' });
     expect(await outcome(login)).toEqual([303]);
     expect((await userOf(login))!.email).toMatch(/^[0-9a-f]{32}@oidc\.invalid$/);
   });
 
-  test("keeps its email when the new one is somebody else's", async () => {
+  test('keeps the email when the new one belongs to another user', async () => {
     const [mine, yours] = [address(), address()];
     await hosted.signIn(somebody({ email: yours, weir_role: 'viewer' }));
     const login = somebody({ email: mine, weir_role: 'viewer' });
@@ -160,7 +160,7 @@ describe('the user', () => {
     expect((await userOf(login))!.email).toBe(mine);
   });
 
-  test('that is disabled is refused, whatever the provider says', async () => {
+  test('that is disabled is refused, for any response of the provider', async () => {
     const login = somebody({ email: address(), weir_role: 'administrator' });
     await hosted.signIn(login);
     await hosted.app.database.query({
@@ -170,7 +170,7 @@ describe('the user', () => {
     expect(await outcome(login)).toEqual([403, 'user_disabled']);
   });
 
-  test('has so many sessions, and one more ends the oldest', async () => {
+  test('has a maximum number of sessions; one more ends the oldest', async () => {
     const login = somebody({ email: address(), weir_role: 'viewer' });
     const browser = hosted.browser();
     await hosted.signIn(login, browser);
@@ -192,8 +192,8 @@ describe('the user', () => {
   });
 });
 
-describe('a user that Weir has already', () => {
-  test("becomes the provider's when the provider vouches for its email, however it is written", async () => {
+describe('an existing user of Weir', () => {
+  test('is linked when the provider confirms the email, in any case', async () => {
     const email = address();
     const id = await addLocal(email);
     const login = somebody({ email: email.toUpperCase(), email_verified: true, weir_role: 'operator' });
@@ -206,7 +206,7 @@ describe('a user that Weir has already', () => {
     ['is not verified', { email_verified: false }],
     ['is not said to be verified', {}],
     ['is verified as a text', { email_verified: 'true' }],
-  ])('stays its own when the email %s', async (_, claims) => {
+  ])('is not linked when the email %s', async (_, claims) => {
     const email = address();
     const id = await addLocal(email);
     const login = somebody({ email, weir_role: 'administrator', ...claims });
@@ -222,7 +222,7 @@ describe('a user that Weir has already', () => {
     expect(await outcome(login)).toEqual([403, 'user_disabled']);
   });
 
-  test('is not taken by another person of the provider with its email', async () => {
+  test('is not taken over by another person with the same email', async () => {
     const email = address();
     await hosted.signIn(somebody({ email, email_verified: true, weir_role: 'viewer' }));
     const second = somebody({ email, email_verified: true, weir_role: 'administrator' });
@@ -230,8 +230,8 @@ describe('a user that Weir has already', () => {
   });
 });
 
-describe('who signs out', () => {
-  test('is told where to sign out of the provider, and is out here', async () => {
+describe('a user who signs out', () => {
+  test('gets the sign-out URL of the provider, and is signed out of Weir', async () => {
     const browser = hosted.browser();
     await hosted.signIn(somebody({ email: address(), weir_role: 'viewer' }), browser);
     const cookie = `weir_session=${browser.cookie('weir_session')!.value}`;

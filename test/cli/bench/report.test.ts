@@ -26,7 +26,7 @@ const report = (runs: Run[], machine = quiet) =>
   reportOf({ ...order, workers: runs.map(({ workers }) => workers) }, runs, machine);
 const said = (runs: Run[], machine = quiet) => interpret(report(runs, machine)).join('\n');
 
-test('the reports of the senders are put together', () => {
+test('the reports of the sender threads are merged', () => {
   const reportOfSender = (latenciesUs: number[], windowMs: number, errors = {}) => {
     const histogram = createHistogram();
     for (const us of latenciesUs) histogram.record(us);
@@ -49,7 +49,7 @@ test('the reports of the senders are put together', () => {
   });
 });
 
-test('a window without an answer has no latency', () => {
+test('a window without a response has no latency', () => {
   const silent = { statuses: {}, errors: {}, windowMs: 1000, latenciesUs: createHistogram() };
   const window = { reports: [silent], residentBytes: 0, cores: { weir: 0, postgres: 0, senders: 0 } };
   expect(runOf(1, window, 0)).toMatchObject({
@@ -59,7 +59,7 @@ test('a window without an answer has no latency', () => {
   });
 });
 
-describe('a run does not count', () => {
+describe('a run is invalid', () => {
   test.each([
     ['with other answers', { statuses: { 202: 10, 429: 3 } }, 'WORKERS=1: 3 answers were 429, not 202.'],
     [
@@ -75,19 +75,19 @@ describe('a run does not count', () => {
     expect(faultsOf(run(1, 1, given))).toEqual([fault]);
   });
 
-  test('but a request under way when its connection broke may be stored untold', () => {
+  test('a request in progress when its connection broke may be stored without a 202', () => {
     const faults = faultsOf(run(1, 1, { errors: { ECONNRESET: 1 }, stored: 11 }));
     expect(faults).toEqual(['WORKERS=1: 1 connections failed (ECONNRESET).']);
   });
 
-  test('and then only that is told, no meaning', () => {
+  test('then only that cause is reported', () => {
     const text = describeReport(report([run(1, 1, { stored: 9 })]));
     expect(text).toContain('Answered 202, warm-up included: 10. Stored: 9.\n\nWORKERS=1: 10 requests were');
     expect(text).not.toContain('shared');
   });
 });
 
-test('the table compares with the first', () => {
+test('the table compares with the first run', () => {
   expect(describeReport(report([run(1, 22_300), run(2, 33_450)]))).toContain(
     [
       'PROCESSES  REQUESTS/S  TIMES THE FIRST  P50 MS  P99 MS  MB PER PROCESS  CORES OF WEIR + POSTGRES + SENDERS',
@@ -100,45 +100,45 @@ test('the table compares with the first', () => {
 });
 
 describe('the curve', () => {
-  test('bends where the next step brings less than a tenth, whatever the order of measuring', () => {
+  test('flattens where the next step gains less than a tenth, in any order of measurement', () => {
     expect(said([run(4, 31_000), run(1, 20_000), run(2, 30_000)])).toContain(
       'The curve bends at WORKERS=2: WORKERS=4 reached 1.03 times as much; the maximum was 31,000 requests/s with WORKERS=4.',
     );
   });
 
-  test('may rise to its end', () => {
+  test('can rise to its end', () => {
     expect(said([run(1, 20_000), run(2, 30_000)])).toContain(
       'The curve rises to the end: the maximum was 30,000 requests/s with WORKERS=2.',
     );
   });
 
-  test('is none of one point', () => {
+  test('does not exist for one point', () => {
     expect(said([run(1, 20_000)])).not.toContain('curve');
   });
 });
 
 describe('the limit', () => {
-  test('is the cores when all are in use', () => {
+  test('is the cores when all are used', () => {
     const cores_used = { weir: 2.1, postgres: 1, senders: 0.8 };
     expect(said([run(2, 20_000, { cores_used })])).toContain(
       '3.9 of 4 cores were in use with WORKERS=2: cores are the limit',
     );
   });
 
-  test('is something else when cores are left', () => {
+  test('is another cause when cores are idle', () => {
     expect(said([run(1, 20_000)])).toContain('1.9 of 4 cores were in use with WORKERS=1: Weir also waited');
   });
 
-  test('may be the senders', () => {
+  test('can be the senders', () => {
     const cores_used = { weir: 1, postgres: 0.5, senders: 0.95 };
     expect(said([run(1, 20_000, { cores_used })])).toContain('Try --senders 2.');
   });
 
-  test('may be others on the machine', () => {
+  test('can be other programs of the machine', () => {
     expect(said([run(1, 20_000)], { ...quiet, load_before: 3.2 })).toContain('busy before the start (load 3.2)');
   });
 
-  test('is no disk in memory', () => {
+  test('is not the disk when the database is in memory', () => {
     expect(said([run(1, 20_000)], { ...quiet, in_memory: true })).toContain(
       'set TMPDIR to a directory on the disk of DATA_DIR',
     );

@@ -43,7 +43,7 @@ async function states(): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
 }
 
-test('every event that was accepted is printed once and acknowledged, those that come during the long poll as well', async () => {
+test('every accepted event is printed and acknowledged once, including events during the long poll', async () => {
   await Promise.all(Array.from({ length: 20 }, (_, number) => send(`{"number":${number}}`)));
   const { ended, out } = consume(['--max', '30', '--concurrency', '7']);
   await until(() => out().split('\n').length > 20);
@@ -57,7 +57,7 @@ test('every event that was accepted is printed once and acknowledged, those that
   expect(await states()).toEqual({ done: 30 });
 });
 
-test('a command that fails has its delivery wait with the reason', async () => {
+test('the delivery of a failed command is returned with the reason', async () => {
   await send('fails');
   const { out } = await consume(['--once', '--exec', 'read -r line; echo "$line" >&2; exit 4', '--json']).ended;
   expect(JSON.parse(out)).toMatchObject({ claimed: 1, failed: 1 });
@@ -66,7 +66,7 @@ test('a command that fails has its delivery wait with the reason', async () => {
   expect((await consume(['--once', '--wait-seconds', '0']).ended).out).toBe('');
 });
 
-test('TERM takes the long poll back: what comes afterwards is still there for the next agent', async () => {
+test('TERM cancels the long poll: later events remain for the next agent', async () => {
   const { ended } = consume([]);
   await until(async () => (await weir.metric('weir_claims_waiting')) > 0);
   process.emit('SIGTERM', 'SIGTERM');

@@ -9,33 +9,33 @@ const answered = (status: number, retryAfterMs: number | null = null): Attempt =
 });
 const lost: Attempt = { kind: 'failed', name: 'ECONNRESET' };
 
-describe('what comes after an attempt', () => {
+describe('the next step after an attempt', () => {
   test.each([200, 202, 302, 400, 403, 404, 410, 413, 500, 502])('%i is final', (status) => {
     expect(nextStep(answered(status, 1000), 1, 0, 0)).toEqual({ kind: 'finished' });
   });
 
-  test.each([429, 503])('%i is repeated by everybody after the wait that the server named', (status) => {
+  test.each([429, 503])('%i is retried by all connections after Retry-After', (status) => {
     expect(nextStep(answered(status, 7000), 1, 1, 0)).toEqual({ kind: 'again', afterMs: 7000, forAll: true });
   });
 
-  test('without a named wait the waits grow, to five seconds', () => {
+  test('without Retry-After the waits increase up to five seconds', () => {
     const waits = [1, 2, 3, 20].map((refusals) => nextStep(answered(429), 0, refusals, 0.999999));
     expect(waits.map((step) => step.kind === 'again' && step.afterMs)).toEqual([200, 400, 800, 5000]);
   });
 
-  test('a lost connection is repeated by its own request only', () => {
+  test('a lost connection is retried only by its own request', () => {
     expect(nextStep(lost, 1, 0, 0)).toEqual({ kind: 'again', afterMs: 100, forAll: false });
   });
 
   test.each([
     ['503', answered(503, 0)],
     ['a lost connection', lost],
-  ])('%s is given up at the bound, not one try before', (_name, attempt) => {
+  ])('%s is abandoned exactly at the maximum number of tries', (_name, attempt) => {
     expect(nextStep(attempt, triesMax - 1, 0, 0).kind).toBe('again');
     expect(nextStep(attempt, triesMax, 0, 0).kind).toBe('finished');
   });
 
-  test('429 is never given up', () => {
+  test('429 is never abandoned', () => {
     expect(nextStep(answered(429, 0), 0, 100_000, 0).kind).toBe('again');
   });
 });
@@ -55,18 +55,18 @@ describe('Retry-After', () => {
   });
 });
 
-describe('the pace', () => {
-  test('gives one place every 1000 / rate ms, whenever it is asked', () => {
+describe('the schedule', () => {
+  test('has one slot every 1000 / rate ms, for any time of the call', () => {
     const pace = new Pace(4, 1000);
     expect([pace.take(), pace.take(), pace.take()]).toEqual([1000, 1250, 1500]);
   });
 
-  test('without a rate everything is due at once', () => {
+  test('without a rate has every slot at once', () => {
     const pace = new Pace(null, 1000);
     expect([pace.take(), pace.take()]).toEqual([1000, 1000]);
   });
 
-  test('a pause moves the schedule: no burst follows it', () => {
+  test('is moved by a pause, without a burst after it', () => {
     const pace = new Pace(4, 1000);
     pace.take();
     pace.holdUntil(5000);
@@ -74,7 +74,7 @@ describe('the pace', () => {
     expect([pace.take(), pace.take()]).toEqual([5000, 5250]);
   });
 
-  test('a shorter pause does not end a longer one', () => {
+  test('keeps a longer pause when a shorter one follows', () => {
     const pace = new Pace(null, 1000);
     pace.holdUntil(5000);
     pace.holdUntil(3000);

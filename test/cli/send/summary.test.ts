@@ -4,7 +4,7 @@ import { describeSummary, SendTally } from '../../../server/cli/send/summary.ts'
 const answered = (status: number, latencyMs: number) =>
   ({ kind: 'answered', status, retryAfterMs: null, latencyMs }) as const;
 
-test('percentiles are those of the sorted latencies, to three digits', () => {
+test('percentiles are computed from the sorted latencies, to three digits', () => {
   const tally = new SendTally();
   for (let ms = 1000; ms >= 1; ms--) tally.finished(answered(202, ms), 10);
   const { latency_ms, sent, bytes, statuses, requests_per_second } = tally.summary(2000, false);
@@ -20,13 +20,13 @@ test('percentiles are those of the sorted latencies, to three digits', () => {
   });
 });
 
-test('one answer is every percentile', () => {
+test('one response is every percentile', () => {
   const tally = new SendTally();
   tally.finished(answered(202, 12.34), 1);
   expect(tally.summary(1, false).latency_ms).toEqual({ p50: 12.34, p90: 12.34, p99: 12.34, max: 12.34 });
 });
 
-test('without an answer there are no latencies', () => {
+test('without a response there are no latencies', () => {
   const tally = new SendTally();
   tally.finished({ kind: 'failed', name: 'ECONNREFUSED' }, 1);
   expect(tally.summary(10, false)).toMatchObject({
@@ -37,7 +37,7 @@ test('without an answer there are no latencies', () => {
   });
 });
 
-test('a repeated attempt counts under its cause, and a lost connection under errors as well', () => {
+test('a retried attempt is counted under its cause, and a lost connection under errors as well', () => {
   const tally = new SendTally();
   tally.repeated(answered(429, 1));
   tally.repeated({ kind: 'failed', name: 'ECONNRESET' });
@@ -51,7 +51,7 @@ test('a repeated attempt counts under its cause, and a lost connection under err
   });
 });
 
-test('the summary for people names everything that happened, and nothing that did not', () => {
+test('the text summary contains exactly what happened', () => {
   const plain = new SendTally();
   plain.finished(answered(202, 2), 1500);
   expect(describeSummary(plain.summary(1000, false), 1)).toBe(

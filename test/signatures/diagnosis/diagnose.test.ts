@@ -69,7 +69,7 @@ describe('the header', () => {
     ['a wrong one beside a wrong one elsewhere', ['x-own', OTHER, HEADER, OTHER], ['digest_differs', 'x-own', false]],
     ['a malformed one beside a good one elsewhere', ['x-own', '?', HEADER, GOOD], ['header_other', HEADER, true]],
     ['no header', [], ['header_missing', null, null]],
-  ])('%s, the webhook having a header of its own', (_, headers, finding) => {
+  ])('%s, with a signature_header of the webhook', (_, headers, finding) => {
     expect(find(headers, { signatureHeader: 'x-own' })).toEqual(finding);
   });
 });
@@ -107,7 +107,7 @@ describe('the form', () => {
     expect(find([HEADER, value])).toEqual([reason, HEADER, otherwiseValid]);
   });
 
-  test('a body that was not kept leaves open what else is wrong', () => {
+  test('a body that was not stored leaves other faults unknown', () => {
     expect(find([HEADER, GOOD_HEX], { body: null })).toEqual(['malformed_no_prefix', HEADER, null]);
     expect(find([HEADER, GOOD, HEADER, GOOD], { body: null })).toEqual(['header_repeated', HEADER, null]);
     expect(find(['x-signature', GOOD], { body: null })).toEqual(['header_other', 'x-signature', null]);
@@ -190,7 +190,7 @@ describe('the key', () => {
     expect(find([HEADER, `sha256=${hash.digest('hex')}`])).toEqual(['not_hmac', HEADER, true]);
   });
 
-  test('the one before is told from the present one, while it overlaps and after', () => {
+  test('the previous secret is distinguished from the current one, during and after the overlap', () => {
     const secrets = (expired: boolean) => [
       { bytes: Buffer.from('the present one'), expired: false },
       { bytes: Buffer.from(SECRET), expired },
@@ -199,12 +199,12 @@ describe('the key', () => {
     expect(find([HEADER, GOOD], { secrets: secrets(false) })).toEqual(['verifies_now', null, true]);
   });
 
-  test('none is asked for any more', () => {
+  test('no secret is required any more', () => {
     expect(find([], { secrets: [] })).toEqual(['verifies_now', null, true]);
     expect(find([HEADER, OTHER], { secrets: [{ bytes: Buffer.from('x'), expired: true }] })[0]).toBe('verifies_now');
   });
 
-  test('it verifies only where the webhook looks', () => {
+  test('the request verifies only in the header that the webhook expects', () => {
     expect(find([HEADER, GOOD])).toEqual(['verifies_now', null, true]);
     expect(find(['x-webhook-signature', GOOD])).toEqual(['verifies_now', null, true]);
     expect(find(['x-own', GOOD], { signatureHeader: 'x-own' })).toEqual(['verifies_now', null, true]);
@@ -228,11 +228,11 @@ describe('the secret of another webhook', () => {
     ['of billing', 'billing'],
     ['of billing before', 'billing'],
     ['of orders', 'orders'],
-  ])('%s tells which', (key, id) => {
+  ])('%s reports which one', (key, id) => {
     expect(signerOf([HEADER, sign(key, BODY)])).toEqual(['other_webhook', true, id]);
   });
 
-  test('is not looked for where the webhook’s own explains the digest, or nothing can', () => {
+  test('is not searched when the webhook’s own secret explains the digest, or nothing can', () => {
     expect(signerOf([HEADER, GOOD])).toEqual(['verifies_now', true, undefined]);
     expect(signerOf([HEADER, sign(SECRET, '')])).toEqual(['body_empty', true, undefined]);
     expect(signerOf([HEADER, hex('of orders', BODY)])).toEqual(['malformed_no_prefix', false, undefined]);
@@ -292,7 +292,7 @@ describe('another scheme', () => {
   test.each([
     ['scheme_twilio', 'x-twilio-signature', mac(SECRET, BODY, 'sha1').toString('base64')],
     ['scheme_ed25519', 'x-signature-ed25519', 'a0'.repeat(64)],
-  ])('%s, which cannot be checked from the request', (reason, header, value) => {
+  ])('%s, which cannot be verified from the request', (reason, header, value) => {
     expect(find([header, value])).toEqual([reason, header, null]);
   });
 });
@@ -301,7 +301,7 @@ test('every reason has a hint of one or two sentences', () => {
   for (const hint of Object.values(rejectionReasons)) expect(hint).toMatch(/^[A-Z].{20,260}\.$/);
 });
 
-test('whatever comes, it says something, and never that a wrong signature verifies', () => {
+test('any input gets a reason, and a wrong signature never verifies', () => {
   const name = fc.constantFrom(
     HEADER,
     'x-webhook-signature',
@@ -330,6 +330,6 @@ test.each([
   ['quotes', '"\\"'.repeat(20_000)],
   ['keys', `{${Array.from({ length: 6_000 }, (_, i) => `"k${i}":1`).join(',')}}`],
   ['fields', 'a=%41&'.repeat(10_000)],
-])('a hostile body of 64 KiB of %s is looked through', (_, body) => {
+])('a hostile body of 64 KiB of %s is diagnosed', (_, body) => {
   expect(find([HEADER, OTHER], { body })).toEqual(['digest_differs', HEADER, false]);
 });

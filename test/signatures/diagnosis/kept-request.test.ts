@@ -49,7 +49,7 @@ describe('of a signature header', () => {
     expect(signatures).toEqual([{ name, shape: shapeOf(value), value: isKept ? value : null }]);
   });
 
-  test('a secret that looks like a digest is not kept', () => {
+  test('a secret that looks like a digest is not stored', () => {
     expect(keep(['x-hub-signature-256', `sha256=${HEX}`], { secret: HEX }).signatures[0]!.value).toBeNull();
   });
 });
@@ -66,7 +66,7 @@ describe('a body', () => {
   });
 });
 
-test('what is kept is enough to check it again', () => {
+test('the stored parts are sufficient for a re-check', () => {
   const headers = ['content-type', 'text/plain', 'svix-id', 'm: 1', 'svix-signature', `v1,${'A'.repeat(43)}=`];
   const keyring = { signatureHeader: 'x-own', secrets: [], others: [] };
   const restored = restoredRequest(keep(headers), Buffer.from('body'), keyring);
