@@ -14,8 +14,8 @@ import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto
 import type { Actor } from '../audit/actor.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../db/queries/idempotency.ts';
-import type { Role } from '../db/roles.ts';
 import type { ProblemCode } from '../errors.ts';
+import type { Role } from '../resources/users.ts';
 import { seal, unseal } from '../secrets/seal.ts';
 
 /** A successful response, as sent. */

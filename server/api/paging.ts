@@ -1,7 +1,7 @@
 /** Keyset pagination of lists: newest first; the cursor is the id of the last row of a page. */
 import { z } from 'zod';
 import { isTimedId } from '../db/ids.ts';
-import { recordId } from './input.ts';
+import { recordId } from '../resources/fields.ts';
 
 /** Id of an event or a delivery, which contains its time. */
 export const eventId = z

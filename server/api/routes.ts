@@ -5,8 +5,8 @@
 
 import type { Person } from '../auth/person.ts';
 import type { Reader } from '../auth/reader.ts';
-import type { Role } from '../db/roles.ts';
 import type { Method } from '../http/route.ts';
+import type { Role } from '../resources/users.ts';
 import type { Operation } from './operation.ts';
 
 /** `signature`: signature of the webhook; `agent`: credential or session of an agent. */

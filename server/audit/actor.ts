@@ -1,18 +1,13 @@
 /** The author of a change, as the audit log stores it. */
-import { userInfo } from 'node:os';
-import type { Query } from '../db/pool.ts';
 
-export interface Actor {
+import { userInfo } from 'node:os';
+import type { z } from 'zod';
+import type { Query } from '../db/pool.ts';
+import type { actorSchema } from '../resources/audit.ts';
+
+export interface Actor extends z.output<typeof actorSchema> {
   /** `command`: a person with a shell on this machine; `system`: Weir itself; `anyone`: not signed in. */
   kind: 'user' | 'token' | 'command' | 'system' | 'anyone';
-  /** User id; null for other kinds. */
-  id: string | null;
-  /** Email of the user, or the operating system's user name for a command. */
-  name: string;
-  token_id: string | null;
-  /** Client address; null for commands. */
-  address: string | null;
-  request_id: string | null;
   /** Called in the transaction of each change; if it rejects, the change is rolled back. Not part of the entry. */
   confirm?: (query: Query) => Promise<void>;
 }

@@ -1,14 +1,16 @@
 /** The audit log: every change is recorded in the same transaction and chained by hash to all earlier entries. */
 import { createHash } from 'node:crypto';
+import type { z } from 'zod';
 import type { Query } from '../db/pool.ts';
 import { insertAuditEntry, lockAuditHead } from '../db/queries/audit.ts';
+import type { targetSchema } from '../resources/audit.ts';
 import type { Actor } from './actor.ts';
 
 /** A change. `before` and `after` contain only what users may see: never a secret, a hash of one, or a token. */
 export interface AuditRecord {
   /** `<kind of target>.<verb>`, e.g. `webhook.create`. */
   action: string;
-  target: { kind: string; id: string | null; name: string };
+  target: z.output<typeof targetSchema>;
   before?: object | null;
   after?: object | null;
 }

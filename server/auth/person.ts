@@ -1,8 +1,8 @@
 /** An authenticated user and the authentication method. */
 
 import type { Actor } from '../audit/actor.ts';
-import type { Role } from '../db/roles.ts';
 import type { Exchange } from '../http/exchange.ts';
+import type { Role } from '../resources/users.ts';
 
 export interface Person {
   /** Id of the user. */

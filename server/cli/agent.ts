@@ -1,10 +1,10 @@
 import { Command } from 'commander';
-import { agentInput } from '../api/agents/schema.ts';
 import { Agents } from '../api/agents/service.ts';
 import type { Change } from '../api/change.ts';
 import { checked } from '../api/input.ts';
 import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
+import { agentInput } from '../resources/agents.ts';
 import { uuid, uuids } from './arguments.ts';
 import { made, withInput } from './change.ts';
 import { type CommandIo, printJson, printText } from './io.ts';

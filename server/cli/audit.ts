@@ -1,8 +1,9 @@
 import { Command, InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
-import { auditEntrySchema, auditFilterOf, auditFilters, auditHash, describeEntry } from '../api/audit/operations.ts';
+import { auditFilterOf, auditFilters, auditHash, describeEntry } from '../api/audit/operations.ts';
 import { verifyAudit } from '../audit/verify.ts';
 import { listAudit } from '../db/queries/audit.ts';
+import { auditEntrySchema } from '../resources/audit.ts';
 import { positive } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';

@@ -1,10 +1,11 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { z } from 'zod';
-import { checked, nameText } from '../api/input.ts';
+import { checked } from '../api/input.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from '../api/tokens/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { findTokenOwner } from '../db/queries/tokens.ts';
-import { allows, type Role, roles } from '../db/roles.ts';
+import { nameText } from '../resources/fields.ts';
+import { allows, type Role, roles } from '../resources/users.ts';
 import { uuid } from './arguments.ts';
 import { withInput } from './change.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';

@@ -1,13 +1,14 @@
 import { Command, Option } from 'commander';
 import { z } from 'zod';
-import { checked, emailText, InputError, optionalNameText } from '../api/input.ts';
+import { checked, InputError } from '../api/input.ts';
 import { type UserOutcome, Users } from '../api/users/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { isUuid } from '../db/ids.ts';
 import type { UserRecord } from '../db/queries/users.ts';
-import { type Role, roles } from '../db/roles.ts';
 import { generatePassword, Passwords } from '../passwords/hash.ts';
 import { passwordProblem } from '../passwords/rules.ts';
+import { emailText, optionalNameText } from '../resources/fields.ts';
+import { type Role, roles } from '../resources/users.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';
 import { table } from './table.ts';

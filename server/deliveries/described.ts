@@ -1,10 +1,10 @@
 /** Inputs and answers of the agent routes, for the OpenAPI document. */
 import { z } from 'zod';
 import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
-import { COUNTED_MAX } from '../db/queries/delivery-counts.ts';
 import type { ProblemCode } from '../errors.ts';
-import { contentType, example, idOf, nameOf, receivedAt, timeOf } from '../http/members.ts';
 import { jsonBodyProblems } from '../http/parsed-body.ts';
+import { COUNTED_MAX } from '../resources/deliveries.ts';
+import { contentType, example, idOf, nameOf, receivedAt, timeOf } from '../resources/fields.ts';
 import { claimSchema } from './claim.ts';
 import { sessionSchema } from './session.ts';
 import { ackSchema, extendSchema, nackSchema } from './settle.ts';

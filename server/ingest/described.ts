@@ -1,7 +1,7 @@
 /** Inputs and answers of the ingest routes, for the OpenAPI document. */
 import { z } from 'zod';
 import type { ProblemCode } from '../errors.ts';
-import { example, idOf, receivedAt } from '../http/members.ts';
+import { example, idOf, receivedAt } from '../resources/fields.ts';
 
 const accepted = z.object({
   id: idOf('event'),

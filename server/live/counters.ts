@@ -1,6 +1,6 @@
 /** Live counters, as processes report them to the primary and the primary sends them to all viewers. */
 import { z } from 'zod';
-import { timeOf } from '../http/members.ts';
+import { timeOf } from '../resources/fields.ts';
 
 const whole = z.number().int().min(0);
 

@@ -4,11 +4,11 @@ import type { Operation, Reply } from '../api/operation.ts';
 import { etagOf } from '../api/precondition.ts';
 import { type OperationName, type Operations, operationRoutes } from '../api/routes.ts';
 import { actorOf, type Person, visitor } from '../auth/person.ts';
-import { allows } from '../db/roles.ts';
 import { type ProblemCode, problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { check, type Refusal } from '../http/issues.ts';
 import { recordOf } from '../http/record.ts';
+import { allows } from '../resources/users.ts';
 import type { Call, CallArguments, Called } from './page.ts';
 
 const accessOf = new Map<string, string>(operationRoutes.map(([, , name, access]) => [name, access]));

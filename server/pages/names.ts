@@ -1,7 +1,7 @@
 /** Names of webhooks and agents: shown instead of ids, offered as choices, and accepted in place of an id. */
 
-import { recordId } from '../api/input.ts';
 import { recordOf } from '../http/record.ts';
+import { recordId } from '../resources/fields.ts';
 import type { Call, Called } from './page.ts';
 import { plural } from './show.ts';
 

@@ -1,7 +1,7 @@
 /** /users/:id: one user, and all changes that an administrator may make to a user. */
 
-import { roles } from '../db/roles.ts';
 import { generatePassword } from '../passwords/hash.ts';
+import { roles } from '../resources/users.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';

@@ -1,5 +1,5 @@
 /** /users: the list of users, and new users. */
-import { roles } from '../db/roles.ts';
+import { roles } from '../resources/users.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { formErrors, noErrors, type Told } from './form-errors.ts';

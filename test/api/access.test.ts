@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OperationAccess, operationRoutes } from '../../server/api/routes.ts';
-import { roles } from '../../server/db/roles.ts';
+import { roles } from '../../server/resources/users.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, request, type TestPerson } from '../helpers/people.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { rejectionSchema } from '../../server/api/rejections/schema.ts';
+import { rejectionSchema } from '../../server/resources/rejections.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { weir, weirJson } from '../helpers/command.ts';
 import { signatureOf, signedRequest } from '../helpers/requests.ts';

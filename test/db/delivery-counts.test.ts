@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import {
-  COUNTED_MAX,
   countDeliveries,
   countOrEstimateDeliveries,
   readDeliveryDepths,
   sampleDeliveries,
   withinTimeout,
 } from '../../server/db/queries/delivery-counts.ts';
+import { COUNTED_MAX } from '../../server/resources/deliveries.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

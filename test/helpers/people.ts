@@ -4,8 +4,8 @@ import { Users } from '../../server/api/users/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
 import { makeCredential } from '../../server/auth/credential.ts';
 import { cookieName, hashSessionToken } from '../../server/auth/people.ts';
-import type { Role } from '../../server/db/roles.ts';
 import { Passwords } from '../../server/passwords/hash.ts';
+import type { Role } from '../../server/resources/users.ts';
 import type { TestApp } from './app.ts';
 
 export interface Answer {

@@ -2,11 +2,11 @@
 
 import type { Change } from '../../server/api/change.ts';
 import { checked } from '../../server/api/input.ts';
-import { type NewWebhook, webhookInput } from '../../server/api/webhooks/schema.ts';
 import { Webhooks } from '../../server/api/webhooks/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
 import { Changes } from '../../server/db/announce.ts';
 import type { Database } from '../../server/db/pool.ts';
+import { type NewWebhook, webhookInput } from '../../server/resources/webhooks.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/secrets/keys.ts';
 
 export function webhooksOf(

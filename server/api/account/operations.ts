@@ -7,10 +7,9 @@ import { USER_SESSION_IDLE_SECONDS } from '../../auth/people.ts';
 import { noSessionCookie } from '../../auth/sessions.ts';
 import type { SignInParts } from '../../auth/sign-in.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../db/queries/sessions.ts';
-import { roles } from '../../db/roles.ts';
-import { createdAt, email, idOf, nameOf, timeOf } from '../../http/members.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
-import { enteredPassword, recordId } from '../input.ts';
+import { email, enteredPassword, idOf, nameOf, recordId } from '../../resources/fields.ts';
+import { roles, sessionSchema } from '../../resources/users.ts';
 import { done, invalid, operation, problem, problemLater } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
@@ -27,15 +26,7 @@ const accountSchema = z.object({
     ),
 });
 
-const sessionSchema = z.object({
-  id: idOf('session'),
-  created_at: createdAt,
-  last_seen_at: z.iso.datetime().describe('last request of the session, to the minute'),
-  expires_at: timeOf('latest end of the session'),
-  address: z.string().describe('address of the browser at the sign-in'),
-  user_agent: z.string().describe('User-Agent of the browser at the sign-in'),
-  current: z.boolean().describe('true: the session of this request'),
-});
+const ownSessionSchema = sessionSchema.extend({ current: z.boolean().describe('true: the session of this request') });
 
 const passwordInput = z.strictObject({
   current_password: enteredPassword.describe('the current password'),
@@ -66,7 +57,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
     /** Not paged: a user has at most SESSIONS_OF_USER_MAX sessions. */
     listSessions: operation({
       sessionOnly: true,
-      answers: { 200: listSchema(sessionSchema) },
+      answers: { 200: listSchema(ownSessionSchema) },
       handle: async ({ who: { id, via } }) => {
         const rows = await listSessions(database, id, USER_SESSION_IDLE_SECONDS);
         const own = via.kind === 'session' ? via.sessionId : null;

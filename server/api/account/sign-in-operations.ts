@@ -6,11 +6,10 @@ import { noSessionCookie, sessionCookie } from '../../auth/sessions.ts';
 import { setUp } from '../../auth/setup.ts';
 import { type SignedIn, type SignInParts, signIn } from '../../auth/sign-in.ts';
 import { deleteSession } from '../../db/queries/sessions.ts';
-import { roles } from '../../db/roles.ts';
 import type { Exchange } from '../../http/exchange.ts';
-import { email, idOf, nameOf } from '../../http/members.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
-import { emailText, enteredPassword, optionalNameText } from '../input.ts';
+import { email, emailText, enteredPassword, idOf, nameOf, optionalNameText } from '../../resources/fields.ts';
+import { roles } from '../../resources/users.ts';
 import { done, invalid, openOperation, operation, problem, problemLater, type Reply } from '../operation.ts';
 
 const signInInput = z.strictObject({

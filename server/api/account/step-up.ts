@@ -2,7 +2,7 @@
 
 import { type Confirmation, REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
 import type { ProblemCode } from '../../errors.ts';
-import { enteredPassword } from '../input.ts';
+import { enteredPassword } from '../../resources/fields.ts';
 import { problem, problemLater, type Reply } from '../operation.ts';
 
 export const currentPassword = enteredPassword

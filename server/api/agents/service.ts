@@ -15,8 +15,8 @@ import {
   revokeAgent,
   updateAgent,
 } from '../../db/queries/agents.ts';
+import type { AgentPatch, NewAgent } from '../../resources/agents.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken } from '../change.ts';
-import type { AgentPatch, NewAgent } from './schema.ts';
 import { addWebhooks, removeWebhooks, setWebhooks } from './subscriptions.ts';
 
 /** The credential is returned only here. */

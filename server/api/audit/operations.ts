@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { verifyAudit } from '../../audit/verify.ts';
 import type { Database } from '../../db/pool.ts';
 import { type AuditFilter, type AuditRow, listAudit } from '../../db/queries/audit.ts';
+import { auditEntrySchema } from '../../resources/audit.ts';
 import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 
@@ -38,41 +39,6 @@ export const auditHash = z
   .string()
   .regex(/^[0-9a-f]{64}$/i, 'Give a hash of 64 hex digits.')
   .toLowerCase();
-
-/**
- * A member that does not have the shape that Weir writes is returned as null: the row was changed outside Weir, and verification
- * reports where.
- */
-const loose = <T extends z.ZodType>(schema: T) => schema.nullable().catch(null);
-const states = z.record(z.string(), z.unknown());
-
-export const auditEntrySchema = z
-  .object({
-    number: z.int().describe('position in the log, starting at 1'),
-    at: loose(z.string()).describe('time of the action'),
-    action: loose(z.string()).describe('`<kind of target>.<verb>`'),
-    actor: loose(
-      z.object({
-        kind: z.string().describe('user, token, command, system or anyone'),
-        id: z.string().nullable().describe('id of the user'),
-        name: z.string().describe('email of the user, or name of the command'),
-        token_id: z.string().nullable().describe('id of the API token that was used; null: none'),
-        address: z.string().nullable().describe('address of the client'),
-        request_id: z.string().nullable().describe('id of the request in the log'),
-      }),
-    ).describe('who performed the action'),
-    target: loose(
-      z.object({
-        kind: z.string().describe('e.g. webhook'),
-        id: z.string().nullable().describe('null: it has no id'),
-        name: z.string().describe('name at that time'),
-      }),
-    ).describe('the changed resource'),
-    before: loose(states).describe('changed members before the action, without secrets'),
-    after: loose(states).describe('changed members after the action'),
-    hash: z.string().describe("SHA-256 of the previous entry's hash and this entry, in hex"),
-  })
-  .meta({ id: 'AuditEntry' });
 
 const verdictSchema = z.object({
   intact: z.boolean().describe('true: no entry was changed or removed'),

@@ -2,10 +2,10 @@
 import { z } from 'zod';
 import { agentIdOf } from '../../auth/reader.ts';
 import type { Database } from '../../db/pool.ts';
-import { deliveryStates, findDelivery, listDeliveries } from '../../db/queries/deliveries.ts';
-import { COUNTED_MAX, countOrEstimateDeliveries } from '../../db/queries/delivery-counts.ts';
-import { example, idOf, timeOf } from '../../http/members.ts';
-import { recordId } from '../input.ts';
+import { findDelivery, listDeliveries } from '../../db/queries/deliveries.ts';
+import { countOrEstimateDeliveries } from '../../db/queries/delivery-counts.ts';
+import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../resources/deliveries.ts';
+import { recordId } from '../../resources/fields.ts';
 import { done, operation, problem, readerOperation } from '../operation.ts';
 import { eventId, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { replayMany, replayOne } from './replay.ts';
@@ -30,48 +30,6 @@ const manyInput = z.strictObject({
   webhook_id: recordId.nullable().default(null).describe('only deliveries of this webhook; null: of all'),
 });
 
-const deliverySchema = z
-  .object({
-    id: idOf('delivery'),
-    event_id: idOf('event'),
-    webhook_id: idOf('webhook'),
-    agent_id: idOf('agent'),
-    state: z.enum(deliveryStates).describe('dead: all attempts have failed'),
-    attempts: z.number().describe('claims so far'),
-    received_at: timeOf('when the event was received'),
-    available_at: z.iso.datetime().describe('pending: time from which it can be claimed; leased: end of the lease'),
-    finished_at: z.iso.datetime().nullable().describe('when it became done or dead; null: it is pending or leased'),
-    reason: z.string().nullable().describe('reason that the agent gave with its last nack'),
-  })
-  .meta({
-    id: 'Delivery',
-    examples: [
-      {
-        id: example.delivery_id,
-        event_id: example.event_id,
-        webhook_id: example.webhook_id,
-        agent_id: example.agent_id,
-        state: 'leased',
-        attempts: 1,
-        received_at: example.received_at,
-        available_at: example.leased_until,
-        finished_at: null,
-        reason: null,
-      },
-    ],
-  });
-
-const countsSchema = z.object({
-  pending: z.int().describe('deliveries that wait for their agent'),
-  leased: z.int().describe('deliveries under lease'),
-  dead: z.int().describe('dead letters'),
-  exact: z
-    .boolean()
-    .describe(
-      `false: more than ${COUNTED_MAX} are waiting or dead, and the numbers are estimated from a sample of the table`,
-    ),
-});
-
 export function deliveryOperations(database: Database) {
   return {
     /** An agent sees only its own deliveries. */
@@ -93,7 +51,7 @@ export function deliveryOperations(database: Database) {
 
     countDeliveries: operation({
       query: countQuery,
-      answers: { 200: countsSchema },
+      answers: { 200: deliveryCountsSchema },
       handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) =>
         done(200, await countOrEstimateDeliveries(database, { agentId, webhookId })),
     }),

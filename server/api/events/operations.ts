@@ -4,12 +4,13 @@ import { agentIdOf } from '../../auth/reader.ts';
 import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
 import { findEvent } from '../../db/queries/events.ts';
+import { eventSchema } from '../../resources/events.ts';
 import { done, operation, problem, problemLater, readerOperation } from '../operation.ts';
 import { eventId, pageOf } from '../paging.ts';
 import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
 import { eventFilterOf, eventListQuery } from './filter.ts';
 import { replayEvent } from './replay.ts';
-import { describeEvent, eventPageSchema, eventSchema } from './schema.ts';
+import { describeEvent, eventPageSchema } from './schema.ts';
 import { EventSearch } from './search.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;

@@ -2,19 +2,12 @@
 
 import { findRejection, listRejections } from '../../db/queries/rejections.ts';
 import { type RejectionParts, Rejections } from '../../rejections/recheck.ts';
+import { recheckSchema, rejectionDetailSchema, rejectionSchema } from '../../resources/rejections.ts';
 import { readStoredHeaders } from '../../signatures/stored-headers.ts';
 import { done, operation, problem, problemLater } from '../operation.ts';
 import { eventId, pageOf, pageSchema } from '../paging.ts';
 import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
-import {
-  acceptedSchema,
-  describeRejection,
-  previewOf,
-  recheckSchema,
-  rejectionDetailSchema,
-  rejectionQuery,
-  rejectionSchema,
-} from './schema.ts';
+import { acceptedSchema, describeRejection, previewOf, rejectionQuery } from './schema.ts';
 
 const RETRY_SECONDS = 1;
 const id = { schema: eventId, problem: 'rejection_unknown' } as const;

@@ -3,11 +3,11 @@ import { z } from 'zod';
 import { hasSession, type Person } from '../../auth/person.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
 import type { Database } from '../../db/pool.ts';
-import { allows, type Role, roles } from '../../db/roles.ts';
-import { createdAt, email, idOf, nameOf } from '../../http/members.ts';
 import type { Passwords } from '../../passwords/hash.ts';
+import { nameText } from '../../resources/fields.ts';
+import { tokenSchema } from '../../resources/tokens.ts';
+import { allows, type Role, roles } from '../../resources/users.ts';
 import { currentPassword, refusalOf, stepUpProblems } from '../account/step-up.ts';
-import { nameText } from '../input.ts';
 import { done, invalid, operation, problem, type Reply } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './service.ts';
@@ -50,23 +50,6 @@ const tokenInput = z
     path: ['expires_in_days'],
     error: 'Give expires_at or expires_in_days, not both.',
   });
-
-const tokenSchema = z
-  .object({
-    id: idOf('token'),
-    user_id: idOf('user'),
-    user_email: email,
-    name: nameOf('token'),
-    role: z.enum(roles).describe('highest role of the token; the role of its user limits it as well'),
-    state: z
-      .enum(['active', 'suspended', 'expired', 'revoked'])
-      .describe('suspended: refused until its user signs in at the OpenID Connect provider again'),
-    created_at: createdAt,
-    expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
-    last_used_at: z.iso.datetime().nullable().describe('last request with the token, to the minute; null: none yet'),
-    revoked_at: z.iso.datetime().nullable().describe('when it was revoked; null: not revoked'),
-  })
-  .meta({ id: 'Token' });
 
 /** @param parts.hosted AUTH_MODE is hosted: users have no passwords */
 export function tokenOperations(parts: { database: Database; passwords: Passwords; hosted: boolean }) {

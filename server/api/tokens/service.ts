@@ -18,7 +18,7 @@ import {
   revokeTokens,
   type TokenRecord,
 } from '../../db/queries/tokens.ts';
-import type { Role } from '../../db/roles.ts';
+import type { Role } from '../../resources/users.ts';
 
 /** Active tokens per user. */
 export const TOKENS_MAX = 100;

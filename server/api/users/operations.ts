@@ -4,39 +4,17 @@ import type { Actor } from '../../audit/actor.ts';
 import { hasSession, type Person } from '../../auth/person.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
 import type { UserRecord } from '../../db/queries/users.ts';
-import { roles } from '../../db/roles.ts';
 import type { Exchange } from '../../http/exchange.ts';
-import { createdAt, email, idOf, nameOf, updatedAt } from '../../http/members.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
+import { emailText, enteredPassword, optionalNameText, recordId, text } from '../../resources/fields.ts';
+import { roles, userSchema } from '../../resources/users.ts';
 import { currentPassword, refusalOf, stepUpProblems } from '../account/step-up.ts';
-import { emailText, enteredPassword, optionalNameText, recordId, text } from '../input.ts';
 import { done, invalid, operation, problem, problemLater, type Reply } from '../operation.ts';
 import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { etagOf } from '../precondition.ts';
 import { type UserOutcome, type UserParts, Users } from './service.ts';
 
 const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
-
-const userSchema = z
-  .object({
-    id: idOf('user'),
-    email,
-    name: nameOf('user'),
-    role: z.enum(roles).describe('what the user may do'),
-    disabled: z.boolean().describe('true: the user cannot sign in or use API tokens'),
-    has_password: z.boolean().describe('false: the user cannot sign in with a password'),
-    hosted: z.boolean().describe('true: the user signs in at the OpenID Connect provider'),
-    created_at: createdAt,
-    updated_at: updatedAt,
-    signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: the user has not signed in yet'),
-    role_until: z.iso
-      .datetime()
-      .nullable()
-      .describe(
-        'end of validity of the role that the OpenID Connect provider confirmed last; after it, API tokens are suspended until the user signs in again; null: the role is set in Weir',
-      ),
-  })
-  .meta({ id: 'User' });
 
 const createdSchema = userSchema.extend({
   generated_password: z.string().nullable().describe('shown only in this response; null: no password was generated'),

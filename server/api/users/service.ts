@@ -17,8 +17,8 @@ import {
   type UserFilter,
   type UserRecord,
 } from '../../db/queries/users.ts';
-import type { Role } from '../../db/roles.ts';
 import { generatePassword, type Passwords } from '../../passwords/hash.ts';
+import type { Role } from '../../resources/users.ts';
 import { asItIs, type Expects } from '../change.ts';
 
 export interface UserParts {

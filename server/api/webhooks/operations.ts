@@ -4,12 +4,18 @@ import type { Actor } from '../../audit/actor.ts';
 import { agentIdOf, type Reader } from '../../auth/reader.ts';
 import { readSecretUses } from '../../db/queries/webhook-secrets.ts';
 import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity, type WebhookRecord } from '../../db/queries/webhooks.ts';
+import { recordId, text } from '../../resources/fields.ts';
+import {
+  rotateInput,
+  secretSchema,
+  webhookActivitySchema,
+  webhookInput,
+  webhookSchema,
+} from '../../resources/webhooks.ts';
 import type { Settings } from '../../settings/read.ts';
 import { replyTo } from '../change-reply.ts';
-import { recordId, text } from '../input.ts';
 import { done, operation, problem, readerOperation } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
-import { rotateInput, secretSchema, webhookActivitySchema, webhookInput, webhookSchema } from './schema.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
 

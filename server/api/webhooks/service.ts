@@ -13,10 +13,10 @@ import {
   type WebhookFilter,
   type WebhookRecord,
 } from '../../db/queries/webhooks.ts';
+import type { NewWebhook, Rotation, WebhookPatch } from '../../resources/webhooks.ts';
 import { seal } from '../../secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects } from '../change.ts';
-import type { NewWebhook, Rotation, WebhookPatch } from './schema.ts';
 
 export interface WebhookParts extends ChangeParts {
   /** Current key derived for webhook secrets. */

@@ -18,8 +18,8 @@ import {
 } from '../../db/queries/hosted-users.ts';
 import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
 import type { ActiveUser } from '../../db/queries/users.ts';
-import type { Role } from '../../db/roles.ts';
 import type { Exchange } from '../../http/exchange.ts';
+import type { Role } from '../../resources/users.ts';
 import { actorOf } from '../person.ts';
 import type { Identity } from './claims.ts';
 

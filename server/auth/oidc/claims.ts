@@ -1,5 +1,5 @@
 /** Reads the claims of an identity provider (OpenID Connect Core 1.0, section 5.1). */
-import { type Role, roles } from '../../db/roles.ts';
+import { type Role, roles } from '../../resources/users.ts';
 
 export type Claims = Readonly<Record<string, unknown>>;
 

@@ -1,20 +1,10 @@
 /** Agents: management, the rows that authentication caches, and their activity. */
+import type { z } from 'zod';
+import { agentActivitySchema, agentSchema, DEAD_COUNTED_MAX } from '../../resources/agents.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
 import { waitingDays } from './deliveries.ts';
-import { arrayOf, isoColumn, isoText } from './sql.ts';
-
-/** An agent as the API shows it, without its credential. */
-export interface AgentRecord {
-  id: string;
-  name: string;
-  /** Permanent. */
-  revoked: boolean;
-  /** Subscribed webhooks that are not deleted. */
-  webhook_ids: string[];
-  created_at: string;
-  updated_at: string;
-}
+import { arrayOf, isoText, selectList } from './sql.ts';
 
 export interface AgentFilter {
   revoked: boolean | null;
@@ -22,10 +12,14 @@ export interface AgentFilter {
   contains: string | null;
 }
 
-const record = `
-  a.id, a.name, a.revoked_at is not null as revoked, ${isoColumn('a.created_at')}, ${isoColumn('a.updated_at')},
-  (select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
-    where s.agent_id = a.id and w.deleted_at is null) as webhook_ids`;
+/** An agent as the API shows it, without its credential. */
+export type AgentRecord = z.output<typeof agentSchema>;
+
+const record = selectList(agentSchema, 'a', {
+  revoked: 'a.revoked_at is not null',
+  webhook_ids: `(select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
+    where s.agent_id = a.id and w.deleted_at is null)`,
+});
 
 /** Finds an agent, revoked or not. */
 export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
@@ -163,21 +157,17 @@ export function readAgentNames(
   });
 }
 
-/** Limit on the dead letters counted for one agent. */
-export const DEAD_COUNTED_MAX = 1_000;
-
 /** Limit on the agents in one result; equals the page size of the agent list. */
 export const ACTIVE_AGENTS_MAX = 200;
 
-export interface AgentActivity {
-  agent_id: string;
-  last_seen_at: string | null;
-  last_seen_from: string | null;
-  /** When the longest-waiting delivery became claimable; null: no delivery waits. */
-  waiting_since: string | null;
-  /** At most DEAD_COUNTED_MAX. */
-  dead: number;
-}
+type AgentActivity = z.output<typeof agentActivitySchema>;
+
+const activity = selectList(agentActivitySchema, 'a', {
+  agent_id: 'a.id',
+  last_seen_from: 'host(a.last_seen_from)',
+  waiting_since: isoText('waiting.since'),
+  dead: 'dead.count',
+});
 
 /**
  * Reads the activity of these agents (null: of all active agents), newest first. Unknown ids are omitted. Reads one index entry per
@@ -191,8 +181,7 @@ export function readAgentActivity(
     name: 'agent-activity',
     plan: 'once',
     text: `
-      select a.id as agent_id, ${isoColumn('a.last_seen_at')}, host(a.last_seen_from) as last_seen_from,
-        ${isoText('waiting.since')} as waiting_since, dead.count as dead
+      select ${activity}
       from agents a
       cross join lateral (
         select min(due.available_at) as since

@@ -1,24 +1,9 @@
 /** Deliveries: lists, the end of last leases, and the days with waiting deliveries. Claims and settlements have a file each. */
+import type { z } from 'zod';
+import { type DeliveryState, deliverySchema } from '../../resources/deliveries.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import { isoColumn } from './sql.ts';
-
-export const deliveryStates = ['pending', 'leased', 'done', 'dead'] as const;
-export type DeliveryState = (typeof deliveryStates)[number];
-
-export interface DeliveryRecord {
-  id: string;
-  event_id: string;
-  webhook_id: string;
-  agent_id: string;
-  state: DeliveryState;
-  attempts: number;
-  received_at: string;
-  /** pending: when it becomes claimable; leased: when the lease expires. */
-  available_at: string;
-  finished_at: string | null;
-  reason: string | null;
-}
+import { selectList } from './sql.ts';
 
 interface DeliveryFilter {
   agentId?: string | null;
@@ -27,8 +12,9 @@ interface DeliveryFilter {
   eventId?: string | null;
 }
 
-const record = `id, event_id, webhook_id, agent_id, state, attempts, reason,
-  ${isoColumn('received_at')}, ${isoColumn('available_at')}, ${isoColumn('finished_at')}`;
+export type DeliveryRecord = z.output<typeof deliverySchema>;
+
+const record = selectList(deliverySchema, 'deliveries');
 
 /**
  * Up to this many pending or leased deliveries, a list reads all of them from the index deliveries_claimable. Walking from the newest

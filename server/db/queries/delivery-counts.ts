@@ -1,19 +1,14 @@
 /** Counts waiting and dead deliveries: exactly up to a limit, since there may be millions, and by estimate beyond it. */
+import type { z } from 'zod';
+import { COUNTED_MAX, type deliveryCountsSchema } from '../../resources/deliveries.ts';
 import type { Database, Query } from '../pool.ts';
 import { readAgentActivity } from './agents.ts';
 
-/** Limit on the rows counted of each kind. */
-export const COUNTED_MAX = 10_000;
 /** Timeout of one statement. The index may hold many entries of finished deliveries that vacuum has not removed yet. */
 const TIMEOUT = '1s';
 
-export interface DeliveryCounts {
-  pending: number;
-  leased: number;
-  dead: number;
-  /** False: counting stopped at COUNTED_MAX. */
-  exact: boolean;
-}
+/** `exact` false: counting stopped at COUNTED_MAX. */
+export type DeliveryCounts = z.output<typeof deliveryCountsSchema>;
 
 interface Scope {
   agentId?: string | null;

@@ -1,23 +1,16 @@
 /** Stored events: one with its body, filtered lists, and the newest for live views. */
+
+import type { z } from 'zod';
+import type { DeliveryState } from '../../resources/deliveries.ts';
+import { eventSchema } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import type { DeliveryState } from './deliveries.ts';
-import { isoColumn, Placeholders } from './sql.ts';
+import { Placeholders, selectList } from './sql.ts';
 
 /** An event without its body; headers in their stored form. */
-export interface EventRecord {
-  id: string;
-  webhook_id: string;
-  received_at: string;
-  source_ip: string;
-  content_type: string | null;
-  bytes: number;
-  headers: Buffer;
-}
+export type EventRecord = NewEvent & { headers: Buffer };
 
-/** Columns of `events e`. */
-const eventColumns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, e.content_type, e.bytes, e.headers,
-  ${isoColumn('e.received_at')}`;
+const columns = selectList(eventSchema, 'e', { source_ip: 'host(e.source_ip)' });
 
 /** Reads an event with its body; undefined when it does not exist or has no delivery to the agent. */
 export async function findEvent(
@@ -28,7 +21,7 @@ export async function findEvent(
   const [row] = await database.query<EventRecord & { body: Buffer }>({
     name: 'find-event',
     text: `
-      select ${eventColumns}, e.body from events e
+      select ${columns}, e.body from events e
       where e.received_at = $1 and e.id = $2
         and ($3::uuid is null or exists (
           select from deliveries d where d.received_at = e.received_at and d.event_id = e.id and d.agent_id = $3))`,
@@ -86,7 +79,7 @@ export function listEvents(
   ];
   return database.query<EventRecord>({
     text: `
-      select ${eventColumns}
+      select ${columns}
       from ${filter.agentId === null ? 'events e' : `${deliveredTo(given, filter, span)} join events e using (received_at, id, webhook_id)`}
       ${where(conditions)}
       order by e.received_at desc, e.id desc
@@ -191,18 +184,14 @@ function deliveredTo(given: Placeholders, { agentId, webhookId, deliveryState }:
   return `(select distinct received_at, event_id as id, webhook_id from deliveries ${where(conditions)}) d`;
 }
 
+const newEventSchema = eventSchema.omit({ headers: true });
 /** An event as a live view shows it; body and headers are not read. */
-export interface NewEvent {
-  id: string;
-  webhook_id: string;
-  received_at: string;
-  source_ip: string;
-  content_type: string | null;
-  bytes: number;
-}
+export type NewEvent = z.output<typeof newEventSchema>;
 
-const newEventColumns = `e.id, e.webhook_id, host(e.source_ip) as source_ip, left(e.content_type, 200) as content_type, e.bytes,
-  ${isoColumn('e.received_at')}`;
+const newEventColumns = selectList(newEventSchema, 'e', {
+  source_ip: 'host(e.source_ip)',
+  content_type: 'left(e.content_type, 200)',
+});
 
 /**
  * Reads the newest events since `fromMs`, newest first, for each watched webhook (null: all webhooks).

@@ -1,9 +1,11 @@
 /** The ring of rejections: a bounded store of requests whose signature was rejected. */
+import type { z } from 'zod';
+import { rejectionSchema } from '../../resources/rejections.ts';
 import type { KeptSignature } from '../../signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
-import { arrayOf, isoColumn } from './sql.ts';
+import { arrayOf, isoColumn, selectList } from './sql.ts';
 
 /** Limits of the ring. An insert that exceeds one deletes the oldest rejections. */
 export interface RingLimits {
@@ -32,24 +34,13 @@ export interface RejectionRow {
   dedupeKey: Uint8Array | null;
 }
 
+const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true, last_check: true });
+
 /** A rejection without its body. */
-export interface RejectionRecord {
-  id: string;
-  webhook_id: string;
-  webhook_name: string;
-  received_at: string;
-  source_ip: string;
-  reason: RejectionReason;
-  header: string | null;
-  otherwise_valid: boolean | null;
-  other_webhook: { id: string; name: string } | null;
+export interface RejectionRecord extends z.output<typeof columnsSchema> {
   signatures: KeptSignature[];
-  bytes: number;
-  body_kept: boolean;
-  batch: boolean;
   /** The webhook's current setting. */
   signature_header: string | null;
-  accepted_event_id: string | null;
   checked_at: string | null;
   checked_reason: RejectionReason | null;
 }
@@ -107,11 +98,14 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
   });
 }
 
-const columns = `r.id, r.webhook_id, w.name as webhook_name, ${isoColumn('r.received_at')}, host(r.source_ip) as source_ip,
-  r.reason::text as reason, r.header, r.otherwise_valid,
-  case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end as other_webhook, r.signatures, r.bytes, r.body is not null as body_kept,
-  r.batch, w.signature_header, r.accepted_event_id,
-  ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
+const other = `case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end`;
+const columns = `${selectList(columnsSchema, 'r', {
+  webhook_name: 'w.name',
+  source_ip: 'host(r.source_ip)',
+  reason: 'r.reason::text',
+  other_webhook: other,
+  body_kept: 'r.body is not null',
+})}, w.signature_header, ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
 /** Excludes deleted webhooks, whose rejections maintenance may not have deleted yet. */
 const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;

@@ -1,6 +1,6 @@
+import type { DeliveryState } from '../../resources/deliveries.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import type { DeliveryState } from './deliveries.ts';
 import { arrayOf } from './sql.ts';
 
 const pendingAgain = `state = 'pending', attempts = 0, available_at = now(), finished_at = null, reason = null`;

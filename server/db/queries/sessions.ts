@@ -1,6 +1,8 @@
 /** Sessions of users. */
+import type { z } from 'zod';
+import { sessionSchema } from '../../resources/users.ts';
 import type { Database, Query } from '../pool.ts';
-import { isoColumn } from './sql.ts';
+import { selectList } from './sql.ts';
 import { type ActiveUser, userColumns } from './users.ts';
 
 interface NewSession {
@@ -65,14 +67,11 @@ export async function dropOldSessions(query: Query, userId: string, keep: number
 }
 
 /** A session as shown to its user. */
-interface SessionRecord {
-  id: string;
-  created_at: string;
-  last_seen_at: string;
-  expires_at: string;
-  address: string;
-  user_agent: string;
-}
+type SessionRecord = z.output<typeof sessionSchema>;
+const computed = { address: 'host(source_ip)' };
+
+/** What the audit log keeps of a session that its user ended. */
+const endedSchema = sessionSchema.pick({ id: true, created_at: true, address: true, user_agent: true });
 
 /** Lists the user's active sessions, most recently used first. */
 export function listSessions(
@@ -81,8 +80,7 @@ export function listSessions(
   idleSeconds: number,
 ): Promise<SessionRecord[]> {
   return query<SessionRecord>({
-    text: `select id, ${isoColumn('created_at')}, ${isoColumn('last_seen_at')}, ${isoColumn('expires_at')},
-             host(source_ip) as address, user_agent
+    text: `select ${selectList(sessionSchema, 'sessions', computed)}
            from sessions
            where user_id = $1 and expires_at > now() and last_seen_at > now() - make_interval(secs => $2)
            order by sessions.last_seen_at desc, id`,
@@ -100,10 +98,10 @@ export async function deleteOwnSession(
   query: Query,
   userId: string,
   id: string,
-): Promise<Pick<SessionRecord, 'id' | 'created_at' | 'address' | 'user_agent'> | undefined> {
-  const [row] = await query<SessionRecord>({
+): Promise<z.output<typeof endedSchema> | undefined> {
+  const [row] = await query<z.output<typeof endedSchema>>({
     text: `delete from sessions where user_id = $1 and id = $2
-           returning id, ${isoColumn('created_at')}, host(source_ip) as address, user_agent`,
+           returning ${selectList(endedSchema, 'sessions', computed)}`,
     values: [userId, id],
   });
   return row;

@@ -1,4 +1,5 @@
 /** Fragments of SQL statements. Column names and expressions are trusted; values are passed as parameters. */
+import { z } from 'zod';
 
 /** A timestamptz expression as text: ISO 8601 in UTC, with milliseconds. */
 export function isoText(expression: string): string {
@@ -8,6 +9,27 @@ export function isoText(expression: string): string {
 /** A timestamptz column as ISO text under its own name, e.g. `w.created_at` as `created_at`. */
 export function isoColumn(column: string): string {
   return `${isoText(column)} as ${column.slice(column.indexOf('.') + 1)}`;
+}
+
+/**
+ * The select list of a resource: the members of its schema, which are columns of the table `alias`. Times become ISO text.
+ * @param computed SQL expressions of the members that are no columns, or not in the same form
+ */
+export function selectList<Shape extends z.ZodRawShape>(
+  schema: z.ZodObject<Shape>,
+  alias: string,
+  computed: { [Name in keyof Shape]?: string } = {},
+): string {
+  const items = Object.entries(schema.shape).map(([name, member]) => {
+    const expression = computed[name];
+    if (expression !== undefined) return `${expression} as ${name}`;
+    return isTime(member) ? isoColumn(`${alias}.${name}`) : `${alias}.${name}`;
+  });
+  return items.join(', ');
+}
+
+function isTime(member: z.core.$ZodType): boolean {
+  return (member instanceof z.ZodNullable ? member.unwrap() : member) instanceof z.ZodISODateTime;
 }
 
 /** A Postgres array literal. The items must need no quotes: ids, numbers, ISO times. */

@@ -1,23 +1,11 @@
 /** API tokens of users. */
-import type { Database, Query } from '../pool.ts';
-import type { Role } from '../roles.ts';
-import { isoColumn } from './sql.ts';
-import { type ActiveUser, userColumns } from './users.ts';
 
-/** An API token as the API shows it, without the token or its hash. */
-export interface TokenRecord {
-  id: string;
-  user_id: string;
-  user_email: string;
-  name: string;
-  role: Role;
-  /** `suspended`: the user must sign in at the provider again. */
-  state: 'active' | 'suspended' | 'expired' | 'revoked';
-  created_at: string;
-  expires_at: string | null;
-  last_used_at: string | null;
-  revoked_at: string | null;
-}
+import type { z } from 'zod';
+import { tokenSchema } from '../../resources/tokens.ts';
+import type { Role } from '../../resources/users.ts';
+import type { Database, Query } from '../pool.ts';
+import { selectList } from './sql.ts';
+import { type ActiveUser, userColumns } from './users.ts';
 
 interface NewToken {
   id: string;
@@ -31,11 +19,14 @@ interface NewToken {
   secretHash: Buffer;
 }
 
-const columns = `
-  t.id, t.user_id, u.email as user_email, t.name, t.role,
-  case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired'
-    when u.role_until <= now() then 'suspended' else 'active' end as state,
-  ${['t.created_at', 't.expires_at', 't.last_used_at', 't.revoked_at'].map(isoColumn).join(', ')}`;
+/** An API token as the API shows it, without the token or its hash. */
+export type TokenRecord = z.output<typeof tokenSchema>;
+
+const record = selectList(tokenSchema, 't', {
+  user_email: 'u.email',
+  state: `case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired'
+    when u.role_until <= now() then 'suspended' else 'active' end`,
+});
 
 /** Lists tokens, newest first, of this user (null: of all users). `before`: id of the last token of the previous page. */
 export function listTokens(
@@ -46,7 +37,7 @@ export function listTokens(
 ): Promise<TokenRecord[]> {
   return query<TokenRecord>({
     text: `
-      select ${columns}
+      select ${record}
       from api_tokens t join users u on u.id = t.user_id
       where ($1::uuid is null or t.user_id = $1)
         and ($2::uuid is null or (t.created_at, t.id) < (select b.created_at, b.id from api_tokens b where b.id = $2))
@@ -64,7 +55,7 @@ export async function findTokenRecord(
 ): Promise<TokenRecord | undefined> {
   const [row] = await query<TokenRecord>({
     text: `
-      select ${columns}
+      select ${record}
       from api_tokens t join users u on u.id = t.user_id
       where t.id = $1 and ($2::uuid is null or t.user_id = $2)`,
     values: [id, userId],

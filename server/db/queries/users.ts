@@ -1,8 +1,10 @@
 /** Users: management, passwords, and the current roles of authenticated people. */
+
+import type { z } from 'zod';
+import { lesserRole, type Role, userSchema } from '../../resources/users.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
-import { lesserRole, type Role } from '../roles.ts';
-import { isoColumn } from './sql.ts';
+import { selectList } from './sql.ts';
 
 /** An active user, with the fields that a request needs. */
 export interface ActiveUser {
@@ -16,26 +18,13 @@ export interface ActiveUser {
 export const userColumns = 'u.id, u.email, u.name, u.role';
 
 /** A user as administrators see it, without the password hash. */
-export interface UserRecord {
-  id: string;
-  email: string;
-  name: string;
-  role: Role;
-  disabled: boolean;
-  has_password: boolean;
-  /** Linked to the OpenID Connect provider. */
-  hosted: boolean;
-  created_at: string;
-  updated_at: string;
-  signed_in_at: string | null;
-  /** When the role granted by the provider expires; null: the role is managed in Weir. */
-  role_until: string | null;
-}
+export type UserRecord = z.output<typeof userSchema>;
 
-const shown = `
-  u.id, u.email, u.name, u.role, u.disabled_at is not null as disabled, u.password_hash is not null as has_password,
-  u.subject is not null as hosted, ${isoColumn('u.created_at')}, ${isoColumn('u.updated_at')}, ${isoColumn('u.signed_in_at')},
-  ${isoColumn('u.role_until')}`;
+const record = selectList(userSchema, 'u', {
+  disabled: 'u.disabled_at is not null',
+  has_password: 'u.password_hash is not null',
+  hosted: 'u.subject is not null',
+});
 
 export interface UserFilter {
   /** Substring of the email or the name, case-insensitive. */
@@ -52,7 +41,7 @@ export function listUsers(
 ): Promise<UserRecord[]> {
   return query<UserRecord>({
     text: `
-      select ${shown}
+      select ${record}
       from users u
       where ($1::text is null or strpos(lower(u.email), lower($1)) > 0 or strpos(lower(u.name), lower($1)) > 0)
         and ($2::text is null or u.role = $2)
@@ -69,7 +58,10 @@ export async function findUser(
   key: { id: string } | { email: string },
 ): Promise<UserRecord | undefined> {
   const [column, value] = 'id' in key ? ['u.id', key.id] : ['lower(u.email)', key.email.toLowerCase()];
-  const [row] = await query<UserRecord>({ text: `select ${shown} from users u where ${column} = $1`, values: [value] });
+  const [row] = await query<UserRecord>({
+    text: `select ${record} from users u where ${column} = $1`,
+    values: [value],
+  });
   return row;
 }
 

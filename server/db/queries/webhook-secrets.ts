@@ -1,6 +1,8 @@
 /** Secrets of webhooks, sealed: rotation, reading, and how many requests each verified. Statements lock them in the order of webhook and slot. */
+import type { z } from 'zod';
+import { secretSchema } from '../../resources/webhooks.ts';
 import type { Database, Query } from '../pool.ts';
-import { arrayOf, isoColumn } from './sql.ts';
+import { arrayOf, selectList } from './sql.ts';
 
 /** Stores a new current secret. The old one becomes `previous` for `overlapSeconds`, or is deleted when that is 0. */
 export async function replaceSecret(query: Query, id: string, sealed: Buffer, overlapSeconds: number): Promise<void> {
@@ -29,15 +31,6 @@ export async function findSealedSecret({ query }: { query: Query }, id: string):
   return row?.sealed;
 }
 
-interface SecretRecord {
-  slot: 'current' | 'previous';
-  created_at: string;
-  /** Set for the previous secret only. */
-  expires_at: string | null;
-  uses: number;
-  last_used_at: string | null;
-}
-
 /**
  * Adds uses by secret id; ids of deleted secrets are ignored. Rows are locked in the same order as by a rotation (lockWebhook), so
  * processes and rotations cannot deadlock.
@@ -60,12 +53,12 @@ export async function addSecretUses({ query }: Database, uses: ReadonlyMap<strin
 }
 
 /** Reads the active secrets of a webhook, current first, without the secrets themselves. */
-export function readSecretUses({ query }: Database, webhookId: string): Promise<SecretRecord[]> {
-  return query<SecretRecord>({
-    text: `select slot, ${isoColumn('created_at')}, ${isoColumn('expires_at')}, uses::float8 as uses, ${isoColumn('last_used_at')}
-           from webhook_secrets
-           where webhook_id = $1 and (expires_at is null or webhook_secrets.expires_at > now())
-           order by slot`,
+export function readSecretUses({ query }: Database, webhookId: string): Promise<z.output<typeof secretSchema>[]> {
+  return query({
+    text: `select ${selectList(secretSchema, 's', { uses: 's.uses::float8' })}
+           from webhook_secrets s
+           where s.webhook_id = $1 and (s.expires_at is null or s.expires_at > now())
+           order by s.slot`,
     values: [webhookId],
   });
 }

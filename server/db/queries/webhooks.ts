@@ -1,39 +1,25 @@
 /** Webhooks: management, the rows that ingest caches, and their activity. */
+import type { z } from 'zod';
+import { webhookActivitySchema, webhookSchema } from '../../resources/webhooks.ts';
 import type { Database, Query } from '../pool.ts';
-import { arrayOf, isoColumn, isoText } from './sql.ts';
+import { arrayOf, isoText, selectList } from './sql.ts';
 
-/** A webhook as the API shows it, without its secret. */
-export interface WebhookRecord {
-  id: string;
-  name: string;
-  description: string;
-  enabled: boolean;
-  has_secret: boolean;
-  previous_secret_expires_at: string | null;
-  signature_header: string | null;
-  dedupe_header: string | null;
-  max_payload_bytes: number | null;
-  rate_limit_max: number | null;
-  retention_days: number | null;
-  /** Active agents subscribed to it. */
-  agent_ids: string[];
-  created_at: string;
-  updated_at: string;
-}
+const storedSchema = webhookSchema.omit({ url: true });
+/** A webhook as the API shows it, without its address. */
+export type WebhookRecord = z.output<typeof storedSchema>;
 
 /** The columns that users can set. */
-const webhookColumns = [
-  'name',
-  'description',
-  'enabled',
-  'signature_header',
-  'dedupe_header',
-  'max_payload_bytes',
-  'rate_limit_max',
-  'retention_days',
-] as const;
-type WebhookColumns = Pick<WebhookRecord, (typeof webhookColumns)[number]>;
+const settableSchema = storedSchema.omit({
+  id: true,
+  has_secret: true,
+  previous_secret_expires_at: true,
+  agent_ids: true,
+  created_at: true,
+  updated_at: true,
+});
+type WebhookColumns = z.output<typeof settableSchema>;
 type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] | undefined };
+const webhookColumns = Object.keys(settableSchema.shape) as (keyof WebhookColumns)[];
 
 export interface WebhookFilter {
   /** Webhooks that this agent is subscribed to. */
@@ -43,14 +29,13 @@ export interface WebhookFilter {
   contains: string | null;
 }
 
-const record = `
-  w.id, w.name, w.description, w.enabled, w.signature_header, w.dedupe_header, w.max_payload_bytes, w.rate_limit_max,
-  w.retention_days, ${isoColumn('w.created_at')}, ${isoColumn('w.updated_at')},
-  exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current') as has_secret,
-  (select ${isoText('s.expires_at')} from webhook_secrets s
-    where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now()) as previous_secret_expires_at,
-  (select coalesce(json_agg(a.id order by a.created_at, a.id), '[]') from subscriptions s join agents a on a.id = s.agent_id
-    where s.webhook_id = w.id and a.revoked_at is null) as agent_ids`;
+const record = selectList(storedSchema, 'w', {
+  has_secret: `exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current')`,
+  previous_secret_expires_at: `(select ${isoText('s.expires_at')} from webhook_secrets s
+    where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now())`,
+  agent_ids: `(select coalesce(json_agg(a.id order by a.created_at, a.id), '[]') from subscriptions s join agents a on a.id = s.agent_id
+    where s.webhook_id = w.id and a.revoked_at is null)`,
+});
 
 /** Finds a webhook that is not deleted. */
 export async function findWebhook(query: Query, id: string): Promise<WebhookRecord | undefined> {
@@ -165,12 +150,11 @@ export async function readWebhooks(
 /** Limit on the webhooks in one result; equals the page size of the webhook list. */
 export const ACTIVE_WEBHOOKS_MAX = 200;
 
-export interface WebhookActivity {
-  webhook_id: string;
-  last_event_at: string | null;
-  last_rejection_at: string | null;
-  events_removed_before: string | null;
-}
+const activity = selectList(webhookActivitySchema, 'w', {
+  webhook_id: 'w.id',
+  last_rejection_at: `(select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1)`,
+});
+type WebhookActivity = z.output<typeof webhookActivitySchema>;
 
 /** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
 export function readWebhookActivity(
@@ -181,9 +165,7 @@ export function readWebhookActivity(
     name: 'webhook-activity',
     plan: 'once',
     text: `
-      select w.id as webhook_id, ${isoColumn('w.last_event_at')},
-        (select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1) as last_rejection_at,
-        ${isoColumn('w.events_removed_before')}
+      select ${activity}
       from webhooks w
       where w.deleted_at is null and ($1::uuid[] is null or w.id = any ($1))
       order by w.created_at desc, w.id desc

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EXPIRY_DAYS, TOKENS_MAX } from '../../../server/api/tokens/service.ts';
 import { makeCredential, parseCredential } from '../../../server/auth/credential.ts';
-import { roles } from '../../../server/db/roles.ts';
+import { roles } from '../../../server/resources/users.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { type Answer, addPerson, PASSWORD, request, type TestPerson } from '../../helpers/people.ts';
 

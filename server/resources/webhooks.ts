@@ -1,8 +1,18 @@
 /** Input and output schemas of webhooks. */
 import { z } from 'zod';
-import { createdAt, example, idOf, nameOf, updatedAt } from '../../http/members.ts';
-import type { Settings } from '../../settings/read.ts';
-import { fieldName, nameText, prose, recordIds, secretText } from '../input.ts';
+import type { Settings } from '../settings/read.ts';
+import {
+  createdAt,
+  example,
+  fieldName,
+  idOf,
+  nameOf,
+  nameText,
+  prose,
+  recordIds,
+  secretText,
+  updatedAt,
+} from './fields.ts';
 
 /** Largest Postgres integer (32 bits). */
 const INTEGER_MAX = 2_147_483_647;

@@ -1,8 +1,9 @@
 /** Input and output schemas of agents. */
 import { z } from 'zod';
-import { DEAD_COUNTED_MAX } from '../../db/queries/agents.ts';
-import { createdAt, idOf, nameOf, updatedAt } from '../../http/members.ts';
-import { nameText, recordIds } from '../input.ts';
+import { createdAt, idOf, nameOf, nameText, recordIds, updatedAt } from './fields.ts';
+
+/** Limit on the dead letters counted for one agent. */
+export const DEAD_COUNTED_MAX = 1_000;
 
 const name = nameText.describe('1 to 200 characters, unique among active agents');
 const webhookIds = recordIds.describe(

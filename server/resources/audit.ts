@@ -1,0 +1,39 @@
+/** Entries of the audit log. */
+import { z } from 'zod';
+
+/**
+ * A member that does not have the shape that Weir writes is returned as null: the row was changed outside Weir, and verification
+ * reports where.
+ */
+const loose = <T extends z.ZodType>(schema: T) => schema.nullable().catch(null);
+const states = z.record(z.string(), z.unknown());
+
+/** The author of a change. */
+export const actorSchema = z.object({
+  kind: z.string().describe('user, token, command, system or anyone'),
+  id: z.string().nullable().describe('id of the user'),
+  name: z.string().describe('email of the user, or name of the command'),
+  token_id: z.string().nullable().describe('id of the API token that was used; null: none'),
+  address: z.string().nullable().describe('address of the client'),
+  request_id: z.string().nullable().describe('id of the request in the log'),
+});
+
+/** What was changed. */
+export const targetSchema = z.object({
+  kind: z.string().describe('e.g. webhook'),
+  id: z.string().nullable().describe('null: it has no id'),
+  name: z.string().describe('name at that time'),
+});
+
+export const auditEntrySchema = z
+  .object({
+    number: z.int().describe('position in the log, starting at 1'),
+    at: loose(z.string()).describe('time of the action'),
+    action: loose(z.string()).describe('`<kind of target>.<verb>`'),
+    actor: loose(actorSchema).describe('who performed the action'),
+    target: loose(targetSchema).describe('the changed resource'),
+    before: loose(states).describe('changed members before the action, without secrets'),
+    after: loose(states).describe('changed members after the action'),
+    hash: z.string().describe("SHA-256 of the previous entry's hash and this entry, in hex"),
+  })
+  .meta({ id: 'AuditEntry' });

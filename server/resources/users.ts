@@ -1,0 +1,48 @@
+/** Users, their roles and their sessions. */
+import { z } from 'zod';
+import { createdAt, email, idOf, nameOf, timeOf, updatedAt } from './fields.ts';
+
+/** User roles. Each role includes the permissions of the roles before it; the route table defines the role that a route requires. */
+export const roles = ['viewer', 'operator', 'administrator'] as const;
+export type Role = (typeof roles)[number];
+
+/** Whether `role` has the permissions of `needed`. */
+export function allows(role: Role, needed: Role): boolean {
+  return roles.indexOf(role) >= roles.indexOf(needed);
+}
+
+/** The lesser of two roles: a token is limited to its own role and to the role of its user. */
+export function lesserRole(one: Role, other: Role): Role {
+  return allows(one, other) ? other : one;
+}
+
+export const userSchema = z
+  .object({
+    id: idOf('user'),
+    email,
+    name: nameOf('user'),
+    role: z.enum(roles).describe('what the user may do'),
+    disabled: z.boolean().describe('true: the user cannot sign in or use API tokens'),
+    has_password: z.boolean().describe('false: the user cannot sign in with a password'),
+    hosted: z.boolean().describe('true: the user signs in at the OpenID Connect provider'),
+    created_at: createdAt,
+    updated_at: updatedAt,
+    signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: the user has not signed in yet'),
+    role_until: z.iso
+      .datetime()
+      .nullable()
+      .describe(
+        'end of validity of the role that the OpenID Connect provider confirmed last; after it, API tokens are suspended until the user signs in again; null: the role is set in Weir',
+      ),
+  })
+  .meta({ id: 'User' });
+
+/** A session as shown to its user. */
+export const sessionSchema = z.object({
+  id: idOf('session'),
+  created_at: createdAt,
+  last_seen_at: z.iso.datetime().describe('last request of the session, to the minute'),
+  expires_at: timeOf('latest end of the session'),
+  address: z.string().describe('address of the browser at the sign-in'),
+  user_agent: z.string().describe('User-Agent of the browser at the sign-in'),
+});
