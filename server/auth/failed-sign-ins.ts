@@ -36,7 +36,7 @@ export async function recordFailure(
   });
 }
 
-/** Records the counts of the tallies whose hour is over. Called by the housekeeping. */
+/** Records the counts of the tallies whose hour is over. Called by the hourly maintenance. */
 export async function recordTallies(database: Database): Promise<void> {
   await database.transaction(async (query) => {
     for (const { failures, target, since } of await closeTallies(query, TALLY_SECONDS))

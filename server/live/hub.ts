@@ -10,7 +10,7 @@ const EVERY_MS = 1_000;
 const DEPTH_EVERY_MS = 5_000;
 
 interface HubParts {
-  /** Resolves once `take` has been called for every process that responds in time. */
+  /** Resolves once `take` has been called for every process that responds in time. Rejects if the processes cannot be asked now. */
   collect: () => Promise<void>;
   tell: (live: Live) => void;
   /** Rejects if the deliveries cannot be counted now. */
@@ -54,7 +54,8 @@ export class LiveHub {
   async #tick(): Promise<void> {
     if (this.#asking) return;
     this.#asking = true;
-    await this.#parts.collect();
+    // Without new counts, the second repeats the last ones.
+    await this.#parts.collect().catch(() => {});
     this.#asking = false;
     if (!this.#tally.watched) this.#depth = null;
     else if (performance.now() >= this.#depthDueMs) this.#countDeliveries();

@@ -21,7 +21,7 @@ import { type AdjustableLog, createLog, type LogDestination, openDestination } f
 import { FigureReader } from './database-figures.ts';
 import { findEntryFile, prepareForks } from './entry.ts';
 import { greet } from './greeting.ts';
-import { extendPartitions, keepHouse } from './housekeeping.ts';
+import { extendPartitions, runMaintenance } from './maintenance.ts';
 import type { Plan } from './member.ts';
 import { Members } from './members.ts';
 import { MetricsPage } from './metrics-page.ts';
@@ -182,19 +182,19 @@ async function start(
   undo.push(() => listener.stop());
 
   undo.push(
-    keepHouse(
+    runMaintenance({
       database,
-      () => current,
       log,
-      (next) => {
+      settings: () => current,
+      onHorizon: (next) => {
         horizon = next;
         page.horizon(next);
         members.broadcast({ kind: 'horizon', horizon });
       },
-      (deliveries) => page.deliveriesUnhandled(deliveries),
-      () => page.maintained(),
-      (agentIds) => page.lastLeasesEnded(agentIds),
-    ),
+      onLastLeases: (agentIds) => page.lastLeasesEnded(agentIds),
+      onUnhandled: (deliveries) => page.deliveriesUnhandled(deliveries),
+      onMaintained: () => page.maintained(),
+    }),
   );
 
   live.start();

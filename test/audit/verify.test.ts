@@ -6,7 +6,7 @@ import { chainHash, record } from '../../server/audit/record.ts';
 import { verifyAudit } from '../../server/audit/verify.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { readAuditHead } from '../../server/db/queries/audit.ts';
-import { anchorAudit } from '../../server/primary/housekeeping.ts';
+import { anchorAudit } from '../../server/primary/maintenance.ts';
 import { createLog } from '../../server/telemetry/log.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 

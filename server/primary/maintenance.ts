@@ -24,35 +24,36 @@ export async function extendPartitions(database: Database, log: Log): Promise<Ho
 }
 
 /**
- * Logs the head of the audit log when it differs from `said`. The process log is kept elsewhere, so it proves all entries up to that
+ * Logs the head of the audit log when it differs from `logged`. The process log is kept elsewhere, so it proves all entries up to that
  * head. Returns the hash to pass to the next call.
  */
-export async function anchorAudit(database: Database, log: Log, said: string | null): Promise<string | null> {
+export async function anchorAudit(database: Database, log: Log, logged: string | null): Promise<string | null> {
   const head = await readAuditHead(database);
-  if (head === undefined || head.hash === said) return said;
+  if (head === undefined || head.hash === logged) return logged;
   log('audit_head', { number: head.number, hash: head.hash });
   return head.hash;
 }
 
-/**
- * Runs maintenance until the returned function is called. That function waits for running work.
- * @param settings returns the current settings.
- * @param onHorizon called every minute with the time span that has partitions.
- * @param onMaintained called after each successful hourly round.
- * @param onLastLeases called with the agent of each delivery whose last lease expired.
- * @param onUnhandled called with the number of deliveries that retention removed before an agent settled them.
- */
-export function keepHouse(
-  database: Database,
-  settings: () => Settings,
-  log: Log,
-  onHorizon: (horizon: Horizon) => void,
-  onUnhandled: (deliveries: number) => void,
-  onMaintained: () => void,
-  onLastLeases: (agentIds: string[]) => void,
-): () => Promise<void> {
-  let watch: Promise<void> = Promise.resolve();
-  let round: Promise<void> = Promise.resolve();
+interface MaintenanceParts {
+  database: Database;
+  log: Log;
+  /** Returns the current settings. */
+  settings: () => Settings;
+  /** Called every minute with the time span that has partitions. */
+  onHorizon: (horizon: Horizon) => void;
+  /** Called with the agent of each delivery whose last lease expired. */
+  onLastLeases: (agentIds: string[]) => void;
+  /** Called with the number of deliveries that retention removed before an agent settled them. */
+  onUnhandled: (deliveries: number) => void;
+  /** Called after each successful hourly round. */
+  onMaintained: () => void;
+}
+
+/** Runs maintenance until the returned function is called. That function waits for running work. */
+export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
+  const { database, log, settings, onHorizon, onLastLeases, onUnhandled, onMaintained } = parts;
+  let minuteRound: Promise<void> = Promise.resolve();
+  let hourRound: Promise<void> = Promise.resolve();
   let anchor: string | null = null;
   let stopping = false;
   const unhandled = (deliveries: number) => {
@@ -60,7 +61,7 @@ export function keepHouse(
     log('deliveries_unhandled', { deliveries });
     onUnhandled(deliveries);
   };
-  const look = async () => {
+  const runMinuteRound = async () => {
     try {
       onHorizon(await extendPartitions(database, log));
     } catch (error) {
@@ -73,7 +74,7 @@ export function keepHouse(
       log('housekeeping_failed', { reason: (error as Error).message });
     }
   };
-  const work = async () => {
+  const runHourRound = async () => {
     try {
       const dropped = await dropOldPartitions(database, settings().RETENTION_DAYS, Date.now());
       if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
@@ -97,20 +98,20 @@ export function keepHouse(
     }
   };
   const start = () => {
-    round = work();
+    hourRound = runHourRound();
   };
   // Also run soon after the start: a machine that is switched off every night might never reach the hourly run.
   const first = setTimeout(start, MINUTE_MS);
   const hourly = setInterval(start, HOUR_MS);
   // Separate from the hourly round, which may take long.
   const everyMinute = setInterval(() => {
-    watch = look();
+    minuteRound = runMinuteRound();
   }, MINUTE_MS);
   return async () => {
     clearInterval(everyMinute);
     clearTimeout(first);
     clearInterval(hourly);
     stopping = true;
-    await Promise.all([watch, round]);
+    await Promise.all([minuteRound, hourRound]);
   };
 }

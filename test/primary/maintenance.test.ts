@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { makePartitions, missingPartitions, partitionName } from '../../server/db/partitions.ts';
-import { keepHouse } from '../../server/primary/housekeeping.ts';
+import { runMaintenance } from '../../server/primary/maintenance.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
@@ -18,18 +18,18 @@ afterEach(async () => {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** What the minute round does and, after an hour, the hourly one. */
+/** Runs the rounds of every minute and, after an hour, the hourly one. */
 async function pass(ms = MINUTE_MS): Promise<void> {
   const log = Object.assign(() => {}, { enabled: () => true });
-  const stop = keepHouse(
-    fresh.database,
-    () => settingsOf({}),
+  const stop = runMaintenance({
+    database: fresh.database,
     log,
-    () => {},
-    () => {},
-    () => {},
-    () => {},
-  );
+    settings: () => settingsOf({}),
+    onHorizon: () => {},
+    onLastLeases: () => {},
+    onUnhandled: () => {},
+    onMaintained: () => {},
+  });
   vi.advanceTimersByTime(ms);
   await stop();
 }
