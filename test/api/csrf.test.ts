@@ -1,13 +1,12 @@
-/** Changes that a cookie vouches for: every operation that makes one, by every way in which another site could ask for it. */
+/** CSRF: every way in which another site could request a change, at one operation. access.test.ts covers each operation. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { operationRoutes } from '../../server/api/routes.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, csrfToken, request, type TestPerson } from '../helpers/people.ts';
 
 const own = 'https://weir.example.org';
 const allowed = 'https://console.example.org';
 let app: TestApp;
-/** May do everything; its session is only ever asked in vain. */
+/** May do everything. */
 let target: TestPerson;
 let token: string;
 let tokenOfAnother: string;
@@ -20,12 +19,6 @@ beforeAll(async () => {
   tokenOfAnother = await csrfToken(app.url, (await addPerson(app, 'administrator')).cookie);
 });
 afterAll(() => app.stop());
-
-const id = '00000000-0000-7000-8000-000000000000';
-const changes = operationRoutes
-  .map(([method, path, name, access]) => ({ method: method as string, path: path.replace(':id', id), name, access }))
-  .filter(({ method }) => method !== 'GET');
-const signedIn = changes.filter(({ access }) => access !== 'anyone');
 
 type Fields = Record<string, string>;
 
@@ -60,56 +53,63 @@ const forgeries: [string, () => Fields][] = [
 const swapCase = (text: string) =>
   text.replace(/[a-z]/gi, (letter) => (letter < 'a' ? letter.toLowerCase() : letter.toUpperCase()));
 
-const entries = async () =>
-  (await app.database.query<{ count: number }>({ text: 'select count(*)::int as count from audit_log' }))[0]!.count;
+/** A change that succeeds whenever it is permitted. */
+const change = (fields: Fields) => request(`${app.url}/api/v1/webhooks`, 'POST', '{"name":"a"}', fields);
 
-describe.each(signedIn)('$method $path', ({ method, path }) => {
-  test.each(forgeries)('with the cookie and %s is refused, and nothing is done', async (_what, fields) => {
-    const before = await entries();
-    const { status, body } = await request(app.url + path, method, '{}', { cookie, ...fields() });
+const webhooks = async () =>
+  (await app.database.query<{ count: number }>({ text: 'select count(*)::int as count from webhooks' }))[0]!.count;
+
+describe('a change with the cookie', () => {
+  test.each(forgeries)('and %s is refused, and nothing is done', async (_what, fields) => {
+    const before = await webhooks();
+    const { status, body } = await change({ cookie, ...fields() });
     expect([status, body.code]).toEqual([403, 'csrf_refused']);
-    expect(await entries()).toBe(before);
+    expect(await webhooks()).toBe(before);
     expect((await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie })).status).toBe(200);
   });
 
-  test.each<[string, (token: string) => Fields]>([
-    ['from a page of Weir', (token) => ({ origin: own, 'x-csrf-token': token })],
-    ['from a page of CORS_ORIGINS', (token) => ({ origin: allowed, 'x-csrf-token': token })],
-    [
-      'from a page of Weir whose browser sends no origin',
-      (token) => ({ 'sec-fetch-site': 'same-origin', 'x-csrf-token': token }),
-    ],
-    ['from a script without a browser', (token) => ({ 'x-csrf-token': token })],
-  ])('with the cookie and its token, %s, is looked at', async (_what, fields) => {
-    const person = await addPerson(app, 'administrator');
-    const given = fields(await csrfToken(app.url, person.cookie));
-    const { body } = await request(app.url + path, method, '{}', { cookie: person.cookie, ...given });
-    expect(['csrf_refused', 'unauthenticated', 'forbidden']).not.toContain(body?.code);
+  test.each<[string, Fields]>([
+    ['a page of Weir', { origin: own }],
+    ['a page of CORS_ORIGINS', { origin: allowed }],
+    ['a page of Weir whose browser sends no origin', { 'sec-fetch-site': 'same-origin' }],
+    ['the address bar', { 'sec-fetch-site': 'none' }],
+    ['a script without a browser', {}],
+  ])('and its token, from %s, is made', async (_what, fields) => {
+    expect((await change({ cookie, 'x-csrf-token': token, ...fields })).status).toBe(201);
   });
 
-  test('with an API token needs none of it: no browser sends one by itself', async () => {
-    const person = await addPerson(app, 'administrator');
-    const fields = { authorization: `Bearer ${person.token}`, origin: 'https://elsewhere.example' };
-    const { body } = await request(app.url + path, method, '{}', fields);
-    expect(['csrf_refused', 'unauthenticated', 'forbidden']).not.toContain(body?.code);
-  });
-
-  test('with the cookie and a bearer that is not in force is nobody’s', async () => {
+  test('and an invalid bearer token is unauthenticated', async () => {
     const fields = { cookie, authorization: 'Bearer wu_nonsense', origin: own, 'x-csrf-token': token };
-    const { status, body } = await request(app.url + path, method, '{}', fields);
+    const { status, body } = await change(fields);
     expect([status, body.code]).toEqual([401, 'unauthenticated']);
   });
 });
 
-describe.each(changes.filter(({ access }) => access === 'anyone'))('$method $path, for anyone,', ({ method, path }) => {
+test('a change with an API token needs no CSRF token: no browser sends an API token by itself', async () => {
+  const fields = { authorization: `Bearer ${target.token}`, origin: 'https://elsewhere.example' };
+  expect((await change(fields)).status).toBe(201);
+});
+
+describe('a change for anyone', () => {
+  const signIn = (fields: Fields) =>
+    request(`${app.url}/api/v1/session`, 'POST', { email: 'nobody@example.org', password: 'x' }, fields);
+
   test.each<[string, Fields]>([
     ['another site', { origin: 'https://elsewhere.example' }],
     ['a sandboxed frame', { origin: 'null' }],
     ['another site by Sec-Fetch-Site', { 'sec-fetch-site': 'cross-site' }],
     ['a form of another site', { origin: 'https://elsewhere.example', 'content-type': 'text/plain' }],
   ])('from %s is refused', async (_where, fields) => {
-    const { status, body } = await request(app.url + path, method, '{}', fields);
+    const { status, body } = await signIn(fields);
     expect([status, body.code]).toEqual([403, 'csrf_refused']);
+  });
+
+  test.each<[string, Fields]>([
+    ['a page of Weir', { origin: own }],
+    ['a script without a browser', {}],
+  ])('from %s is processed', async (_where, fields) => {
+    const { status, body } = await signIn(fields);
+    expect([status, body.code]).toEqual([401, 'sign_in_failed']);
   });
 });
 
