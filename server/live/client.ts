@@ -8,7 +8,7 @@ import type { Found } from './newest.ts';
 /** Heartbeat interval: a proxy may close a connection that is silent for longer. */
 const HEARTBEAT_MS = 15_000;
 /** A client that has read nothing for this long is disconnected. */
-const SLOW_MS = 10_000;
+export const SLOW_MS = 10_000;
 /** Delay before EventSource reconnects. */
 const RETRY_MS = 1_000;
 

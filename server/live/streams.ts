@@ -15,7 +15,7 @@ import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from './newest.
 
 const EVERY_MS = 1_000;
 /** Interval of the authorization check. Changes are announced; this check finds expiries and missed announcements. */
-const RECHECK_MS = 15_000;
+export const RECHECK_MS = 15_000;
 /** A JWT cannot be rechecked after its request. Its streams end after this time and reconnect with a newer one. */
 const JWT_STREAM_MS = 300_000;
 export const CONTENT_TYPE = 'text/event-stream';

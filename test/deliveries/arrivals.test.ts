@@ -1,8 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import { Arrivals } from '../../server/deliveries/arrivals.ts';
 import { Floors } from '../../server/deliveries/floors.ts';
+import { takeClock } from '../helpers/clock.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 const WAIT_MS = 5_000;
@@ -55,12 +56,9 @@ async function isWoken(arrivals: Arrivals): Promise<boolean> {
 }
 
 test('deliveries below the floor are not queried, except once in 15 seconds; then the next claim queries all', async () => {
-  const aheadMs = { value: 0 };
-  const realNow = performance.now.bind(performance);
-  vi.spyOn(performance, 'now').mockImplementation(() => realNow() + aheadMs.value);
-  onTestFinished(() => void vi.restoreAllMocks());
+  const clock = takeClock();
   // The first look of all is one at everything, and takes place before the floor is learnt.
-  aheadMs.value = EVERYWHERE_EVERY_MS;
+  clock.forward(EVERYWHERE_EVERY_MS);
   const floors = new Floors();
   const arrivals = new Arrivals(fresh.database, floors);
   onTestFinished(() => arrivals.close());
@@ -69,7 +67,7 @@ test('deliveries below the floor are not queried, except once in 15 seconds; the
   floors.learn(agentId, Date.now(), performance.now());
   expect(await isWoken(arrivals)).toBe(false);
 
-  aheadMs.value += EVERYWHERE_EVERY_MS;
+  clock.forward(EVERYWHERE_EVERY_MS);
   expect(await isWoken(arrivals)).toBe(true);
   expect(floors.forClaim(agentId, performance.now())).toBe('-infinity');
 });
