@@ -94,7 +94,7 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
   const tally = new ConsumeTally();
   const client = openApiClient(url);
   const progress = showConsumeProgress(tally, io.stderr);
-  if (credential.advice !== null) progress.tell(credential.advice);
+  if (credential.advice !== null) progress.report(credential.advice);
   const once = options.once === true;
   const repetition = {
     base: client.base,
@@ -117,7 +117,7 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
     api,
     worker: worker(options, io, progress),
     tally,
-    tell: progress.tell,
+    report: progress.report,
     stop,
     cut,
   });

@@ -33,6 +33,6 @@ function verdict(checks: readonly Check[]): string {
   const problems = count('problem');
   const hints = count('advice');
   if (problems === 0 && hints === 0) return 'All is well.';
-  const told = problems === 0 ? 'No problem' : problems === 1 ? '1 problem' : `${problems} problems`;
-  return hints === 0 ? `${told}.` : `${told}, ${hints === 1 ? '1 piece' : `${hints} pieces`} of advice.`;
+  const summary = problems === 0 ? 'No problem' : problems === 1 ? '1 problem' : `${problems} problems`;
+  return hints === 0 ? `${summary}.` : `${summary}, ${hints === 1 ? '1 piece' : `${hints} pieces`} of advice.`;
 }

@@ -10,7 +10,7 @@ import type { Check } from './check.ts';
 const VALID_MS = 30_000;
 const TIMEOUT_MS = 20_000;
 /** Longest wait of one caller. A later call gets the result. */
-const PATIENCE_MS = 5_000;
+const WAIT_MAX_MS = 5_000;
 const OUTPUT_BYTES_MAX = 1_048_576;
 
 export interface Checkup {
@@ -21,7 +21,7 @@ export interface Checkup {
 }
 
 export interface Doctor {
-  /** Returns the latest result within `PATIENCE_MS`. */
+  /** Returns the latest result within `WAIT_MAX_MS`. */
   ask(): Promise<Checkup>;
   /** Aborts a running examination. */
   close(): void;
@@ -30,7 +30,7 @@ export interface Doctor {
 const running: Checkup = { state: 'running', at: null, checks: [] };
 const defaultProgram = fileURLToPath(new URL('../cli/weir.js', import.meta.url));
 
-export class DoctorOffice implements Doctor {
+export class DoctorRunner implements Doctor {
   readonly #program: string;
   #last: Promise<Checkup> = Promise.resolve(running);
   #dueMs = 0;
@@ -51,8 +51,8 @@ export class DoctorOffice implements Doctor {
         this.#dueMs = performance.now() + VALID_MS;
       });
     }
-    const patience = new Promise<Checkup>((resolve) => setTimeout(resolve, PATIENCE_MS, running).unref());
-    return Promise.race([this.#last, patience]);
+    const timeout = new Promise<Checkup>((resolve) => setTimeout(resolve, WAIT_MAX_MS, running).unref());
+    return Promise.race([this.#last, timeout]);
   }
 
   close(): void {

@@ -29,11 +29,11 @@ export async function checkDatabase(circumstances: Circumstances): Promise<Check
   const { settings, log } = circumstances;
   if (settings.database.kind === 'server') return checkServer(settings.database.conninfo, circumstances);
   const pgdata = join(settings.DATA_DIR, 'postgres');
-  const stands = await access(pgdata).then(
+  const exists = await access(pgdata).then(
     () => true,
     (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
   );
-  if (!stands) return [ok('database', `the embedded database will be created in ${pgdata} at the first start`)];
+  if (!exists) return [ok('database', `the embedded database will be created in ${pgdata} at the first start`)];
   try {
     const maxConnections = connectionsNeeded(settings);
     const embedded = await joinEmbeddedPostgres({ dataDir: settings.DATA_DIR, maxConnections, joinSmaller: true, log });

@@ -18,17 +18,17 @@ export interface Disk {
 
 /**
  * Returns one check for each file system.
- * @param standing DATA_DIR, or its nearest ancestor that exists.
+ * @param existing DATA_DIR, or its nearest ancestor that exists.
  * @param read returns null when the directory does not exist.
  */
 export async function checkDisks(
-  standing: string,
+  existing: string,
   { database }: Pick<Settings, 'database'>,
   read: (path: string) => Promise<Disk | null> = readDisk,
 ): Promise<Check[]> {
   const embedded = database.kind === 'embedded';
-  const pgdata = join(standing, 'postgres');
-  const paths = embedded ? [join(pgdata, 'pg_wal'), pgdata, standing] : [standing];
+  const pgdata = join(existing, 'postgres');
+  const paths = embedded ? [join(pgdata, 'pg_wal'), pgdata, existing] : [existing];
   const checks = new Map<number, Check>();
   for (const path of paths) {
     const disk = await read(path);

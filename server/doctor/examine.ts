@@ -31,13 +31,13 @@ export async function examine(
   ]);
   const { running } = ports;
   const usable = dataDir.every((check) => check.name !== 'data_dir' || check.state === 'ok');
-  const looksAtDatabase = usable || settings.database.kind === 'server';
+  const checksDatabase = usable || settings.database.kind === 'server';
   const circumstances = { settings, keys: key.keys, running, nowMs: Date.now, log };
   return [
     ...before,
     ...dataDir,
     key.check,
-    ...(looksAtDatabase ? await checkDatabase(circumstances) : []),
+    ...(checksDatabase ? await checkDatabase(circumstances) : []),
     rateLimit,
     identityProvider,
     ...checkOrigins(settings),

@@ -11,18 +11,18 @@ import { checkDisks } from './disk.ts';
 /** Checks that Weir can write to DATA_DIR, that the Postgres account can traverse it, and that its disk has free space. */
 export async function checkDataDir(settings: Settings): Promise<Check[]> {
   const { DATA_DIR: directory } = settings;
-  const standing = await nearestDirectory(directory);
-  const missing = standing === directory ? '' : ' (it will be created at the first start)';
+  const existing = await nearestDirectory(directory);
+  const missing = existing === directory ? '' : ' (it will be created at the first start)';
   try {
-    if (!(await stat(standing)).isDirectory())
+    if (!(await stat(existing)).isDirectory())
       return [
-        problem('data_dir', `DATA_DIR ${standing} is not a directory`, 'move that file away, or set another DATA_DIR'),
+        problem('data_dir', `DATA_DIR ${existing} is not a directory`, 'move that file away, or set another DATA_DIR'),
       ];
-    await access(standing, constants.R_OK | constants.W_OK | constants.X_OK);
+    await access(existing, constants.R_OK | constants.W_OK | constants.X_OK);
     if (settings.database.kind === 'embedded' && process.getuid?.() === 0) {
       const owner = await stat(join(directory, 'postgres')).catch(() => null);
       // No user has uid -1: without an owner yet, every directory on the path must be open to all users.
-      await checkWalkable(standing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
+      await checkWalkable(existing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
     }
   } catch (error) {
     if (error instanceof EmbeddedPostgresError) return [problemFrom('data_dir', error.message, '')];
@@ -30,13 +30,13 @@ export async function checkDataDir(settings: Settings): Promise<Check[]> {
       problem(
         'data_dir',
         `DATA_DIR ${directory} is not writable: ${(error as NodeJS.ErrnoException).code}`,
-        `make the user that Weir runs as the owner of ${standing}, or set another DATA_DIR`,
+        `make the user that Weir runs as the owner of ${existing}, or set another DATA_DIR`,
       ),
     ];
   }
   const checks = [ok('data_dir', `${directory} is writable${missing}`)];
-  if (standing === directory) checks.push(...checkMode(directory, (await stat(directory)).mode));
-  return [...checks, ...(await checkDisks(standing, settings))];
+  if (existing === directory) checks.push(...checkMode(directory, (await stat(directory)).mode));
+  return [...checks, ...(await checkDisks(existing, settings))];
 }
 
 /** Other users who can open DATA_DIR can hold Weir's locks; those who can write to it can replace its files. */

@@ -8,7 +8,7 @@ import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 /** Number of newest entries whose hashes are recomputed; `weir audit verify` checks all of them. */
-const ENTRIES_LOOKED_AT = 1_000;
+const ENTRIES_VERIFIED_MAX = 1_000;
 
 /** In local mode an administrator signs in with a password; in hosted mode the provider assigns the role, perhaps to no user. */
 export async function checkAdministrators(
@@ -52,9 +52,9 @@ export async function checkAudit(database: Database): Promise<Check> {
     );
   const head = await readAuditHead(database);
   if (head === undefined) return ok(name, 'it has no entries yet');
-  const verdict = await verifyRecentAudit(database, head.number, ENTRIES_LOOKED_AT);
+  const verdict = await verifyRecentAudit(database, head.number, ENTRIES_VERIFIED_MAX);
   if (verdict.intact)
-    return ok(name, `${head.number} entries; the newest ${Math.min(head.number, ENTRIES_LOOKED_AT)} verify`);
+    return ok(name, `${head.number} entries; the newest ${Math.min(head.number, ENTRIES_VERIFIED_MAX)} verify`);
   return problem(
     name,
     `it was changed outside Weir: ${verdict.reason}`,

@@ -1,6 +1,6 @@
 /** /account: the signed-in user, the password form and the user's sessions. */
 import { browserName } from './browser-name.ts';
-import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, fieldError, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const account: Page = (request) => accountPage(request, noErrors);
@@ -38,8 +38,12 @@ const signOutEverywhere: Page = async ({ call }) => {
 export const accountPages = { account, changePassword, endSession, signOutEverywhere };
 
 /** @param revokeTokens the checkbox value of a refused form. */
-async function accountPage({ call }: PageRequest, { errors, ...told }: Told, revokeTokens = false): Promise<PageReply> {
+async function accountPage(
+  { call }: PageRequest,
+  { errors, ...feedback }: FormFeedback,
+  revokeTokens = false,
+): Promise<PageReply> {
   const sessions = await call('listSessions');
   if (sessions.kind !== 'done') return asProblem(sessions);
-  return view('account', 'Account', { sessions: sessions.body.items, browserName, errors, revokeTokens }, told);
+  return view('account', 'Account', { sessions: sessions.body.items, browserName, errors, revokeTokens }, feedback);
 }

@@ -2,7 +2,7 @@
 import { activityOf } from './activity.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
-import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
@@ -126,11 +126,16 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
 
 type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };
 
-async function formView({ call }: PageRequest, title: string, values: AgentValues, told: Told): Promise<PageReply> {
-  const { errors, ...answer } = told;
+async function formView(
+  { call }: PageRequest,
+  title: string,
+  values: AgentValues,
+  feedback: FormFeedback,
+): Promise<PageReply> {
+  const { errors, ...status } = feedback;
   // List all subscribed webhooks: a missing checkbox would end the subscription.
   const webhooks = await choicesOf(call, 'listWebhooks', values.webhook_ids);
-  return view('agents/form', title, { title, values, errors, webhooks }, answer);
+  return view('agents/form', title, { title, values, errors, webhooks }, status);
 }
 
 function agentOf(form: URLSearchParams) {

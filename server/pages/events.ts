@@ -22,10 +22,10 @@ export function eventPages(database: Database) {
     const { filters, listed } = await listBy(call, 'listEvents', filtersOf(query, filterNames));
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
     const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null, complete: true };
-    const { errors, ...told } = listed.kind === 'done' ? noErrors : formErrors(listed);
+    const { errors, ...feedback } = listed.kind === 'done' ? noErrors : formErrors(listed);
     const ids = page.items.map((event: { webhook_id: string }) => event.webhook_id);
     const webhooks = await choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]);
-    return view('events/list', 'Events', { filters, page, errors, webhooks }, told);
+    return view('events/list', 'Events', { filters, page, errors, webhooks }, feedback);
   };
 
   const showEvent: Page = async ({ call, id, query }) => {

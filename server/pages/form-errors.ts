@@ -4,7 +4,7 @@ import type { Called } from './page.ts';
 import { plural } from './show.ts';
 
 /** Error messages by field, and the response status of the page. */
-export interface Told {
+export interface FormFeedback {
   /** Key '' is the form as a whole, see partials/form-error. */
   errors: Record<string, string>;
   status: number;
@@ -12,10 +12,10 @@ export interface Told {
 }
 
 /** For a form that is shown for the first time. */
-export const noErrors: Told = { errors: {}, status: 200, retryAfterSeconds: null };
+export const noErrors: FormFeedback = { errors: {}, status: 200, retryAfterSeconds: null };
 
 /** For a field that the page itself validates. */
-export function fieldError(field: string, sentence: string): Told {
+export function fieldError(field: string, sentence: string): FormFeedback {
   return { errors: { [field]: sentence }, status: 422, retryAfterSeconds: null };
 }
 
@@ -23,7 +23,7 @@ export function fieldError(field: string, sentence: string): Told {
 export function formErrors(
   refused: Exclude<Called, { kind: 'done' }>,
   fieldOf: Partial<Record<ProblemCode, string>> = {},
-): Told {
+): FormFeedback {
   if (refused.kind === 'invalid') return { ...noErrors, errors: refused.errors, status: 422 };
   const { code, status, retryAfterSeconds } = refused;
   // The API's text mentions the ETag, which users do not see. The form holds it in a hidden field, see nextTag.

@@ -12,7 +12,7 @@ type List = keyof typeof shows;
 /** Maximum page size of a list. */
 const LISTED_MAX = 200;
 /** Maximum number of names in the message for an ambiguous name. */
-const TOLD_MAX = 5;
+const SHOWN_MAX = 5;
 
 type Named = { id: string; name: string };
 
@@ -114,13 +114,13 @@ async function idOf(call: Call, list: List, name: string): Promise<string | { er
   if (listed.kind !== 'done') return { error: `Give the name or the id of ${indefinite(list)}.` };
   const similar: Named[] = listed.body.items;
   const same = similar.filter((one) => one.name.toLowerCase() === name.toLowerCase());
-  const meant = same.length > 0 ? same : similar;
-  if (meant.length === 1) return meant[0]!.id;
-  if (meant.length === 0) return { error: `No ${words[list]} has “${name}” in its name.` };
-  const told = meant.slice(0, TOLD_MAX).map((one) => one.name);
-  const more = meant.length > TOLD_MAX ? ' and more' : '';
-  const which = same.length > 0 ? 'Give the id of one.' : `Type more of the name: ${told.join(', ')}${more}.`;
-  const count = listed.body.next_cursor === null ? plural(meant.length, words[list]) : `Many ${words[list]}s`;
+  const matches = same.length > 0 ? same : similar;
+  if (matches.length === 1) return matches[0]!.id;
+  if (matches.length === 0) return { error: `No ${words[list]} has “${name}” in its name.` };
+  const shown = matches.slice(0, SHOWN_MAX).map((one) => one.name);
+  const more = matches.length > SHOWN_MAX ? ' and more' : '';
+  const which = same.length > 0 ? 'Give the id of one.' : `Type more of the name: ${shown.join(', ')}${more}.`;
+  const count = listed.body.next_cursor === null ? plural(matches.length, words[list]) : `Many ${words[list]}s`;
   return { error: `${count} have “${name}” in their name. ${which}` };
 }
 

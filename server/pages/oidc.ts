@@ -48,5 +48,5 @@ const noProvider: Page<Person | null> = async () =>
 
 /** After a failed sign-in, the page links to the sign-in page. */
 function refusal({ code, retryAfterSeconds }: Pick<Refused, 'code' | 'retryAfterSeconds'>) {
-  return { ...problemOf(code), retryAfterSeconds, wayOn: { to: '/sign-in', text: 'Sign in' } };
+  return { ...problemOf(code), retryAfterSeconds, link: { to: '/sign-in', text: 'Sign in' } };
 }

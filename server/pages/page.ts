@@ -56,8 +56,8 @@ export type PageReply =
     }
   /** After a change: 303 to a path of Weir; `notice` is a name in notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
-  /** `wayOn`: the link on the page; defaults to the overview. */
-  | (Extract<Called, { kind: 'problem' }> & { wayOn?: { to: string; text: string } });
+  /** `link`: the link on the page; defaults to the overview. */
+  | (Extract<Called, { kind: 'problem' }> & { link?: { to: string; text: string } });
 
 export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
 
@@ -65,9 +65,9 @@ export function view(
   name: string,
   title: string,
   data: object,
-  told: { address?: string; status?: number; retryAfterSeconds?: number | null } = {},
+  feedback: { address?: string; status?: number; retryAfterSeconds?: number | null } = {},
 ): PageReply {
-  return { kind: 'view', view: name, title, data, ...told };
+  return { kind: 'view', view: name, title, data, ...feedback };
 }
 
 export function redirect(to: string, notice?: string, headers: Record<string, string> = {}): PageReply {

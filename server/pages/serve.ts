@@ -45,7 +45,7 @@ export class Pages {
   forUsers(needed: Role, page: Page): Handler {
     return (exchange) =>
       this.#serve(exchange, async (person, form) => {
-        if (person === null) return this.#leadToSignIn(exchange);
+        if (person === null) return this.#redirectToSignIn(exchange);
         const confirmation = isOpened(exchange)
           ? await this.#parts.signIn?.confirmation(exchange, person, addressOf(exchange))
           : null;
@@ -117,12 +117,12 @@ export class Pages {
   #showProblem(exchange: Exchange, person: Person | null, problem: ProblemDocument): void {
     // If the page fails too, the plain problem document is sent.
     exchange.showProblem = null;
-    const wayOn = exchange.method === 'POST' ? undefined : { to: addressOf(exchange), text: 'Try again' };
-    const reply = { ...problemOf(problem.code, problem.detail), ...(wayOn && problem.status >= 500 ? { wayOn } : {}) };
+    const link = exchange.method === 'POST' ? undefined : { to: addressOf(exchange), text: 'Try again' };
+    const reply = { ...problemOf(problem.code, problem.detail), ...(link && problem.status >= 500 ? { link } : {}) };
     this.#send(exchange, person, reply).catch(() => exchange.problem(problem.code));
   }
 
-  #leadToSignIn(exchange: Exchange): null {
+  #redirectToSignIn(exchange: Exchange): null {
     const back =
       exchange.method === 'POST' ? formAddress(exchange, this.#parts.settings.PUBLIC_URL) : addressOf(exchange);
     return leaveFor(exchange, back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`);
@@ -229,8 +229,8 @@ function goTo(exchange: Exchange, path: string): void {
   exchange.answer(303, 'text/plain', '');
 }
 
-function problemView({ title, detail, code, wayOn = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {
-  return { view: 'problem', title, data: { detail, code, wayOn } };
+function problemView({ title, detail, code, link = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {
+  return { view: 'problem', title, data: { detail, code, link } };
 }
 
 function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [string, string][] {

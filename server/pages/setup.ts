@@ -2,7 +2,7 @@
 import type { Person } from '../auth/person.ts';
 import type { ProblemCode } from '../errors.ts';
 import { problemOf } from './call.ts';
-import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { type Page, redirect, view } from './page.ts';
 
 interface SetupParts {
@@ -29,6 +29,6 @@ export function setupPages({ whyClosed }: SetupParts) {
   return { setUp, doSetUp };
 }
 
-function setupForm(given: { token: string; email: string; name: string }, { errors, ...told }: Told) {
-  return view('setup', 'Set up Weir', { given, errors }, told);
+function setupForm(given: { token: string; email: string; name: string }, { errors, ...feedback }: FormFeedback) {
+  return view('setup', 'Set up Weir', { given, errors }, feedback);
 }

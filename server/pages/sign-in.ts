@@ -1,7 +1,7 @@
 /** /sign-in and /sign-out. */
 import type { Person } from '../auth/person.ts';
 import { returnAddress } from '../auth/return-to.ts';
-import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
 interface SignInPageParts {
@@ -40,7 +40,7 @@ export function signInPages({ publicUrl, isSetUp, signOutAddress }: SignInPagePa
 
 function signInForm(
   shown: { returnTo: string; email: string; providerSignOut: string | null; isSetUp: boolean },
-  { errors, ...told }: Told,
+  { errors, ...feedback }: FormFeedback,
 ) {
-  return view('sign-in', 'Sign in', { ...shown, errors }, told);
+  return view('sign-in', 'Sign in', { ...shown, errors }, feedback);
 }

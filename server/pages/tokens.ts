@@ -2,7 +2,7 @@
 import { allows, type Role, roles } from '../resources/users.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
-import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
 /** Lifetimes offered by the form, in days. */
@@ -46,9 +46,9 @@ const createToken: Page = async ({ person, call, form }) => {
   return tokenForm(person.role, given, formErrors(made, confirmationError()));
 };
 
-function tokenForm(role: Role, given: TokenForm, { errors, ...told }: Told) {
+function tokenForm(role: Role, given: TokenForm, { errors, ...feedback }: FormFeedback) {
   const offered = roles.filter((candidate) => allows(role, candidate));
-  return view('tokens/new', 'New token', { given, roles: offered, lifetimes, errors }, told);
+  return view('tokens/new', 'New token', { given, roles: offered, lifetimes, errors }, feedback);
 }
 
 const showToken: Page = async ({ id, call }) => {

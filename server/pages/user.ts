@@ -1,9 +1,9 @@
 /** /users/:id: one user, and all changes that an administrator may make to a user. */
 
 import { generatePassword } from '../passwords/hash.ts';
-import { roles } from '../resources/users.ts';
+import { allows, roles } from '../resources/users.ts';
 import { confirmation, confirmationError } from './form.ts';
-import { fieldError, formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, fieldError, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const showUser: Page = (request) => userPage(request, noErrors);
@@ -13,11 +13,12 @@ const updateUser: Page = async (request) => {
   const input = { ...given, ...confirmation(request.form) };
   const changed = await request.call('updateUser', { id: request.id, input });
   if (changed.kind !== 'done') {
-    const told = formErrors(changed, { last_administrator: 'role', ...confirmationError('role') });
-    return userPage(request, told, { given });
+    const feedback = formErrors(changed, { last_administrator: 'role', ...confirmationError('role') });
+    return userPage(request, feedback, { given });
   }
-  // Administrators who change their own role may lose access to /users.
-  return redirect(changed.body.id === request.person.id ? '/account' : `/users/${request.id}`, 'saved');
+  // Administrators who lower their own role lose access to /users.
+  const losesAccess = changed.body.id === request.person.id && !allows(changed.body.role, 'administrator');
+  return redirect(losesAccess ? '/account' : `/users/${request.id}`, 'saved');
 };
 
 const disableUser: Page = (request) => setDisabled(request, true);
@@ -57,8 +58,8 @@ const deleteUser: Page = async (request) => {
     return userPage(request, fieldError('confirm', 'Type the email address of this user.'), { confirm });
   const deleted = await call('deleteUser', { id, input: confirmation(form) });
   if (deleted.kind === 'done') return redirect('/users', 'deleted');
-  const told = formErrors(deleted, { last_administrator: 'confirm', ...confirmationError('delete') });
-  return userPage(request, told, { confirm });
+  const feedback = formErrors(deleted, { last_administrator: 'confirm', ...confirmationError('delete') });
+  return userPage(request, feedback, { confirm });
 };
 
 export const userPages = { showUser, updateUser, disableUser, enableUser, resetPassword, deleteUser };
@@ -72,7 +73,7 @@ interface Typed {
 /** @param typed the input of a refused form; never a password. */
 async function userPage(
   { id, call, person }: PageRequest,
-  { errors, ...told }: Told,
+  { errors, ...feedback }: FormFeedback,
   { given, revokeTokens = true, confirm = '' }: Typed = {},
 ): Promise<PageReply> {
   const found = await call('showUser', { id });
@@ -80,5 +81,5 @@ async function userPage(
   const user = found.body;
   const isSelf = user.id === person.id;
   const data = { user, given: given ?? user, revokeTokens, confirm, roles, isSelf, errors };
-  return view('users/show', user.email, data, told);
+  return view('users/show', user.email, data, feedback);
 }

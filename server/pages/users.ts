@@ -2,7 +2,7 @@
 import { roles } from '../resources/users.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
-import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { listOf, type Page, redirect, view } from './page.ts';
 
 const userList: Page = async ({ call, query }) => {
@@ -25,8 +25,8 @@ const createUser: Page = async ({ call, form }) => {
   return view('users/password', 'New user', { user, generated, revoked: null }, { status: 201 });
 };
 
-function userForm(given: { email: string; name: string; role: string }, { errors, ...told }: Told) {
-  return view('users/new', 'New user', { given, roles, errors }, told);
+function userForm(given: { email: string; name: string; role: string }, { errors, ...feedback }: FormFeedback) {
+  return view('users/new', 'New user', { given, roles, errors }, feedback);
 }
 
 export const userListPages = { userList, newUser, createUser };

@@ -4,7 +4,7 @@ import { activityOf } from './activity.ts';
 import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
-import { formErrors, noErrors, type Told } from './form-errors.ts';
+import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
@@ -126,7 +126,7 @@ async function webhookView(
   { call }: PageRequest,
   webhook: Webhook,
   more: object,
-  told: { address?: string; status?: number } = {},
+  feedback: { address?: string; status?: number } = {},
 ): Promise<PageReply> {
   const [events, agents, secrets, activity] = await Promise.all([
     call('listEvents', { query: { webhook_id: webhook.id, limit: String(EVENTS_SHOWN) } }),
@@ -149,16 +149,21 @@ async function webhookView(
     errors: {},
     ...more,
   };
-  return view('webhooks/show', webhook.name, data, told);
+  return view('webhooks/show', webhook.name, data, feedback);
 }
 
 type WebhookValues = { agent_ids?: string[]; [member: string]: unknown };
 
-async function formView({ call }: PageRequest, title: string, values: WebhookValues, told: Told): Promise<PageReply> {
-  const { errors, ...answer } = told;
+async function formView(
+  { call }: PageRequest,
+  title: string,
+  values: WebhookValues,
+  feedback: FormFeedback,
+): Promise<PageReply> {
+  const { errors, ...status } = feedback;
   // List all subscribed agents: a missing checkbox would end the subscription.
   const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
-  return view('webhooks/form', title, { title, values, errors, agents }, answer);
+  return view('webhooks/form', title, { title, values, errors, agents }, status);
 }
 
 /** The fields that the create and edit forms share. */

@@ -9,7 +9,7 @@ import { ChangeListener } from '../db/listen.ts';
 import { lockDataDir } from '../db/lock.ts';
 import type { Database } from '../db/pool.ts';
 import { countOrEstimateDeliveries } from '../db/queries/delivery-counts.ts';
-import { DoctorOffice } from '../doctor/ask.ts';
+import { DoctorRunner } from '../doctor/ask.ts';
 import { LiveHub } from '../live/hub.ts';
 import { openLimiter } from '../ratelimit/open.ts';
 import { checkKeys } from '../secrets/check.ts';
@@ -108,7 +108,7 @@ async function start(
   const figures = new FigureReader(database);
   const choice = await choosing;
   if (choice.kind === 'root') log('serving_as_root', { reason: choice.reason, fix: choice.fix });
-  const doctor = new DoctorOffice(join(dirname(entryFile), 'cli/weir.js'));
+  const doctor = new DoctorRunner(join(dirname(entryFile), 'cli/weir.js'));
   undo.push(() => doctor.close());
 
   const page: MetricsPage = new MetricsPage(

@@ -7,7 +7,7 @@ import { Changes } from '../db/announce.ts';
 import { pendingMigrations } from '../db/migrate.ts';
 import { type Horizon, nearestWithin } from '../db/partitions.ts';
 import { type Database, DatabaseUnavailable, openDatabase } from '../db/pool.ts';
-import { type Doctor, DoctorOffice } from '../doctor/ask.ts';
+import { type Doctor, DoctorRunner } from '../doctor/ask.ts';
 import { createApiFields } from '../http/api-fields.ts';
 import { Clients } from '../http/clients.ts';
 import { alive, createReady } from '../http/health.ts';
@@ -61,7 +61,7 @@ export async function startApp(
   order: StartOrder,
   log: Log,
   workers = defaultWorkers,
-  doctor: Doctor = new DoctorOffice(),
+  doctor: Doctor = new DoctorRunner(),
 ): Promise<App> {
   const { settings } = order;
   let { horizon } = order;

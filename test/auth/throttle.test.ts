@@ -123,7 +123,7 @@ describe('an account', () => {
     expect((await attempt(person.email, `${PASSWORD} anew`)).status).toBe(200);
   });
 
-  test('without a password stores no client address', async () => {
+  test('with an unknown email is not stored in the table of failures', async () => {
     const email = newEmail();
     await fail(1, email);
     const rows = await app.database.query({

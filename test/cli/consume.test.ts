@@ -264,7 +264,7 @@ describe('faults', () => {
     const { err } = await consume(['--once']).ended;
     const [refused, claimed] = weir.calls('claim');
     expect(claimed!.atMs - refused!.atMs).toBeGreaterThan(990);
-    expect(err).toContain(`${status}: next attempt in 1.0 s.\nThe server answers again.\n`);
+    expect(err).toContain(`${status}: next attempt in 1.0 s.\nThe server is available again.\n`);
     expect(done()).toBe(1);
   });
 

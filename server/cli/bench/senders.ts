@@ -25,13 +25,13 @@ export function openSenders(senders: number, { connections, ...order }: SenderOr
   );
   // The promise is awaited when the window ends. Until then this handler prevents an unhandled rejection.
   reports.catch(() => {});
-  const tell = (command: SenderCommand) => {
+  const post = (command: SenderCommand) => {
     for (const thread of threads) thread.postMessage(command);
   };
   return {
-    measure: () => tell('measure'),
+    measure: () => post('measure'),
     stop: () => {
-      tell('stop');
+      post('stop');
       return reports;
     },
     terminate: () => Promise.all(threads.map((thread) => thread.terminate())),

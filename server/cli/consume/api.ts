@@ -41,10 +41,13 @@ export function agentApi(client: ApiClient, session: AgentSession, repetition: R
       const token = await session.token(signal);
       if (token === null) return null;
       const timeoutMs = waitMs + ANSWER_TIMEOUT_MS;
-      const told = await repeat(() => client.post({ path, token, body, timeoutMs, signal }), { ...repetition, signal });
-      if (told.kind === 'stopped') return null;
-      if (told.status === 200 && typeof told.document === 'object' && told.document !== null) return told.document;
-      if (told.status !== 401) throw unexpected(client.base, path, told.status, told.document);
+      const reply = await repeat(() => client.post({ path, token, body, timeoutMs, signal }), {
+        ...repetition,
+        signal,
+      });
+      if (reply.kind === 'stopped') return null;
+      if (reply.status === 200 && typeof reply.document === 'object' && reply.document !== null) return reply.document;
+      if (reply.status !== 401) throw unexpected(client.base, path, reply.status, reply.document);
       session.refused(token);
       // The first refusal is normal: the session has expired.
       if (refusals > 0) await pause(backoffMs(refusals - 1, backoff, Math.random()), signal);

@@ -13,7 +13,7 @@ type Stream = CommandIo['stderr'];
 
 export interface ConsumeProgress extends Trouble {
   /** Prints a permanent line. */
-  tell: (line: string) => void;
+  report: (line: string) => void;
   /** Writes to a stream that may be the same terminal. Resolves after the write, with the error if it failed. */
   write: (stream: Stream, chunk: Buffer | string) => Promise<Error | null>;
   stop: () => void;
@@ -38,7 +38,7 @@ export function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { colu
   const timer = terminal ? setInterval(draw, REDRAWN_EVERY_MS) : undefined;
   if (terminal) draw();
 
-  const tell = (line: string) => {
+  const report = (line: string) => {
     clear();
     stderr.write(`${lineOpen ? '\n' : ''}${visible(line)}\n`);
     lineOpen = false;
@@ -46,7 +46,7 @@ export function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { colu
   };
   let inTrouble = false;
   return {
-    tell,
+    report,
     write: (stream, chunk) => {
       if (terminal && stream.isTTY === true) {
         clear();
@@ -57,11 +57,11 @@ export function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { colu
     waiting: (cause, afterMs) => {
       tally.lastError = cause;
       // Report each outage once: it may have many attempts.
-      if (!inTrouble) tell(`${cause}: next attempt in ${(afterMs / 1000).toFixed(1)} s.`);
+      if (!inTrouble) report(`${cause}: next attempt in ${(afterMs / 1000).toFixed(1)} s.`);
       inTrouble = true;
     },
     over: () => {
-      if (inTrouble) tell('The server answers again.');
+      if (inTrouble) report('The server is available again.');
       inTrouble = false;
     },
     stop: () => {

@@ -45,8 +45,8 @@ export async function repeat(attempt: () => Promise<Answer>, repetition: Repetit
     const cause = answer.kind === 'failed' ? answer.name : String(answer.status);
     if (cause !== '429') tries += 1;
     if (tries >= triesMax) throw new CommandError(`${base} did not answer: ${cause}, after ${tries} attempts.`);
-    const told = answer.kind === 'answered' ? answer.retryAfterMs : null;
-    const afterMs = told ?? backoffMs(waits, backoff, Math.random());
+    const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : null;
+    const afterMs = retryAfterMs ?? backoffMs(waits, backoff, Math.random());
     trouble.waiting(cause, afterMs);
     await pause(afterMs, signal);
   }
@@ -59,6 +59,6 @@ const DETAIL_CHARACTERS_MAX = 300;
 export function unexpected(base: string, path: string, status: number, document: unknown): CommandError {
   if (status === 404) return new CommandError(`${base} has no ${path}; give the base URL of Weir's API.`);
   const detail = (document as { detail?: unknown } | null)?.detail;
-  const told = typeof detail === 'string' ? `: ${visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
-  return new CommandError(`${base} answered ${path} with ${status}${told}`);
+  const reason = typeof detail === 'string' ? `: ${visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
+  return new CommandError(`${base} answered ${path} with ${status}${reason}`);
 }

@@ -35,7 +35,7 @@ interface ConsumeParts {
   worker: Worker;
   tally: ConsumeTally;
   /** Prints a message; must not throw. */
-  tell: (line: string) => void;
+  report: (line: string) => void;
   /** Starts a drain: no more claims; running work may finish and is settled. */
   stop: AbortController;
   /** Ends all calls and all work. The reason `hurry` kills commands; any other reason asks them to stop. */
@@ -123,14 +123,14 @@ export class Consumption {
   }
 
   async #follow(delivery: Delivery): Promise<void> {
-    const { worker, tally, tell } = this.#parts;
+    const { worker, tally, report } = this.#parts;
     const work = worker(delivery);
     let lost = false;
     this.#works.add(work);
     tally.running = this.#works.size;
     this.#leases.hold(delivery.receipt, () => {
       lost = true;
-      tell(`Delivery ${delivery.id}: its lease was lost, so its work is stopped; it will be delivered again.`);
+      report(`Delivery ${delivery.id}: its lease was lost, so its work is stopped; it will be delivered again.`);
       work.stop();
     });
     const verdict = await work.verdict;
@@ -149,11 +149,11 @@ export class Consumption {
 
   /** @param delaySeconds delay before the next attempt after a failure; the server decides when it is omitted */
   async #settle({ id, receipt, attempt }: Delivery, verdict: WorkOutcome, delaySeconds?: number): Promise<void> {
-    const { tally, tell, cut } = this.#parts;
+    const { tally, report, cut } = this.#parts;
     if (cut.signal.aborted) return;
     if (verdict.kind !== 'done') {
       tally.lastError = verdict.reason;
-      tell(`Delivery ${id}, attempt ${attempt}: ${verdict.reason}`);
+      report(`Delivery ${id}, attempt ${attempt}: ${verdict.reason}`);
     }
     if (verdict.kind === 'broken') this.#drainAfter(verdict.reason);
     const outcome =
@@ -166,7 +166,7 @@ export class Consumption {
     if (outcome === 'stopped') return;
     if (outcome === 'gone') {
       tally.gone += 1;
-      tell(`Delivery ${id}: its lease was lost before it was settled, so it will be delivered again.`);
+      report(`Delivery ${id}: its lease was lost before it was settled, so it will be delivered again.`);
     } else if (verdict.kind === 'done') tally.done += 1;
     else tally.failed += 1;
   }

@@ -58,18 +58,18 @@ export class AgentSession {
     const { client, readCredential, repetition } = this.#parts;
     const { signal } = repetition;
     const startMs = performance.now();
-    const told = await repeat(async () => {
+    const reply = await repeat(async () => {
       const token = await readCredential();
       return client.post({ path: PATH, token, body: {}, timeoutMs: ANSWER_TIMEOUT_MS, signal });
     }, repetition);
-    if (told.kind === 'stopped') return;
-    if (told.status === 401)
+    if (reply.kind === 'stopped') return;
+    if (reply.status === 401)
       throw new CommandError(
         `${client.base} refused the credential: it was rotated or revoked, or belongs to another Weir server; ` +
           'print a new one with `weir agent rotate ID`.',
       );
-    const { access_token: token, expires_in: seconds } = (told.document ?? {}) as Record<string, unknown>;
-    if (told.status !== 200) throw unexpected(client.base, PATH, told.status, told.document);
+    const { access_token: token, expires_in: seconds } = (reply.document ?? {}) as Record<string, unknown>;
+    if (reply.status !== 200) throw unexpected(client.base, PATH, reply.status, reply.document);
     if (typeof token !== 'string' || typeof seconds !== 'number')
       throw new CommandError(
         `${client.base} answered ${PATH} with something other than a session; is it a Weir server?`,

@@ -8,7 +8,7 @@ export interface SendProgress extends SendWatcher {
 }
 
 /** Shorter waits are not reported. */
-const WAIT_TOLD_MS = 1_000;
+const WAIT_SHOWN_MS = 1_000;
 
 /** @param count number of requests to send */
 export function showSendProgress(count: number, stderr: CommandIo['stderr']): SendProgress {
@@ -21,18 +21,18 @@ function bar(count: number, stderr: CommandIo['stderr']): SendProgress {
   return {
     progress: (sent) => shown.update(sent, { note: '' }),
     waiting: (cause, afterMs) =>
-      shown.update({ note: afterMs >= WAIT_TOLD_MS ? `, ${cause}: waiting ${seconds(afterMs)} s` : '' }),
+      shown.update({ note: afterMs >= WAIT_SHOWN_MS ? `, ${cause}: waiting ${seconds(afterMs)} s` : '' }),
     stop: () => shown.stop(),
   };
 }
 
 function line(stderr: CommandIo['stderr']): SendProgress {
-  let told = false;
+  let reported = false;
   return {
     progress: () => {},
     waiting: (cause, afterMs) => {
-      if (told || afterMs < WAIT_TOLD_MS) return;
-      told = true;
+      if (reported || afterMs < WAIT_SHOWN_MS) return;
+      reported = true;
       tellText(
         { stderr },
         `${cause}: waiting ${seconds(afterMs)} s before the retry; --no-wait counts instead of waiting.\n`,

@@ -96,7 +96,7 @@ export class SendTally {
 }
 
 /** Delays above this are reported. Timers alone cause delays of a few milliseconds. */
-const LATE_TOLD_MS = 100;
+const LATE_SHOWN_MS = 100;
 
 /** Formats the summary as text. @param count number of requested requests */
 export function describeSummary(summary: SendSummary, count: number): string {
@@ -112,7 +112,7 @@ export function describeSummary(summary: SendSummary, count: number): string {
     lines.push(`Latency in ms: p50 ${latency.p50}, p90 ${latency.p90}, p99 ${latency.p99}, max ${latency.max}`);
   if (Object.keys(summary.repeated).length > 0) lines.push(`Retried after: ${list(summary.repeated)}`);
   if (Object.keys(summary.errors).length > 0) lines.push(`Lost or refused connections: ${list(summary.errors)}`);
-  if (summary.late_ms_max > LATE_TOLD_MS)
+  if (summary.late_ms_max > LATE_SHOWN_MS)
     lines.push(
       `The rate was not reached: requests were up to ${summary.late_ms_max} ms late. A higher --concurrency may help.`,
     );
