@@ -1,8 +1,7 @@
 /** An API operation, independent of HTTP. Its zod schemas for input and output are used for validation and documentation. */
 import type { z } from 'zod';
 import type { Actor } from '../audit/actor.ts';
-import type { Person } from '../auth/person.ts';
-import type { Reader } from '../auth/reader.ts';
+import type { Person, Reader } from '../auth/person.ts';
 import type { ProblemCode } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 

@@ -3,8 +3,7 @@
  * plain route handles its requests itself; an operation is served by api/serve.ts, which authenticates first.
  */
 
-import type { Person } from '../auth/person.ts';
-import type { Reader } from '../auth/reader.ts';
+import type { Person, Reader } from '../auth/person.ts';
 import type { Method } from '../http/route.ts';
 import type { Role } from '../resources/users.ts';
 import type { Operation } from './operation.ts';

@@ -4,8 +4,7 @@ import type { Actor } from '../audit/actor.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import { CSRF_HEADER, type Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
-import { actorOf, type Person, visitor } from '../auth/person.ts';
-import type { Reader } from '../auth/reader.ts';
+import { type Person, personActor, type Reader, visitorActor } from '../auth/person.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 import { parseQuery } from '../http/query.ts';
@@ -40,11 +39,11 @@ export class Api {
 
   /**
    * A route for anyone. A change is rate-limited by client address before its body is parsed. It is refused if it comes from a
-   * page of another site, which could otherwise sign its visitor in as another user.
+   * page of another site, which could otherwise sign its visitorActor in as another user.
    */
   forAnyone(operation: AnyOperation<null>): Handler {
     const recognize = async (exchange: Exchange) => {
-      const asked = { who: null, actor: visitor(exchange) };
+      const asked = { who: null, actor: visitorActor(exchange) };
       if (exchange.method === 'GET' || exchange.method === 'HEAD') return asked;
       if (!(await this.#parts.admitsOpen(exchange))) return undefined;
       return this.#parts.csrf.fromOwnPage(exchange) ? asked : void exchange.problem('csrf_refused');
@@ -59,7 +58,9 @@ export class Api {
         const person = await this.#parts.people.find(exchange);
         if (person === null) return void refuseUnknown(exchange);
         if (operation.sessionOnly && person.via.kind !== 'session') return void exchange.problem('session_required');
-        return this.#permits(exchange, person, needed) ? { who: person, actor: actorOf(person, exchange) } : undefined;
+        return this.#permits(exchange, person, needed)
+          ? { who: person, actor: personActor(person, exchange) }
+          : undefined;
       });
   }
 
@@ -73,7 +74,7 @@ export class Api {
         const person = await this.#parts.people.find(exchange);
         if (person !== null) {
           if (!this.#permits(exchange, person, needed)) return undefined;
-          return { who: { kind: 'user' as const, person }, actor: actorOf(person, exchange) };
+          return { who: { kind: 'user' as const, person }, actor: personActor(person, exchange) };
         }
         const agent = await this.#parts.agentAuth.fallback(exchange);
         return agent === null ? undefined : { who: { kind: 'agent' as const, agent }, actor: readingAgent };

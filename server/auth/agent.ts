@@ -5,13 +5,13 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
-import { type Agent, findAgentByLookupId } from '../db/queries/agents.ts';
+import { type Agent, findAgentByLookupId, recordAgentSeen } from '../db/queries/agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { admit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
-import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../secrets/previous-key.ts';
+import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../secrets/keys.ts';
+import { readSession, signSession } from './agent-session.ts';
 import { parseCredential } from './credential.ts';
-import { readSession, signSession } from './session-token.ts';
 
 /** Short, so that a stolen session expires soon. Agents get a new session with their credential. */
 export const AGENT_SESSION_SECONDS = 900;
@@ -131,4 +131,25 @@ function refuse(exchange: Exchange, detail?: string): null {
 function refuseUnavailable(exchange: Exchange): null {
   exchange.problemLater('database_unavailable', 1);
   return null;
+}
+
+/** Each process writes an agent at most once per interval. */
+const LAST_SEEN_EVERY_MS = 60_000;
+
+/** Stores when and from which address each agent was last seen, so that an operator can tell an idle agent from a stopped one. */
+export class LastSeen {
+  readonly #database: Database;
+  /** Time of the last write of this process, by agent id. Bounded by the number of agents. */
+  readonly #writtenMs = new Map<string, number>();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Reports a request of the agent from this address. The write is not awaited. */
+  record(agentId: string, address: string, nowMs: number): void {
+    if (nowMs - (this.#writtenMs.get(agentId) ?? -Infinity) < LAST_SEEN_EVERY_MS) return;
+    this.#writtenMs.set(agentId, nowMs);
+    recordAgentSeen(this.#database, agentId, address).catch(() => this.#writtenMs.delete(agentId));
+  }
 }

@@ -1,6 +1,6 @@
 /** An authenticated user and the authentication method. */
-
 import type { Actor } from '../audit/actor.ts';
+import type { Agent } from '../db/queries/agents.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Role } from '../resources/users.ts';
 
@@ -32,7 +32,7 @@ export function hasSession({ via }: Person): boolean {
 }
 
 /** The person as an actor in the audit log. */
-export function actorOf(person: Person, exchange: Exchange): Actor {
+export function personActor(person: Person, exchange: Exchange): Actor {
   return {
     kind: person.via.kind === 'token' ? 'token' : 'user',
     id: person.id,
@@ -44,7 +44,7 @@ export function actorOf(person: Person, exchange: Exchange): Actor {
 }
 
 /** An unauthenticated client as an actor in the audit log. */
-export function visitor(exchange: Exchange): Actor {
+export function visitorActor(exchange: Exchange): Actor {
   return {
     kind: 'anyone',
     id: null,
@@ -53,4 +53,12 @@ export function visitor(exchange: Exchange): Actor {
     address: exchange.client.address,
     request_id: exchange.requestId,
   };
+}
+
+/** The reader on a mixed route: a user or, without one, an agent, which sees only its own deliveries and data. */
+export type Reader = { kind: 'user'; person: Person } | { kind: 'agent'; agent: Agent };
+
+/** The agent to whose own data the result is restricted; null: no restriction. */
+export function agentIdOf(reader: Reader): string | null {
+  return reader.kind === 'agent' ? reader.agent.id : null;
 }

@@ -50,7 +50,7 @@ export async function openSession(
  * Extends the session that the request presents, so that open forms in the browser stay valid. Null: the session belongs to
  * another user or has expired, or its total lifetime would exceed `secondsMax`.
  */
-export async function goOn(
+export async function extendPresentedSession(
   query: Query,
   userId: string,
   exchange: Exchange,

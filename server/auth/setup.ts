@@ -9,7 +9,7 @@ import { type ActiveUser, countAdministrators, findUser, insertUser, lockAdminis
 import type { Exchange } from '../http/exchange.ts';
 import { Passwords } from '../passwords/hash.ts';
 import type { Settings } from '../settings/read.ts';
-import { visitor } from './person.ts';
+import { visitorActor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
 
 /** Returns the URL of the page that creates the first administrator, with its token; null if an administrator exists. */
@@ -48,7 +48,7 @@ export async function setUp(
   const outcome = await passwords.admit(async (hasher): Promise<SetUpOutcome> => {
     const passwordHash = await hasher.hash(given.password);
     return database.transaction<SetUpOutcome>(async (query) => {
-      const made = await makeFirstAdministrator(query, visitor(exchange), given, passwordHash);
+      const made = await makeFirstAdministrator(query, visitorActor(exchange), given, passwordHash);
       return typeof made === 'string' ? { kind: made } : startSession(query, exchange, made, publicUrl);
     });
   });

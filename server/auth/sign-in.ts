@@ -1,16 +1,14 @@
 /** Sign-in with email and password: throttles, verifies, and replaces the presented session with a new one. */
-
 import { record } from '../audit/record.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Hasher, isOutdated, type Passwords } from '../passwords/hash.ts';
 import type { DeviceCookies } from './device-cookies.ts';
-import { recordFailure } from './failed-sign-ins.ts';
 import { USER_SESSION_SECONDS } from './people.ts';
-import { actorOf, visitor } from './person.ts';
+import { personActor, visitorActor } from './person.ts';
 import { endPresentedSession, type OpenedSession, openSession } from './sessions.ts';
-import { accountKey, attempt, type SignInAttempt } from './throttle.ts';
+import { accountKey, countSignIn, recordFailure, type SignInAttempt } from './throttle.ts';
 
 export interface SignInParts {
   database: Database;
@@ -37,7 +35,7 @@ export async function signIn(
   const outcome = await passwords.admit(async (hasher): Promise<SignInOutcome> => {
     const user = await findPasswordUser(database, { email });
     const device = user === undefined ? null : devices.counterKey(exchange, user.id, Date.now());
-    const counted = await attempt(database, exchange, accountKey(email), device);
+    const counted = await countSignIn(database, exchange, accountKey(email), device);
     if (typeof counted === 'number') return { kind: 'wait', seconds: counted };
     const fits = await hasher.verify(user?.passwordHash ?? null, password);
     if (user !== undefined && fits) {
@@ -45,7 +43,7 @@ export async function signIn(
       if (signedIn !== null) return signedIn;
     }
     const account = { kind: 'user', id: user?.id ?? null, name: email } as const;
-    await recordFailure(database, visitor(exchange), accountKey(email), account);
+    await recordFailure(database, visitorActor(exchange), accountKey(email), account);
     return { kind: 'failed' };
   });
   return outcome ?? { kind: 'busy' };
@@ -83,8 +81,26 @@ export async function startSession(
   await endPresentedSession(query, exchange, publicUrl);
   const session = await openSession(query, user.id, exchange, { seconds, authenticatedSecondsAgo });
   const via = { kind: 'session', sessionId: session.id, secondsLeft: seconds, authenticatedSecondsAgo } as const;
-  const actor = actorOf({ ...user, via }, exchange);
+  const actor = personActor({ ...user, via }, exchange);
   const target = { kind: 'user', id: user.id, name: user.email };
   await record(query, actor, { action: 'session.sign_in', target });
   return { kind: 'done', user, session };
+}
+
+const RETURN_TO_CHARACTERS_MAX = 1_024;
+
+/**
+ * Returns the absolute URL of `path` on Weir's own origin, or the first page when `path` is not a path on this origin. Absolute,
+ * so that it cannot be read as a URL of another origin. A browser drops tabs and line ends and reads `\` as `/`; the WHATWG URL
+ * parser does the same.
+ */
+export function returnAddress(path: string | null | undefined, publicUrl: string): string {
+  const first = `${publicUrl}/`;
+  if (!path?.startsWith('/')) return first;
+  try {
+    const { href, origin } = new URL(path, first);
+    return origin === publicUrl && href.length <= RETURN_TO_CHARACTERS_MAX ? href : first;
+  } catch {
+    return first;
+  }
 }

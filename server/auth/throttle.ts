@@ -3,12 +3,17 @@
  * that does not exist is throttled in the same way. An address is charged for failures only.
  */
 import { createHash } from 'node:crypto';
+import { type Actor, systemActor } from '../audit/actor.ts';
+import { record } from '../audit/record.ts';
 import type { Database, Query } from '../db/pool.ts';
 import {
+  closeTallies,
   countAccountAttempt,
   countAttempt,
   forgetAccountFailures,
   forgetAddressAttempt,
+  type TriedAccount,
+  tallyFailure,
 } from '../db/queries/sign-in-failures.ts';
 import type { Exchange } from '../http/exchange.ts';
 
@@ -32,7 +37,7 @@ export interface SignInAttempt {
  * wait if the limit is reached; the attempt is then not counted.
  * @param device counter of a known browser. Only this counter is used then; the account's pause is unchanged.
  */
-export async function attempt(
+export async function countSignIn(
   database: Database,
   exchange: Exchange,
   account: string,
@@ -52,4 +57,44 @@ export async function attempt(
       await forgetAddressAttempt({ query }, address);
     },
   };
+}
+
+/**
+ * Accounts with their own tally within an hour; failures of further accounts share one tally. A tally makes at most three entries
+ * an hour.
+ */
+export const TALLIES_MAX = 1_000;
+export const TALLY_SECONDS = 3_600;
+
+/**
+ * Audit entries cannot be changed later, so failures are tallied by account and hour. Recorded are the first failure at once, the
+ * failure that pauses the account at once, and the count when the hour is over.
+ */
+const action = 'session.sign_in_failed';
+/** Failures of a tally that are recorded immediately. */
+const isRecordedAtOnce = (failures: number) => failures === 1 || failures === ACCOUNT_LIMIT.free;
+
+/**
+ * Counts a failure, whether or not the account exists. The failure is not the change that an Idempotency-Key refers to, so the
+ * actor's `confirm` is left out.
+ * @param key see accountKey
+ */
+export async function recordFailure(
+  database: Database,
+  { confirm: _, ...actor }: Actor,
+  key: string,
+  account: TriedAccount,
+): Promise<void> {
+  await database.transaction(async (query) => {
+    const { failures, target } = await tallyFailure(query, key, account, TALLIES_MAX);
+    if (isRecordedAtOnce(failures)) await record(query, actor, { action, target, after: { failures } });
+  });
+}
+
+/** Records the counts of the tallies whose hour is over. Called by the hourly maintenance. */
+export async function recordTallies(database: Database): Promise<void> {
+  await database.transaction(async (query) => {
+    for (const { failures, target, since } of await closeTallies(query, TALLY_SECONDS))
+      if (!isRecordedAtOnce(failures)) await record(query, systemActor, { action, target, after: { failures, since } });
+  });
 }

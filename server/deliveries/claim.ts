@@ -9,9 +9,8 @@ import { receiptText } from '../db/receipt.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Arrivals } from './arrivals.ts';
-import type { Floors } from './floors.ts';
-import type { Turns } from './turns.ts';
+import type { ClaimWaiters } from './waiters.ts';
+import type { ClaimTurns, ClaimWatermarks } from './watermarks.ts';
 
 export const claimSchema = z.strictObject({
   max: z
@@ -41,15 +40,15 @@ const CLAIM_BYTES_MAX = 16_777_216;
 
 interface ClaimParts {
   database: Database;
-  arrivals: Arrivals;
-  floors: Floors;
-  turns: Turns;
+  waiters: ClaimWaiters;
+  watermarks: ClaimWatermarks;
+  turns: ClaimTurns;
   metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
-export function createClaim({ database, arrivals, floors, turns, metrics, attemptsMax }: ClaimParts) {
+export function createClaim({ database, waiters, watermarks, turns, metrics, attemptsMax }: ClaimParts) {
   return async function claim(exchange: Exchange, agent: Agent, input: ClaimInput): Promise<void> {
     const untilMs = performance.now() + input.wait_seconds * 1000;
     const order = {
@@ -61,10 +60,10 @@ export function createClaim({ database, arrivals, floors, turns, metrics, attemp
       bytesMax: CLAIM_BYTES_MAX,
       attemptsMax,
     };
-    let heardBefore = 0;
+    let commitsBefore = 0;
     const look = async () => {
-      heardBefore = arrivals.heardSoFar;
-      const claimableFrom = floors.forClaim(agent.id, performance.now());
+      commitsBefore = waiters.commits;
+      const claimableFrom = watermarks.forClaim(agent.id, performance.now());
       const afterWebhookId = turns.last(agent.id);
       const found = await claimDeliveries(
         database,
@@ -75,16 +74,16 @@ export function createClaim({ database, arrivals, floors, turns, metrics, attemp
         },
       );
       if (found.length === 0) return found;
-      turns.note(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
+      turns.record(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
       // A claim limited to some webhooks teaches nothing: the other webhooks may have older deliveries.
-      if (order.webhookIds === null) floors.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
+      if (order.webhookIds === null) watermarks.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
       return found;
     };
     let claimed = await look();
     while (claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
-      await arrivals.wait(agent.id, leftMs, heardBefore, (wake) => exchange.whenGone(wake));
+      await waiters.wait(agent.id, leftMs, commitsBefore, (wake) => exchange.whenGone(wake));
       exchange.waited();
       if (!exchange.aborted) claimed = await look();
     }

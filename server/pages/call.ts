@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Operation, Reply } from '../api/operation.ts';
 import { etagOf } from '../api/precondition.ts';
 import { type OperationName, type Operations, operationRoutes } from '../api/routes.ts';
-import { actorOf, type Person, visitor } from '../auth/person.ts';
+import { type Person, personActor, visitorActor } from '../auth/person.ts';
 import { type ProblemCode, problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { check, type Refusal } from '../http/issues.ts';
@@ -35,7 +35,7 @@ export function createCall(operations: Operations, person: Person | null, exchan
       id,
       query: query.data,
       input: input.data,
-      actor: person === null ? visitor(exchange) : actorOf(person, exchange),
+      actor: person === null ? visitorActor(exchange) : personActor(person, exchange),
       matches: (representation) => isStill(given.ifMatch, operation.representation, representation),
       exchange,
     });

@@ -1,6 +1,7 @@
 /** Maintenance by the primary: every minute partitions and last expired leases, every hour retention and the audit head in the log. */
-import { recordTallies } from '../auth/failed-sign-ins.ts';
+
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
+import { recordTallies } from '../auth/throttle.ts';
 import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/audit.ts';

@@ -2,8 +2,7 @@
 import type { Operation } from '../api/operation.ts';
 import { type OperationAccess, type Operations, operationRoutes, pageRoutes, plainRoutes } from '../api/routes.ts';
 import type { Api } from '../api/serve.ts';
-import type { Person } from '../auth/person.ts';
-import type { Reader } from '../auth/reader.ts';
+import type { Person, Reader } from '../auth/person.ts';
 import type { Cors } from '../http/cors.ts';
 import type { Handler, Route } from '../http/route.ts';
 import type { Page } from '../pages/page.ts';

@@ -1,10 +1,13 @@
-/** Loads the keys from SECRETS_KEY or DATA_DIR. */
+/** The keys from SECRETS_KEY or DATA_DIR: loading, checking against the database, and the time for which a previous key is accepted. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeDataDir } from '../db/data-dir.ts';
+import type { Database } from '../db/pool.ts';
+import { readReplacedSeconds } from '../db/queries/secrets-keys.ts';
+import { findOpening } from '../db/queries/webhook-secrets.ts';
 import { type Settings, SettingsError } from '../settings/read.ts';
-import { deriveKey, type KeyPurpose } from './seal.ts';
+import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
 
 /** The active keys in base64, current key first. */
 export type SecretsKeys = string[];
@@ -103,4 +106,51 @@ function writeDraft(path: string): string {
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
   writeFileSync(draft, `${randomBytes(32).toString('base64')}\n`, { flag: 'wx', mode: 0o600, flush: true });
   return draft;
+}
+
+/** Allowed clock difference between machines that share a database: a session of one must not look too long to another. */
+export const CLOCK_DIFFERENCE_MS = 10_000;
+
+/**
+ * Decides whether a value signed with SECRETS_KEY_PREVIOUS is still accepted. That key may have leaked, and an attacker could sign with
+ * it. It is therefore accepted only for the lifetime of values signed before the replacement. The database stores the replacement time.
+ */
+export class PreviousKey {
+  readonly #database: Database;
+  readonly #fingerprint: Buffer | null;
+
+  constructor(database: Database, [, previous]: SecretsKeys) {
+    this.#database = database;
+    this.#fingerprint = previous === undefined ? null : fingerprintOf(previous);
+  }
+
+  /**
+   * Returns true if the key was replaced less than `seconds` ago, or is still the current key on another machine. Queries the database,
+   * so call it only for values with a valid signature. Rejects with DatabaseUnavailable.
+   */
+  async isAccepted(seconds: number): Promise<boolean> {
+    if (this.#fingerprint === null) return false;
+    const replacedSeconds = await readReplacedSeconds(this.#database, this.#fingerprint);
+    if (replacedSeconds === undefined) return false;
+    return replacedSeconds === null || replacedSeconds < seconds;
+  }
+}
+
+/**
+ * Throws SettingsError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
+ * cannot be decrypted, Weir starts, and only their webhooks answer 503.
+ */
+export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
+  const derived = derivedKeys(keys, 'webhook-secrets');
+  const { examined, found } = await findOpening(
+    database,
+    (webhookId, sealed) => unseal(sealed, derived, webhookId) !== null,
+  );
+  if (found || examined === 0) return;
+  const given =
+    settings.SECRETS_KEY === undefined ? `the key in ${join(settings.DATA_DIR, 'secrets.key')}` : 'SECRETS_KEY';
+  throw new SettingsError([
+    `${given} opens none of the stored webhook secrets (${examined}); give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ` +
+      'If that key is lost, give a webhook a new secret: npx weir webhook rotate ID',
+  ]);
 }

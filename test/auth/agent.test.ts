@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Agents } from '../../server/api/agents/service.ts';
+import { signSession } from '../../server/auth/agent-session.ts';
 import { makeCredential } from '../../server/auth/credential.ts';
-import { signSession } from '../../server/auth/session-token.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
 import { addAgent, agentsOf, request, signIn, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';

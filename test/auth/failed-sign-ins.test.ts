@@ -3,8 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemActor } from '../../server/audit/actor.ts';
 import { verifyAudit } from '../../server/audit/verify.ts';
-import { recordFailure, recordTallies, TALLIES_MAX, TALLY_SECONDS } from '../../server/auth/failed-sign-ins.ts';
-import { ACCOUNT_LIMIT, accountKey } from '../../server/auth/throttle.ts';
+import {
+  ACCOUNT_LIMIT,
+  accountKey,
+  recordFailure,
+  recordTallies,
+  TALLIES_MAX,
+  TALLY_SECONDS,
+} from '../../server/auth/throttle.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, PASSWORD, signIn, type TestPerson } from '../helpers/people.ts';
 

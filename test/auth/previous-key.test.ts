@@ -1,6 +1,6 @@
 /** What SECRETS_KEY_PREVIOUS signed: accepted for a short time after the replacement, whoever has the key. */
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { signSession } from '../../server/auth/session-token.ts';
+import { signSession } from '../../server/auth/agent-session.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { recordKeys } from '../../server/db/queries/secrets-keys.ts';
 import { deriveKey, fingerprintOf, seal } from '../../server/secrets/seal.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { returnAddress } from '../../server/auth/return-to.ts';
+import { returnAddress } from '../../server/auth/sign-in.ts';
 
 const PUBLIC_URL = 'https://weir.example';
 

@@ -1,11 +1,11 @@
 /** /api/v1/account: the requesting user, their sessions and their password. */
 import { z } from 'zod';
 import { record } from '../../audit/record.ts';
-import { changePassword } from '../../auth/change-password.ts';
 import type { Csrf } from '../../auth/csrf.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../auth/people.ts';
 import { noSessionCookie } from '../../auth/sessions.ts';
 import type { SignInParts } from '../../auth/sign-in.ts';
+import { changePassword } from '../../auth/step-up.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../db/queries/sessions.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { email, enteredPassword, idOf, nameOf, recordId } from '../../resources/fields.ts';

@@ -1,6 +1,6 @@
 /** /api/v1/deliveries. */
 import { z } from 'zod';
-import { agentIdOf } from '../../auth/reader.ts';
+import { agentIdOf } from '../../auth/person.ts';
 import type { Database } from '../../db/pool.ts';
 import { findDelivery, listDeliveries } from '../../db/queries/deliveries.ts';
 import { countOrEstimateDeliveries } from '../../db/queries/delivery-counts.ts';

@@ -1,6 +1,6 @@
 /** /api/v1/events, /events/{id} and /events/{id}/body. */
 import { z } from 'zod';
-import { agentIdOf } from '../../auth/reader.ts';
+import { agentIdOf } from '../../auth/person.ts';
 import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
 import { findEvent } from '../../db/queries/events.ts';

@@ -1,7 +1,7 @@
 /** /api/v1/webhooks. */
 import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
-import { agentIdOf, type Reader } from '../../auth/reader.ts';
+import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { readSecretUses } from '../../db/queries/webhook-secrets.ts';
 import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity, type WebhookRecord } from '../../db/queries/webhooks.ts';
 import { recordId, text } from '../../resources/fields.ts';

@@ -20,7 +20,7 @@ import { deleteSessionsOfUser } from '../../db/queries/sessions.ts';
 import type { ActiveUser } from '../../db/queries/users.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import type { Role } from '../../resources/users.ts';
-import { actorOf } from '../person.ts';
+import { personActor } from '../person.ts';
 import type { Identity } from './claims.ts';
 
 /**
@@ -86,7 +86,7 @@ async function turnAway(query: Query, { issuer, subject }: Identity, exchange: E
     kind: 'role_ended',
     user: { ...known, role: 'viewer' },
     roleBefore: known.role,
-    actor: actorOf({ ...known, via: { kind: 'jwt' } }, exchange),
+    actor: personActor({ ...known, via: { kind: 'jwt' } }, exchange),
     happened: { action: 'user.role_ended', target, before: { role: known.role, sessions }, after: { role: null } },
   };
 }
@@ -101,7 +101,7 @@ function changes(before: HostedUserRow, after: HostedUser): boolean {
 }
 
 function admitted(user: HostedUser, before: HostedUserRow | null, exchange: Exchange): Admission {
-  const actor = actorOf({ ...user, via: { kind: 'jwt' } }, exchange);
+  const actor = personActor({ ...user, via: { kind: 'jwt' } }, exchange);
   return { kind: 'admitted', user, roleBefore: before?.role ?? null, actor, happened: happened(user, before) };
 }
 

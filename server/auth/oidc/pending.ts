@@ -3,7 +3,7 @@
  */
 
 import type { Exchange } from '../../http/exchange.ts';
-import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../secrets/previous-key.ts';
+import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../secrets/keys.ts';
 import { seal, unsealBy } from '../../secrets/seal.ts';
 import { setCookie } from '../sessions.ts';
 

@@ -174,3 +174,18 @@ export function reasonOf(error: unknown): string {
     .join(': ')
     .slice(0, 500);
 }
+
+/**
+ * Returns the provider's sign-out URL for a browser that was signed out of Weir; the provider redirects back to the pages. Null:
+ * the provider has no such endpoint or is unavailable. Neither prevents the sign-out from Weir.
+ */
+export async function signOutAddress(provider: Provider, publicUrl: string): Promise<string | null> {
+  try {
+    const { config } = await provider.find();
+    if (config.serverMetadata().end_session_endpoint === undefined) return null;
+    return oidc.buildEndSessionUrl(config, { post_logout_redirect_uri: `${publicUrl}/` }).href;
+  } catch (error) {
+    if (error instanceof Refused) return null;
+    throw error;
+  }
+}

@@ -8,9 +8,8 @@ import type { ProblemCode } from '../../errors.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { Refused } from '../../http/refused.ts';
 import type { Person } from '../person.ts';
-import { returnAddress } from '../return-to.ts';
-import { goOn, type OpenedSession } from '../sessions.ts';
-import { startSession } from '../sign-in.ts';
+import { extendPresentedSession, type OpenedSession } from '../sessions.ts';
+import { returnAddress, startSession } from '../sign-in.ts';
 import { admitIdentity, recordAdmission } from './admit.ts';
 import type { Identity } from './claims.ts';
 import { identify } from './identify.ts';
@@ -157,8 +156,12 @@ export class HostedSignIn {
   ): Promise<OpenedSession> {
     const { publicUrl, sessionSeconds: seconds } = this.#parts;
     const secondsMax = HOSTED_SESSION_SECONDS_MAX;
-    const goesOn = await goOn(query, user.id, exchange, publicUrl, { seconds, secondsMax, authenticatedSecondsAgo });
-    if (goesOn !== null) return goesOn;
+    const extended = await extendPresentedSession(query, user.id, exchange, publicUrl, {
+      seconds,
+      secondsMax,
+      authenticatedSecondsAgo,
+    });
+    if (extended !== null) return extended;
     const opened = { seconds, authenticatedSecondsAgo: authenticatedSecondsAgo ?? 0 };
     return (await startSession(query, exchange, user, publicUrl, opened)).session;
   }

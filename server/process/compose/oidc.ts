@@ -1,11 +1,9 @@
 /** Hosted sign-in, where AUTH_MODE asks for it. */
 import { createReadJwt } from '../../auth/oidc/bearer.ts';
 import { PendingCookie } from '../../auth/oidc/pending.ts';
-import { Provider } from '../../auth/oidc/provider.ts';
+import { Provider, signOutAddress } from '../../auth/oidc/provider.ts';
 import { HostedSignIn } from '../../auth/oidc/sign-in.ts';
-import { signOutAddress } from '../../auth/oidc/sign-out.ts';
-import { derivedKeys } from '../../secrets/keys.ts';
-import { PreviousKey } from '../../secrets/previous-key.ts';
+import { derivedKeys, PreviousKey } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
 
 export function composeOidc({ settings, keys, database, log }: Base) {

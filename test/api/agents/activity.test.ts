@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Sightings } from '../../../server/deliveries/sightings.ts';
+import { LastSeen } from '../../../server/auth/agent.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
@@ -86,22 +86,22 @@ test('the last request is written at most once a minute, and retried after a fai
   const { id } = await addAgent(app);
   const writes: unknown[] = [];
   let away = true;
-  const sightings = new Sightings({
+  const lastSeen = new LastSeen({
     ...app.database,
     query: (statement) => {
       writes.push(statement.values![1]);
       return away ? Promise.reject(new Error('the database is away')) : app.database.query(statement);
     },
   });
-  sightings.note(id, '192.0.2.1', 0);
+  lastSeen.record(id, '192.0.2.1', 0);
   away = false;
   await until(() => {
-    sightings.note(id, '192.0.2.2', 1);
+    lastSeen.record(id, '192.0.2.2', 1);
     return writes.length === 2;
   });
-  sightings.note(id, '192.0.2.3', 60_000);
+  lastSeen.record(id, '192.0.2.3', 60_000);
   expect(writes).toHaveLength(2);
-  sightings.note(id, '192.0.2.4', 60_001);
+  lastSeen.record(id, '192.0.2.4', 60_001);
   expect(writes).toEqual(['192.0.2.1', '192.0.2.2', '192.0.2.4']);
   await until(async () => (await of(id))[0].last_seen_from === '192.0.2.4');
 });

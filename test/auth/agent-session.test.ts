@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { readSession, signSession } from '../../server/auth/session-token.ts';
+import { readSession, signSession } from '../../server/auth/agent-session.ts';
 
 const key = Buffer.alloc(32, 1);
 const otherKey = Buffer.alloc(32, 2);

@@ -1,13 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
-import { Arrivals } from '../../server/deliveries/arrivals.ts';
-import { Floors } from '../../server/deliveries/floors.ts';
+import { ClaimWaiters } from '../../server/deliveries/waiters.ts';
+import { ClaimWatermarks } from '../../server/deliveries/watermarks.ts';
 import { takeClock } from '../helpers/clock.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 const WAIT_MS = 5_000;
-const EVERYWHERE_EVERY_MS = 15_000;
+const FULL_SCAN_EVERY_MS = 15_000;
 
 let fresh: FreshDatabase;
 const agentId = randomUUID();
@@ -34,40 +34,40 @@ beforeAll(async () => {
 afterAll(() => fresh.drop());
 
 test('a notification between a query and its wait is not missed', async () => {
-  const arrivals = new Arrivals(fresh.database, new Floors());
-  onTestFinished(() => arrivals.close());
-  const heardBefore = arrivals.heardSoFar;
-  arrivals.heard();
+  const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const commitsBefore = waiters.commits;
+  waiters.committed();
   const startMs = performance.now();
-  await arrivals.wait(agentId, WAIT_MS, heardBefore, () => {});
+  await waiters.wait(agentId, WAIT_MS, commitsBefore, () => {});
   expect(performance.now() - startMs).toBeLessThan(900);
 });
 
 /** Whether a claim that waits was woken, rather than that its time was over. */
-async function isWoken(arrivals: Arrivals): Promise<boolean> {
+async function isWoken(waiters: ClaimWaiters): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const tooLate = new Promise<false>((resolve) => {
     timer = setTimeout(() => resolve(false), 3_000);
   });
-  const woken = arrivals.wait(agentId, WAIT_MS, arrivals.heardSoFar, () => {}).then(() => true as const);
+  const woken = waiters.wait(agentId, WAIT_MS, waiters.commits, () => {}).then(() => true as const);
   const outcome = await Promise.race([woken, tooLate]);
   clearTimeout(timer);
   return outcome;
 }
 
-test('deliveries below the floor are not queried, except once in 15 seconds; then the next claim queries all', async () => {
+test('deliveries below the watermark are not queried, except once in 15 seconds; then the next claim queries all', async () => {
   const clock = takeClock();
-  // The first look of all is one at everything, and takes place before the floor is learnt.
-  clock.forward(EVERYWHERE_EVERY_MS);
-  const floors = new Floors();
-  const arrivals = new Arrivals(fresh.database, floors);
-  onTestFinished(() => arrivals.close());
-  expect(await isWoken(arrivals)).toBe(true);
+  // The first look of all is one at everything, and takes place before the watermark is learnt.
+  clock.forward(FULL_SCAN_EVERY_MS);
+  const watermarks = new ClaimWatermarks();
+  const waiters = new ClaimWaiters(fresh.database, watermarks);
+  onTestFinished(() => waiters.close());
+  expect(await isWoken(waiters)).toBe(true);
 
-  floors.learn(agentId, Date.now(), performance.now());
-  expect(await isWoken(arrivals)).toBe(false);
+  watermarks.learn(agentId, Date.now(), performance.now());
+  expect(await isWoken(waiters)).toBe(false);
 
-  clock.forward(EVERYWHERE_EVERY_MS);
-  expect(await isWoken(arrivals)).toBe(true);
-  expect(floors.forClaim(agentId, performance.now())).toBe('-infinity');
+  clock.forward(FULL_SCAN_EVERY_MS);
+  expect(await isWoken(waiters)).toBe(true);
+  expect(watermarks.forClaim(agentId, performance.now())).toBe('-infinity');
 });

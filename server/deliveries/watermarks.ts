@@ -1,5 +1,5 @@
 /**
- * An agent's floor: the time of its oldest claimable delivery, learned from its claims. Claims start there and skip finished
+ * An agent's watermark: the time of its oldest claimable delivery, learned from its claims. Claims start there and skip finished
  * deliveries.
  *
  * Claims scan an index, oldest first. Finished deliveries stay in it until vacuum removes them, which vacuum cannot do while an
@@ -9,7 +9,7 @@
  *                                       snapshot held    none held
  *     nothing finished yet              0.56 to 0.67     0.56 to 0.58
  *     80,000 finished                   7.6  to 9.5      1.2  to 1.6
- *       from the floor                  1.4              0.66 to 0.74
+ *       from the watermark              1.4              0.66 to 0.74
  *       from the oldest, after VACUUM   8.2  to 8.9      0.59 to 0.61
  *
  * So vacuum settings do not help while the snapshot is held; fillfactor 50 did not help either (9.8 against 8.6, one run). Partitions
@@ -23,54 +23,76 @@
 
 /** A delivery's time is the start of its transaction. A full scan finds deliveries whose commits take longer than this margin. */
 const MARGIN_MS = 10_000;
-const EVERYWHERE_EVERY_MS = 15_000;
-/** Agents in memory. At this number all floors are cleared; one claim per agent learns its floor again. */
+const FULL_SCAN_EVERY_MS = 15_000;
+/**
+ * Agents in memory. At this number all watermarks, or all turns, are cleared: one claim per agent learns its watermark again, and each
+ * agent starts at its first webhook again.
+ */
 const AGENTS_MAX = 10_000;
 
 /** Timestamp for Postgres: start at the first delivery. */
-const EVERYWHERE = '-infinity';
+const FROM_FIRST = '-infinity';
 
-interface Floor {
+interface Watermark {
   /** Timestamp text for Postgres, by the database clock, margin subtracted. */
   from: string;
   /** Time of the next full scan by a claim, by the monotonic clock of this process. */
-  everywhereAtMs: number;
+  fullScanAtMs: number;
 }
 
-export class Floors {
-  readonly #floors = new Map<string, Floor>();
+export class ClaimWatermarks {
+  readonly #watermarks = new Map<string, Watermark>();
 
   /** Timestamp at which a claim starts its scan. @param nowMs monotonic clock, in milliseconds */
   forClaim(agentId: string, nowMs: number): string {
-    const floor = this.#floors.get(agentId);
-    if (floor === undefined) return EVERYWHERE;
-    if (nowMs < floor.everywhereAtMs) return floor.from;
-    floor.everywhereAtMs = nowMs + EVERYWHERE_EVERY_MS;
-    return EVERYWHERE;
+    const watermark = this.#watermarks.get(agentId);
+    if (watermark === undefined) return FROM_FIRST;
+    if (nowMs < watermark.fullScanAtMs) return watermark.from;
+    watermark.fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
+    return FROM_FIRST;
   }
 
   /** Timestamp at which the query for waiting claims starts its scan. */
-  forLook(agentId: string): string {
-    return this.#floors.get(agentId)?.from ?? EVERYWHERE;
+  forCheck(agentId: string): string {
+    return this.#watermarks.get(agentId)?.from ?? FROM_FIRST;
   }
 
   /**
-   * Sets the floor after a claim over all the agent's webhooks.
+   * Sets the watermark after a claim over all the agent's webhooks.
    * @param oldestSinceMs since when the oldest delivery of the claim was claimable, in Unix milliseconds
    */
   learn(agentId: string, oldestSinceMs: number, nowMs: number): void {
     const from = new Date(oldestSinceMs - MARGIN_MS).toISOString();
-    const floor = this.#floors.get(agentId);
-    if (floor !== undefined) {
-      floor.from = from;
+    const watermark = this.#watermarks.get(agentId);
+    if (watermark !== undefined) {
+      watermark.from = from;
       return;
     }
-    if (this.#floors.size >= AGENTS_MAX) this.#floors.clear();
-    this.#floors.set(agentId, { from, everywhereAtMs: nowMs + EVERYWHERE_EVERY_MS });
+    if (this.#watermarks.size >= AGENTS_MAX) this.#watermarks.clear();
+    this.#watermarks.set(agentId, { from, fullScanAtMs: nowMs + FULL_SCAN_EVERY_MS });
   }
 
-  /** Clears the floor when claimable deliveries may be below it. The next claim scans everything. */
+  /** Clears the watermark when claimable deliveries may be before it. The next claim scans everything. */
   forget(agentId: string): void {
-    this.#floors.delete(agentId);
+    this.#watermarks.delete(agentId);
+  }
+}
+
+/**
+ * Round robin over an agent's webhooks: remembers where the last claim ended, so that the next claim continues there. Each process
+ * keeps its own position; each webhook still gets its share of the claims that a process serves.
+ */
+export class ClaimTurns {
+  readonly #last = new Map<string, string>();
+
+  /** Id of the webhook at which the agent's last claim ended; null if unknown. */
+  last(agentId: string): string | null {
+    return this.#last.get(agentId) ?? null;
+  }
+
+  /** Records the webhook at which a claim ended. */
+  record(agentId: string, webhookId: string): void {
+    if (this.#last.size >= AGENTS_MAX && !this.#last.has(agentId)) this.#last.clear();
+    this.#last.set(agentId, webhookId);
   }
 }
