@@ -19,13 +19,13 @@ export interface AuditRecord {
 export const NO_HASH: Buffer = Buffer.alloc(32);
 
 /** Appends an entry. Other writers wait until this transaction ends, so call it last, just before the commit. */
-export async function record(query: Query, actor: Actor, happened: AuditRecord): Promise<void> {
+export async function record(query: Query, actor: Actor, change: AuditRecord): Promise<void> {
   const { confirm, ...who } = actor;
   await confirm?.(query);
   const head = await lockAuditHead(query);
-  const { action, target, before = null, after = null } = happened;
-  const happening = { at: new Date().toISOString(), action, actor: who, target, before, after };
-  const entry = JSON.stringify(happening, storable);
+  const { action, target, before = null, after = null } = change;
+  const content = { at: new Date().toISOString(), action, actor: who, target, before, after };
+  const entry = JSON.stringify(content, storable);
   const previousHash = head?.hash ?? NO_HASH;
   await insertAuditEntry(query, {
     number: (head?.number ?? 0) + 1,

@@ -1,8 +1,9 @@
 /** Message that a failed command prints. */
 
 import { DatabaseError } from '../db/attach.ts';
+import { DataDirInUseError } from '../db/data-dir.ts';
 import { EmbeddedPostgresError } from '../db/embedded/join.ts';
-import { DataDirInUseError, LockError } from '../db/lock.ts';
+import { LockError } from '../db/lock.ts';
 import { SharedStoreError } from '../ratelimit/shared.ts';
 import { SettingsError } from '../settings/read.ts';
 

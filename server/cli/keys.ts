@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { commandActor } from '../audit/actor.ts';
 import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
-import { lockDataDir } from '../db/lock.ts';
+import { lockDataDir } from '../db/data-dir.ts';
 import { keyPath, previousKeyPath, replaceKeptKey } from '../secrets/keys.ts';
 import { type KeyRotation, rotateKeys } from '../secrets/rotate.ts';
 import { readSettings } from '../settings/read.ts';

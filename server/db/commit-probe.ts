@@ -22,7 +22,7 @@ const LOCK_TIMEOUT_MS = 700;
 /** Rejects like the commit of an event that arrives at `receivedAtMs` (Unix milliseconds). */
 export async function probeCommit(database: Pick<Database, 'query'>, receivedAtMs: number): Promise<void> {
   const at = `'${new Date(receivedAtMs).toISOString()}'`;
-  const nobody = `'00000000-0000-0000-0000-000000000000'`;
+  const nilId = `'00000000-0000-0000-0000-000000000000'`;
   await database.query({
     text: `
       do $probe$
@@ -30,9 +30,9 @@ export async function probeCommit(database: Pick<Database, 'query'>, receivedAtM
         perform set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true);
         begin
           insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
-          values (gen_random_uuid(), ${nobody}, ${at}, '127.0.0.1', '', decode(repeat('00', ${PROBE_BYTES}), 'hex'), ${PROBE_BYTES});
+          values (gen_random_uuid(), ${nilId}, ${at}, '127.0.0.1', '', decode(repeat('00', ${PROBE_BYTES}), 'hex'), ${PROBE_BYTES});
           insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
-          values (gen_random_uuid(), ${nobody}, ${nobody}, ${nobody}, ${at}, 0);
+          values (gen_random_uuid(), ${nilId}, ${nilId}, ${nilId}, ${at}, 0);
           raise sqlstate 'WR000' using message = 'undo the probe';
         exception when sqlstate 'WR000' then null;
         end;

@@ -1,6 +1,7 @@
-/** DATA_DIR and its permissions. */
+/** DATA_DIR: its permissions, and the lock by which a primary owns it. */
 import { chmodSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
 
 /**
  * Permission bits of a new DATA_DIR: owner only. Under root the embedded Postgres runs as another user, which must reach
@@ -20,4 +21,26 @@ export function makeDataDir(path: string): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
   }
+}
+
+/** Another Weir uses this DATA_DIR. */
+export class DataDirInUseError extends Error {
+  /** @param holder see describeHolder */
+  constructor(dataDir: string, holder: string) {
+    super(
+      `Another Weir is running with DATA_DIR ${dataDir}: ${holder}; stop it first, or set another DATA_DIR and PORT`,
+    );
+  }
+}
+
+/** Takes the lock by which a primary owns its DATA_DIR; creates the directory if missing. Throws DataDirInUseError or LockError. */
+export async function lockDataDir(dataDir: string): Promise<Lock> {
+  try {
+    makeDataDir(dataDir);
+  } catch (error) {
+    throw new LockError(`DATA_DIR ${dataDir} cannot be created: ${(error as Error).message}`);
+  }
+  const lock = await acquireLock(dataDir, 'exclusive', 0);
+  if (lock === null) throw new DataDirInUseError(dataDir, await describeHolder(dataDir));
+  return lock;
 }

@@ -6,10 +6,8 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { open } from 'node:fs/promises';
+import { open, readFile, stat } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
-import { makeDataDir } from './data-dir.ts';
-import { describeHolder } from './lock-holder.ts';
 
 export interface Lock {
   /** Releases the lock; resolves when the kernel has freed it. Idempotent. */
@@ -18,16 +16,6 @@ export interface Lock {
 
 /** The lock cannot be taken: no permission, no such directory, no `flock` on this machine, or held by another process for too long. */
 export class LockError extends Error {}
-
-/** Another Weir uses this DATA_DIR. */
-export class DataDirInUseError extends Error {
-  /** @param holder see describeHolder */
-  constructor(dataDir: string, holder: string) {
-    super(
-      `Another Weir is running with DATA_DIR ${dataDir}: ${holder}; stop it first, or set another DATA_DIR and PORT`,
-    );
-  }
-}
 
 type Helper = ChildProcessByStdio<Writable, Readable, Readable>;
 
@@ -56,8 +44,8 @@ export async function acquireLock(
   waitSeconds: number,
 ): Promise<Lock | null> {
   await prepareFile(path);
-  const patience = waitSeconds === 0 ? ['--nonblock'] : ['--timeout', String(waitSeconds)];
-  const waiting = [...patience, '--conflict-exit-code', String(HELD_EXIT_CODE)];
+  const timeout = waitSeconds === 0 ? ['--nonblock'] : ['--timeout', String(waitSeconds)];
+  const waiting = [...timeout, '--conflict-exit-code', String(HELD_EXIT_CODE)];
   const helper = spawn('flock', [`--${mode}`, ...waiting, '--no-fork', path, 'sh', '-c', HOLD], {
     cwd: '/',
     detached: true,
@@ -106,22 +94,51 @@ async function prepareFile(path: string): Promise<void> {
   }
 }
 
-/** Takes the lock by which a primary owns its DATA_DIR; creates the directory if missing. Throws DataDirInUseError or LockError. */
-export async function lockDataDir(dataDir: string): Promise<Lock> {
-  try {
-    makeDataDir(dataDir);
-  } catch (error) {
-    throw new LockError(`DATA_DIR ${dataDir} cannot be created: ${(error as Error).message}`);
-  }
-  const lock = await acquireLock(dataDir, 'exclusive', 0);
-  if (lock === null) throw new DataDirInUseError(dataDir, await describeHolder(dataDir));
-  return lock;
-}
-
 /** While a lock is held, neither the helper nor its pipes may keep an otherwise finished process alive. */
 function setKeepAlive(helper: Helper, keep: boolean): void {
   const verb = keep ? 'ref' : 'unref';
   helper[verb]();
   for (const pipe of [helper.stdin, helper.stdout, helper.stderr])
     (pipe as unknown as { ref(): void; unref(): void })[verb]();
+}
+
+/** Describes the holder, such as `process 4242 (user 1000)`, or reports it as hidden if the kernel does not show it (another container). */
+export async function describeHolder(path: string): Promise<string> {
+  const hidden = 'a process that cannot be seen from here';
+  try {
+    const pid = await holderOf(path);
+    return pid === null ? hidden : `process ${pid} (user ${(await stat(`/proc/${pid}`)).uid})`;
+  } catch {
+    return hidden;
+  }
+}
+
+/** The process that took the lock; null if there is none or it is hidden. */
+async function holderOf(path: string): Promise<number | null> {
+  const { dev, ino } = await stat(path, { bigint: true });
+  const file = `${major(dev)}:${minor(dev)}:${ino}`;
+  // `3: FLOCK  ADVISORY  WRITE 4242 08:01:1311 0 EOF`; waiting processes have an arrow after the number.
+  for (const line of (await readFile('/proc/locks', 'utf8')).split('\n')) {
+    const [, kind, , , pid, where] = line.split(/ +/);
+    if (kind === 'FLOCK' && where === file && Number(pid) > 0) return behindHelper(Number(pid));
+  }
+  return null;
+}
+
+/** Weir locks through a helper that runs `cat`: returns the helper's parent, which is the process that the user looks for. */
+async function behindHelper(pid: number): Promise<number> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8');
+  const nameEnd = text.lastIndexOf(')');
+  const name = text.slice(text.indexOf('(') + 1, nameEnd);
+  const parent = Number(text.slice(nameEnd + 2).split(' ')[1]);
+  return name === 'cat' && parent > 1 ? parent : pid;
+}
+
+/** The two parts of a device number in the format of /proc/locks (glibc's gnu_dev_major and gnu_dev_minor), in hex. */
+function major(dev: bigint): string {
+  return (((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)).toString(16).padStart(2, '0');
+}
+
+function minor(dev: bigint): string {
+  return ((dev & 0xffn) | ((dev >> 12n) & ~0xffn)).toString(16).padStart(2, '0');
 }

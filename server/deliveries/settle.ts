@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
-import { type Settled, type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
-import { parseReceipt } from '../db/receipt.ts';
+import { parseReceipt, type Settled, type Settlement, settleDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 

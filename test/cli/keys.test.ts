@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { lockDataDir } from '../../server/db/lock.ts';
+import { lockDataDir } from '../../server/db/data-dir.ts';
 import { type Installation, makeInstallation } from '../helpers/command.ts';
 import { someKey } from '../helpers/settings.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { lockDataDir } from '../../server/db/lock.ts';
+import { lockDataDir } from '../../server/db/data-dir.ts';
 import { migrationFiles } from '../../server/db/migrate.ts';
 import type { Overrides } from '../helpers/app.ts';
 import { PASSWORD, request } from '../helpers/people.ts';

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { acquireLock, DataDirInUseError, type Lock, LockError, lockDataDir } from '../../server/db/lock.ts';
+import { DataDirInUseError, lockDataDir } from '../../server/db/data-dir.ts';
+import { acquireLock, type Lock, LockError } from '../../server/db/lock.ts';
 
 let directory: string;
 let path: string;

@@ -28,15 +28,15 @@ import type { Identity } from './claims.ts';
  * sessions and tokens have been ended.
  */
 type Admission =
-  | { kind: 'admitted'; user: ActiveUser; roleBefore: Role | null; actor: Actor; happened: AuditRecord | null }
-  | { kind: 'role_ended'; user: ActiveUser; roleBefore: Role; actor: Actor; happened: AuditRecord }
+  | { kind: 'admitted'; user: ActiveUser; roleBefore: Role | null; actor: Actor; change: AuditRecord | null }
+  | { kind: 'role_ended'; user: ActiveUser; roleBefore: Role; actor: Actor; change: AuditRecord }
   | { kind: 'refused'; code: 'role_missing' | 'user_disabled' | 'email_of_another_user' };
 
 /** An insert can conflict twice: with a user of the same subject and with a user of the same email. */
 const TRIES_MAX = 3;
 
 /**
- * Finds or creates the user, in the transaction of `query`. The caller records `happened` last in that transaction. A local user
+ * Finds or creates the user, in the transaction of `query`. The caller records `change` last in that transaction. A local user
  * with the same email is linked to the provider only when the provider has verified the address.
  * @param roleDays OIDC_ROLE_DAYS
  */
@@ -87,13 +87,13 @@ async function turnAway(query: Query, { issuer, subject }: Identity, exchange: E
     user: { ...known, role: 'viewer' },
     roleBefore: known.role,
     actor: personActor({ ...known, via: { kind: 'jwt' } }, exchange),
-    happened: { action: 'user.role_ended', target, before: { role: known.role, sessions }, after: { role: null } },
+    change: { action: 'user.role_ended', target, before: { role: known.role, sessions }, after: { role: null } },
   };
 }
 
 /** Records the change that an admission made, if any. */
-export async function recordAdmission(query: Query, { actor, happened }: Exclude<Admission, { kind: 'refused' }>) {
-  if (happened !== null) await record(query, actor, happened);
+export async function recordAdmission(query: Query, { actor, change }: Exclude<Admission, { kind: 'refused' }>) {
+  if (change !== null) await record(query, actor, change);
 }
 
 function changes(before: HostedUserRow, after: HostedUser): boolean {
@@ -102,10 +102,10 @@ function changes(before: HostedUserRow, after: HostedUser): boolean {
 
 function admitted(user: HostedUser, before: HostedUserRow | null, exchange: Exchange): Admission {
   const actor = personActor({ ...user, via: { kind: 'jwt' } }, exchange);
-  return { kind: 'admitted', user, roleBefore: before?.role ?? null, actor, happened: happened(user, before) };
+  return { kind: 'admitted', user, roleBefore: before?.role ?? null, actor, change: changeOf(user, before) };
 }
 
-function happened(user: HostedUser, before: HostedUserRow | null): AuditRecord | null {
+function changeOf(user: HostedUser, before: HostedUserRow | null): AuditRecord | null {
   const target = { kind: 'user', id: user.id, name: user.email };
   if (before === null) return { action: 'user.create', target, after: user };
   const { disabled: _, hosted, ...was } = before;

@@ -10,8 +10,7 @@
 import { chown, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeDataDir } from '../data-dir.ts';
-import { acquireLock, type Lock } from '../lock.ts';
-import { describeHolder } from '../lock-holder.ts';
+import { acquireLock, describeHolder, type Lock } from '../lock.ts';
 import {
   type Binaries,
   checkWalkable,
@@ -117,9 +116,9 @@ async function startUnlessRunning(
   const state = await settledState(server);
   if (state.kind === 'ready') {
     if (joinSmaller || state.maxConnections === null || state.maxConnections >= maxConnections) return false;
-    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
-    if (nobodyElse === null) throw tooFewConnections(server, state.maxConnections, maxConnections);
-    await stopServer(server).finally(() => nobodyElse.release());
+    const onlyUser = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
+    if (onlyUser === null) throw tooFewConnections(server, state.maxConnections, maxConnections);
+    await stopServer(server).finally(() => onlyUser.release());
   }
   if ((await majorOf(server.pgdata)) === null) {
     log(`Creating the database in ${server.pgdata}`);
@@ -191,9 +190,9 @@ async function leave(server: Server, membership: Lock, lockWaitSeconds: number, 
   });
   try {
     await membership.release();
-    const nobodyElse = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
-    if (nobodyElse === null) return;
-    await stopServer(server).finally(() => nobodyElse.release());
+    const onlyUser = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
+    if (onlyUser === null) return;
+    await stopServer(server).finally(() => onlyUser.release());
   } finally {
     await alone.release();
   }

@@ -6,7 +6,7 @@ import { arrayOf } from './sql.ts';
 const pendingAgain = `state = 'pending', attempts = 0, available_at = now(), finished_at = null, reason = null`;
 
 /** Records replay targets: claims read the webhooks that an agent is subscribed to and those replayed to it. */
-const told = `
+const insertTargets = `
   insert into replay_targets (agent_id, webhook_id)
   select distinct agent_id, webhook_id from again
   where not exists (select from subscriptions s where s.webhook_id = again.webhook_id and s.agent_id = again.agent_id)
@@ -19,7 +19,7 @@ export async function replayDelivery({ query }: Pick<Database, 'query'>, id: str
       with again as (
         update deliveries set ${pendingAgain}
         where received_at = $1 and id = $2 and state in ('dead', 'done') returning agent_id, webhook_id
-      ), told as (${told})
+      ), targets as (${insertTargets})
       select from again`,
     values: [uuidv7Time(id), id],
   });
@@ -53,7 +53,7 @@ export async function replayDeliveries(
         update deliveries d set ${pendingAgain} from finished f
         where d.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id
         returning d.agent_id, d.webhook_id
-      ), told as (${told})
+      ), targets as (${insertTargets})
       select count(*)::int as count from again`,
     values: [agentId, webhookId, REPLAYED_MAX],
   });
@@ -80,7 +80,7 @@ export async function deliverAgain(
           or $3 is null and exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
         where e.received_at = $1 and e.id = $2
         returning id, agent_id, webhook_id
-      ), told as (
+      ), targets as (
         insert into replay_targets (agent_id, webhook_id)
         select agent_id, webhook_id from made
         where not exists (select from subscriptions s where s.webhook_id = made.webhook_id and s.agent_id = made.agent_id)

@@ -1,8 +1,42 @@
-import { retryDeadlock } from '../deadlock.ts';
-import { uuidv7Time } from '../ids.ts';
+/** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
+import { isTimedId, uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import { type Receipt, receiptText } from '../receipt.ts';
 import { arrayOf } from './sql.ts';
+
+/** A receipt identifies one lease of one delivery and proves possession of that lease: `<delivery id>.<lease number>`. */
+export interface Receipt {
+  deliveryId: string;
+  lease: number;
+}
+
+export function receiptText({ deliveryId, lease }: Receipt): string {
+  return `${deliveryId}.${lease}`;
+}
+
+/** Parses a receipt; null if the text is not a valid receipt, so that no such lease exists. */
+export function parseReceipt(text: string): Receipt | null {
+  const dot = text.lastIndexOf('.');
+  const deliveryId = text.slice(0, dot);
+  const lease = text.slice(dot + 1);
+  return isTimedId(deliveryId) && /^[1-9]\d{0,8}$/.test(lease)
+    ? { deliveryId: deliveryId.toLowerCase(), lease: Number(lease) }
+    : null;
+}
+
+/** Postgres resolves a deadlock by ending one statement after deadlock_timeout, one second by default. */
+const DEADLOCK = '40P01';
+const TRIES_MAX = 3;
+
+/** Runs `work`, a single statement, and retries it on a deadlock. The retry is safe: a statement that Postgres ended had no effect. */
+async function retryDeadlock<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if ((error as { code?: string }).code !== DEADLOCK || tries === TRIES_MAX) throw error;
+    }
+  }
+}
 
 /** How a lease is settled. Each kind is idempotent: the same receipt again changes nothing and counts as done. */
 export type Settlement =

@@ -181,7 +181,7 @@ export async function readCurrentRoles(
   const idsOf = (kind: Row['kind']) => [...new Set(people.filter(({ via }) => via.kind === kind).map(keyOf))];
   // Same conditions as findSessionUser and findTokenUser.
   const rows = await database.query<Row>({
-    name: 'find-standing',
+    name: 'current-roles',
     text: `
       select 'session' as kind, s.id, u.role, null as token_role
       from sessions s join users u on u.id = s.user_id

@@ -1,6 +1,6 @@
 /** The parts of a process that take webhooks in. */
 import { probeCommit } from '../../db/commit-probe.ts';
-import { PartitionRepair } from '../../db/partition-repair.ts';
+import { PartitionRepair } from '../../db/partitions.ts';
 import { addSecretUses } from '../../db/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../db/queries/webhooks.ts';
 import { storeBatch } from '../../ingest/batch.ts';
