@@ -4,7 +4,7 @@ import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { listDeliveries } from '../db/queries/deliveries.ts';
-import { type DeliveryState, deliveryStates } from '../resources/deliveries.ts';
+import { type DeliveryState, deliveryStates } from '../resources/events.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { withDatabase } from './session.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
 import type { ProblemCode } from '../errors.ts';
 import { jsonBodyProblems } from '../http/parsed-body.ts';
-import { COUNTED_MAX } from '../resources/deliveries.ts';
+import { COUNTED_MAX } from '../resources/events.ts';
 import { contentType, example, idOf, nameOf, receivedAt, timeOf } from '../resources/fields.ts';
 import { claimSchema } from './claim.ts';
 import { sessionSchema } from './session.ts';

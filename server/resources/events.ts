@@ -1,6 +1,6 @@
-/** Events. */
+/** Events and their deliveries. */
 import { z } from 'zod';
-import { bodyBytes, contentType, example, idOf, receivedAt, sourceIp } from './fields.ts';
+import { bodyBytes, contentType, example, idOf, receivedAt, sourceIp, timeOf } from './fields.ts';
 
 export const eventSchema = z
   .object({
@@ -26,3 +26,51 @@ export const eventSchema = z
       },
     ],
   });
+
+export const deliveryStates = ['pending', 'leased', 'done', 'dead'] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
+
+export const deliverySchema = z
+  .object({
+    id: idOf('delivery'),
+    event_id: idOf('event'),
+    webhook_id: idOf('webhook'),
+    agent_id: idOf('agent'),
+    state: z.enum(deliveryStates).describe('dead: all attempts have failed'),
+    attempts: z.number().describe('claims so far'),
+    received_at: timeOf('when the event was received'),
+    available_at: z.iso.datetime().describe('pending: time from which it can be claimed; leased: end of the lease'),
+    finished_at: z.iso.datetime().nullable().describe('when it became done or dead; null: it is pending or leased'),
+    reason: z.string().nullable().describe('reason that the agent gave with its last nack'),
+  })
+  .meta({
+    id: 'Delivery',
+    examples: [
+      {
+        id: example.delivery_id,
+        event_id: example.event_id,
+        webhook_id: example.webhook_id,
+        agent_id: example.agent_id,
+        state: 'leased',
+        attempts: 1,
+        received_at: example.received_at,
+        available_at: example.leased_until,
+        finished_at: null,
+        reason: null,
+      },
+    ],
+  });
+
+/** Limit on the deliveries counted of each kind. */
+export const COUNTED_MAX = 10_000;
+
+export const deliveryCountsSchema = z.object({
+  pending: z.int().describe('deliveries that wait for their agent'),
+  leased: z.int().describe('deliveries under lease'),
+  dead: z.int().describe('dead letters'),
+  exact: z
+    .boolean()
+    .describe(
+      `false: more than ${COUNTED_MAX} are waiting or dead, and the numbers are estimated from a sample of the table`,
+    ),
+});

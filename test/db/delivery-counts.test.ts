@@ -8,7 +8,7 @@ import {
   sampleDeliveries,
   withinTimeout,
 } from '../../server/db/queries/delivery-counts.ts';
-import { COUNTED_MAX } from '../../server/resources/deliveries.ts';
+import { COUNTED_MAX } from '../../server/resources/events.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

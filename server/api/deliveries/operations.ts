@@ -4,7 +4,7 @@ import { agentIdOf } from '../../auth/person.ts';
 import type { Database } from '../../db/pool.ts';
 import { findDelivery, listDeliveries } from '../../db/queries/deliveries.ts';
 import { countOrEstimateDeliveries } from '../../db/queries/delivery-counts.ts';
-import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../resources/deliveries.ts';
+import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../resources/events.ts';
 import { recordId } from '../../resources/fields.ts';
 import { done, operation, problem, readerOperation } from '../operation.ts';
 import { eventId, pageOf, pageQuery, pageSchema } from '../paging.ts';

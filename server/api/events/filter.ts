@@ -1,7 +1,7 @@
 /** Query parameters of GET /api/v1/events, and the database filter made from them. */
 import { z } from 'zod';
 import { parseNetwork } from '../../net/address.ts';
-import { deliveryStates } from '../../resources/deliveries.ts';
+import { deliveryStates } from '../../resources/events.ts';
 import { instant } from '../instant.ts';
 import { pageQuery } from '../paging.ts';
 import type { Search } from './search.ts';

@@ -1,6 +1,6 @@
 /** Deliveries: lists, the end of last leases, and the days with waiting deliveries. Claims and settlements have a file each. */
 import type { z } from 'zod';
-import { type DeliveryState, deliverySchema } from '../../resources/deliveries.ts';
+import { type DeliveryState, deliverySchema } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { selectList } from './sql.ts';

@@ -1,6 +1,6 @@
 /** Counts waiting and dead deliveries: exactly up to a limit, since there may be millions, and by estimate beyond it. */
 import type { z } from 'zod';
-import { COUNTED_MAX, type deliveryCountsSchema } from '../../resources/deliveries.ts';
+import { COUNTED_MAX, type deliveryCountsSchema } from '../../resources/events.ts';
 import type { Database, Query } from '../pool.ts';
 import { readAgentActivity } from './agents.ts';
 

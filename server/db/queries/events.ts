@@ -1,8 +1,7 @@
 /** Stored events: one with its body, filtered lists, and the newest for live views. */
 
 import type { z } from 'zod';
-import type { DeliveryState } from '../../resources/deliveries.ts';
-import { eventSchema } from '../../resources/events.ts';
+import { type DeliveryState, eventSchema } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { Placeholders, selectList } from './sql.ts';

@@ -1,4 +1,4 @@
-import type { DeliveryState } from '../../resources/deliveries.ts';
+import type { DeliveryState } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf } from './sql.ts';

@@ -1,8 +1,7 @@
 /** API tokens of users. */
 
 import type { z } from 'zod';
-import { tokenSchema } from '../../resources/tokens.ts';
-import type { Role } from '../../resources/users.ts';
+import { type Role, tokenSchema } from '../../resources/users.ts';
 import type { Database, Query } from '../pool.ts';
 import { selectList } from './sql.ts';
 import { type ActiveUser, userColumns } from './users.ts';
