@@ -1,16 +1,17 @@
 /**
- * Thousands of requests with faulty framing against a real server, judged by an oracle. FRAMING_FUZZ_RUNS (default 600) sets how
- * many of each kind, FRAMING_FUZZ_SEED (default 1) which: the same seed sends the same bytes.
+ * Thousands of requests with faulty framing against a real server, judged by an oracle. FUZZ_FACTOR sets how many of
+ * each kind, FUZZ_SEED (default 1) which: the same seed sends the same bytes.
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { fuzzRuns } from '../helpers/fuzz.ts';
 import { type Reading, readConnection } from '../helpers/rfc9112.ts';
 
-const RUNS = Number(process.env.FRAMING_FUZZ_RUNS ?? 600);
-const SEED = Number(process.env.FRAMING_FUZZ_SEED ?? 1);
+const RUNS = fuzzRuns(150);
+const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const CONNECTIONS = 24;
 /** A connection on which nothing comes for so long is given up. */
 const QUIET_MS = 50;

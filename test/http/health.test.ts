@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { partitionedTables, partitionName } from '../../server/db/partitions.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { takeClock } from '../helpers/clock.ts';
 import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
@@ -17,6 +18,18 @@ const ok = {
   rate_limit_store: 'ok',
   secrets: 'ok',
 };
+
+/** The answer of a check holds for up to 5 s. */
+const CHECK_VALID_MS = 5_000;
+
+/** Asks until the answer is of this status, with every check made again each time. */
+async function readyAgain(clock: ReturnType<typeof takeClock>, status: number) {
+  return until(async () => {
+    clock.forward(CHECK_VALID_MS);
+    const answer = await ready();
+    return answer.status === status && answer;
+  });
+}
 
 async function ready(): Promise<{ status: number; retryAfter: string | null; body: unknown }> {
   const response = await fetch(`${app.url}/readyz`);
@@ -38,10 +51,11 @@ describe('readiness', () => {
   });
 
   test('fails when the database is unavailable, names it, and recovers', async () => {
+    const clock = takeClock();
     await app.cutOff();
     const gone = await until(async () => {
+      clock.forward(CHECK_VALID_MS);
       const answer = await ready();
-      // The check's last answer holds for a second.
       return JSON.stringify(answer.body).includes('unknown') && answer;
     });
     expect(gone).toEqual({
@@ -51,36 +65,32 @@ describe('readiness', () => {
     });
     expect((await fetch(`${app.url}/healthz`)).status).toBe(200);
     await app.restore();
-    await until(async () => (await ready()).status === 200);
+    await readyAgain(clock, 200);
   });
 
   test.each(partitionedTables)('goes when %s has no partition for today, and comes back with it', async (table) => {
+    const clock = takeClock();
     const name = partitionName(table, Date.now());
     // A table that cannot be attached keeps the partition from being made.
     await app.database.query({ text: `drop table ${name}; create table ${name} ()` });
-    const gone = await until(async () => {
-      const answer = await ready();
-      return answer.status === 503 && answer;
-    });
+    const gone = await readyAgain(clock, 503);
     expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
     await app.database.query({ text: `drop table ${name}` });
-    await until(async () => (await ready()).status === 200);
+    await readyAgain(clock, 200);
   });
 
   test('fails when the disk is full, at the first probe, and recovers when there is space', async () => {
+    const clock = takeClock();
     // What Postgres says when it cannot make a table longer, for whatever needs a page more.
     await app.database.query({
       text: `create function refuse() returns trigger language plpgsql as
                $$ begin raise exception 'could not extend file' using errcode = '53100'; end $$;
              create trigger full_disk before insert on events for each row when (new.bytes >= 8192) execute function refuse()`,
     });
-    const gone = await until(async () => {
-      const answer = await ready();
-      return answer.status === 503 && answer;
-    });
+    const gone = await readyAgain(clock, 503);
     expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
     await app.database.query({ text: 'drop trigger full_disk on events; drop function refuse' });
-    await until(async () => (await ready()).status === 200);
+    await readyAgain(clock, 200);
   });
 
   test('queries once for concurrent requests, and stores nothing', async () => {
@@ -99,14 +109,12 @@ describe('readiness', () => {
   });
 
   test('fails when the schema is older than the release', async () => {
+    const clock = takeClock();
     await app.database.query({ text: 'update schema_migrations set version = version + 1000' });
-    const behind = await until(async () => {
-      const answer = await ready();
-      return answer.status === 503 && answer;
-    });
+    const behind = await readyAgain(clock, 503);
     expect(behind.body).toEqual({ status: 'not_ready', checks: { ...ok, migrations: 'failing' } });
     await app.database.query({ text: 'update schema_migrations set version = version - 1000' });
-    await until(async () => (await ready()).status === 200);
+    await readyAgain(clock, 200);
   });
 
   // The last one: there is no way back.

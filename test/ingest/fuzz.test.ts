@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
+import { fuzzRuns } from '../helpers/fuzz.ts';
 import { type RawAnswer, RawClient } from '../helpers/requests.ts';
 
 let app: TestApp;
@@ -118,7 +119,7 @@ test('for any fields and bodies, the response is one of the contract, or the con
     fc.asyncProperty(request, async ({ bytes, toHead }) => {
       await check(bytes({ signed: signed.path, open: open.path }), toHead);
     }),
-    { numRuns: 300 },
+    { numRuns: fuzzRuns(60) },
   );
   await expectUnharmed();
 });
@@ -129,7 +130,7 @@ test('any bytes are handled', async () => {
       const end = Buffer.from(lineEnd ? '\r\n\r\n' : '');
       await check(Buffer.concat([bytes, end]), false);
     }),
-    { numRuns: 60 },
+    { numRuns: fuzzRuns(20) },
   );
   await expectUnharmed();
 });
@@ -145,6 +146,7 @@ test('any body is accepted with its exact size', async () => {
         expect([response.status, ((await response.json()) as { bytes: number }).bytes]).toEqual([202, body.length]);
       },
     ),
+    { numRuns: fuzzRuns(30) },
   );
 });
 
@@ -158,6 +160,6 @@ test('a request split at any byte is the same request', async () => {
       expect((await client.answer())?.status).toBe(202);
       client.destroy();
     }),
-    { numRuns: 50 },
+    { numRuns: fuzzRuns(15) },
   );
 });

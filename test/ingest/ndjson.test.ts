@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { jsonFault } from '../../server/http/json-text.ts';
 import { FAULTS_MAX, type LinesOutcome, readLines } from '../../server/ingest/ndjson.ts';
+import { fuzzRuns } from '../helpers/fuzz.ts';
 
 /** Reads to the end; counts the pauses. */
 function read(body: Uint8Array | string, linesMax = 1000): { outcome: LinesOutcome<ArrayBufferLike>; pauses: number } {
@@ -126,7 +127,7 @@ describe('lines', () => {
             numbered.map(({ text }) => text),
           );
       }),
-      { numRuns: 500 },
+      { numRuns: fuzzRuns(100) },
     );
   });
 });
@@ -210,7 +211,7 @@ describe('a JSON text', () => {
       fc.property(bytes, (text) => {
         expect(jsonFault(text) === null).toBe(parses(text));
       }),
-      { numRuns: 20_000 },
+      { numRuns: fuzzRuns(2_000) },
     );
   });
 });

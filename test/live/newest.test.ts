@@ -1,8 +1,9 @@
 /** What the one query of a process finds, over real events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
+import type { Database } from '../../server/db/pool.ts';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../server/live/newest.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
@@ -26,9 +27,9 @@ async function insert(webhookId: string, receivedMs = Date.now(), count = 1): Pr
 }
 
 /** Everything that was found so far, by webhook; '' is all of them. */
-function watching() {
+function watching(database = fresh.database) {
   const found = new Map<string, Found[]>();
-  const newest = new NewestEvents(fresh.database, (webhookId, one) => {
+  const newest = new NewestEvents(database, (webhookId, one) => {
     found.set(webhookId ?? '', [...(found.get(webhookId ?? '') ?? []), one]);
   });
   const ids = (key: string) => (found.get(key) ?? []).flatMap(({ events }) => events.map(({ id }) => id));
@@ -58,11 +59,12 @@ test('an event in the overlap is found once', async () => {
   const { newest, ids } = watching();
   await newest.watch(webhookId);
   const first = await insert(webhookId);
-  await delay(1_200);
+  await until(() => ids(webhookId).length === 1);
   const second = await insert(webhookId, Date.now() - 8_000);
   await until(() => ids(webhookId).length === 2);
-  await delay(1_200);
-  expect(ids(webhookId)).toEqual([...first, ...second]);
+  const third = await insert(webhookId);
+  await until(() => ids(webhookId).length > 2);
+  expect(ids(webhookId)).toEqual([...first, ...second, ...third]);
   newest.unwatch(webhookId);
 });
 
@@ -92,7 +94,16 @@ test('a quiet webhook is found beside a busy one', async () => {
 
 test('events during an outage of the query are found after it', async () => {
   const webhookId = randomUUID();
-  const { newest, ids } = watching();
+  let failed = 0;
+  const counted: Database = {
+    ...fresh.database,
+    query: (statement) =>
+      fresh.database.query<never>(statement).catch((error) => {
+        failed++;
+        throw error;
+      }),
+  };
+  const { newest, ids } = watching(counted);
   await newest.watch(webhookId);
   const run = (text: string) => fresh.database.query({ text });
   // One transaction: no look comes between.
@@ -102,7 +113,12 @@ test('events during an outage of the query are found after it', async () => {
     insert into hidden (id, webhook_id, received_at, source_ip, headers, body, bytes)
     values ('${id}', '${webhookId}', now(), '127.0.0.1', '', '', 0);
     commit`);
-  await delay(OVERLAP_MS + 2_000);
+  await until(() => failed > 0);
+  // By then the event is older than what a look reads that follows another.
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + OVERLAP_MS + 2_000 });
+  onTestFinished(() => void vi.useRealTimers());
+  const failedBefore = failed;
+  await until(() => failed > failedBefore);
   await run('alter table hidden rename to events');
   await until(() => ids(webhookId).length > 0);
   expect(ids(webhookId)).toEqual([id]);

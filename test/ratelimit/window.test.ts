@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decide } from '../../server/ratelimit/window.ts';
+import { fuzzRuns } from '../helpers/fuzz.ts';
 
 /** Sends at the given times (whole milliseconds, ascending); returns the times that were allowed. */
 function send(timesMs: number[], policy: { max: number; windowSeconds: number }): number[] {
@@ -90,7 +91,7 @@ describe('one decision', () => {
         expect(decideLater(previous, current, elapsedMs, decision.resetMs, policy).allowed).toBe(true);
         expect(decideLater(previous, current, elapsedMs, decision.resetMs - 1, policy).allowed).toBe(false);
       }),
-      { numRuns: 2000 },
+      { numRuns: fuzzRuns(200) },
     );
   });
 
@@ -107,7 +108,7 @@ describe('one decision', () => {
         expect(later.remaining + 1).toBeGreaterThan(remaining);
         expect(justBefore.allowed ? justBefore.remaining + 1 : 0).toBeLessThanOrEqual(remaining);
       }),
-      { numRuns: 2000 },
+      { numRuns: fuzzRuns(200) },
     );
   });
 });
@@ -126,7 +127,7 @@ describe('compared with an exact sliding log', () => {
         for (const count of counts.values()) expect(count).toBeLessThanOrEqual(policy.max);
         for (const timeMs of allowed) expect(logged(allowed, timeMs, windowMs)).toBeLessThanOrEqual(2 * policy.max - 1);
       }),
-      { numRuns: 300 },
+      { numRuns: fuzzRuns(100) },
     );
   });
 
@@ -162,7 +163,7 @@ describe('compared with an exact sliding log', () => {
         const allowed = send(timesMs, { max, windowSeconds });
         expect(allowed.length).toBeGreaterThanOrEqual(6 * (max - 1));
       }),
-      { numRuns: 300 },
+      { numRuns: fuzzRuns(100) },
     );
   });
 
