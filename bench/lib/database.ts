@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { makeDirectory } from '../../server/cli/bench/ground.ts';
 import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { migrate } from '../../server/db/migrate.ts';
-import { makePartitions } from '../../server/db/partitions.ts';
+import { createPartitions } from '../../server/db/partitions.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import type { BenchContext } from './outcome.ts';
 
@@ -29,7 +29,7 @@ export async function openBenchDatabase({ undo, say }: BenchContext): Promise<Be
   const database = openDatabase(embedded.conninfo, { connectionsMax: 1, applicationName: 'weir-bench' });
   undo(() => database.close());
   await migrate(database);
-  await makePartitions(database, Date.now());
+  await createPartitions(database, Date.now());
   return { directory, conninfo: embedded.conninfo, database };
 }
 

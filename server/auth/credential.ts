@@ -25,7 +25,7 @@ export interface Credential {
 }
 
 /** Creates a credential. `text` is shown once; the other fields are stored. */
-export function makeCredential(kind: CredentialKind): Credential & { text: string } {
+export function createCredential(kind: CredentialKind): Credential & { text: string } {
   const lookupId = randomText(LOOKUP_CHARACTERS);
   const secret = randomText(SECRET_CHARACTERS);
   const text = `${kind}_${lookupId}_${secret}${checkDigits(lookupId, secret)}`;

@@ -2,11 +2,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Query } from '../db/pool.ts';
 import {
+  deleteOldSessions,
   deleteSessionOf,
-  dropOldSessions,
+  extendSession,
   insertSession,
-  type Prolongation,
-  prolongSession,
+  type SessionExtension,
 } from '../db/queries/sessions.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { cookieName, hashSessionToken } from './people.ts';
@@ -32,7 +32,7 @@ export async function openSession(
 ): Promise<OpenedSession> {
   const id = randomUUID();
   const token = randomBytes(32).toString('base64url');
-  await dropOldSessions(query, userId, SESSIONS_OF_USER_MAX - 1);
+  await deleteOldSessions(query, userId, SESSIONS_OF_USER_MAX - 1);
   await insertSession(query, {
     id,
     userId,
@@ -55,12 +55,12 @@ export async function extendPresentedSession(
   userId: string,
   exchange: Exchange,
   publicUrl: string,
-  prolongation: Prolongation,
+  extension: SessionExtension,
 ): Promise<OpenedSession | null> {
   const token = exchange.cookie(cookieName(publicUrl));
   if (token === undefined) return null;
-  const id = await prolongSession(query, userId, hashSessionToken(token), prolongation);
-  return id === undefined ? null : { id, token, seconds: prolongation.seconds };
+  const id = await extendSession(query, userId, hashSessionToken(token), extension);
+  return id === undefined ? null : { id, token, seconds: extension.seconds };
 }
 
 /** Ends the session that the request presents, whichever user it belongs to: nothing of it continues after a sign-in. */

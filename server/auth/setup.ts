@@ -48,8 +48,8 @@ export async function setUp(
   const outcome = await passwords.admit(async (hasher): Promise<SetUpOutcome> => {
     const passwordHash = await hasher.hash(given.password);
     return database.transaction<SetUpOutcome>(async (query) => {
-      const made = await makeFirstAdministrator(query, visitorActor(exchange), given, passwordHash);
-      return typeof made === 'string' ? { kind: made } : startSession(query, exchange, made, publicUrl);
+      const created = await createFirstAdministrator(query, visitorActor(exchange), given, passwordHash);
+      return typeof created === 'string' ? { kind: created } : startSession(query, exchange, created, publicUrl);
     });
   });
   return outcome ?? { kind: 'busy' };
@@ -63,16 +63,16 @@ export async function ensureAdministrator(database: Database, settings: Settings
   const { ADMIN_EMAIL: email, ADMIN_PASSWORD: password } = settings;
   if (email === undefined || password === undefined || (await countAdministrators(database)) > 0) return;
   const passwordHash = (await new Passwords().admit((hasher) => hasher.hash(password)))!;
-  const made = await database.transaction((query) =>
-    makeFirstAdministrator(query, systemActor, { email: email.toLowerCase(), name: '' }, passwordHash),
+  const created = await database.transaction((query) =>
+    createFirstAdministrator(query, systemActor, { email: email.toLowerCase(), name: '' }, passwordHash),
   );
-  if (made === 'email_taken')
+  if (created === 'email_taken')
     throw new Error(
       `ADMIN_EMAIL is the address of a user who is not an administrator; assign the role with: weir user set-role ${email} administrator`,
     );
 }
 
-async function makeFirstAdministrator(
+async function createFirstAdministrator(
   query: Query,
   actor: Actor,
   { email, name }: Omit<FirstAdministrator, 'password'>,

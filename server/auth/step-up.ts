@@ -67,7 +67,7 @@ type OwnPassword =
  * Verifies the password of a signed-in user. Throttled, so that a stolen session cannot be used to guess it. Counted by user id,
  * so that failures at the sign-in form do not use up this limit.
  */
-export async function checkOwnPassword(
+async function checkOwnPassword(
   database: Database,
   hasher: Hasher,
   exchange: Exchange,

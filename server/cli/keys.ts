@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { commandActor } from '../audit/actor.ts';
 import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
 import { lockDataDir } from '../db/data-dir.ts';
-import { keyPath, previousKeyPath, replaceKeptKey } from '../secrets/keys.ts';
+import { keyPath, previousKeyPath, replaceStoredKey } from '../secrets/keys.ts';
 import { type KeyRotation, rotateKeys } from '../secrets/rotate.ts';
 import { readSettings } from '../settings/read.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
@@ -35,7 +35,7 @@ async function makeNewKey(io: CommandIo, json: boolean): Promise<void> {
     );
   const lock = await lockDataDir(directory);
   try {
-    replaceKeptKey(directory);
+    replaceStoredKey(directory);
   } finally {
     await lock.release();
   }

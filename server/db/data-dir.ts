@@ -12,7 +12,7 @@ export function dataDirMode(): number {
 }
 
 /** Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs. */
-export function makeDataDir(path: string): void {
+export function createDataDir(path: string): void {
   mkdirSync(dirname(path), { recursive: true });
   try {
     mkdirSync(path, { mode: 0o700 });
@@ -36,7 +36,7 @@ export class DataDirInUseError extends Error {
 /** Takes the lock by which a primary owns its DATA_DIR; creates the directory if missing. Throws DataDirInUseError or LockError. */
 export async function lockDataDir(dataDir: string): Promise<Lock> {
   try {
-    makeDataDir(dataDir);
+    createDataDir(dataDir);
   } catch (error) {
     throw new LockError(`DATA_DIR ${dataDir} cannot be created: ${(error as Error).message}`);
   }

@@ -26,10 +26,10 @@ export interface Horizon {
  * Uses CREATE and ATTACH instead of CREATE .. PARTITION OF, which takes an exclusive lock on the parent table. That lock waits
  * behind pg_dump, and every COPY then waits behind it.
  */
-export async function makePartitions(database: Database, nowMs: number): Promise<string[]> {
+export async function createPartitions(database: Database, nowMs: number): Promise<string[]> {
   const made: string[] = [];
   for (const { table, fromMs, name } of await missingPartitions(database, nowMs))
-    if (await makePartition(database, table, fromMs)) made.push(name);
+    if (await createPartition(database, table, fromMs)) made.push(name);
   return made;
 }
 
@@ -88,7 +88,7 @@ function dayMs(day: string): number {
   return Date.parse(day.replace(/^(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
 }
 
-function makePartition(database: Database, table: PartitionedTable, fromMs: number): Promise<boolean> {
+function createPartition(database: Database, table: PartitionedTable, fromMs: number): Promise<boolean> {
   const name = partitionName(table, fromMs);
   const bound = (ms: number) => `'${new Date(ms).toISOString()}'`;
   return database.transaction(async (query) => {
@@ -145,7 +145,7 @@ export class PartitionRepair {
 
   async #run(): Promise<void> {
     try {
-      const made = await makePartitions(this.#database, Date.now());
+      const made = await createPartitions(this.#database, Date.now());
       if (made.length > 0) this.#observer.made(made);
     } catch (error) {
       this.#observer.failed(error as Error);

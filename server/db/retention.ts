@@ -38,7 +38,7 @@ export async function dropOldPartitions(database: Database, retentionDays: numbe
         await database.query({
           text: `alter table ${table} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`,
         });
-      if (table === 'deliveries') dropped.unhandled += await countUnhandled(database, name);
+      if (table === 'deliveries') dropped.unhandled += await countUnsettled(database, name);
       await database.query({ text: `drop table ${name}` });
       dropped.partitions.push(name);
     }
@@ -47,14 +47,14 @@ export async function dropOldPartitions(database: Database, retentionDays: numbe
 }
 
 /** Counts unsettled deliveries of one detached partition through its index of claimable deliveries. */
-async function countUnhandled(database: Database, partition: string): Promise<number> {
+async function countUnsettled(database: Database, partition: string): Promise<number> {
   const [row] = await database.query<{ count: number }>({
     text: `select count(*)::int as count from ${partition} where state in ('pending', 'leased')`,
   });
   return row!.count;
 }
 
-export interface Expired {
+interface Expired {
   events: number;
   deliveries: number;
   /** Of these deliveries, those that were not settled. */
@@ -89,7 +89,7 @@ export async function removeExpiredEvents(
         expired.unhandled += removed.unhandled;
         if (!removed.whole) return expired;
       }
-      await noteRemovedBefore(database, group.webhookIds, toMs);
+      await recordRemovedBefore(database, group.webhookIds, toMs);
       fromMs = toMs;
     }
   }
@@ -105,11 +105,11 @@ async function removeSpan(
   stopping: () => boolean,
 ): Promise<{ rows: number; unhandled: number; whole: boolean }> {
   const total = { rows: 0, unhandled: 0, whole: true };
-  let after: Awaited<ReturnType<typeof removeSome>>['next'] = null;
+  let after: Awaited<ReturnType<typeof deleteExpiredRows>>['next'] = null;
   do {
     if (stopping()) return { ...total, whole: false };
     const startedMs = performance.now();
-    const removed = await removeSome(database, table, webhookIds, span, after);
+    const removed = await deleteExpiredRows(database, table, webhookIds, span, after);
     total.rows += removed.rows;
     total.unhandled += removed.unhandled;
     after = removed.next;
@@ -139,7 +139,7 @@ export async function deleteExpiredKeys(database: Database): Promise<number> {
 const ROWS_MAX = 5_000;
 
 /** Webhooks with the same retention and the same removal progress. */
-export interface RetentionGroup {
+interface RetentionGroup {
   webhookIds: string[];
   retentionDays: number;
   /** Unix milliseconds; null: nothing removed yet. */
@@ -147,7 +147,7 @@ export interface RetentionGroup {
 }
 
 /** Reads webhooks, including deleted ones, that keep events for less than `retentionDays`. */
-export async function readRetentionGroups(
+async function readRetentionGroups(
   { query }: Pick<Database, 'query'>,
   retentionDays: number,
 ): Promise<RetentionGroup[]> {
@@ -167,7 +167,7 @@ export async function readRetentionGroups(
 }
 
 /** Records that the events of these webhooks received before a time (Unix milliseconds) were removed. */
-export async function noteRemovedBefore(
+async function recordRemovedBefore(
   { query }: Pick<Database, 'query'>,
   webhookIds: readonly string[],
   beforeMs: number,
@@ -196,7 +196,7 @@ interface Place {
  * Deletes rows of these webhooks received from `fromMs` (inclusive) to `toMs` (exclusive), Unix milliseconds, among the first ROWS_MAX
  * rows after `after`. Walks the primary key, which contains webhook_id: rows of other webhooks cost one index entry each.
  */
-export async function removeSome(
+async function deleteExpiredRows(
   { query }: Pick<Database, 'query'>,
   table: 'events' | 'deliveries',
   webhookIds: readonly string[],

@@ -7,7 +7,7 @@
  * `partition_missing`: nothing was stored. Weir creates the partition (see db/partitions.ts).
  * `data`: nothing was stored. The row is invalid and would be rejected again.
  */
-export type SqlStateKind = 'session_ended' | 'session_read_only' | 'server_busy' | 'partition_missing' | 'data';
+type SqlStateKind = 'session_ended' | 'session_read_only' | 'server_busy' | 'partition_missing' | 'data';
 
 /**
  * Prefixes of SQLSTATEs; the longest match applies. A SQLSTATE that is not listed means a bug in the statement.

@@ -1,5 +1,4 @@
 /** /account: the signed-in user, the password form and the user's sessions. */
-import { browserName } from './browser-name.ts';
 import { type FormFeedback, fieldError, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
@@ -46,4 +45,33 @@ async function accountPage(
   const sessions = await call('listSessions');
   if (sessions.kind !== 'done') return asProblem(sessions);
   return view('account', 'Account', { sessions: sessions.body.items, browserName, errors, revokeTokens }, feedback);
+}
+
+/** The first match counts: most browsers also name Chrome and Safari. */
+const browsers = [
+  [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
+  [/\bOPR\/|\bOpera\b/, 'Opera'],
+  [/\bSamsungBrowser\//, 'Samsung Internet'],
+  [/\b(?:Firefox|FxiOS)\//, 'Firefox'],
+  [/\b(?:Chrome|HeadlessChrome|CriOS|Chromium)\//, 'Chrome'],
+  [/\bSafari\//, 'Safari'],
+  [/^curl\//, 'curl'],
+] as const;
+
+const systems = [
+  [/\b(?:iPhone|iPod)\b/, 'an iPhone'],
+  [/\biPad\b/, 'an iPad'],
+  [/\bAndroid\b/, 'Android'],
+  [/\bWindows\b/, 'Windows'],
+  [/\bCrOS\b/, 'ChromeOS'],
+  [/\bMac OS X\b/, 'macOS'],
+  [/\bLinux\b/, 'Linux'],
+] as const;
+
+/** Readable name, e.g. `Firefox on Linux`, for display only: a client can send any User-Agent. The shortened User-Agent when it contains no known name. */
+export function browserName(userAgent: string): string {
+  const find = (names: typeof browsers | typeof systems) => names.find(([pattern]) => pattern.test(userAgent))?.[1];
+  const [browser, system] = [find(browsers), find(systems)];
+  if (browser === undefined) return userAgent.slice(0, 40) || 'Unknown';
+  return system === undefined ? browser : `${browser} on ${system}`;
 }

@@ -1,7 +1,6 @@
 /** Views of a stored body: formatted JSON, text, or hex. */
 import { isUtf8 } from 'node:buffer';
-import { hexDump } from './hex-dump.ts';
-import { prettyJson } from './pretty-json.ts';
+import { jsonFault } from '../http/json-text.ts';
 
 type BodyView = 'pretty' | 'raw' | 'hex';
 
@@ -56,4 +55,46 @@ function wholeCharacters(bytes: Buffer): Buffer {
   const last = bytes[end - 1] ?? 0;
   const characterBytes = last >= 0xf0 ? 4 : last >= 0xe0 ? 3 : last >= 0xc0 ? 2 : 1;
   return bytes.length - end + 1 < characterBytes ? bytes.subarray(0, end - 1) : bytes;
+}
+
+/** Formats bytes sixteen a line: offset, hex, and printable ASCII. */
+function hexDump(bytes: Uint8Array): string {
+  const lines: string[] = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const line = [...bytes.subarray(at, at + 16)];
+    const hex = line.map((byte) => byte.toString(16).padStart(2, '0'));
+    const halves = `${hex.slice(0, 8).join(' ')}  ${hex.slice(8).join(' ')}`;
+    const text = line.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
+    lines.push(`${at.toString(16).padStart(8, '0')}  ${halves.padEnd(48)}  ${text}`);
+  }
+  return lines.join('\n');
+}
+
+const INDENT = '  ';
+/** Matches JSON tokens only; white space between tokens is skipped. */
+const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
+
+/**
+ * Formats JSON with one member or element a line; null when the bytes are not JSON text. Only white space changes: JSON.parse and
+ * JSON.stringify would change long numbers and drop repeated names.
+ */
+export function prettyJson(bytes: Uint8Array): string | null {
+  if (jsonFault(bytes) !== null) return null;
+  let out = '';
+  let depth = 0;
+  let before = '';
+  const newLine = () => `\n${INDENT.repeat(depth)}`;
+  for (const [text] of Buffer.from(bytes).toString('utf8').matchAll(token)) {
+    const opened = before === '{' || before === '[';
+    if (text === '}' || text === ']') {
+      depth--;
+      out += opened ? text : newLine() + text;
+    } else {
+      if (opened || before === ',') out += newLine();
+      out += text === ':' ? ': ' : text;
+      if (text === '{' || text === '[') depth++;
+    }
+    before = text;
+  }
+  return out;
 }

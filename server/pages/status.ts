@@ -1,6 +1,9 @@
 /** GET /status: settings and state of this installation, and the results of `weir doctor`. */
-import { diagnosisText, processesText } from './diagnosis.ts';
+
+import type { z } from 'zod';
+import type { statusSchema } from '../api/status/operations.ts';
 import { asProblem, type Page, view } from './page.ts';
+import { bytes, plural } from './show.ts';
 
 const status: Page = async ({ call }) => {
   const shown = await call('showStatus');
@@ -10,3 +13,34 @@ const status: Page = async ({ call }) => {
 };
 
 export const statusPages = { status };
+
+type Status = z.output<typeof statusSchema>;
+
+/** The status as text for support requests: processes, problems and changed settings. Contains no secret. */
+export function diagnosisText(status: Status): string {
+  const { versions, database, schema, partitions, rate_limit_store: store, doctor } = status;
+  const notes = doctor.checks.filter(({ state }) => state !== 'ok');
+  const changed = status.settings.filter((one) => !one.secret && one.is_set && one.value !== one.default);
+  return [
+    `Weir ${versions.weir}, Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
+    `Since ${status.started_at}: ${processesText(status)}`,
+    `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,
+    `Schema: version ${schema.version}${schema.pending.map((name) => `, missing ${name}`).join('')}`,
+    `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,
+    `Rate limits: ${store.backend}, ${store.state}`,
+    `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} not ok`,
+    ...notes.map(({ name, state, finding, fix }) => `  ${state}, ${name}: ${finding}${fix ? `. Fix: ${fix}` : ''}`),
+    'Settings changed from the default:',
+    ...changed.map(({ name, value }) => `  ${name}=${value}`),
+  ].join('\n');
+}
+
+/** `2 processes serving, 1 process draining` */
+function processesText({ processes }: Pick<Status, 'processes'>): string {
+  const counts = new Map<string, number>();
+  for (const { state } of processes) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return (
+    [...counts].map(([state, count]) => `${plural(count, 'process', 'processes')} ${state}`).join(', ') ||
+    'no process yet'
+  );
+}

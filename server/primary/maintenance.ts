@@ -2,7 +2,7 @@
 
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { recordTallies } from '../auth/throttle.ts';
-import { type Horizon, makePartitions, readHorizon } from '../db/partitions.ts';
+import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/audit.ts';
 import { endLastLeases } from '../db/queries/deliveries.ts';
@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 
 /** Creates missing partitions. Returns the time span that has partitions. */
 export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
-  const made = await makePartitions(database, Date.now());
+  const made = await createPartitions(database, Date.now());
   if (made.length > 0) log('partitions_created', { partitions: made.length, newest: made.at(-1) });
   return (await readHorizon(database))!;
 }

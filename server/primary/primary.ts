@@ -13,7 +13,7 @@ import { DoctorRunner } from '../doctor/ask.ts';
 import { LiveHub } from '../live/hub.ts';
 import { openLimiter } from '../ratelimit/open.ts';
 import { checkKeys, derivedKeys, loadSecretsKeys } from '../secrets/keys.ts';
-import { noteKeys } from '../secrets/rotate.ts';
+import { recordCurrentKey } from '../secrets/rotate.ts';
 import { portError, probePort } from '../settings/port.ts';
 import type { Configuration, Given, Settings } from '../settings/read.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from '../telemetry/log.ts';
@@ -99,7 +99,7 @@ async function start(
   const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), settings, conninfo);
   await checkConnectionBudget(database, settings);
   await checkKeys(database, settings, keys);
-  if (await noteKeys(database, keys, systemActor)) log('secrets_key_replaced');
+  if (await recordCurrentKey(database, keys, systemActor)) log('secrets_key_replaced');
   const address = await firstAdministrator(database, settings, derivedKeys(keys, 'setup')[0]!);
   let horizon = await extendPartitions(database, log);
   await (await openLimiter(settings, (fields) => log('rate_limit_store', fields), { requireStore: true })).close();

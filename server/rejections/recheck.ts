@@ -85,7 +85,7 @@ export type Accepted =
   | { kind: 'known'; eventId: string }
   | { kind: 'unknown' | 'disabled' | 'of_batch' | 'without_body' | 'unverified' | 'unavailable' };
 
-export interface AcceptParts {
+interface AcceptParts {
   database: Database;
   /** Keys that encrypt webhook secrets, current first. */
   keys: readonly Buffer[];

@@ -62,7 +62,7 @@ interface RejectionSample {
   heldBytes: number;
 }
 
-export class RejectionKeeper {
+export class RejectionSampler {
   readonly #parts: Parts;
   readonly #nextRandom = randomSource();
   readonly #all = new TokenBucket(ALL_SAMPLES);
@@ -186,7 +186,7 @@ function headerBytes(headers: readonly string[]): number {
 }
 
 /** Token bucket: `burst` tokens at once, then `perSecond` tokens per second. */
-export class TokenBucket {
+class TokenBucket {
   readonly #perSecond: number;
   readonly #burst: number;
   #tokens: number;

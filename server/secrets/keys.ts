@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeDataDir } from '../db/data-dir.ts';
+import { createDataDir } from '../db/data-dir.ts';
 import type { Database } from '../db/pool.ts';
 import { readReplacedSeconds } from '../db/queries/secrets-keys.ts';
 import { findOpening } from '../db/queries/webhook-secrets.ts';
@@ -19,8 +19,8 @@ export type SecretsKeys = string[];
  */
 export function loadSecretsKeys(settings: Settings): SecretsKeys {
   const { SECRETS_KEY: given, DATA_DIR: directory } = settings;
-  const current = given ?? keptKey(keyPath(directory), directory);
-  const previous = settings.SECRETS_KEY_PREVIOUS ?? (given === undefined ? keptPreviousKey(directory) : undefined);
+  const current = given ?? loadOrCreateKey(keyPath(directory), directory);
+  const previous = settings.SECRETS_KEY_PREVIOUS ?? (given === undefined ? loadPreviousKey(directory) : undefined);
   return previous === undefined || previous === current ? [current] : [current, previous];
 }
 
@@ -38,12 +38,12 @@ export function previousKeyPath(directory: string): string {
  * Replaces the generated key of a DATA_DIR with a new key and keeps the old one as the previous key. Weir must not run on the directory
  * during the call. Throws SettingsError if there is no key yet, a different previous key exists, or a file cannot be read or written.
  */
-export function replaceKeptKey(directory: string): void {
+export function replaceStoredKey(directory: string): void {
   const [path, previousPath] = [keyPath(directory), previousKeyPath(directory)];
   if (!existsSync(path)) throw new SettingsError([`there is no key in ${path} yet; the first start makes one`]);
   const before = readKey(path, 'set SECRETS_KEY');
   // Equal if an earlier call was killed between the two steps.
-  const previous = keptPreviousKey(directory) ?? null;
+  const previous = loadPreviousKey(directory) ?? null;
   if (previous !== null && previous !== before)
     throw new SettingsError([
       `${previousPath} holds a previous key already; run: npx weir keys rotate, then delete that file`,
@@ -62,10 +62,10 @@ export function derivedKeys(keys: SecretsKeys, purpose: KeyPurpose): Buffer[] {
   return keys.map((key) => deriveKey(key, purpose));
 }
 
-function keptKey(path: string, directory: string): string {
+function loadOrCreateKey(path: string, directory: string): string {
   try {
-    makeDataDir(directory);
-    if (!existsSync(path)) makeKey(path);
+    createDataDir(directory);
+    if (!existsSync(path)) createKey(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
       throw new SettingsError([
@@ -75,7 +75,7 @@ function keptKey(path: string, directory: string): string {
   return readKey(path, 'set SECRETS_KEY');
 }
 
-function keptPreviousKey(directory: string): string | undefined {
+function loadPreviousKey(directory: string): string | undefined {
   const path = previousKeyPath(directory);
   return existsSync(path) ? readKey(path, 'delete it when it is not needed') : undefined;
 }
@@ -92,7 +92,7 @@ function readKey(path: string, otherwise: string): string {
 }
 
 /** Creates the key file. The complete draft is linked to its name: if two processes start at once, one creates it, the other reads it. */
-function makeKey(path: string): void {
+function createKey(path: string): void {
   const draft = writeDraft(path);
   try {
     linkSync(draft, path);

@@ -23,7 +23,7 @@ const BATCH_ROWS = 200;
 /** Maximum passes. A further pass finds rows that a process not yet restarted sealed under the previous key during the last one. */
 const PASSES_MAX = 5;
 
-export interface RotationCount {
+interface RotationCount {
   /** Rows with a ciphertext after the rotation. */
   stored: number;
   /** Rows re-encrypted by this run. */
@@ -52,7 +52,7 @@ type RotationOutcome = { kind: 'done'; rotation: KeyRotation } | { kind: 'not_st
 export async function rotateKeys(database: Database, keys: SecretsKeys, actor: Actor): Promise<RotationOutcome> {
   const [current, previous] = keys.map(fingerprintOf);
   if (!(await wasKeyUsed(database, current!)) && (await isServed(database))) return { kind: 'not_started' };
-  await noteKeys(database, keys, actor, { again: true });
+  await recordCurrentKey(database, keys, actor, { again: true });
   const webhook_secrets = await rotateTable(database, keys, 'webhook_secrets');
   const idempotency_answers = await rotateTable(database, keys, 'idempotency_answers');
   const counts = { webhook_secrets: webhook_secrets.count, idempotency_answers: idempotency_answers.count };
@@ -70,7 +70,7 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
 }
 
 /** Records the current key in the database. If it replaces another key, also writes an audit entry and resolves with true. */
-export function noteKeys(
+export function recordCurrentKey(
   database: Database,
   keys: SecretsKeys,
   actor: Actor,

@@ -1,6 +1,6 @@
 /** RATE_LIMIT_AGENT_AUTH_MAX: what counts, and what is never refused. Each test comes from an address of its own. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeCredential } from '../../server/auth/credential.ts';
+import { createCredential } from '../../server/auth/credential.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { type RawAnswer, RawClient } from '../helpers/requests.ts';
@@ -47,7 +47,7 @@ test.each<[string, string, () => string, string, number]>([
   ['a sign-in that is no JSON', SESSION, () => agent.credential, '{', 400],
   ['a credential on another route', ME, () => agent.credential, '', 200],
   ['a credential that claims', CLAIM, () => agent.credential, '{}', 200],
-  ['a credential that was never given', ME, () => makeCredential('wa').text, '', 401],
+  ['a credential that was never given', ME, () => createCredential('wa').text, '', 401],
   ['a session that was tampered with', ME, () => `${agent.token.slice(0, -3)}AAA`, '', 401],
   ['no token', ME, () => '', '', 401],
 ])('%s is counted, and one over the limit is 429', async (_what, line, token, body, usual) => {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Agents } from '../../server/api/agents/service.ts';
 import { signSession } from '../../server/auth/agent-session.ts';
-import { makeCredential } from '../../server/auth/credential.ts';
+import { createCredential } from '../../server/auth/credential.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
 import { addAgent, agentsOf, request, signIn, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
@@ -85,7 +85,7 @@ describe('every error has the same 401 response', () => {
     }
   }
 
-  const otherLookup = () => agent.credential.replace(/^wa_.{12}/, makeCredential('wa').text.slice(0, 15));
+  const otherLookup = () => agent.credential.replace(/^wa_.{12}/, createCredential('wa').text.slice(0, 15));
   const claim = (rest = {}) => ({ agentId: agent.id, generation: 1, expiresAtMs: inAMinuteMs(), ...rest });
 
   test.each<[string, () => string | null]>([
@@ -94,7 +94,7 @@ describe('every error has the same 401 response', () => {
     ['nonsense', () => 'nonsense'],
     ['a credential cut short', () => agent.credential.slice(0, -1)],
     ['wrong check digits', () => agent.credential.slice(0, -1) + (agent.credential.endsWith('A') ? 'B' : 'A')],
-    ['a credential that was never given', () => makeCredential('wa').text],
+    ['a credential that was never given', () => createCredential('wa').text],
     ['another look-up id before the secret', otherLookup],
     ['a user token', () => `wu_${agent.credential.slice(3)}`],
     ['two tokens in one header', () => `${agent.credential} ${agent.credential}`],
@@ -116,7 +116,7 @@ describe('every error has the same 401 response', () => {
 
   test('a credential with the secret of another one and correct check digits', async () => {
     const other = await addAgent(app);
-    const { text, lookupId } = makeCredential('wa');
+    const { text, lookupId } = createCredential('wa');
     await app.database.query({ text: 'update agents set lookup_id = $2 where id = $1', values: [other.id, lookupId] });
     await expectRefused(text);
   });

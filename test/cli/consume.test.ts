@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makeCredential } from '../../server/auth/credential.ts';
+import { createCredential } from '../../server/auth/credential.ts';
 import { until } from '../helpers/wait.ts';
 import { type Running, startConsume, type World } from './consume/command.ts';
 import { eventIdOf, PlayedWeir } from './consume/weir.ts';
@@ -232,7 +232,7 @@ describe('the session', () => {
   });
 
   test('with a refused credential ends with exit code 1 and an error that contains no part of it', async () => {
-    await writeFile(file('credential'), makeCredential('wa').text);
+    await writeFile(file('credential'), createCredential('wa').text);
     const { exitCode, message, err } = await consume([]).ended;
     expect(exitCode).toBe(1);
     expect(message).toBe(
@@ -247,7 +247,7 @@ describe('the session', () => {
   test('takes a rotated credential from the file without a restart', async () => {
     const { err } = consume(['--wait-seconds', '0']);
     await until(() => weir.calls('claim').length > 0);
-    weir.credential = makeCredential('wa').text;
+    weir.credential = createCredential('wa').text;
     await writeFile(file('credential'), weir.credential);
     weir.endSessions();
     weir.add();
@@ -482,7 +482,7 @@ describe('usage', () => {
     ['.', null, '. cannot be read: it is a directory.'],
     ['empty', '', `empty ${holdsNone}`],
     ['session', 'ws_abc', `session ${holdsNone}`],
-    ['mistyped', makeCredential('wa').text.replace(/.$/, '-'), `mistyped ${holdsNone}`],
+    ['mistyped', createCredential('wa').text.replace(/.$/, '-'), `mistyped ${holdsNone}`],
     ['large', 'x'.repeat(5_000), `large ${holdsNone}`],
   ])('a credential file that is %s: exit code 1 and a reason', async (name, content, message) => {
     if (content !== null) await writeFile(file(name), content);

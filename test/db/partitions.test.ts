@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import {
+  createPartitions,
   DAY_MS,
-  makePartitions,
   missingPartitions,
   partitionedTables,
   partitionName,
@@ -26,7 +26,7 @@ async function partitions(): Promise<string[]> {
 }
 
 test('both tables have partitions for yesterday, today and seven days ahead', async () => {
-  await makePartitions(fresh.database, Date.now());
+  await createPartitions(fresh.database, Date.now());
   const names = partitionedTables.flatMap((table) =>
     Array.from({ length: 9 }, (_, i) => partitionName(table, today() + (i - 1) * DAY_MS)),
   );
@@ -35,16 +35,16 @@ test('both tables have partitions for yesterday, today and seven days ahead', as
 });
 
 test('the next day creates the missing ones of both tables, and a second run creates none', async () => {
-  await makePartitions(fresh.database, Date.now());
+  await createPartitions(fresh.database, Date.now());
   const tomorrowMs = Date.now() + DAY_MS;
   const made = partitionedTables.map((table) => partitionName(table, today() + 8 * DAY_MS));
-  expect(await makePartitions(fresh.database, tomorrowMs)).toEqual(made);
-  expect(await makePartitions(fresh.database, tomorrowMs)).toEqual([]);
+  expect(await createPartitions(fresh.database, tomorrowMs)).toEqual(made);
+  expect(await createPartitions(fresh.database, tomorrowMs)).toEqual([]);
   expect((await readHorizon(fresh.database))!.toMs).toBe(today() + 9 * DAY_MS);
 });
 
 test('a missing partition is created, and a manually detached one is attached again with its rows', async () => {
-  await makePartitions(fresh.database, Date.now());
+  await createPartitions(fresh.database, Date.now());
   const [dropped, detached] = [partitionName('deliveries', today()), partitionName('events', today())];
   await fresh.database.query({
     text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
@@ -52,20 +52,20 @@ test('a missing partition is created, and a manually detached one is attached ag
   });
   await fresh.database.query({ text: `drop table ${dropped}; alter table events detach partition ${detached}` });
   expect((await missingPartitions(fresh.database, Date.now())).map(({ name }) => name)).toEqual([detached, dropped]);
-  expect(await makePartitions(fresh.database, Date.now())).toEqual([detached, dropped]);
+  expect(await createPartitions(fresh.database, Date.now())).toEqual([detached, dropped]);
   expect(await missingPartitions(fresh.database, Date.now())).toEqual([]);
   expect(await fresh.database.query({ text: 'select count(*)::int as count from events' })).toEqual([{ count: 1 }]);
 });
 
 test('concurrent runs create each partition once', async () => {
   const laterMs = Date.now() + 30 * DAY_MS;
-  const made = await Promise.all(Array.from({ length: 4 }, () => makePartitions(fresh.database, laterMs)));
+  const made = await Promise.all(Array.from({ length: 4 }, () => createPartitions(fresh.database, laterMs)));
   expect(made.flat()).toHaveLength(18);
   expect(new Set(made.flat()).size).toBe(18);
 });
 
 test('the horizon is the minimum over the tables', async () => {
-  await makePartitions(fresh.database, Date.now());
+  await createPartitions(fresh.database, Date.now());
   const before = (await readHorizon(fresh.database))!;
   await fresh.database.query({ text: `drop table ${partitionName('deliveries', before.toMs - DAY_MS)}` });
   expect(await readHorizon(fresh.database)).toEqual({ ...before, toMs: before.toMs - DAY_MS });
@@ -82,7 +82,7 @@ test('without partitions there is no horizon', async () => {
 test.each(partitionedTables)(
   'the first and the last millisecond of a day lie on its partition of %s',
   async (table) => {
-    await makePartitions(fresh.database, Date.now());
+    await createPartitions(fresh.database, Date.now());
     const columns = { events: `source_ip, headers, body, bytes`, deliveries: 'agent_id, event_id, bytes' }[table];
     const values = { events: `'127.0.0.1', '', '', 0`, deliveries: 'gen_random_uuid(), gen_random_uuid(), 0' }[table];
     for (const ms of [today(), today() + DAY_MS - 1]) {
@@ -101,7 +101,7 @@ test('a reading session does not delay a new partition', async () => {
     await query({ text: 'set transaction isolation level repeatable read' });
     await query({ text: 'select count(*) from events' });
     const startedMs = performance.now();
-    await makePartitions(fresh.database, Date.now() + DAY_MS);
+    await createPartitions(fresh.database, Date.now() + DAY_MS);
     return performance.now() - startedMs;
   });
   expect(await reader).toBeLessThan(2_000);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { DAY_MS, makePartitions, partitionedTables, partitionName } from '../../server/db/partitions.ts';
+import { createPartitions, DAY_MS, partitionedTables, partitionName } from '../../server/db/partitions.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { deleteExpiredKeys, dropOldPartitions } from '../../server/db/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
@@ -18,7 +18,7 @@ beforeEach(async () => {
   fresh = await freshDatabase();
   keeper = openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'weir-keeper', onError: () => {} });
   // As if Weir had run every day of the last ones.
-  for (let days = -8; days <= 0; days += 4) await makePartitions(fresh.database, nowMs + days * DAY_MS);
+  for (let days = -8; days <= 0; days += 4) await createPartitions(fresh.database, nowMs + days * DAY_MS);
 });
 afterEach(async () => {
   await keeper.close();

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS, makePartitions } from '../../server/db/partitions.ts';
+import { createPartitions, DAY_MS } from '../../server/db/partitions.ts';
 import { storeDeduped } from '../../server/db/queries/store-deduped.ts';
 import { readWebhookActivity } from '../../server/db/queries/webhooks.ts';
 import { dropOldPartitions, removeExpiredEvents } from '../../server/db/retention.ts';
@@ -14,8 +14,8 @@ let agentId: string;
 
 beforeEach(async () => {
   fresh = await freshDatabase();
-  await makePartitions(fresh.database, nowMs - 8 * DAY_MS);
-  await makePartitions(fresh.database, nowMs - DAY_MS);
+  await createPartitions(fresh.database, nowMs - 8 * DAY_MS);
+  await createPartitions(fresh.database, nowMs - DAY_MS);
   agentId = randomUUID();
   await fresh.database.query({
     text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'agent', 'aaaaaaaaaaaa', sha256('x'))`,

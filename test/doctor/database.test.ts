@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Attached, attachDatabase } from '../../server/db/attach.ts';
 import { migrationFiles } from '../../server/db/migrate.ts';
-import { DAY_MS, makePartitions, partitionedTables, partitionName } from '../../server/db/partitions.ts';
+import { createPartitions, DAY_MS, partitionedTables, partitionName } from '../../server/db/partitions.ts';
 import { checkDatabase, checkWritable } from '../../server/doctor/database.ts';
 import { readSettings } from '../../server/settings/read.ts';
 import { freePort } from '../helpers/ports.ts';
@@ -54,7 +54,7 @@ describe('the doctor checks the database', () => {
   });
 
   test('whose partitions exist', async () => {
-    await makePartitions(attached.database, Date.now());
+    await createPartitions(attached.database, Date.now());
     expect(states(await examine({ running: true }))).toContain('partitions ok');
   });
 
@@ -62,7 +62,7 @@ describe('the doctor checks the database', () => {
     const name = partitionName(table, Date.now() + 3 * DAY_MS);
     await run(`drop table ${name}`);
     const check = (await examine({ running: true })).find((each) => each.name === 'partitions');
-    await makePartitions(attached.database, Date.now());
+    await createPartitions(attached.database, Date.now());
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining(`missing: ${name};`) });
   });
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Webhooks } from '../../server/api/webhooks/service.ts';
 import { ChangeListener } from '../../server/db/listen.ts';
-import { makePartitions, readHorizon } from '../../server/db/partitions.ts';
+import { createPartitions, readHorizon } from '../../server/db/partitions.ts';
 import { UndoStack } from '../../server/primary/undo.ts';
 import { type App, startApp } from '../../server/process/app.ts';
 import type { NewWebhook } from '../../server/resources/webhooks.ts';
@@ -83,7 +83,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: SharedDatab
   const fresh = beside === undefined ? await freshDatabase() : null;
   if (fresh !== null) undo.push(fresh.drop);
   const { conninfo, database, cutOff, restore } = fresh ?? beside!;
-  await makePartitions(database, Date.now());
+  await createPartitions(database, Date.now());
   const horizon = (await readHorizon(database))!;
 
   const logLines: string[] = [];

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Users } from '../../server/api/users/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
-import { makeCredential } from '../../server/auth/credential.ts';
+import { createCredential } from '../../server/auth/credential.ts';
 import { cookieName, hashSessionToken } from '../../server/auth/people.ts';
 import { Passwords } from '../../server/passwords/hash.ts';
 import type { Role } from '../../server/resources/users.ts';
@@ -77,7 +77,7 @@ export async function addToken(
   role: Role,
 ): Promise<{ id: string; token: string }> {
   const id = randomUUID();
-  const { text: token, lookupId, secretHash } = makeCredential('wu');
+  const { text: token, lookupId, secretHash } = createCredential('wu');
   await database.query({
     text: 'insert into api_tokens (id, user_id, name, role, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)',
     values: [id, userId, 'test', role, lookupId, secretHash],

@@ -1,7 +1,7 @@
 /** A database for each test file, copied from a migrated template on the run's Postgres. */
 import { randomBytes } from 'node:crypto';
 import { migrate } from '../../server/db/migrate.ts';
-import { makePartitions } from '../../server/db/partitions.ts';
+import { createPartitions } from '../../server/db/partitions.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { joinRunPostgres } from './run-postgres.ts';
 
@@ -92,7 +92,7 @@ async function makeTemplate(conninfo: string, run: Run): Promise<void> {
   const database = openTestDatabase(withName(conninfo, making));
   try {
     await migrate(database);
-    await makePartitions(database, Date.now());
+    await createPartitions(database, Date.now());
   } finally {
     await database.close();
   }

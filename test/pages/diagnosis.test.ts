@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { diagnosisText } from '../../server/pages/diagnosis.ts';
+import { diagnosisText } from '../../server/pages/status.ts';
 
 const setting = (name: string, value: string | null, usual: string | null, secret = false) => ({
   name,

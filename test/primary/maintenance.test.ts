@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { makePartitions, missingPartitions, partitionName } from '../../server/db/partitions.ts';
+import { createPartitions, missingPartitions, partitionName } from '../../server/db/partitions.ts';
 import { runMaintenance } from '../../server/primary/maintenance.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { settingsOf } from '../helpers/settings.ts';
@@ -7,7 +7,7 @@ import { settingsOf } from '../helpers/settings.ts';
 let fresh: FreshDatabase;
 beforeEach(async () => {
   fresh = await freshDatabase();
-  await makePartitions(fresh.database, Date.now());
+  await createPartitions(fresh.database, Date.now());
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
 });
 afterEach(async () => {

@@ -9,7 +9,7 @@ import { DAY_MS } from '../../server/db/partitions.ts';
 import { deleteOldRejections, type RejectionRow, storeRejections } from '../../server/db/queries/rejections.ts';
 import { randomSource } from '../../server/ingest/rows.ts';
 import { Diagnoser } from '../../server/rejections/diagnose.ts';
-import { RejectionKeeper, WAITING_BYTES_MAX } from '../../server/rejections/sampler.ts';
+import { RejectionSampler, WAITING_BYTES_MAX } from '../../server/rejections/sampler.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
@@ -190,7 +190,7 @@ describe('samples waiting for storage', () => {
   function keeperOf(diagnose: () => Promise<never[]>) {
     const told: string[] = [];
     const clock = { nowMs: 0 };
-    const keeper = new RejectionKeeper({
+    const keeper = new RejectionSampler({
       database: app.database,
       keys: [],
       diagnose,

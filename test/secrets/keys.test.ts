@@ -2,7 +2,7 @@
 import { existsSync, linkSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { loadSecretsKeys, replaceKeptKey } from '../../server/secrets/keys.ts';
+import { loadSecretsKeys, replaceStoredKey } from '../../server/secrets/keys.ts';
 import { SettingsError } from '../../server/settings/read.ts';
 import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts';
 
@@ -34,7 +34,7 @@ describe('a replaced generated key', () => {
   test('is kept as the previous one, and no other file is left', () => {
     const directory = temporaryDirectory();
     const [before] = loadSecretsKeys(kept(directory));
-    replaceKeptKey(directory);
+    replaceStoredKey(directory);
     const [current, previous, ...rest] = loadSecretsKeys(kept(directory));
     expect([previous, rest]).toEqual([before, []]);
     expect(current).not.toBe(before);
@@ -47,10 +47,10 @@ describe('a replaced generated key', () => {
   test('is replaced again only when the previous one is deleted, because data may need it', () => {
     const directory = temporaryDirectory();
     loadSecretsKeys(kept(directory));
-    replaceKeptKey(directory);
+    replaceStoredKey(directory);
     const keys = loadSecretsKeys(kept(directory));
-    expect(() => replaceKeptKey(directory)).toThrow(SettingsError);
-    expect(() => replaceKeptKey(directory)).toThrow(/secrets\.key\.previous .*weir keys rotate, then delete/);
+    expect(() => replaceStoredKey(directory)).toThrow(SettingsError);
+    expect(() => replaceStoredKey(directory)).toThrow(/secrets\.key\.previous .*weir keys rotate, then delete/);
     expect(loadSecretsKeys(kept(directory))).toEqual(keys);
   });
 
@@ -59,14 +59,14 @@ describe('a replaced generated key', () => {
     const [before] = loadSecretsKeys(kept(directory));
     linkSync(join(directory, 'secrets.key'), join(directory, 'secrets.key.previous'));
     expect(loadSecretsKeys(kept(directory))).toEqual([before]);
-    replaceKeptKey(directory);
+    replaceStoredKey(directory);
     const [current, previous] = loadSecretsKeys(kept(directory));
     expect([previous, current === before]).toEqual([before, false]);
   });
 
   test('is not created where there is none', () => {
     const directory = temporaryDirectory();
-    expect(() => replaceKeptKey(directory)).toThrow(/there is no key/);
+    expect(() => replaceStoredKey(directory)).toThrow(/there is no key/);
     expect(existsSync(join(directory, 'secrets.key'))).toBe(false);
   });
 

@@ -1,7 +1,7 @@
 /** Agent management. A change resolves once it is committed, announced, and known to every process. */
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
-import { makeCredential } from '../../auth/credential.ts';
+import { createCredential } from '../../auth/credential.ts';
 import type { Query } from '../../db/pool.ts';
 import {
   type AgentFilter,
@@ -46,7 +46,7 @@ export class Agents {
 
   async add({ name, webhook_ids }: NewAgent): Promise<Change<WithCredential>> {
     const id = randomUUID();
-    const { text, ...stored } = makeCredential('wa');
+    const { text, ...stored } = createCredential('wa');
     const made = await this.#changer.create(id, async (query) => {
       await refuseTakenName(query, name, id);
       await insertAgent(query, { id, name, ...stored });
@@ -73,7 +73,7 @@ export class Agents {
 
   /** Creates a new credential; the old one and every session end. */
   async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<WithCredential>> {
-    const { text, ...stored } = makeCredential('wa');
+    const { text, ...stored } = createCredential('wa');
     return shown(
       await this.#changer.change(id, 'rotate', expects, (query) => replaceCredential(query, id, stored)),
       text,

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
-import { makeCredential } from '../../auth/credential.ts';
+import { createCredential } from '../../auth/credential.ts';
 import type { Database } from '../../db/pool.ts';
 import {
   countTokens,
@@ -66,7 +66,7 @@ export class Tokens {
       const expiresAt = wanted === undefined ? earlier(inDays(EXPIRY_DAYS), maker.expiresAt) : wanted;
       if (maker.expiresAt !== null && (expiresAt === null || expiresAt > maker.expiresAt))
         return { kind: 'outlives', expiresAt: maker.expiresAt };
-      const { text, ...stored } = makeCredential('wu');
+      const { text, ...stored } = createCredential('wu');
       await insertToken(query, { id, userId, name, role, expiresAt, madeBy, ...stored });
       const token = (await findTokenRecord({ query }, id, null))!;
       await record(query, this.#actor, { action: 'token.create', target: targetOf(token), after: token });

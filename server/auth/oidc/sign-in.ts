@@ -30,7 +30,7 @@ type CallbackOutcome =
   | { kind: 'signed_in'; session: OpenedSession; returnTo: string }
   | { kind: 'refused'; code: ProblemCode; retryAfterSeconds: number | null };
 
-export interface HostedSignInParts {
+interface HostedSignInParts {
   provider: Provider;
   pending: PendingCookie;
   database: Database;

@@ -9,7 +9,7 @@
  */
 import { chown, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeDataDir } from '../data-dir.ts';
+import { createDataDir } from '../data-dir.ts';
 import { acquireLock, describeHolder, type Lock } from '../lock.ts';
 import {
   type Binaries,
@@ -213,7 +213,7 @@ function usersLock(dataDir: string): string {
 /** Returns the resolved directory; creates it if missing. */
 async function resolveDataDir(dataDir: string): Promise<string> {
   try {
-    makeDataDir(dataDir);
+    createDataDir(dataDir);
     return await realpath(dataDir);
   } catch (error) {
     throw new EmbeddedPostgresError(`DATA_DIR ${dataDir} cannot be created: ${(error as Error).message}`);

@@ -42,7 +42,7 @@ export interface Server {
   account: Account;
 }
 
-export type EmbeddedState =
+type EmbeddedState =
   | { kind: 'ready'; maxConnections: number | null /* unknown: every connection is taken */ }
   | { kind: 'busy' /* starting, recovering or stopping */; reason: string }
   | { kind: 'down' };

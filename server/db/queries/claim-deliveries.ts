@@ -41,7 +41,7 @@ export interface Claimed {
 }
 
 /** Leases that a claim found expired without an acknowledgement, and how many of their deliveries became dead letters. */
-export interface EndedLeases {
+interface EndedLeases {
   expired: number;
   dead: number;
 }

@@ -8,7 +8,7 @@ import { readAgentActivity } from './agents.ts';
 const TIMEOUT = '1s';
 
 /** `exact` false: counting stopped at COUNTED_MAX. */
-export type DeliveryCounts = z.output<typeof deliveryCountsSchema>;
+type DeliveryCounts = z.output<typeof deliveryCountsSchema>;
 
 interface Scope {
   agentId?: string | null;

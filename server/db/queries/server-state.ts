@@ -3,7 +3,7 @@ import { migrationFiles, pendingMigrations } from '../migrate.ts';
 import { readHorizon } from '../partitions.ts';
 import type { Database } from '../pool.ts';
 
-export interface ServerState {
+interface ServerState {
   version: string;
   bytes: number;
   /** Open connections of all programs to this database. */

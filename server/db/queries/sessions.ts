@@ -17,7 +17,7 @@ interface NewSession {
   userAgent: string;
 }
 
-export interface Prolongation {
+export interface SessionExtension {
   seconds: number;
   /** Limit on the session's lifetime, from sign-in to expiry. */
   secondsMax: number;
@@ -40,11 +40,11 @@ export async function insertSession(query: Query, session: NewSession): Promise<
  * too old to be extended.
  * @param authenticatedSecondsAgo seconds since the user authenticated; null: the user did not authenticate again.
  */
-export async function prolongSession(
+export async function extendSession(
   query: Query,
   userId: string,
   tokenHash: Buffer,
-  { seconds, secondsMax, authenticatedSecondsAgo }: Prolongation,
+  { seconds, secondsMax, authenticatedSecondsAgo }: SessionExtension,
 ): Promise<string | undefined> {
   const [row] = await query<{ id: string }>({
     text: `update sessions set expires_at = now() + make_interval(secs => $3),
@@ -58,7 +58,7 @@ export async function prolongSession(
 }
 
 /** Deletes the user's expired sessions, and all but the `keep` most recently used. */
-export async function dropOldSessions(query: Query, userId: string, keep: number): Promise<void> {
+export async function deleteOldSessions(query: Query, userId: string, keep: number): Promise<void> {
   await query({
     text: `delete from sessions where user_id = $1 and (expires_at <= now() or id not in (
              select id from sessions where user_id = $1 and expires_at > now() order by last_seen_at desc, id limit $2))`,

@@ -4,7 +4,7 @@ import type { Database } from '../pool.ts';
 import { arrayOf } from './sql.ts';
 
 /** A receipt identifies one lease of one delivery and proves possession of that lease: `<delivery id>.<lease number>`. */
-export interface Receipt {
+interface Receipt {
   deliveryId: string;
   lease: number;
 }

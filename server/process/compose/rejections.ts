@@ -2,7 +2,7 @@
 
 import { rejectionOperations } from '../../api/rejections/operations.ts';
 import { Diagnoser } from '../../rejections/diagnose.ts';
-import { RejectionKeeper } from '../../rejections/sampler.ts';
+import { RejectionSampler } from '../../rejections/sampler.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
 
@@ -14,7 +14,7 @@ export function composeRejections(
   const keys = derivedKeys(secretsKeys, 'webhook-secrets');
   const diagnoser = new Diagnoser(workerFile);
   const diagnose = diagnoser.diagnose.bind(diagnoser);
-  const keeper = new RejectionKeeper({
+  const keeper = new RejectionSampler({
     database,
     keys,
     diagnose,

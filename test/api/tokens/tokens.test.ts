@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EXPIRY_DAYS, TOKENS_MAX } from '../../../server/api/tokens/service.ts';
-import { makeCredential, parseCredential } from '../../../server/auth/credential.ts';
+import { createCredential, parseCredential } from '../../../server/auth/credential.ts';
 import { roles } from '../../../server/resources/users.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { type Answer, addPerson, PASSWORD, request, type TestPerson } from '../../helpers/people.ts';
@@ -358,7 +358,7 @@ test('no log line contains any part of a token, at level trace, for any error', 
   const revoked = await make(operator);
   await operator.api('DELETE', `/api/v1/tokens/${revoked.id}`);
   const mistyped = `${token.slice(0, -1)}${token.endsWith('a') ? 'b' : 'a'}`;
-  const tokens = [token, revoked.token, mistyped, makeCredential('wu').text, makeCredential('wa').text];
+  const tokens = [token, revoked.token, mistyped, createCredential('wu').text, createCredential('wa').text];
   const everywhere = async () => {
     for (const place of [app, second])
       for (const each of tokens) {

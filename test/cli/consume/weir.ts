@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { makeCredential } from '../../../server/auth/credential.ts';
+import { createCredential } from '../../../server/auth/credential.ts';
 
 export interface Row {
   id: string;
@@ -29,7 +29,7 @@ type Fault = 'reset' | 'lost' | { status: number; headers?: Record<string, strin
 export class PlayedWeir {
   readonly rows: Row[] = [];
   readonly arrived: Arrived[] = [];
-  credential = makeCredential('wa').text;
+  credential = createCredential('wa').text;
   sessionSeconds = 900;
   /** What goes wrong with a request, by its call and its number among those of its call, from 0. */
   fault: (call: string, number: number) => Fault | undefined = () => undefined;
