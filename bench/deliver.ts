@@ -6,8 +6,7 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { freshStart } from '../server/cli/bench/ground.ts';
-import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, freshStart, signedRequest } from '../server/cli/bench/ground.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';

@@ -7,8 +7,7 @@
  */
 
 import { join } from 'node:path';
-import { freshStart } from '../server/cli/bench/ground.ts';
-import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, freshStart, signedRequest } from '../server/cli/bench/ground.ts';
 import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';

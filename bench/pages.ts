@@ -5,7 +5,7 @@
  *                  requests at a constant rate without users | while 10 users open one page per second each
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';

@@ -7,9 +7,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { freshStart } from '../server/cli/bench/ground.ts';
-import { watchResident } from '../server/cli/bench/resident.ts';
-import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
+import { watchResident } from '../server/cli/bench/child.ts';
+import { benchBody, freshStart, signedRequest } from '../server/cli/bench/ground.ts';
 import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase, settledRows } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';

@@ -3,7 +3,7 @@
  *
  *     each round:  no user | 1 user | 2 users     each runs one search after another, while requests arrive at a constant rate
  */
-import { benchBody, signedRequest } from '../server/cli/bench/signed.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';

@@ -1,7 +1,7 @@
 /** Runs the load generator wrk with a Lua script that is written once, so that the signature is computed once. */
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import type { SignedRequest } from '../../server/cli/bench/signed.ts';
+import type { SignedRequest } from '../../server/cli/bench/ground.ts';
 import { CommandError } from '../../server/cli/io.ts';
 
 /** One window of load. Latencies are of closed-loop connections: each connection sends its next request after the response. */

@@ -6,10 +6,8 @@ import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
 import { agentInput } from '../resources/agents.ts';
 import { uuid, uuids } from './arguments.ts';
-import { made, withInput } from './change.ts';
-import { type CommandIo, printJson, printText } from './io.ts';
-import { withDatabase } from './session.ts';
-import { table } from './table.ts';
+import { type CommandIo, printJson, printText, table } from './io.ts';
+import { made, withDatabase, withInput } from './session.ts';
 
 interface Output {
   json?: boolean;

@@ -5,9 +5,8 @@ import { verifyAudit } from '../audit/verify.ts';
 import { listAudit } from '../db/queries/audit.ts';
 import { auditEntrySchema } from '../resources/audit.ts';
 import { positive } from './arguments.ts';
-import { CommandError, type CommandIo, printJson, printText } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
-import { table } from './table.ts';
 
 interface ListOptions {
   action?: string;

@@ -5,11 +5,11 @@ import { settingTable } from '../settings/table.ts';
 import { wholeNumber } from './arguments.ts';
 import { type CurveOrder, measureCurve } from './bench/curve.ts';
 import { isInMemory } from './bench/ground.ts';
-import { showBenchProgress } from './bench/progress.ts';
 import { describeReport, reportOf } from './bench/report.ts';
 import type { Run } from './bench/run.ts';
 import { WARM_UP_SECONDS } from './bench/window.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
+import { showBenchProgress } from './progress.ts';
 
 interface BenchOptions {
   workers: number[];

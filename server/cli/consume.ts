@@ -3,15 +3,18 @@ import { Command } from 'commander';
 import { parseAddress, uuids, wholeNumber } from './arguments.ts';
 import { agentApi } from './consume/api.ts';
 import { openApiClient } from './consume/client.ts';
-import { openCredentialFile } from './consume/credential.ts';
+import type { Worker } from './consume/delivery.ts';
 import { executor } from './consume/exec.ts';
 import { printer } from './consume/print.ts';
-import { type ConsumeProgress, showConsumeProgress } from './consume/progress.ts';
+import {
+  type ConsumeProgress,
+  type ConsumeSummary,
+  ConsumeTally,
+  describeConsumed,
+  showConsumeProgress,
+} from './consume/progress.ts';
 import { Consumption } from './consume/run.ts';
-import { AgentSession } from './consume/session.ts';
-import { watchEnd } from './consume/signals.ts';
-import { type ConsumeSummary, ConsumeTally, describeConsumed } from './consume/tally.ts';
-import type { Worker } from './consume/work.ts';
+import { AgentSession, openCredentialFile } from './consume/session.ts';
 import { CommandError, type CommandIo, printJson, tellText } from './io.ts';
 
 interface ConsumeOptions {
@@ -164,4 +167,31 @@ function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Consume
 function report(summary: ConsumeSummary, { exec, json }: ConsumeOptions, io: CommandIo): void {
   if (json === true && exec !== undefined) printJson(io, summary);
   else tellText(io, describeConsumed(summary));
+}
+
+/** A second SIGINT within this time belongs to the same key press: the terminal signals the whole group, and npm forwards it. */
+const SAME_PRESS_MS = 500;
+
+interface EndWatch {
+  /** Removes the signal handlers. */
+  stop: () => void;
+}
+
+/** TERM, INT and HUP start a drain; another INT ends everything at once. */
+function watchEnd(drain: () => void, hurry: () => void): EndWatch {
+  let drainedAtMs: number | null = null;
+  const onSignal = (signal: NodeJS.Signals) => {
+    const nowMs = performance.now();
+    if (drainedAtMs === null) {
+      drainedAtMs = nowMs;
+      drain();
+    } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_PRESS_MS) hurry();
+  };
+  const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+  for (const signal of signals) process.on(signal, onSignal);
+  return {
+    stop: () => {
+      for (const signal of signals) process.off(signal, onSignal);
+    },
+  };
 }

@@ -6,9 +6,8 @@ import type { Database } from '../db/pool.ts';
 import { listDeliveries } from '../db/queries/deliveries.ts';
 import { type DeliveryState, deliveryStates } from '../resources/events.ts';
 import { positive, uuid } from './arguments.ts';
-import { CommandError, type CommandIo, printJson, printText } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
-import { table } from './table.ts';
 
 interface ListOptions {
   agent?: string;

@@ -7,9 +7,8 @@ import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
 import { findEvent } from '../db/queries/events.ts';
 import { positive, time, uuid, uuids } from './arguments.ts';
-import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
+import { CommandError, type CommandIo, printBytes, printJson, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
-import { table } from './table.ts';
 
 interface Output {
   json?: boolean;

@@ -1,5 +1,5 @@
 /** Input and output of commands. Commands write output only here. */
-import { visible, visibleJson } from '../telemetry/visible.ts';
+import { visible, visibleJson, visibleLine } from '../telemetry/visible.ts';
 
 /** Tests pass their own implementation. */
 export interface CommandIo {
@@ -53,4 +53,22 @@ export class CommandError extends Error {
     super(message);
     this.exitCode = exitCode;
   }
+}
+
+/**
+ * Formats rows as columns for people: two spaces between columns, header first. Control characters, including line feeds,
+ * are made visible.
+ */
+export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const all = [header, ...rows].map((row) => row.map((cell) => visibleLine(cell)));
+  const widths = header.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
+  return all
+    .map(
+      (row) =>
+        `${row
+          .map((cell, column) => cell.padEnd(widths[column]!))
+          .join('  ')
+          .trimEnd()}\n`,
+    )
+    .join('');
 }

@@ -5,9 +5,8 @@ import { lockDataDir } from '../db/data-dir.ts';
 import { keyPath, previousKeyPath, replaceStoredKey } from '../secrets/keys.ts';
 import { type KeyRotation, rotateKeys } from '../secrets/rotate.ts';
 import { readSettings } from '../settings/read.ts';
-import { CommandError, type CommandIo, printJson, printText } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { type CommandSession, withDatabase } from './session.ts';
-import { table } from './table.ts';
 
 /** `weir keys new|rotate`. */
 export function keysCommand(io: CommandIo): Command {

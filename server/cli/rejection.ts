@@ -7,9 +7,8 @@ import { type Accepted, type Recheck, Rejections } from '../rejections/recheck.t
 import { derivedKeys } from '../secrets/keys.ts';
 import { diagnose } from '../signatures/diagnosis/diagnose.ts';
 import { positive, uuid } from './arguments.ts';
-import { CommandError, type CommandIo, printBytes, printJson, printText } from './io.ts';
+import { CommandError, type CommandIo, printBytes, printJson, printText, table } from './io.ts';
 import { type CommandSession, withDatabase } from './session.ts';
-import { table } from './table.ts';
 
 interface Output {
   json?: boolean;

@@ -2,10 +2,9 @@
 import { Command } from 'commander';
 import { parseAddress, wholeNumber } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
-import { openClient } from './send/client.ts';
+import { showSendProgress } from './progress.ts';
 import { readPayloads, sign } from './send/payloads.ts';
-import { showSendProgress } from './send/progress.ts';
-import { runSend } from './send/run.ts';
+import { openClient, runSend } from './send/run.ts';
 import { describeSummary, SendTally } from './send/summary.ts';
 
 interface SendOptions {

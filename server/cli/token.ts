@@ -7,10 +7,8 @@ import { findTokenOwner } from '../db/queries/tokens.ts';
 import { nameText } from '../resources/fields.ts';
 import { allows, type Role, roles } from '../resources/users.ts';
 import { uuid } from './arguments.ts';
-import { withInput } from './change.ts';
-import { CommandError, type CommandIo, printJson, printText } from './io.ts';
-import { withDatabase } from './session.ts';
-import { table } from './table.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
+import { withDatabase, withInput } from './session.ts';
 
 interface Output {
   json?: boolean;

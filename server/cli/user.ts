@@ -9,9 +9,8 @@ import { generatePassword, Passwords } from '../passwords/hash.ts';
 import { passwordProblem } from '../passwords/rules.ts';
 import { emailText, optionalNameText } from '../resources/fields.ts';
 import { type Role, roles } from '../resources/users.ts';
-import { CommandError, type CommandIo, printJson, printText } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
-import { table } from './table.ts';
 
 interface AddOptions {
   email: string;

@@ -9,10 +9,8 @@ import { rotateInput, webhookInput } from '../resources/webhooks.ts';
 import { derivedKeys } from '../secrets/keys.ts';
 import { visibleLine } from '../telemetry/visible.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
-import { made, withInput } from './change.ts';
-import { CommandError, type CommandIo, printJson, printText } from './io.ts';
-import { type CommandSession, withDatabase } from './session.ts';
-import { table } from './table.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
+import { type CommandSession, made, withDatabase, withInput } from './session.ts';
 
 interface AddOptions {
   name: string;

@@ -3,21 +3,26 @@
 import { realpathSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
+import { DatabaseError } from '../db/attach.ts';
+import { DataDirInUseError } from '../db/data-dir.ts';
+import { EmbeddedPostgresError } from '../db/embedded/join.ts';
+import { LockError } from '../db/lock.ts';
+import { writeDocs } from '../docs/generate.ts';
+import { runPrimary } from '../primary/primary.ts';
+import { SharedStoreError } from '../ratelimit/shared.ts';
+import { readConfiguration, SettingsError } from '../settings/read.ts';
 import { agentCommand } from './agent.ts';
 import { auditCommand } from './audit.ts';
 import { benchCommand } from './bench.ts';
 import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
-import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
-import { describeFailure } from './failure.ts';
-import { CommandError, type CommandIo, outliveReaders, printText, tellText } from './io.ts';
+import { CommandError, type CommandIo, outliveReaders, printJson, printText, tellText } from './io.ts';
 import { keysCommand } from './keys.ts';
-import { migrateCommand } from './migrate.ts';
 import { rejectionCommand } from './rejection.ts';
 import { sendCommand } from './send.ts';
-import { startCommand } from './start.ts';
+import { withDatabase } from './session.ts';
 import { tokenCommand } from './token.ts';
 import { userCommand } from './user.ts';
 import { webhookCommand } from './webhook.ts';
@@ -68,6 +73,47 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
 
 function allCommands(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...allCommands(child)]);
+}
+
+/** Errors whose message is for users. */
+const expected = [SettingsError, DatabaseError, EmbeddedPostgresError, DataDirInUseError, LockError, SharedStoreError];
+
+/** Returns the message alone for an expected error, and the stack for a bug. */
+function describeFailure(error: unknown): string {
+  if (expected.some((kind) => error instanceof kind))
+    return (error as Error).message
+      .split('\n')
+      .map((line) => `weir: ${line}`)
+      .join('\n');
+  return `weir: unexpected failure, please report it: ${error instanceof Error ? error.stack : String(error)}`;
+}
+
+/** `weir docs`, for developers: writes the tables of the code into README.md and .env.example. */
+function docsCommand(io: CommandIo): Command {
+  return new Command('docs').description('generate the tables in README.md and .env.example').action(() => {
+    const written = writeDocs(io.directory);
+    printText(io, written.length === 0 ? 'The documents are up to date.\n' : `Wrote ${written.join(' and ')}.\n`);
+  });
+}
+
+/** `weir start`: serves until a signal stops it. */
+function startCommand(io: CommandIo, onExit: (code: number) => void): Command {
+  return new Command('start').description('run the service').action(async () => {
+    onExit(await runPrimary(() => readConfiguration(io.environment, io.directory), io.stdout.isTTY === true));
+  });
+}
+
+/** `weir migrate`: upgrades the schema to this release. `weir start` does the same. */
+function migrateCommand(io: CommandIo): Command {
+  return new Command('migrate')
+    .description('migrate the database schema to this release')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) =>
+      withDatabase(io, async ({ migrated }) => {
+        if (json) printJson(io, { applied: migrated });
+        else printText(io, migrated.length === 0 ? 'The schema is up to date.\n' : `Applied ${migrated.join(', ')}.\n`);
+      }),
+    );
 }
 
 if (import.meta.url === pathToFileURL(realpathSync(process.argv[1] ?? '')).href) {

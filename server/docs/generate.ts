@@ -1,9 +1,7 @@
 /** Regenerates the documents of a checkout from the tables in the code. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { envExample } from './env-example.ts';
-import { replaceRegion } from './regions.ts';
-import { regions } from './tables.ts';
+import { regions, replaceRegion, type SettingRow, settingRows, shownDefault, shownMeaning } from './tables.ts';
 
 /** Returns the README with all regions regenerated. Throws when a region's markers are missing. */
 export function renderReadme(page: string): string {
@@ -29,4 +27,23 @@ function readOrEmpty(path: string): string {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
     throw error;
   }
+}
+
+const head = `# Every setting of Weir at its default: copy this file to .env and uncomment what you change.
+# The environment wins over .env, and an empty value counts as unset. A .env with secrets in it: chmod 600 .env
+# Written by \`npm run docs\` from server/settings/table.ts; don't edit it here.
+`;
+
+/** `.env.example`: every setting with its meaning, commented out at its default. */
+export function envExample(): string {
+  return head + settingRows().map(entry).join('');
+}
+
+function entry(row: SettingRow): string {
+  const computed = row.fallback === null && row.fallbackShown !== undefined ? `\n# Default: ${shownDefault(row)}.` : '';
+  return `\n# ${sentence(shownMeaning(row))}\n# Allowed: ${row.allowed}.${computed}\n#${row.name}=${row.fallback ?? ''}\n`;
+}
+
+function sentence(text: string): string {
+  return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
 }

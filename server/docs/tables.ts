@@ -1,12 +1,10 @@
 /** Markdown tables of the settings, routes, errors, rejections, metrics and log events, generated from the code. */
-
 import { operationRoutes, plainRoutes } from '../api/routes.ts';
 import { type Problem, problems } from '../errors.ts';
 import { settingTable } from '../settings/table.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
 import { logEvents } from '../telemetry/log.ts';
 import { metricTable } from '../telemetry/metrics.ts';
-import { markdownTable } from './regions.ts';
 
 /** One row of `settingTable`, as the documentation needs it. */
 export interface SettingRow {
@@ -90,3 +88,20 @@ export const regions: Readonly<Record<string, () => string>> = {
   metrics: metricsTable,
   'log-events': logTable,
 };
+
+/** Puts `content` between the markers `<!-- NAME:begin -->` and `<!-- NAME:end -->` of a page. Throws unless the page has each marker exactly once, in order. */
+export function replaceRegion(page: string, name: string, content: string): string {
+  const begin = `<!-- ${name}:begin -->`;
+  const end = `<!-- ${name}:end -->`;
+  const [before, inside, ...more] = page.split(begin);
+  const [, after, ...moreEnds] = inside?.split(end) ?? [];
+  if (before === undefined || after === undefined || more.length > 0 || moreEnds.length > 0)
+    throw new Error(`the page must hold ${begin} and then ${end}, once each`);
+  return `${before}${begin}\n${content.trim()}\n${end}${after}`;
+}
+
+/** A Markdown table; a `|` inside a cell is escaped. */
+export function markdownTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`;
+  return line(header) + line(header.map(() => '---')) + rows.map(line).join('');
+}

@@ -2,9 +2,8 @@
 import type { Check } from './check.ts';
 import { checkDatabase } from './database.ts';
 import { checkDataDir, checkKey } from './files.ts';
-import { checkIdentityProvider } from './identity-provider.ts';
 import { checkMachine, readMachine } from './machine.ts';
-import { checkOrigins, checkProxies } from './origins.ts';
+import { checkIdentityProvider, checkOrigins, checkProxies } from './origins.ts';
 import { checkPorts } from './ports.ts';
 import { checkRateLimit } from './rate-limit.ts';
 import { checkEnvFile, checkSettings } from './settings.ts';

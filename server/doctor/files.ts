@@ -1,12 +1,11 @@
 /** Checks of DATA_DIR, its disk, and its secrets key. */
-import { access, constants, stat } from 'node:fs/promises';
+import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { dataDirMode } from '../db/data-dir.ts';
 import { checkWalkable, EmbeddedPostgresError } from '../db/embedded/binaries.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { type Settings, SettingsError } from '../settings/read.ts';
 import { advice, type Check, ok, problem, problemFrom } from './check.ts';
-import { checkDisks } from './disk.ts';
 
 /** Checks that Weir can write to DATA_DIR, that the Postgres account can traverse it, and that its disk has free space. */
 export async function checkDataDir(settings: Settings): Promise<Check[]> {
@@ -74,5 +73,58 @@ async function nearestDirectory(path: string): Promise<string> {
   for (let step = path; ; step = dirname(step)) {
     const found = await stat(step).catch((error: NodeJS.ErrnoException) => error);
     if (!(found instanceof Error) || found.code === 'EACCES' || step === '/') return step;
+  }
+}
+
+/** The embedded server keeps up to max_wal_size (4 GB) of WAL beside the data. */
+const DATABASE_ADVICE_BYTES = 5 * 2 ** 30;
+/** A DATA_DIR without a database contains a key, logs and locks. */
+const FILES_ADVICE_BYTES = 2 ** 30;
+const PROBLEM_BYTES = 2 ** 29;
+
+export interface Disk {
+  /** Device number of the file system. */
+  device: number;
+  freeBytes: number;
+}
+
+/**
+ * Returns one check for each file system.
+ * @param existing DATA_DIR, or its nearest ancestor that exists.
+ * @param read returns null when the directory does not exist.
+ */
+export async function checkDisks(
+  existing: string,
+  { database }: Pick<Settings, 'database'>,
+  read: (path: string) => Promise<Disk | null> = readDisk,
+): Promise<Check[]> {
+  const embedded = database.kind === 'embedded';
+  const pgdata = join(existing, 'postgres');
+  const paths = embedded ? [join(pgdata, 'pg_wal'), pgdata, existing] : [existing];
+  const checks = new Map<number, Check>();
+  for (const path of paths) {
+    const disk = await read(path);
+    if (disk !== null && !checks.has(disk.device)) checks.set(disk.device, checkDisk(path, disk.freeBytes, embedded));
+  }
+  return [...checks.values()];
+}
+
+function checkDisk(path: string, freeBytes: number, embedded: boolean): Check {
+  const finding = `${(freeBytes / 2 ** 30).toFixed(1)} GiB are free at ${path}`;
+  const consequence = embedded
+    ? 'when the disk is full, every webhook request is answered 503'
+    : 'when the disk is full, keys and logs are lost';
+  const fix = `free some space, or use a larger disk: ${consequence}`;
+  if (freeBytes < PROBLEM_BYTES) return problem('disk', finding, fix);
+  const isLow = freeBytes < (embedded ? DATABASE_ADVICE_BYTES : FILES_ADVICE_BYTES);
+  return isLow ? advice('disk', finding, fix) : ok('disk', finding);
+}
+
+async function readDisk(path: string): Promise<Disk | null> {
+  try {
+    const [{ dev }, { bavail, bsize }] = await Promise.all([stat(path), statfs(path)]);
+    return { device: dev, freeBytes: bavail * bsize };
+  } catch {
+    return null;
   }
 }

@@ -1,4 +1,5 @@
-/** Exponential back-off with jitter: clients that failed at the same time do not retry at the same time. */
+/** Delays between attempts: exponential back-off with jitter, so that clients that failed at the same time do not retry at the same time. */
+import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Backoff {
   firstMs: number;
@@ -12,4 +13,13 @@ export interface Backoff {
 export function backoffMs(attempt: number, { firstMs, maxMs }: Backoff, random: number): number {
   const step = Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 30));
   return Math.round(step * (0.5 + random / 2));
+}
+
+/** Maximum delay of a Node timer; a longer delay uses several timers. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** Waits `ms` milliseconds or until `stop` aborts. A remainder below 1 ms is skipped, because timers are not that precise. */
+export async function pause(ms: number, stop: AbortSignal): Promise<void> {
+  for (let leftMs = ms; leftMs >= 1 && !stop.aborted; leftMs -= TIMER_MS_MAX)
+    await delay(Math.min(leftMs, TIMER_MS_MAX), undefined, { signal: stop }).catch(() => {});
 }

@@ -1,6 +1,6 @@
 /** The IPC side of a serving process: receives messages of the primary and carries them out with an App. */
 
-import { DoctorRelay } from '../doctor/relay.ts';
+import { DoctorRelay } from '../doctor/ask.ts';
 import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
 import { parseSettings } from '../settings/read.ts';
 import { createLog, openDestination } from '../telemetry/log.ts';

@@ -2,10 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { envExample } from '../../server/docs/env-example.ts';
-import { renderReadme, writeDocs } from '../../server/docs/generate.ts';
-import { markdownTable, replaceRegion } from '../../server/docs/regions.ts';
-import { regions } from '../../server/docs/tables.ts';
+import { envExample, renderReadme, writeDocs } from '../../server/docs/generate.ts';
+import { markdownTable, regions, replaceRegion } from '../../server/docs/tables.ts';
 import { settingTable } from '../../server/settings/table.ts';
 
 const root = resolve(import.meta.dirname, '../..');

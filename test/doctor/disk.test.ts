@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { checkDisks, type Disk } from '../../server/doctor/disk.ts';
+import { checkDisks, type Disk } from '../../server/doctor/files.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
 
 const GIB = 2 ** 30;

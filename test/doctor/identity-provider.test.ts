@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { checkIdentityProvider } from '../../server/doctor/identity-provider.ts';
+import { checkIdentityProvider } from '../../server/doctor/origins.ts';
 import { TestProvider } from '../helpers/oidc-provider.ts';
 import { freePort } from '../helpers/ports.ts';
 import { settingsOf } from '../helpers/settings.ts';

@@ -1,5 +1,6 @@
-/** Child processes of a bench: started and awaited until ready, stopped by process id. */
+/** Child processes of a bench: started and awaited until ready, stopped by process id; and the memory of serving processes. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { CommandError } from '../io.ts';
 
@@ -74,5 +75,43 @@ export async function runToEnd(args: readonly string[], environment: NodeJS.Proc
     return stdout;
   } catch (error) {
     throw new CommandError((error as { stderr?: string }).stderr || (error as Error).message);
+  }
+}
+
+const SAMPLE_EVERY_MS = 250;
+
+/** Child processes of `pid` that run Node. */
+export function nodeChildren(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
+  return children
+    .map(Number)
+    .filter((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0] === process.execPath);
+}
+
+/** Resident memory of a process in bytes; 0 when the process has exited. */
+function residentBytes(pid: number): number {
+  try {
+    const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    return Number(line?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
+
+/** Runs `work` and samples memory until it ends. `peakBytes` is the highest value of any single process. */
+export async function watchResident<T>(
+  pids: readonly number[],
+  work: () => Promise<T>,
+): Promise<{ result: T; peakBytes: number }> {
+  let peakBytes = 0;
+  const look = () => {
+    peakBytes = Math.max(peakBytes, ...pids.map(residentBytes));
+  };
+  const timer = setInterval(look, SAMPLE_EVERY_MS);
+  try {
+    return { result: await work(), peakBytes };
+  } finally {
+    look();
+    clearInterval(timer);
   }
 }

@@ -13,16 +13,20 @@ import { Changes } from '../../db/announce.ts';
 import { webhookInput } from '../../resources/webhooks.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
 import { settingTable } from '../../settings/table.ts';
-import { made } from '../change.ts';
 import type { CommandIo } from '../io.ts';
-import { type CommandSession, withDatabase } from '../session.ts';
-import { startChild } from './child.ts';
-import { freshStart, makeDirectory } from './ground.ts';
-import { freePort } from './port.ts';
-import type { BenchProgress } from './progress.ts';
-import { nodeChildren } from './resident.ts';
+import type { BenchProgress } from '../progress.ts';
+import { type CommandSession, made, withDatabase } from '../session.ts';
+import { nodeChildren, startChild } from './child.ts';
+import {
+  benchBody,
+  freePort,
+  freshStart,
+  makeDirectory,
+  requestBytes,
+  type SignedRequest,
+  signedRequest,
+} from './ground.ts';
 import { type Run, runOf } from './run.ts';
-import { benchBody, requestBytes, type SignedRequest, signedRequest } from './signed.ts';
 import { measureWindow, type Window } from './window.ts';
 
 export interface CurveOrder {

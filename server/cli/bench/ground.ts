@@ -1,5 +1,8 @@
-/** Test bed of a bench: a temporary folder, and tables in the same state for every contestant. */
+/** What a bench needs: a temporary folder, tables in the same state for every contestant, a free port, and a signed request. */
+
+import { createHmac, randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, statfs } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Database } from '../../db/pool.ts';
@@ -24,4 +27,51 @@ export async function isInMemory(): Promise<boolean> {
 export async function freshStart(database: Database, table: string): Promise<void> {
   await database.query({ text: `truncate ${table}` });
   await database.query({ text: 'checkpoint' });
+}
+
+/** The range is below the kernel's ephemeral ports (32,768 and up), so that no outgoing connection takes a port after the check. */
+const LOWEST = 11_000;
+const COUNT = 10_000;
+
+/** Returns a port of 127.0.0.1 on which nothing listens. With `besides`, the port that many above it is free as well. */
+export async function freePort({ besides = 0 } = {}): Promise<number> {
+  for (;;) {
+    const port = LOWEST + Math.floor(Math.random() * COUNT);
+    if ((await isFree(port)) && (besides === 0 || (await isFree(port + besides)))) return port;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createServer().once('error', () => resolve(false));
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
+  });
+}
+
+/** A request that is signed once and sent repeatedly. */
+export interface SignedRequest {
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** JSON of exactly `bytes` bytes that hardly compresses. */
+export function benchBody(bytes: number): string {
+  const frame = '{"action":"opened","data":""}';
+  const fill = randomBytes(bytes)
+    .toString('hex')
+    .slice(0, bytes - frame.length);
+  return frame.replace('""', `"${fill}"`);
+}
+
+/** Headers and body in GitHub's format. */
+export function signedRequest(secret: string, body: string): SignedRequest {
+  const signature = createHmac('sha256', secret).update(body).digest('hex');
+  return { headers: { 'Content-Type': 'application/json', 'X-Hub-Signature-256': `sha256=${signature}` }, body };
+}
+
+/** The same request as the bytes of an HTTP/1.1 POST to 127.0.0.1 over a keep-alive connection. */
+export function requestBytes(port: number, path: string, { headers, body }: SignedRequest): Buffer {
+  const fields = { Host: `127.0.0.1:${port}`, ...headers, 'Content-Length': Buffer.byteLength(body) };
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.from(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`);
 }

@@ -1,5 +1,5 @@
 /** Formats the scaling curve as text: a table, the checks, and an interpretation. */
-import { table } from '../table.ts';
+import { table } from '../io.ts';
 import type { CurveOrder } from './curve.ts';
 import { faultsOf, type Run } from './run.ts';
 import { WARM_UP_SECONDS } from './window.ts';

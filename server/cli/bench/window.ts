@@ -1,9 +1,10 @@
 /** One measured window: load on a running Weir, and the resources used. */
+
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { SenderOrder, SenderReport } from '../../../workers/sender.ts';
-import { ownProcessorSeconds, processorSeconds } from './processor.ts';
-import { watchResident } from './resident.ts';
-import { openSenders } from './senders.ts';
+import { Worker } from 'node:worker_threads';
+import type { SenderCommand, SenderOrder, SenderReport } from '../../../workers/sender.ts';
+import { watchResident } from './child.ts';
 
 export const WARM_UP_SECONDS = 2;
 
@@ -59,4 +60,65 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
     clearInterval(ticking);
     await senders.terminate();
   }
+}
+
+/** Clock ticks per second in /proc, the same on every Linux (USER_HZ). */
+const TICKS_A_SECOND = 100;
+
+/** Processor time of these processes since they started, in seconds; a process that has exited counts 0. */
+function processorSeconds(pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => sum + ticksOf(pid), 0) / TICKS_A_SECOND;
+}
+
+/** Processor time of this process with all its threads, in seconds. */
+function ownProcessorSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+
+function ticksOf(pid: number): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The process name, in parentheses, may contain spaces. The state is the third field; utime and stime are the 14th and 15th.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return Number(fields[11]) + Number(fields[12]);
+  } catch {
+    return 0;
+  }
+}
+
+interface Senders {
+  /** Starts the measured window; earlier requests count as warm-up. */
+  measure: () => void;
+  /** Ends the window; resolves when every request in flight has been answered. */
+  stop: () => Promise<SenderReport[]>;
+  /** Terminates the threads at once. */
+  terminate: () => Promise<unknown>;
+}
+
+/** Starts `senders` threads. They share the connections and start at the same time. */
+function openSenders(senders: number, { connections, ...order }: SenderOrder): Senders {
+  const threads = Array.from({ length: senders }, (_, index) => {
+    const share = Math.floor(connections / senders) + (index < connections % senders ? 1 : 0);
+    const workerData: SenderOrder = { ...order, connections: share };
+    return new Worker(new URL('../../../workers/sender.js', import.meta.url), { workerData });
+  });
+  const reports = Promise.all(
+    threads.map(
+      (thread) => new Promise<SenderReport>((resolve, reject) => thread.once('message', resolve).once('error', reject)),
+    ),
+  );
+  // The promise is awaited when the window ends. Until then this handler prevents an unhandled rejection.
+  reports.catch(() => {});
+  const post = (command: SenderCommand) => {
+    for (const thread of threads) thread.postMessage(command);
+  };
+  return {
+    measure: () => post('measure'),
+    stop: () => {
+      post('stop');
+      return reports;
+    },
+    terminate: () => Promise.all(threads.map((thread) => thread.terminate())),
+  };
 }

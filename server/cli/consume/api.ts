@@ -1,10 +1,8 @@
 /** API calls of an agent. Each call uses the agent's session. */
-import { type Backoff, backoffMs } from '../../net/backoff.ts';
+import { type Backoff, backoffMs, pause } from '../../net/backoff.ts';
 import { CommandError } from '../io.ts';
-import { pause } from '../pause.ts';
-import type { ApiClient } from './client.ts';
+import { type ApiClient, type Repetition, repeat, unexpected } from './client.ts';
 import { type Delivery, isDelivery } from './delivery.ts';
-import { type Repetition, repeat, unexpected } from './repeat.ts';
 import type { AgentSession } from './session.ts';
 
 const ANSWER_TIMEOUT_MS = 30_000;
@@ -23,7 +21,7 @@ export interface ClaimRequest {
 export type SettlePath = 'ack' | 'nack' | 'extend';
 
 /** Receipts that were settled; the leases of the other receipts are lost. */
-export type SettleAnswer = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
+type SettleAnswer = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
 
 /** Every call is retried until it is answered (repeat.ts). Rejects with CommandError when a retry cannot help. */
 export interface AgentApi {

@@ -1,7 +1,6 @@
 /** Claims deliveries up to the free capacity, until enough are settled or a signal ends the loop. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { backoffMs } from '../../net/backoff.ts';
-import { pause } from '../pause.ts';
+import { backoffMs, pause } from '../../net/backoff.ts';
 import type { AgentApi, ClaimRequest } from './api.ts';
 import type { Delivery } from './delivery.ts';
 

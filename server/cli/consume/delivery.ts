@@ -1,3 +1,5 @@
+/** A claimed delivery, and the work on it. */
+
 /** A delivery in the response to a claim. */
 export interface Delivery {
   id: string;
@@ -43,3 +45,17 @@ export function environmentOf({ id, attempt, event }: Delivery): Record<string, 
     WEIR_HEADERS: JSON.stringify(event.headers),
   };
 }
+
+/** Result of the work. `broken`: this delivery failed, and all others would fail in the same way. */
+export type WorkOutcome = { kind: 'done' } | { kind: 'failed'; reason: string } | { kind: 'broken'; reason: string };
+
+export interface Work {
+  /** Never rejects. */
+  verdict: Promise<WorkOutcome>;
+  /** Asks the work to stop soon. */
+  stop: () => void;
+  /** Stops the work at once. */
+  kill: () => void;
+}
+
+export type Worker = (delivery: Delivery) => Work;

@@ -2,9 +2,8 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { deliveryBody, environmentOf } from './delivery.ts';
-import { failureReason, LastLine } from './reason.ts';
-import type { Worker, WorkOutcome } from './work.ts';
+import { stripVTControlCharacters } from 'node:util';
+import { deliveryBody, environmentOf, type Worker, type WorkOutcome } from './delivery.ts';
 
 /** Time from the request to stop a command until it is killed. */
 const KILL_AFTER_MS = 5_000;
@@ -124,4 +123,43 @@ class Copy {
 function notStarted(error: unknown): WorkOutcome {
   const { code, message } = error as NodeJS.ErrnoException;
   return { kind: 'failed', reason: `the command could not be started: ${code ?? message}` };
+}
+
+/** The API accepts 500. */
+const REASON_CHARACTERS_MAX = 400;
+
+/** Part of stderr that is kept; a longer last line is truncated at its start. */
+const TAIL_BYTES_MAX = 4_096;
+
+/** Keeps the end of a command's output. */
+class LastLine {
+  #tail = Buffer.alloc(0);
+
+  add(chunk: Buffer): void {
+    this.#tail = Buffer.concat([this.#tail, chunk]).subarray(-TAIL_BYTES_MAX);
+  }
+
+  /** The last non-empty line without control characters; an empty string when there is none. */
+  text(): string {
+    const lines = stripVTControlCharacters(this.#tail.toString('utf8')).split(/[\r\n]+/);
+    return (
+      lines
+        .map((line) => line.replace(/\p{Cc}+/gu, ' ').trim())
+        .filter((line) => line !== '')
+        .at(-1) ?? ''
+    );
+  }
+}
+
+/** Formats `exit 3: last line`, or `signal SIGKILL: …`. */
+function failureReason(end: { code: number | null; signal: string | null }, lastLine: string): string {
+  const how = end.code === null ? `signal ${end.signal}` : `exit ${end.code}`;
+  return bounded(lastLine === '' ? how : `${how}: ${lastLine}`);
+}
+
+/** Truncates between characters, never inside one. */
+function bounded(text: string): string {
+  if (text.length <= REASON_CHARACTERS_MAX) return text;
+  const cut = text.slice(0, REASON_CHARACTERS_MAX - 1);
+  return `${/[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut}…`;
 }

@@ -1,8 +1,7 @@
 /** Processes deliveries by printing each as one line of JSON. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { jsonLine } from '../io.ts';
-import type { Delivery } from './delivery.ts';
-import type { Worker, WorkOutcome } from './work.ts';
+import type { Delivery, Worker, WorkOutcome } from './delivery.ts';
 
 /** Resolves with null when the whole text was passed to the system, otherwise with the error. */
 type Write = (text: string) => Promise<Error | null>;

@@ -3,11 +3,10 @@ import { setMaxListeners } from 'node:events';
 import { CommandError } from '../io.ts';
 import type { AgentApi } from './api.ts';
 import { claimAll } from './claims.ts';
-import type { Delivery } from './delivery.ts';
+import type { Delivery, Work, Worker, WorkOutcome } from './delivery.ts';
 import { Leases } from './leases.ts';
+import type { ConsumeTally } from './progress.ts';
 import { Settler } from './settle.ts';
-import type { ConsumeTally } from './tally.ts';
-import type { Work, Worker, WorkOutcome } from './work.ts';
 
 /** Maximum number of claimed but unsettled deliveries. It limits how many wait for answers to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;

@@ -10,7 +10,7 @@ const RECEIPTS_MAX = 1_000;
 /** `gone`: the lease was lost before, so the delivery is delivered again. `stopped`: the outcome is unknown. */
 export type Outcome = 'done' | 'gone' | 'stopped';
 
-export interface DeliveryRefusal {
+interface DeliveryRefusal {
   reason: string;
   /** When omitted, the server increases the delay with every attempt. */
   delay_seconds?: number;

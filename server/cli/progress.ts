@@ -1,0 +1,90 @@
+/** Progress of `weir send` and `weir bench` on standard error: a bar on a terminal; in a pipe at most one line. */
+import { Presets, SingleBar } from 'cli-progress';
+import { type CommandIo, tellText } from './io.ts';
+import type { SendWatcher } from './send/run.ts';
+
+/** @param format cli-progress format, such as `{bar} {value}/{total}` */
+function openBar(format: string, stderr: CommandIo['stderr']): SingleBar {
+  return new SingleBar(
+    {
+      stream: stderr,
+      format,
+      hideCursor: true,
+      // The command handles Ctrl-C itself, because it prints a summary.
+      gracefulExit: false,
+    },
+    Presets.shades_classic,
+  );
+}
+
+interface SendProgress extends SendWatcher {
+  stop: () => void;
+}
+
+/** Shorter waits are not reported. */
+const WAIT_SHOWN_MS = 1_000;
+
+/** @param count number of requests to send */
+export function showSendProgress(count: number, stderr: CommandIo['stderr']): SendProgress {
+  return stderr.isTTY === true ? bar(count, stderr) : line(stderr);
+}
+
+function bar(count: number, stderr: CommandIo['stderr']): SendProgress {
+  const shown = openBar('{bar} {value}/{total}, {duration_formatted}{note}', stderr);
+  shown.start(count, 0, { note: '' });
+  return {
+    progress: (sent) => shown.update(sent, { note: '' }),
+    waiting: (cause, afterMs) =>
+      shown.update({ note: afterMs >= WAIT_SHOWN_MS ? `, ${cause}: waiting ${seconds(afterMs)} s` : '' }),
+    stop: () => shown.stop(),
+  };
+}
+
+function line(stderr: CommandIo['stderr']): SendProgress {
+  let reported = false;
+  return {
+    progress: () => {},
+    waiting: (cause, afterMs) => {
+      if (reported || afterMs < WAIT_SHOWN_MS) return;
+      reported = true;
+      tellText(
+        { stderr },
+        `${cause}: waiting ${seconds(afterMs)} s before the retry; --no-wait counts instead of waiting.\n`,
+      );
+    },
+    stop: () => {},
+  };
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
+}
+
+export interface BenchProgress {
+  /** Starts the next phase with this name. */
+  phase: (name: string) => void;
+  /** One second under load has passed. */
+  second: () => void;
+  stop: () => void;
+}
+
+/** @param phases number of phases, each with `phaseSeconds` under load */
+export function showBenchProgress(phases: number, phaseSeconds: number, stderr: CommandIo['stderr']): BenchProgress {
+  if (stderr.isTTY !== true) return { phase: () => {}, second: () => {}, stop: () => {} };
+  const bar = openBar('{bar} {value}/{total} s, {phase}', stderr);
+  let begun = 0;
+  let passed = 0;
+  return {
+    phase: (phase) => {
+      passed = begun * phaseSeconds;
+      begun += 1;
+      if (begun === 1) bar.start(phases * phaseSeconds, 0, { phase });
+      else bar.update(passed, { phase });
+    },
+    second: () => {
+      passed = Math.min(passed + 1, begun * phaseSeconds);
+      bar.update(passed);
+    },
+    stop: () => bar.stop(),
+  };
+}
