@@ -21,12 +21,17 @@ type Helper = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /** flock's exit code when another process holds the lock: distinct from flock's own errors (64 to 71) and a shell's (126 and above). */
 const HELD_EXIT_CODE = 100;
+/** A shell's exit code when a command does not exist. */
+const NOT_FOUND_EXIT_CODE = 127;
 
 /**
  * The helper ignores signals meant for Weir: a terminal's Ctrl-C (the helper has its own session) and a service manager's TERM to
  * all processes of the service (ignored; an ignored signal stays ignored across exec). It exits only when this process closes the pipe.
  */
-const HOLD = "trap '' HUP INT TERM; exec cat";
+const HELPER = `trap '' HUP INT TERM; exec flock "$@"`;
+
+/** A signal may end a helper before it ignores signals. It is then started again, at most this many times. */
+const STARTS_MAX = 20;
 
 /** Permission bits of a lock file: any user who can open it can hold the lock and block every command. */
 const LOCK_FILE_MODE = 0o600;
@@ -45,40 +50,56 @@ export async function acquireLock(
 ): Promise<Lock | null> {
   await prepareFile(path);
   const timeout = waitSeconds === 0 ? ['--nonblock'] : ['--timeout', String(waitSeconds)];
-  const waiting = [...timeout, '--conflict-exit-code', String(HELD_EXIT_CODE)];
-  const helper = spawn('flock', [`--${mode}`, ...waiting, '--no-fork', path, 'sh', '-c', HOLD], {
+  const flags = [`--${mode}`, ...timeout, '--conflict-exit-code', String(HELD_EXIT_CODE)];
+  for (let starts = 1; ; starts++) {
+    const { lock, failure } = await startHelper([...flags, '--no-fork', path, 'cat']);
+    if (lock !== null) return lock;
+    if (failure === 'held' && waitSeconds === 0) return null;
+    if (failure === 'held')
+      throw new LockError(
+        `Cannot lock ${path}: it was held for ${waitSeconds} s, now by ${await describeHolder(path)}; end that process, or try again`,
+      );
+    if (!/^SIG(HUP|INT|TERM)$/.test(failure) || starts === STARTS_MAX)
+      throw new LockError(`Cannot lock ${path}: ${failure}`);
+  }
+}
+
+/** Starts a helper and waits until it has the lock, or has ended: `failure` is then `held`, a signal, or a message. */
+async function startHelper(flags: string[]): Promise<{ lock: Lock; failure: '' } | { lock: null; failure: string }> {
+  const helper = spawn('sh', ['-c', HELPER, 'sh', ...flags], {
     cwd: '/',
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
-  });
-  const gone = new Promise<string>((resolve) => {
-    helper.once('error', (error) => resolve(`${error.message} (flock comes with util-linux)`));
-    helper.once('close', (code, signal) => resolve(code === HELD_EXIT_CODE ? 'held' : (signal ?? `exit code ${code}`)));
   });
   let complaint = '';
   helper.stderr.on('data', (bytes) => {
     complaint += bytes;
   });
+  const ended = new Promise<string>((resolve) => {
+    helper.once('error', (error) => resolve(error.message));
+    helper.once('close', (code, signal) =>
+      resolve(code === HELD_EXIT_CODE ? 'held' : (signal ?? describe(code, complaint))),
+    );
+  });
   // cat echoes the byte. flock becomes cat only after it has taken the lock.
   helper.stdin.on('error', () => {});
   helper.stdin.write('\n');
-  const answer = await Promise.race([gone, once(helper.stdout, 'data').then(() => 'locked')]);
-  if (answer === 'held') {
-    if (waitSeconds === 0) return null;
-    throw new LockError(
-      `Cannot lock ${path}: it was held for ${waitSeconds} s, now by ${await describeHolder(path)}; end that process, or try again`,
-    );
-  }
-  if (answer !== 'locked') throw new LockError(`Cannot lock ${path}: ${complaint.trim() || answer}`);
-  const ended = gone.then(() => {});
+  const failure = await Promise.race([ended, once(helper.stdout, 'data').then(() => '')]);
+  if (failure !== '') return { lock: null, failure };
+  const released = ended.then(() => {});
   setKeepAlive(helper, false);
-  return {
-    release: () => {
-      setKeepAlive(helper, true);
-      helper.stdin.end();
-      return ended;
-    },
+  const release = () => {
+    setKeepAlive(helper, true);
+    helper.stdin.end();
+    return released;
   };
+  return { lock: { release }, failure };
+}
+
+/** @param complaint what the helper wrote to stderr. */
+function describe(code: number | null, complaint: string): string {
+  if (code === NOT_FOUND_EXIT_CODE) return 'the command flock is missing; install the package util-linux';
+  return complaint.trim() || `exit code ${code}`;
 }
 
 /** Creates the file, and restricts one that an earlier release created readable for others. A directory is left unchanged. */

@@ -3,12 +3,13 @@ import { once } from 'node:events';
 import { appendFile, chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { findBinaries } from '../../server/db/embedded/binaries.ts';
 import { type EmbeddedPostgres, EmbeddedPostgresError, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { acquireLock } from '../../server/db/lock.ts';
+import { childrenOf } from '../helpers/processes.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 let dataDir: string;
@@ -93,6 +94,27 @@ describe('the embedded database', () => {
     await second.leave();
     await until(() => isGone(pid));
     await expect(ask('select 1 as answer')).rejects.toThrow();
+  });
+
+  test('is stopped by the last user while its helper processes get TERM, as from a service manager', async () => {
+    const member = await joinIt();
+    const pid = await postmasterPid();
+    let leaving = true;
+    const left = member.leave().finally(() => {
+      leaving = false;
+    });
+    left.catch(() => {});
+    const signalled = new Set([pid]);
+    while (leaving && signalled.size < 10) {
+      for (const child of await childrenOf(process.pid)) {
+        if (!signalled.has(child)) process.kill(child, 'SIGTERM');
+        signalled.add(child);
+      }
+      await nextTurn();
+    }
+    await left;
+    expect(signalled.size).toBeGreaterThan(2);
+    expect(await isGone(pid)).toBe(true);
   });
 
   test('is started once by concurrent users', async () => {

@@ -178,7 +178,7 @@ export function surroundings(account: Account) {
 /** Runs a binary to completion. `output`: its stdout and stderr, or the reason why it could not be started (then `code` is null). */
 export async function runBinary(
   { binaries, account }: { binaries: Binaries; account: Account },
-  name: 'initdb' | 'pg_ctl' | 'postgres',
+  name: 'initdb' | 'postgres',
   flags: string[],
   input = '',
 ): Promise<{ code: number | null; output: string }> {

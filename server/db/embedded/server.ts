@@ -5,14 +5,7 @@ import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import {
-  type Account,
-  type Binaries,
-  cannotSpawn,
-  EmbeddedPostgresError,
-  runBinary,
-  surroundings,
-} from './binaries.ts';
+import { type Account, type Binaries, cannotSpawn, EmbeddedPostgresError, surroundings } from './binaries.ts';
 import { SOCKET_PORT, writeSettings } from './settings.ts';
 
 /** Name of the role and of the database. */
@@ -20,7 +13,7 @@ export const NAME = 'weir';
 /** Crash recovery reads at most `max_wal_size` of WAL. A server that takes longer keeps starting, and the next start joins it. */
 const START_TIMEOUT_MS = 120_000;
 /** A fast shutdown writes `shared_buffers` and waits for pending disk writes. */
-const STOP_TIMEOUT_SECONDS = 120;
+const STOP_TIMEOUT_MS = 120_000;
 /** Poll interval. Increases, because Postgres logs each connection attempt that it rejects. */
 const POLL_MS = 25;
 const POLL_MS_MAX = 400;
@@ -134,7 +127,7 @@ export async function settledState(server: Server): Promise<Exclude<EmbeddedStat
     const state = await askServer(server);
     if (state.kind === 'ready') return state;
     // Without a socket, only the process tells a starting or stopping server from one that does not run.
-    if (state.kind === 'down' && !(await isAlive(server))) return state;
+    if (state.kind === 'down' && (await alivePid(server)) === null) return state;
     if (Date.now() > until) throw tooSlow(server, state);
     await delay(pauseMs);
   }
@@ -142,17 +135,24 @@ export async function settledState(server: Server): Promise<Exclude<EmbeddedStat
 
 /** Fast shutdown: ends sessions, writes everything, resolves when the server has exited. Throws EmbeddedPostgresError. */
 export async function stopServer(server: Server): Promise<void> {
-  if (!(await isAlive(server))) {
+  const pid = await alivePid(server);
+  if (pid === null) {
     const state = await askServer(server);
     if (state.kind === 'down') return;
     throw new EmbeddedPostgresError(
       `Postgres in ${server.pgdata} runs outside this container or process namespace; stop it there`,
     );
   }
-  const flags = ['stop', '-D', server.pgdata, '-m', 'fast', '-w', '-t', String(STOP_TIMEOUT_SECONDS)];
-  const { code, output } = await runBinary(server, 'pg_ctl', flags);
-  if (code === 0 || (await settledState(server)).kind === 'down') return;
-  throw new EmbeddedPostgresError(`Postgres in ${server.pgdata} did not stop: ${output.trim()}; see ${server.logPath}`);
+  // The signal that pg_ctl sends. A pg_ctl process would itself be ended by a TERM to all processes of the service.
+  process.kill(pid, 'SIGINT');
+  const until = Date.now() + STOP_TIMEOUT_MS;
+  for (let pauseMs = POLL_MS; (await alivePid(server)) !== null; pauseMs = longer(pauseMs)) {
+    if (Date.now() > until)
+      throw new EmbeddedPostgresError(
+        `Postgres in ${server.pgdata} did not stop within ${STOP_TIMEOUT_MS / 1000} s; see ${server.logPath}`,
+      );
+    await delay(pauseMs);
+  }
 }
 
 /** Reads the state with one connection over the socket, the only check that also works across containers. */
@@ -194,15 +194,15 @@ function stateFromError(server: Server, error: NodeJS.ErrnoException): EmbeddedS
   }
 }
 
-/** Whether the process in postmaster.pid is the server of this data directory. */
-async function isAlive(server: Server): Promise<boolean> {
+/** Process id of the running server of this data directory, from postmaster.pid; null if it is not running. */
+async function alivePid(server: Server): Promise<number | null> {
   const pid = await pidInFile(server);
-  if (pid === null) return false;
+  if (pid === null) return null;
   // The command line is world-readable; the working directory of another user's process is not, even for root in a container.
   const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
   const data = words[words.indexOf('-D') + 1];
-  if (!words[0]?.endsWith('postgres') || data === undefined) return false;
-  return (await realpath(data).catch(() => data)) === (await realpath(server.pgdata));
+  if (!words[0]?.endsWith('postgres') || data === undefined) return null;
+  return (await realpath(data).catch(() => data)) === (await realpath(server.pgdata)) ? pid : null;
 }
 
 /**
@@ -212,7 +212,7 @@ async function isAlive(server: Server): Promise<boolean> {
  */
 async function disownStalePid(server: Server): Promise<void> {
   const path = join(server.pgdata, 'postmaster.pid');
-  if ((await pidInFile(server)) === null || (await isAlive(server))) return;
+  if ((await pidInFile(server)) === null || (await alivePid(server)) !== null) return;
   const [, ...rest] = (await readFile(path, 'utf8')).split('\n');
   const file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
   await file.writeFile([NO_PID, ...rest].join('\n')).finally(() => file.close());
