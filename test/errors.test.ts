@@ -7,7 +7,7 @@ test.each(Object.entries(problems))(
   (code, problem) => {
     expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/);
     expect(problem.status).toBeGreaterThanOrEqual(400);
-    // Node's names of 413 and 422 are those of older RFCs; the table has the names of RFC 9110.
+    // Node has names of 413 and 422 from older RFCs; the table has those of RFC 9110.
     const title = { 413: 'Content Too Large', 422: 'Unprocessable Content' }[problem.status as number];
     expect(problem.title).toBe(title ?? STATUS_CODES[problem.status]);
     expect(problem.detail).toMatch(/^[A-Z].+\.$/);

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const server = fileURLToPath(new URL('../server', import.meta.url));
 
-/** Imports from one room of server/ to another: a folder, or a file at the top. */
+/** Imports between the folders of server/ (or its top files). */
 function importsBetweenRooms(): [from: string, to: string][] {
   const files = readdirSync(server, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
   return files.flatMap((path) => {
@@ -29,7 +29,7 @@ test('the top of server/ has only its entry point and the table of errors', () =
 test('folders and top files of the server import each other in one direction only', () => {
   let left = importsBetweenRooms();
   expect(left).toContainEqual(['ingest', 'db']);
-  // Only a circle has, for each of its folders, one that it imports and one that imports it.
+  // Only in a cycle does each folder import one of them and is imported by one.
   for (let before = -1; left.length !== before; ) {
     before = left.length;
     const importing = new Set(left.map(([from]) => from));

@@ -11,7 +11,7 @@ const EVERY_MS = 1_000;
  * between machines.
  */
 export const OVERLAP_MS = 15_000;
-/** Events per poll. Nobody can read more in a second. */
+/** Events per poll. More in a second would be unreadable. */
 export const LOOK_EVENTS_MAX = 200;
 
 /** Result of one poll. */

@@ -105,8 +105,8 @@ export class MetricsPage {
       maintainedMs: this.#maintainedMs,
       nowMs: Date.now(),
     };
-    const told = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
-    const all = [...living, this.#ended, own as MetricsSnapshot, told];
+    const whole = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
+    const all = [...living, this.#ended, own as MetricsSnapshot, whole];
     return AggregatorRegistry.aggregate(all.map((snapshot) => this.#agents.label(snapshot))).metrics();
   }
 

@@ -1,4 +1,4 @@
-/** Every parameter and every member of the OpenAPI document says what it is; what senders and agents use has an example. */
+/** Every parameter and every member of the OpenAPI document has a description; those of senders and agents have an example. */
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -20,7 +20,7 @@ interface Field {
   field: Document;
 }
 
-/** Members and parameters. Of the parts of an allOf, which narrow one another, the first alone. */
+/** Members and parameters. Of the parts of an allOf, which narrow one another, only the first. */
 function* fieldsIn(value: Document, place: string): Generator<Field> {
   if (typeof value !== 'object' || value === null) return;
   for (const parameter of value.parameters ?? []) yield { place: `${place}?${parameter.name}`, field: parameter };
@@ -29,7 +29,7 @@ function* fieldsIn(value: Document, place: string): Generator<Field> {
     if (name !== 'examples') yield* fieldsIn(name === 'allOf' ? value.allOf[0] : inner, `${place}/${pointed(name)}`);
 }
 
-/** JSON pointers of the schemas that have examples. */
+/** JSON pointers of the schemas with examples. */
 function* withExamples(value: Document, pointer: string): Generator<string> {
   if (typeof value !== 'object' || value === null) return;
   if (Array.isArray(value.examples)) yield pointer;
@@ -42,7 +42,7 @@ function pointed(name: string): string {
   return encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'));
 }
 
-/** Its own description, that of the schema that it refers to, or that of one of its kinds. */
+/** Its own description, that of the referenced schema, or that of one of its alternatives. */
 function isDescribed(field: Document): boolean {
   if (typeof field.description === 'string') return field.description.length > 0;
   if (typeof field.$ref === 'string') return isDescribed(document.components.schemas[field.$ref.split('/').at(-1)]);

@@ -1,4 +1,4 @@
-/** What nobody in their right mind sends, to every operation there is: a 4xx, or it is kept as it is; never a 5xx. */
+/** Invalid input to every operation: the response is a 4xx or the input is stored unchanged; never a 5xx. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operationRoutes } from '../../server/api/routes.ts';
@@ -20,22 +20,22 @@ afterAll(() => world.app.stop());
 type Row = { method: string; path: string; name: (typeof operationRoutes)[number][2] };
 const rows: Row[] = operationRoutes.map(([method, path, name]) => ({ method, path, name }));
 
-/** Ours, and said so: too much of this at the same time. */
+/** 503 with a stated reason: too many requests of this kind at the same time. */
 const busy = ['search_busy', 'sign_in_busy', 'streams_full', 'user_streams_full'];
 
-/** Half a surrogate pair has no percent-encoding; its bytes as some encoders write them are no UTF-8. */
+/** An unpaired surrogate has no percent-encoding; its bytes as written by some encoders are not UTF-8. */
 const isText = (text: string) => !/\p{Cs}/u.test(text);
 const inPath = (text: string) => (isText(text) ? encodeURIComponent(text) : '%ED%A0%80');
 
 interface Hostile {
   id?: string;
   query?: string;
-  /** As it is sent. */
+  /** As sent. */
   body?: string;
   headers?: Record<string, string>;
 }
 
-/** Asks as an administrator, and compares the answer with the document. */
+/** Sends as an administrator, and compares the response with the document. */
 async function ask({ method, path, name }: Row, { id = '', query = '', body, headers }: Hostile) {
   const url = `${world.app.url}${path.replace(':id', inPath(id))}${query === '' ? '' : `?${query}`}`;
   const answer = await receiveAnswer(url, {
@@ -46,7 +46,7 @@ async function ask({ method, path, name }: Row, { id = '', query = '', body, hea
   const { code } = (answer.body ?? {}) as { code?: string };
   if (answer.status >= 500 && !busy.includes(code!))
     throw new Error(`${name} answered ${answer.status} ${code} to ${JSON.stringify({ id, query, body, headers })}`);
-  // An id that is a path of its own is another route's.
+  // An id that is a path would reach another route.
   if (code !== 'not_found' && code !== 'method_not_allowed')
     expect(api.faults(api.operation(name), answer)).toEqual([]);
   return answer;
@@ -59,7 +59,7 @@ function parametersOf(row: Row): string[] {
   return parameters.filter((given: { in: string }) => given.in === 'query').map(({ name }: { name: string }) => name);
 }
 
-/** Members of the body that the document names. */
+/** Members of the body in the document. */
 function membersOf(row: Row): string[] {
   const { requestBody } = api.document.paths[api.operation(row.name).path][row.method.toLowerCase()];
   return Object.keys(requestBody?.content['application/json'].schema.properties ?? {});
@@ -93,7 +93,7 @@ const injections = [
   'x'.repeat(5_000),
 ];
 
-/** Whatever the database has besides what requests may rightly change: the schema, and rows that nobody was asked to touch. */
+/** Everything in the database that requests must not change: the schema, and unrelated rows. */
 async function fingerprint(): Promise<unknown> {
   return world.app.database.query({
     text: `select (select md5(string_agg(relname || relkind::text, ',' order by relname, relkind)) from pg_class where relnamespace = 'public'::regnamespace) as relations,
@@ -138,7 +138,7 @@ describe('SQL or invalid text in every field of', () => {
   );
 });
 
-/** JSON as only a program writes it. */
+/** JSON that only a program writes. */
 const texts = [
   '',
   '{',
@@ -178,7 +178,7 @@ describe('invalid bodies, fields and types for', () => {
   });
 });
 
-/** Values that a member or a parameter may have, and many that it may not. */
+/** Valid values of members and parameters, and many invalid ones. */
 const value = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
   fc.constantFrom<unknown>(...injections, -0, 1e308, -1, 2 ** 53, true, null, [], {}, '2026-01-31T12:00:00Z'),

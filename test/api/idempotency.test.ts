@@ -36,7 +36,7 @@ async function deadDelivery() {
 const created = async (collection: string) =>
   (await operator.api('POST', `/api/v1/${collection}`, { name: 'before' })).body.id;
 
-/** A request of each operation that takes a key: path and body. */
+/** A request of each operation that accepts a key: path and body. */
 const uses: Record<string, () => Promise<[string, object]>> = {
   createWebhook: async () => [WEBHOOKS, { name: 'a', generate_secret: true }],
   rotateSecret: async () => [`${WEBHOOKS}/${await created('webhooks')}/rotate-secret`, {}],
@@ -181,7 +181,7 @@ describe('a key', () => {
   });
 });
 
-/** What a process leaves behind that died in the middle. */
+/** The state that a crashed process leaves. */
 describe('after a crash', () => {
   async function leftBehind(state: string) {
     const key = randomUUID();
@@ -214,7 +214,7 @@ describe('after a crash', () => {
   test('a slow attempt whose key was taken by another makes no change', async () => {
     const key = randomUUID();
     const name = `slow${key}`;
-    // Nobody else can insert a webhook: the attempt has its key and waits.
+    // The insert is blocked: the attempt has its key and waits.
     const blocked = app.database.transaction(async (query) => {
       await query({ text: 'lock table webhooks in exclusive mode' });
       const attempt = keyed(key, WEBHOOKS, { name });

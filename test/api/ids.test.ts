@@ -1,4 +1,4 @@
-/** Knowing an id is not being allowed: agents see what is theirs, people their own tokens and sessions. */
+/** An id does not grant access: agents see their own data, users their own tokens and sessions. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OperationName, operationRoutes } from '../../server/api/routes.ts';
 import { addAgent, type TestAgent } from '../helpers/agents.ts';
@@ -28,7 +28,7 @@ function ask({ method, path, name }: Row, id: string, token: string) {
   });
 }
 
-/** Of a collection, one that the world's agent may see. */
+/** An id of a collection that the agent of the world may see. */
 const visible: Record<string, () => Promise<string> | string> = {
   webhooks: () => world.webhook.id,
   events: () => world.make('events'),

@@ -1,4 +1,4 @@
-/** The OpenAPI document: valid, complete, and true of every answer that was looked at. */
+/** The OpenAPI document: valid, complete, and correct for every response of this file. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { plainDescriptions } from '../../server/api/openapi/document.ts';
@@ -48,7 +48,7 @@ describe('the document', () => {
 
 const receive = (path: string, init: RequestInit) => receiveAnswer(world.app.url + path, init);
 
-/** The operation of the document, of which every answer is compared with what it says. */
+/** The operation of the document with which each response is compared. */
 function documented(name: string): DocumentedOperation {
   return api.operation(name);
 }
@@ -57,7 +57,7 @@ function jsonRequest(method: string, headers: Record<string, string>, input?: un
   return { method, headers, ...(method === 'GET' ? {} : { body: JSON.stringify(input ?? {}) }) };
 }
 
-/** Operations of which no success is asked for here, and why. */
+/** Operations without a successful request here, with the reason. */
 const elsewhere: Record<string, string> = {
   setUp: 'closed once there is an administrator; test/auth',
   signIn: 'needs a password; test/auth',

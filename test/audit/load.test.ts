@@ -1,4 +1,4 @@
-/** Many changes at a time: each takes its place in the one chain, and none waits for another for ever. */
+/** Many concurrent changes: each is added to the one chain, without a deadlock. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { verifyAudit } from '../../server/audit/verify.ts';
 import { agentsOf } from '../helpers/agents.ts';
@@ -38,7 +38,7 @@ test('50 concurrent changes, at two processes and to two kinds of resources, wri
   );
   const tookMs = performance.now() - startedMs;
   expect(await verifyAudit(app.database, null)).toMatchObject({ intact: true, entries: before + CHANGES });
-  // A deadlock is told by Postgres after a second at the earliest, and then one of the two fails.
+  // Postgres reports a deadlock after a second at the earliest, and then one of the two fails.
   expect(tookMs).toBeLessThan(10_000);
 });
 

@@ -1,4 +1,4 @@
-/** What the audit log says when somebody with all rights on the database writes past Weir. */
+/** Verification of the audit log after changes outside Weir by a superuser. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemActor } from '../../server/audit/actor.ts';
@@ -27,7 +27,7 @@ const write = (name: string) =>
     }),
   );
 
-/** As a superuser does it: the trigger is off meanwhile. */
+/** As a superuser, with the trigger disabled. */
 const tamper = (sql: string) =>
   database.query({
     text: `begin; alter table audit_log disable trigger audit_log_append_only; ${sql};
@@ -50,7 +50,7 @@ const textOf = async (number: number): Promise<{ text: string; previous_hash: Bu
   return row!;
 };
 
-/** Puts another entry in the place of one, with a hash that fits it. */
+/** Replaces an entry with another one that has a matching hash. */
 async function rehash(number: number, change: (text: string) => string): Promise<void> {
   const { text, previous_hash } = await textOf(number);
   const changed = change(text);
@@ -58,7 +58,7 @@ async function rehash(number: number, change: (text: string) => string): Promise
   await tamper(`update audit_log set entry = '${changed}', hash = '\\x${hash}' where number = ${number}`);
 }
 
-/** Writes the chain anew from an entry on, as somebody who knows how it is made. */
+/** Rewrites the chain from an entry on, with correct hashes. */
 async function rewriteFrom(number: number): Promise<void> {
   await rehash(number, (text) => text.replace('number', 'NUMBER'));
   for (let each = number + 1; each <= ENTRIES; each++) {

@@ -1,4 +1,4 @@
-/** Rotated and revoked agents at another process, and what logs say of tokens. */
+/** Rotated and revoked agents at another process, and what logs contain of tokens. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Agents } from '../../server/api/agents/service.ts';
 import {
@@ -17,7 +17,7 @@ import { made } from '../helpers/webhooks.ts';
 
 let app: TestApp;
 let second: SecondApp;
-/** Nobody relays changes to it: it has to check by itself. */
+/** A process without relayed changes: it has to check by itself. */
 let deaf: SecondApp;
 let agents: Agents;
 
@@ -54,7 +54,7 @@ describe.each<[string, (id: string) => Promise<unknown>]>([
     const agent = await addAgent(app);
     expect(await statusAt(deaf, agent.token)).toBe(200);
     await change(agent.id);
-    // A cached session that nobody takes back would be good for minutes.
+    // Without invalidation a cached session would stay valid for minutes.
     await until(async () => (await statusAt(deaf, agent.token)) === 401, { timeoutMs: 10_000 });
     expect(await statusAt(deaf, agent.credential)).toBe(401);
   });
@@ -119,7 +119,7 @@ test('no log line contains any part of a token, at level trace, for any error', 
   expect(leaks(lines, tokens)).toEqual([]);
 });
 
-/** Runs of six characters out of a token's secret parts that stand in some line. */
+/** Runs of six characters from the secret parts of a token that occur in a line. */
 function leaks(lines: readonly string[], tokens: readonly string[]): string[] {
   const text = lines.join('\n');
   return tokens.flatMap((token) => {

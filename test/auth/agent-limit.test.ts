@@ -1,4 +1,4 @@
-/** RATE_LIMIT_AGENT_AUTH_MAX: what counts, and what is never refused. Each test comes from an address of its own. */
+/** RATE_LIMIT_AGENT_AUTH_MAX: which requests are counted, and which are never refused. Each test uses its own address. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createCredential } from '../../server/auth/credential.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => app.stop());
 
 let hosts = 1;
-/** Asks as one client address. */
+/** Sends from one client address. */
 async function from(requests: readonly (readonly [string, string, string?])[]): Promise<RawAnswer[]> {
   const client = await RawClient.connect(app.port, `127.0.1.${hosts}`);
   try {

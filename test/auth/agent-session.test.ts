@@ -7,9 +7,9 @@ const otherKey = Buffer.alloc(32, 2);
 const nowMs = Date.UTC(2026, 5, 1);
 const claim = { agentId: randomUUID(), generation: 3, expiresAtMs: nowMs + 900_000 };
 const token = signSession(claim, key);
-/** As the current key reads it. */
+/** Read with the current key. */
 const read = { ...claim, keyPlace: 0 };
-/** As long as a session may be. */
+/** Maximum lifetime of a session. */
 const longestMs = 900_000;
 const base64url = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 

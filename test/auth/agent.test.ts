@@ -1,4 +1,4 @@
-/** Credentials and sessions over HTTP: whatever is wrong, the answer is the same. */
+/** Credentials and sessions over HTTP: every error has the same response. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Agents } from '../../server/api/agents/service.ts';
@@ -27,7 +27,7 @@ const me = (token: string | null) => request(`${app.url}/api/v1/agent/me`, token
 const session = (token: string | null, body: unknown = {}) => request(`${app.url}/api/v1/agent/session`, token, body);
 const inAMinuteMs = () => Date.now() + 60_000;
 
-/** The one answer to everything that is wrong. */
+/** The response to every error. */
 const refusal = {
   type: 'about:blank',
   title: 'Unauthorized',

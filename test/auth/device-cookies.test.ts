@@ -1,4 +1,4 @@
-/** A browser that signed in before has a counter of its own. Each test tries accounts, and comes from addresses, of its own. */
+/** A browser that signed in before has a separate counter. Each test uses its own accounts and addresses. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DEVICE_SECONDS, DeviceCookies } from '../../server/auth/device-cookies.ts';
 import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../server/auth/throttle.ts';
@@ -25,7 +25,7 @@ const deviceOf = ({ headers }: Answer) =>
 const attempt = (email: string, password: string, cookie = '', address = newAddress()) =>
   signIn(app, email, password, { 'x-forwarded-for': address, ...(cookie === '' ? {} : { cookie }) });
 
-/** As a stranger does, who fails on purpose. */
+/** An attacker who fails on purpose. */
 async function pause({ email }: TestPerson): Promise<void> {
   for (let i = 0; i < ACCOUNT_LIMIT.free; i++) expect((await attempt(email, 'not the password')).status).toBe(401);
   expect((await attempt(email, PASSWORD)).status).toBe(429);

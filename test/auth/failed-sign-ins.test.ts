@@ -1,4 +1,4 @@
-/** Failed sign-ins in the audit log: a bounded number of entries, and no failure uncounted. */
+/** Failed sign-ins in the audit log: a bounded number of entries, and every failure is counted. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemActor } from '../../server/audit/actor.ts';

@@ -1,4 +1,4 @@
-/** What SECRETS_KEY_PREVIOUS signed: accepted for a short time after the replacement, whoever has the key. */
+/** Data signed with SECRETS_KEY_PREVIOUS is accepted only for a short time after the replacement. */
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { signSession } from '../../server/auth/agent-session.ts';
 import type { Database } from '../../server/db/pool.ts';
@@ -73,7 +73,7 @@ describe('a hosted sign-in in progress', () => {
   });
   afterAll(() => hosted.stop());
 
-  /** Code of the answer to a callback whose cookie this key made. The provider knows no such code: past the cookie it refuses. */
+  /** Code of the response to a callback whose cookie this key signed. The provider does not know the code, so a valid cookie leads to its refusal. */
   async function callBack(secretsKey: string, seconds = 300): Promise<string> {
     const { issuer, clientId } = hosted.provider;
     const pending = { state: 's', nonce: 'n', verifier: 'v'.repeat(43), returnTo: '/' };
@@ -112,7 +112,7 @@ describe('the time of a replacement', () => {
     onTestFinished(fresh.drop);
   });
 
-  /** As a start records it, or `keys rotate`. */
+  /** Recorded like by a start or by `keys rotate`. */
   const record = (now: string, before: string | null, again = false) =>
     database.transaction(async (query) => {
       const { kind } = await recordKeys(query, fingerprintOf(now), before === null ? null : fingerprintOf(before), {
@@ -135,7 +135,7 @@ describe('the time of a replacement', () => {
     const at = await replacedAt(previous);
     expect(at).toMatch(/^\d{4}-/);
     expect(await record(current, previous)).toBe('same');
-    // A machine that has not changed over yet starts again.
+    // A machine with the old key starts again.
     expect(await record(previous, null)).toBe('same');
     expect(await record(current, previous, true)).toBe('same');
     expect([await replacedAt(previous), await replacedAt(current)]).toEqual([at, null]);
@@ -148,7 +148,7 @@ describe('the time of a replacement', () => {
 
   test('is not set for a key that was announced before its use', async () => {
     await record(previous, null);
-    // Every machine can read the new key before the first one uses it.
+    // Every machine gets the new key before the first one uses it.
     expect(await record(previous, current)).toBe('same');
     expect(await replacedAt(current)).toBeUndefined();
   });

@@ -11,7 +11,7 @@ describe('the return address after a sign-in', () => {
     ['/a/../b', `${PUBLIC_URL}/b`],
     ['/?next=https://evil.example', `${PUBLIC_URL}/?next=https://evil.example`],
     [`/${'a'.repeat(1003)}`, `${PUBLIC_URL}/${'a'.repeat(1003)}`],
-    // The path looks like another host only when it stands alone: it is sent whole.
+    // The path looks like another host only on its own: it is sent as a complete URL.
     ['/.//evil.example', `${PUBLIC_URL}//evil.example`],
   ])('%s leads to a page of Weir', (path, address) => {
     expect(returnAddress(path, PUBLIC_URL)).toBe(address);

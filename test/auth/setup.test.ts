@@ -1,4 +1,4 @@
-/** The first administrator: at the set-up address, from the settings, and never a second time. */
+/** The first administrator: by the set-up address, from the settings, and only once. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Users } from '../../server/api/users/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';

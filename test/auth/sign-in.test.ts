@@ -19,7 +19,7 @@ afterAll(() => app.stop());
 
 const account = (cookie: string) => request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie });
 let addresses = 0;
-/** A client address that has not failed yet. */
+/** A client address without failures. */
 const elsewhere = () => ({ 'x-forwarded-for': `203.0.113.${++addresses}` });
 
 describe('a sign-in with the correct password', () => {

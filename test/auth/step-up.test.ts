@@ -1,4 +1,4 @@
-/** What a session is asked the password for again. Each test comes from addresses of its own. */
+/** Changes for which a session needs the password again. Each test uses its own client addresses. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ACCOUNT_LIMIT } from '../../server/auth/throttle.ts';

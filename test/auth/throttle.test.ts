@@ -1,4 +1,4 @@
-/** How often a password may be tried. Each test comes from addresses, and tries accounts, of its own. */
+/** Limits on password attempts. Each test uses its own addresses and accounts. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../server/auth/throttle.ts';
@@ -29,7 +29,7 @@ async function newAccount(): Promise<TestPerson> {
   return person;
 }
 
-/** Tries `password` from an address, a new one each time unless told. */
+/** Tries `password` from an address, by default a new one each time. */
 function attempt(email: string, password: string, { address = newAddress(), at = app } = {}): Promise<Answer> {
   return signIn(at, email, password, { 'x-forwarded-for': address });
 }
@@ -41,7 +41,7 @@ async function fail(count: number, email: string, address?: string): Promise<voi
   }
 }
 
-/** As if so many seconds more had gone by since the last failure. */
+/** Simulates that more seconds have passed since the last failure. */
 async function pass(key: string, seconds: number): Promise<void> {
   const text =
     'update sign_in_failures set last_failure_at = last_failure_at - make_interval(secs => $2) where key = $1';
@@ -182,7 +182,7 @@ describe('a client address', () => {
     const key = `ip:${address}`;
     for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
     await pass(key, ADDRESS_LIMIT.secondsEach);
-    // Each success comes before another failure has leaked out.
+    // Each success precedes the decay of another failure.
     for (let i = 0; i < 4; i++) {
       expect((await attempt(email, PASSWORD, { address })).status).toBe(200);
       await pass(key, ADDRESS_LIMIT.secondsEach / 2);

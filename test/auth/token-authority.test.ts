@@ -1,4 +1,4 @@
-/** What an API token may change of the user that it belongs to: itself and what it created, and nothing else. */
+/** What an API token can change of its own user: itself and the tokens that it created. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { type Answer, addPerson, addToken, PASSWORD, request, type TestPerson } from '../helpers/people.ts';
@@ -25,7 +25,7 @@ async function create(token: string, input: object = {}): Promise<Token> {
 
 const isActive = async ({ token }: { token: string }) => (await by(token, 'GET', '/api/v1/account')).status === 200;
 
-/** What must need a session of the owner, whatever role its token has. */
+/** Changes that require a session of the owner, for any role of the token. */
 const harms: [what: string, act: (token: string, other: Token) => Promise<Answer>][] = [
   ['revoke another token of its user', (token, other) => by(token, 'DELETE', `/api/v1/tokens/${other.id}`)],
   ['end all sessions of its user', (token) => by(token, 'DELETE', '/api/v1/account/sessions')],

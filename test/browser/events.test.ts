@@ -39,7 +39,7 @@ describe('the list', () => {
     await tab.page.waitForTimeout(2_500);
     expect(await rows.count()).toBe(before);
     await tab.page.getByRole('button', { name: 'Resume live updates' }).click();
-    // What came meanwhile is there without waiting for the next.
+    // The events of the pause appear without another event.
     await tab.page.locator(`#events a[href="/events/${second}"]`).waitFor();
     expect(tab.complaints).toEqual([]);
     await tab.close();
@@ -66,7 +66,7 @@ describe('the list', () => {
   test('accepts times in the time zone of the browser, and keeps them as UTC in the URL', async () => {
     const tab = await openTab(browser, app, operator);
     await tab.page.goto('/events');
-    // openTab's browser is in Berlin.
+    // The browser of openTab has the time zone of Berlin.
     await tab.page.getByLabel('Before').fill('2026-07-01T12:00');
     await tab.page.getByRole('button', { name: 'Filter' }).click();
     await tab.page.waitForURL(/to=2026-07-01T10%3A00%3A00\.000Z/);
@@ -233,7 +233,7 @@ test('input of strangers is never executed: names, headers, bodies, user agents'
     `'onmouseover='document.title="owned"`,
     'javascript:document.title="owned"',
     '</code></pre><svg onload=document.title="owned">',
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: what a template might run
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a template could execute it
     '{{7*7}}<%= 7*7 %>${7*7}',
     '<a hx-get="/events" hx-trigger="load">x</a>',
   ];

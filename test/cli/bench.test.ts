@@ -1,4 +1,4 @@
-/** `weir bench` as an operator runs it: a real Weir, a real database, real load, and nothing left of them. */
+/** `weir bench` as an operator runs it: a real Weir, a real database, real load, and nothing left behind. */
 import { readdir, readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
@@ -11,10 +11,10 @@ import { makeDataDir, PATIENCE_MS, spawnWeir } from '../helpers/weir.ts';
 
 const TEST_MS = 180_000;
 
-/** An operator's own settings, which would stop anything that looked at them. */
+/** Settings of the operator, which would stop any program that reads them. */
 const foreign = { DATABASE_URL: 'host=/nowhere', PORT: 'none', WORKERS: 'none', RATE_LIMIT_INGEST_MAX: 1 };
 
-/** Spawns `weir bench` with a folder of its own for what it makes. */
+/** Spawns `weir bench` with a separate temporary directory. */
 async function startBench(...args: string[]) {
   const folder = await makeDataDir();
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -23,7 +23,7 @@ async function startBench(...args: string[]) {
   return { ...bench, folder };
 }
 
-/** Where its database stands, and the processes that use it, once one of them serves. */
+/** The location of its database, and its processes, once one of them serves. */
 async function seenServing(folder: string) {
   return until(
     async () => {
@@ -41,7 +41,7 @@ function isServing({ command }: Seen): boolean {
   return command.endsWith('/server/main.js');
 }
 
-/** How many connections a process has open, those to its parent and to Postgres included. */
+/** Number of open connections of a process, including those to its parent and to Postgres. */
 async function socketsOf(pid: number): Promise<number> {
   const folder = `/proc/${pid}/fd`;
   const targets = await Promise.all(

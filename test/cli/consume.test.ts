@@ -384,7 +384,7 @@ describe('ending', () => {
       ]);
       await until(() => existsSync(file('begun')));
       process.emit(signal, signal);
-      // npm passes a terminal's Ctrl-C on once more.
+      // npm passes Ctrl-C of a terminal on a second time.
       process.emit('SIGINT', 'SIGINT');
       await until(() => weir.calls('claim').at(-1)!.gone);
       weir.add();

@@ -46,7 +46,7 @@ async function doctor(options: string[], environment: Record<string, string>) {
 async function run(args: string[], environment: Record<string, string>) {
   const directory = temporaryDirectory();
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
-  // As root the embedded database must be walkable by its own account, which a private directory is not.
+  // As root, the account of the embedded Postgres needs access, which a private directory denies.
   const DATA_DIR = `/tmp/weir-not-made-${process.pid}`;
   const io = { environment: { DATA_DIR, ...environment }, directory, stdin, stdout, stderr };
   const code = await runCommand(args, io);

@@ -1,4 +1,4 @@
-/** What a stranger sent reaches the terminal of the person who looks at it as text alone. */
+/** Input of strangers reaches the operator's terminal only as text. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
@@ -57,7 +57,7 @@ describe('as JSON', () => {
     ['event', () => ['event', 'show', sent.eventId]],
     ['rejection', () => ['rejection', 'show', sent.rejectionId]],
   ])('--body of %s prints the bytes, and --json the document', async (_, args) => {
-    // The helper reads bytes as text, which keeps no byte of a Latin-1 file.
+    // The helper decodes bytes as UTF-8, which does not preserve a Latin-1 file.
     expect((await weir(app, ...args(), '--body')).out).toBe(BODY.toString());
     expect(Buffer.from((await weirJson(app, ...args())).body_base64, 'base64')).toEqual(BODY);
     expect((await weir(app, ...args(), '--json')).out).not.toMatch(OBEYED);
@@ -65,7 +65,7 @@ describe('as JSON', () => {
 });
 
 test('commands write only through io.ts', () => {
-  // A terminal's progress line has control characters of its own, and the output of commands that consume runs is theirs.
+  // The progress line of a terminal has control characters, and the output of commands run by consume is passed through.
   const exempt = ['io.ts', 'consume/progress.ts'];
   const files = readdirSync('server/cli', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
   const wrong = files

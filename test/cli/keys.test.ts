@@ -1,4 +1,4 @@
-/** `weir keys new`: the generated key of an installation without SECRETS_KEY is replaced, and retired by `keys rotate`. */
+/** `weir keys new`: the generated key of an installation without SECRETS_KEY is replaced, and `keys rotate` retires the old one. */
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -40,7 +40,7 @@ test('the generated key is replaced while Weir is stopped, and the previous one 
   await rm(files.previous_key_file);
   expect(await storedSecrets()).toEqual(['ok', null]);
 
-  // A Weir that serves would go on with the key before.
+  // A running Weir would continue with the previous key.
   const lock = await lockDataDir(dirname(files.key_file));
   const refused = await installation.weir(['keys', 'new']);
   await lock.release();

@@ -19,7 +19,7 @@ interface Arrived {
   signed: boolean;
 }
 
-/** The receiver: checks signatures with its own HMAC; `answer` plays its part for the request of that number (from 0). */
+/** The receiver: verifies signatures with its own HMAC; `answer` responds to the request with that number (from 0). */
 type Answer = (response: ServerResponse, number: number, arrived: Arrived) => void;
 
 let directory: string;
@@ -65,7 +65,7 @@ interface World {
   terminal?: boolean;
 }
 
-/** Runs `weir send` with these arguments and gathers what it says. */
+/** Runs `weir send` with these arguments and collects its output. */
 async function send(
   args: string[],
   { environment = { WEIR_SECRET: SECRET }, stdin = '', terminal = false }: World = {},
@@ -223,7 +223,7 @@ describe('pace', () => {
     const { url, arrived } = await receiver();
     const { summary } = await send([url, '--count', '11', '--rate', '50', '--json']);
     expect(summary!.seconds).toBeGreaterThan(0.195);
-    // A timer may fire a millisecond early; the first request also pays for the connection.
+    // A timer may fire a millisecond early; the first request also includes the connection.
     expect(arrived[10]!.atMs - arrived[0]!.atMs).toBeGreaterThan(100);
   });
 

@@ -1,4 +1,4 @@
-/** What `weir start` refuses: one sentence on stderr that names the setting, exit code 1, and nothing left running. */
+/** What `weir start` refuses: one sentence on stderr that names the setting, exit code 1, and no process left. */
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -28,7 +28,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** A port that something else holds until the test ends. */
+/** A port that another server uses until the test ends. */
 async function takenPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -124,9 +124,9 @@ test.each(refusals)('is refused: %s', { timeout: TEST_MS }, async (_what, prepar
   expect(await weir.ended).toBe(1);
   expect(weir.stderr().trimEnd()).toMatch(says);
   expect(weir.stderr().trimEnd().split('\n')).toHaveLength(1);
-  // The log, as far as it came, is whole: every line of it is JSON, and it never says that it listens.
+  // The log so far is valid: every line is JSON, and none reports that Weir listens.
   expect(weir.events('listening')).toEqual([]);
-  // The lock of the test itself has the directory as a word of its command line, not as a part of one.
+  // The lock of the test has the directory as an argument, not as a part of one.
   await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
 });
 

@@ -1,4 +1,4 @@
-/** The program itself, as a shell runs it. */
+/** The program as run by a shell. */
 import { rm } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { processesOf } from '../helpers/processes.ts';
@@ -12,6 +12,6 @@ test('a command whose reader exits, like head, completes its work and succeeds',
   weir.child.stdout!.destroy();
   weir.child.stderr!.destroy();
   expect(await weir.ended).toBe(0);
-  // The database that it started for itself.
+  // The database that it started.
   await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
 });

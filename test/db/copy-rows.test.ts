@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CopyEncoder, type EventRow, rowBytesMax } from '../../server/db/copy-rows.ts';
 
-/** Reads the binary format by its description in Postgres's manual, knowing nothing of the encoder. */
+/** Reads the binary format by its description in the manual of Postgres, independent of the encoder. */
 function decode(data: Buffer): (Buffer | null)[][] {
   expect(data.subarray(0, 19).toString('latin1')).toBe('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0');
   const rows: (Buffer | null)[][] = [];
@@ -35,7 +35,7 @@ const anyRow: fc.Arbitrary<EventRow> = fc.record({
   body: fc.uint8Array({ maxLength: 300 }),
 });
 
-/** As the columns of copyEventsSql must read. */
+/** The columns of copyEventsSql. */
 function expected(row: EventRow): (Buffer | null)[] {
   const receivedAt = Buffer.alloc(8);
   receivedAt.writeBigInt64BE((BigInt(row.receivedAtMs) - BigInt(Date.UTC(2000, 0))) * 1000n);

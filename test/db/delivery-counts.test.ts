@@ -1,4 +1,4 @@
-/** The depth of the deliveries, and where counting ends. */
+/** Numbers of deliveries, and the limit of counting. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import {

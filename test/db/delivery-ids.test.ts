@@ -1,4 +1,4 @@
-/** Ids of deliveries, and lists of those that share a millisecond. */
+/** Ids of deliveries, and lists of deliveries in one millisecond. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7Milliseconds } from '../../server/db/ids.ts';
 import { listDeliveries } from '../../server/db/queries/deliveries.ts';

@@ -8,7 +8,7 @@ interface Row {
   name: string;
 }
 
-/** A table whose answers come when the test lets them, and its questions. */
+/** A table whose results the test releases, and its queries. */
 function table(rows: Row[]) {
   const asked: (readonly string[] | null)[] = [];
   const held: (() => void)[] = [];
@@ -16,7 +16,7 @@ function table(rows: Row[]) {
   const directory = new Directory<Row>(async (ids, rowsMax) => {
     asked.push(ids === null ? null : [...ids]);
     if (state.away) throw new Error('away');
-    // As they are now, not when the answer arrives.
+    // The current rows, not those at the time of the result.
     const answer = rows.filter(({ id }) => ids === null || ids.includes(id)).slice(0, rowsMax);
     if (state.hold) await new Promise<void>((resolve) => held.push(resolve));
     return answer.map((row) => ({ ...row }));

@@ -18,7 +18,7 @@ const members: EmbeddedPostgres[] = [];
 
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'weir-pg-'));
-  // As root, Postgres runs as another user, who has to walk in.
+  // As root, Postgres runs as another user, who needs access.
   await chmod(dataDir, 0o711);
   pgdata = join(dataDir, 'postgres');
 });
@@ -293,7 +293,7 @@ function pretendMajor(major: string | null) {
   };
 }
 
-/** The column `answer` of the first row, over a connection of its own. */
+/** The column `answer` of the first row, over a new connection. */
 async function ask(sql: string): Promise<unknown> {
   const client = new pg.Client({ host: pgdata, port: 5432, user: 'weir', database: 'weir' });
   client.on('error', () => {});
@@ -328,7 +328,7 @@ async function until(condition: () => boolean): Promise<void> {
 
 /** Another Node process, leader of its own process group, that uses the same database until it is killed. */
 async function startUser(): Promise<ChildProcess> {
-  // Node 20 does not read TypeScript: another process gets the modules as they are built.
+  // Node 20 does not run TypeScript: another process gets the compiled modules.
   const directory = await mkdtemp(join(tmpdir(), 'weir-user-'));
   onTestFinished(() => rm(directory, { recursive: true }));
   await writeFile(

@@ -6,7 +6,7 @@ import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 let fresh: FreshDatabase;
 beforeEach(async () => {
   fresh = await freshDatabase();
-  // As on a server with the settings of Postgres itself; the embedded one has it off.
+  // Like a server with Postgres defaults; the embedded one has JIT off.
   await fresh.database.query({ text: `alter database ${fresh.name} set jit = on` });
 });
 afterEach(() => fresh.drop());
@@ -43,7 +43,7 @@ test('a role that cannot alter itself can still migrate', async () => {
            grant create on schema public to ${login}`,
   });
   try {
-    // The session belongs to a superuser, the statements to a role that may not change the superuser's defaults.
+    // The session belongs to a superuser, the statements to a role that cannot change the superuser's defaults.
     const conninfo = `${fresh.conninfo} options='-c timezone=UTC -c role=${login}'`;
     const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'jit-test' });
     expect(await migrate(database).finally(() => database.close())).toEqual([]);

@@ -126,7 +126,7 @@ test.each([0o022, 0o077])('a missing DATA_DIR is created for its owner only unde
   held.push(await lockDataDir(missing));
   const made = await stat(missing);
   expect(made.isDirectory()).toBe(true);
-  // Under root another user, the one of Postgres, must walk through.
+  // As root, the account of Postgres needs access.
   expect(made.mode & 0o777).toBe(process.getuid!() === 0 ? 0o711 : 0o700);
 });
 
@@ -136,9 +136,9 @@ test('an existing DATA_DIR keeps its mode, because other programs may use it', a
   expect((await stat(directory)).mode & 0o777).toBe(0o755);
 });
 
-/** Another Node process, leader of its own group, that holds the lock exclusively; it prints `interrupted` on SIGINT and goes on. */
+/** Another Node process, leader of its own group, that holds the lock exclusively; it prints `interrupted` on SIGINT and continues. */
 async function startHolder(lockPath: string, { lingers = true } = {}): Promise<ChildProcess> {
-  // Node 20 does not read TypeScript: another process gets the module as it is built.
+  // Node 20 does not run TypeScript: another process gets the compiled module.
   const built = fileURLToPath(new URL('../../dist/server/db/lock.js', import.meta.url));
   await writeFile(
     join(directory, 'holder.mjs'),

@@ -8,7 +8,7 @@ import { until } from '../helpers/wait.ts';
 
 const RETENTION_DAYS = 3;
 let fresh: FreshDatabase;
-/** What keeps house has connections of its own. */
+/** Maintenance has its own connections. */
 let keeper: Database;
 const nowMs = Date.now();
 const today = Math.floor(nowMs / DAY_MS) * DAY_MS;
@@ -93,7 +93,7 @@ describe('with a snapshot held in another session', () => {
     for (let i = 0; i < 20; i++) {
       const askedMs = performance.now();
       await storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 5);
-      // Behind the lock that waits, it would take the two seconds of its lock_timeout.
+      // Behind the waiting lock, it would take the two seconds of its lock_timeout.
       expect(performance.now() - askedMs).toBeLessThan(1_500);
     }
     const outcome = await waiting;
@@ -131,7 +131,7 @@ async function interruptDetach(table: string, name: string): Promise<void> {
       .query({ text: `alter table ${table} detach partition ${name} concurrently` })
       .catch(() => {});
     await until(async () => {
-      // Not in this transaction, which sees one state of pg_stat_activity for all its life.
+      // Outside of this transaction, which sees one state of pg_stat_activity.
       const rows = await fresh.database.query({
         text: `select pg_terminate_backend(pid) from pg_stat_activity
                where query like 'alter table ${table} detach%' and wait_event_type = 'Lock' and datname = current_database()`,

@@ -95,7 +95,7 @@ test('a stopped round continues where it was, and a completed one is not repeate
   expect(Date.parse((await removedBefore())!)).toBe(daysAgo(2));
   expect(reached! < (await removedBefore())!).toBe(true);
 
-  // Stored behind what was removed: only a walk from the start would find it.
+  // Stored behind the deleted part: only a scan from the start would find it.
   await storeEvents(fresh.database, webhook, 1, daysAgo(5));
   expect((await remove()).events).toBe(0);
 });
@@ -103,7 +103,7 @@ test('a stopped round continues where it was, and a completed one is not repeate
 test('deletions of a stopped round are counted', async () => {
   const webhook = await addWebhook(2, true);
   await storeEvents(fresh.database, webhook, 7_000, daysAgo(4));
-  // The statements before it find nothing: stop within the day that has something.
+  // The statements before it delete nothing: stop within the day that has events.
   const deliveries = () => count('deliveries', webhook);
   let total = 0;
   for (let statements = 1; (await deliveries()) > 0; statements += 1) {

@@ -1,4 +1,4 @@
-/** Every limit of a claim and of a settlement: at it, and one over. */
+/** Every limit of a claim and of a settlement: at the limit and one over. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, send, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';

@@ -1,4 +1,4 @@
-/** Claims that wait: what wakes them, what ends them, and what becomes of those whose client has left. */
+/** Waiting claims: what wakes and ends them, and what happens when the client disconnects. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import {
@@ -54,7 +54,7 @@ test.each([
     took.push(performance.now() - sentMs);
   }
   const median = took.sort((a, b) => a - b)[4]!;
-  // It looks by itself once a second; how fast a commit wakes it is measured by the benchmark, not here.
+  // A claim queries once a second by itself; the benchmark measures how fast a commit wakes it.
   expect(median, took.map(Math.round).join(' ')).toBeLessThan(300);
 });
 
@@ -69,7 +69,7 @@ test('a commit between its query and its wait is not missed', async () => {
     }
   })();
   for (let i = 0; i < 150; i++) {
-    // At every moment of a claim's life: right after the last one was answered, a little later, and so on.
+    // At different moments of a claim: right after the last response, a little later, and so on.
     await delay((i % 10) / 2);
     sentMs = performance.now();
     await send(webhook);
@@ -77,7 +77,7 @@ test('a commit between its query and its wait is not missed', async () => {
   }
   stopped = true;
   await consumer;
-  // Slept through, it costs up to a second, see below; a busy machine costs some hundred milliseconds by itself.
+  // A missed notification costs up to a second, see below; a busy machine costs some hundred milliseconds.
   const slow = took.filter((ms) => ms > 800);
   expect(slow.map(Math.round)).toEqual([]);
 });
@@ -85,7 +85,7 @@ test('a commit between its query and its wait is not missed', async () => {
 test('a lost notification costs at most a second', async () => {
   const claim = agent.claim({ wait_seconds: 10 });
   await until(async () => (await waiting(app.app)) === 1);
-  // Stored by nobody who would tell.
+  // Stored without a notification.
   const ids = await storeEvents(app.database, webhook.id, 1);
   const storedMs = performance.now();
   expect((await claim).map(({ event }) => event.id)).toEqual(ids);
@@ -121,7 +121,7 @@ test('waits longer than the idle timeout of a connection', { timeout: 30_000 }, 
 test('without wait_seconds it returns at once', async () => {
   const startedMs = performance.now();
   expect(await agent.claim()).toEqual([]);
-  // The shortest wait there could be is the second after which a claim looks again.
+  // The shortest wait is the second until the next query.
   expect(performance.now() - startedMs).toBeLessThan(1_000);
 });
 
@@ -154,7 +154,7 @@ test('a claim whose client disconnects before the response returns its leases wi
   const [before] = await app.database.query<{ time: string }>({ text: 'select now()::text as time' });
   const leaving = new AbortController();
   await app.database.transaction(async (query) => {
-    // The claim is kept in the database until its client has left.
+    // The claim is blocked in the database until its client has disconnected.
     await query({ text: 'lock table deliveries in exclusive mode' });
     const claim = agent.post('claim', { max: 1000, lease_seconds: 3600 }, leaving.signal).catch(() => null);
     await until(async () => {

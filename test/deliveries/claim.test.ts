@@ -1,4 +1,4 @@
-/** What a claim answers, in which order, and what becomes of a lease that ends. */
+/** Responses and order of claims, and expired leases. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../server/db/partitions.ts';
@@ -132,7 +132,7 @@ describe('the order', () => {
     for (let turn = 0; turn < 12; turn++) claimed.push((await agent.claimOne()).event.webhook_id);
     const count = (id: string) => claimed.filter((webhookId) => webhookId === id).length;
     expect([flood!, ...others].map(({ id }) => count(id))).toEqual([4, 4, 4]);
-    // The others are empty soon; then nothing of the flood has been passed over.
+    // The others are empty soon; then no delivery of the flood has been skipped.
     for (let turn = 0; turn < 40; turn++) claimed.push((await agent.claimOne()).event.webhook_id);
     expect([flood!, ...others].map(({ id }) => count(id))).toEqual([42, 5, 5]);
   });

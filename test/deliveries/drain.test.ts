@@ -20,7 +20,7 @@ test('100,000 deliveries are drained without loss or repetition', { timeout: 120
   const consume = async () => {
     for (;;) {
       const claimed = await agent.claim({ max: 1000, lease_seconds: 600 });
-      // Others may hold what is left for the length of their claim: only what the table says ends the work.
+      // Other consumers may hold the rest during their claim: only the table decides when the work is done.
       if (claimed.length === 0 && seen.size === STORED) return;
       for (const { event } of claimed) seen.set(event.id, (seen.get(event.id) ?? 0) + 1);
       if (claimed.length > 0) await agent.ack(claimed.map(({ receipt }) => receipt));

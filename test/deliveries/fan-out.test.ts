@@ -41,7 +41,7 @@ test('every subscribed agent gets its own delivery, other agents none', async ()
   expect(deliveries.map(({ event }) => event.id)).toEqual([id, id, id]);
   expect(new Set(deliveries.map((delivery) => delivery.id)).size).toBe(3);
   expect(await bystander.claim()).toEqual([]);
-  // One agent's answer is none of the others'.
+  // An acknowledgement of one agent does not affect the others.
   await agents[0]!.ack([deliveries[0]!.receipt]);
   expect(await agents[1]!.ack([deliveries[0]!.receipt])).toMatchObject({ done: [] });
   expect(await agents[1]!.ack([deliveries[1]!.receipt])).toMatchObject({ gone: [] });

@@ -1,4 +1,4 @@
-/** kill -9 of serving processes, and of the consumer with its leases: every event reaches its agent all the same. */
+/** kill -9 of processes, and of the consumer with its leases: every event reaches its agent. */
 import { fork } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 }, TEST_MS);
 afterAll(() => weir.stop(), TEST_MS);
 
-/** Takes leases as fast as it can and acknowledges none; lives in a process of its own to be killed. */
+/** Claims as fast as possible and acknowledges nothing; runs in a separate process that is killed. */
 const greedy = `
 const [url, token] = process.argv.slice(2);
 const claim = () => fetch(url, { method: 'POST', headers: { authorization: 'Bearer ' + token },
@@ -56,7 +56,7 @@ test('all events are delivered, and only leased deliveries are delivered again',
         for (const { event } of deliveries) seen.set(event.id, (seen.get(event.id) ?? 0) + 1);
         if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt));
       } catch {
-        // A connection to the process that was killed: what it leased comes back when the lease ends.
+        // A connection to the killed process: its deliveries are claimable after their lease.
         lost++;
       }
     }
@@ -89,7 +89,7 @@ test('all events are delivered, and only leased deliveries are delivered again',
     values: [webhookId],
   });
   const repeats = [...seen.values()].reduce((sum, times) => sum + times - 1, 0);
-  // The consumer itself is told twice only what it could not acknowledge.
+  // The consumer receives a delivery twice only if it could not acknowledge it.
   expect(repeats).toBeLessThanOrEqual((lost + 1) * 100);
   expect(row).toMatchObject({ deliveries: row!.events, orphans: 0 });
   expect(row!.again).toBeGreaterThan(0);

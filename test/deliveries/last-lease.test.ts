@@ -1,4 +1,4 @@
-/** Last leases that end while nobody claims: maintenance makes dead letters of them. */
+/** Last leases that expire while no agent claims: maintenance turns them into dead letters. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endLastLeases } from '../../server/db/queries/deliveries.ts';
 import { addAgent, letPass, rowOf, startAgentApp, storeEvents } from '../helpers/agents.ts';

@@ -1,4 +1,4 @@
-/** Many consumers at once: each delivery is leased by one of them, and nobody waits for a slow one. */
+/** Many concurrent consumers: each delivery is leased by one of them, and slow ones delay no others. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   addAgent,
@@ -24,7 +24,7 @@ afterAll(async () => {
   await app.stop();
 });
 
-/** Eight clients of one agent at two processes; each claims until `wanted` are had by all together. */
+/** Eight clients of one agent at two processes; each claims until all together have `wanted`. */
 async function claimAll(agent: TestAgent, wanted: number, ack: boolean): Promise<{ ids: string[]; empty: number }> {
   const ids: string[] = [];
   let empty = 0;
@@ -123,7 +123,7 @@ test('an acknowledgement that Postgres aborts in a deadlock is retried', async (
     await lock(query, last);
     const underWay = agent.ack(claimed.map(({ receipt }) => receipt));
     await until(async () => (await waits()).length === 1);
-    // It holds the first and waits for the last; this closes the circle, and it has waited for longer.
+    // It holds the first row and waits for the last; this completes the deadlock, and it has waited longer.
     await lock(query, first);
     return { underWay };
   });

@@ -1,4 +1,4 @@
-/** Replaying: what was finished is on its way again, and no receipt from before means anything any more. */
+/** Replays: finished deliveries are pending again, and earlier receipts are invalid. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { deliverAgain, replayDeliveries, replayDelivery } from '../../server/db/queries/replay.ts';
 import { addAgent, rowOf, send, startAgentApp } from '../helpers/agents.ts';
@@ -58,5 +58,5 @@ test('an event is delivered again to every subscribed agent, or to the given age
   expect(webhook.id).toBe(first.event.webhook_id);
 });
 
-/** An id that nothing has. */
+/** An unused id. */
 const nobody = '01900000-0000-7000-8000-000000000000';

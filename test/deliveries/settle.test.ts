@@ -1,4 +1,4 @@
-/** ack, nack and extend: what becomes of a lease, by its receipt. */
+/** ack, nack and extend: what happens to a lease, by its receipt. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-/** A fresh agent of a fresh webhook, so that no test sees another one's deliveries. */
+/** A new agent of a new webhook, so that tests do not share deliveries. */
 async function oneLeased(order = {}): Promise<Delivery> {
   webhook = await app.addWebhook();
   agent = await addAgent(app, [webhook]);
@@ -176,7 +176,7 @@ describe('a nack', () => {
     const waits = await Promise.all(deliveries.map(async ({ id }) => (await rowOf(other.database, id)).seconds));
     expect(Math.min(...waits)).toBeGreaterThan(least - 2);
     expect(Math.max(...waits)).toBeLessThanOrEqual(most);
-    // Jitter: those that failed together do not come back together.
+    // Jitter: deliveries that failed together are not retried together.
     expect(new Set(waits.map((seconds) => seconds.toFixed(3))).size).toBeGreaterThan(6);
   });
 
@@ -233,7 +233,7 @@ describe('an extended lease', () => {
 });
 
 let patient: Promise<TestApp> | null = null;
-/** One with attempts enough for long back-offs. */
+/** A delivery with enough attempts for long back-offs. */
 function startOnce(): Promise<TestApp> {
   patient ??= startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1000 });
   return patient;

@@ -1,4 +1,4 @@
-/** What an agent gets of a webhook that it was unsubscribed from. */
+/** What an agent receives of a webhook after its subscription ended. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, agentsOf, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';

@@ -22,7 +22,7 @@ beforeAll(async () => {
     values: [agentId, randomBytes(32)],
   });
   await database.query({ text: 'insert into subscriptions values ($1, $2)', values: [webhookId, agentId] });
-  // As a claim leaves it that was rolled back after another one had gone past it.
+  // The state that a rolled-back claim leaves after another one has advanced the floor.
   const nowMs = Date.now();
   await database.query({
     text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)

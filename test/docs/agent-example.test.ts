@@ -1,4 +1,4 @@
-/** The agent of the README, run as a reader would, and its example of a claim's answer. */
+/** The agent of the README, run like a reader would, and its example of a claim response. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-/** Runs the program of the README, changed where a test needs a failing handler. */
+/** Runs the program of the README, modified where a test needs a failing handler. */
 function run(credential: string, change: (program: string) => string = (program) => program): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'weir-example-'));
   writeFileSync(join(folder, 'agent.mjs'), change(block('js')));

@@ -5,7 +5,7 @@ import { checkDataDir, checkKey } from '../../server/doctor/files.ts';
 import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts';
 
 const isRoot = process.getuid!() === 0;
-/** Under root the account of Postgres must be able to walk through. */
+/** As root, the account of Postgres needs access to the directory. */
 const ownMode = isRoot ? 0o711 : 0o700;
 const inDirectory = (directory: string) => settingsOf({ DATA_DIR: directory });
 

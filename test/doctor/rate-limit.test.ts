@@ -51,7 +51,7 @@ describe('the doctor checks the rate-limit store', () => {
   test('a cluster with one node that will refuse counters soon', async () => {
     const nodes = await startRedisCluster();
     onTestFinished(() => Promise.all(nodes.map((node) => node.stop())).then(() => {}));
-    // The node that has the key's slot takes it.
+    // Sent to the node with the slot of the key.
     const sizes = await Promise.all(nodes.map((node) => sized(node, 'nearly full')));
     for (const [index, node] of nodes.entries())
       if ((await node.cli('strlen', 'filler')) === '10000000')

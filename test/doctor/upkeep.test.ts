@@ -1,4 +1,4 @@
-/** Faults of a real Postgres of its own, whose settings are changed. */
+/** Faults of a separate real Postgres with changed settings. */
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Slow and broken clients: they cost bounded memory for a bounded time, and the others are served. */
+/** Slow and broken clients: they cost bounded memory for a bounded time, and other clients are served. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
@@ -7,7 +7,7 @@ import { until } from '../helpers/wait.ts';
 
 const SLOW_SENDERS = 200;
 const BODY_BYTES = 100_000;
-/** uWebSockets.js looks every four seconds and gives an upload twelve; a busy machine takes longer. */
+/** uWebSockets.js checks every four seconds and allows an upload twelve; a busy machine takes longer. */
 const PATIENCE_MS = 60_000;
 const eventually = { timeoutMs: PATIENCE_MS };
 
@@ -24,7 +24,7 @@ const heldBytes = () => app.metric('weir_body_bytes_held');
 const aborted = () => app.metric('weir_requests_aborted_total');
 const openRequests = () => app.metric('weir_open_requests');
 
-/** A signed head that promises BODY_BYTES, and the beginning of the body. */
+/** A signed head that declares BODY_BYTES, and the start of the body. */
 function begin(firstBytes: number): string {
   const body = 'x'.repeat(BODY_BYTES);
   const fields = [`Content-Length: ${BODY_BYTES}`, `X-Hub-Signature-256: ${signatureOf(webhook.secret!, body)}`];
@@ -90,7 +90,7 @@ test('slow senders and partial heads do not block others, and are disconnected',
   let sending = true;
   const drip = (async () => {
     while (sending) {
-      // Not a wait for anything: this is what one byte a second means.
+      // This is not a wait: it sends one byte a second.
       await delay(1000);
       await Promise.all(slow.filter((client) => !client.closed).map((client) => client.send('x')));
     }

@@ -1,4 +1,4 @@
-/** Processes that die as soon as they start: Weir gives up by itself and says so, in JSON lines to the last. */
+/** Processes that exit as soon as they start: Weir stops and reports it in JSON lines. */
 import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Installation, installWeir } from '../helpers/installation.ts';
@@ -29,7 +29,7 @@ test('a process that cannot start ends the service with exit code 1', { timeout:
       DATA_DIR: dataDir,
       PORT: await freePort(),
       METRICS_PORT: await freePort(),
-      // Ten deaths in a row, and the pauses between them grow: as many as can die in the first row.
+      // Ten consecutive exits with growing pauses: as many as can exit in the first batch.
       WORKERS: 10,
     },
     { entry: installation.entry },
@@ -43,11 +43,11 @@ test('a process that cannot start ends the service with exit code 1', { timeout:
       },
     ]);
     expect(weir.events('process_exited').length).toBeGreaterThanOrEqual(10);
-    // What a process says on its last breath is part of the log.
+    // The last output of a process is part of the log.
     expect(weir.events('process_output').map(({ line }) => line)).toContainEqual(
       expect.stringContaining('\nError: this file is broken\n    at '),
     );
-    // They never listened, and nobody is told that they did.
+    // They never listened, and the log does not claim it.
     expect(weir.events('listening')).toEqual([]);
     expect(weir.events('stopped')).toHaveLength(1);
     expect(await processesOf(dataDir)).toEqual([]);

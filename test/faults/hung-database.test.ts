@@ -1,4 +1,4 @@
-/** A Postgres that hangs, and one that commits without its answer being heard. */
+/** A Postgres that hangs, and one that commits while its result is lost. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { postgresPids } from '../helpers/processes.ts';
 import { missing, type Sender, startSender } from '../helpers/sender.ts';
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterEach(() => sender.stop());
 afterAll(() => weir.stop(), TEST_MS);
 
-/** All of its processes, those of the moment: a stopped postmaster forks no more. */
+/** All its current processes: a stopped postmaster forks no more. */
 async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
   const { postmaster } = (await postgresPids(weir.dataDir))!;
   kill(postmaster, signal);
@@ -35,7 +35,7 @@ test('a hung Postgres: 503 within the commit timeout, and normal service after i
   await sender.acceptMore(200);
   await signalPostgres('SIGSTOP');
   try {
-    // More requests than the queue takes: the rest is told at once, and what is held stays bounded.
+    // More requests than the queue holds: the others are refused at once, and memory stays bounded.
     const codes = () => new Set(sender.refusals.map(({ code }) => code));
     await until(() => codes().has('queue_full') && codes().has('database_unavailable'), eventually);
     expect([...codes()].sort()).toEqual(['database_unavailable', 'queue_full']);
@@ -46,7 +46,7 @@ test('a hung Postgres: 503 within the commit timeout, and normal service after i
       return answer?.status === 503 && answer;
     }, eventually);
     expect(told.checks.database).toBe('failing');
-    // Nobody waits for Postgres, however often it is asked: the answers are bounded to 800 ms, the rest is for a busy machine.
+    // No request waits for Postgres: responses are bounded to 800 ms, the rest is for a busy machine.
     for (let asked = 0; asked < 5; asked++) {
       const startedMs = performance.now();
       expect((await readiness(weir.port))?.status).toBe(503);
@@ -64,7 +64,7 @@ test('a hung Postgres: 503 within the commit timeout, and normal service after i
 
 test('a commit whose result is lost is looked up and answered 202', { timeout: TEST_MS }, async () => {
   const ask = (text: string) => weir.database.query<Record<string, string>>({ text });
-  // With a standby that never comes, Postgres has committed and does not say so: then the session is cut.
+  // With a missing synchronous standby, Postgres has committed but does not report it: then the session is closed.
   const awaitStandby = async (name: string) => {
     await ask(`alter system set synchronous_standby_names = '${name}'`);
     await ask('select pg_reload_conf()');
@@ -75,7 +75,7 @@ test('a commit whose result is lost is looked up and answered 202', { timeout: T
   await awaitStandby('nobody');
   try {
     sender = startSender({ port: weir.port, ...webhook, lanes: 1 });
-    // A COPY that had begun before does not know of the standby: it may still end well.
+    // A COPY from before does not wait for the standby and may succeed.
     await until(async () => {
       await ask("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
       return lookedUp() >= before.lookedUp + 5;

@@ -1,4 +1,4 @@
-/** SECRETS_KEY of a whole Weir that serves: a wrong one, a rotation under load, and the end of the previous key. */
+/** SECRETS_KEY of a running Weir: a wrong one, a rotation under load, and the end of the previous key. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { Agents } from '../../server/api/agents/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
@@ -76,7 +76,7 @@ test('a key is replaced under load, and the previous one is retired', { timeout:
   running = false;
   await load;
   expect(new Set(answers)).toEqual(new Set([202]));
-  // 15 minutes later, by the time that the database keeps.
+  // 15 minutes later, by the clock of the database.
   await fresh.database.query({ text: `update secrets_keys set replaced_at = replaced_at - interval '15 minutes'` });
   expect([await me(both, session), await me(both, await signIn(both))]).toEqual([401, 200]);
   await both.stop();

@@ -1,4 +1,4 @@
-/** kill -9 under load: whatever dies, no event that was answered 202 is lost, and the rest goes on by itself. */
+/** kill -9 under load: no event that was answered 202 is lost, and the service recovers automatically. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { isListening, look, postgresPids } from '../helpers/processes.ts';
 import { missing, type Sender, startSender } from '../helpers/sender.ts';
@@ -11,7 +11,7 @@ let webhook: { path: string; secret: string };
 let sender: Sender;
 
 beforeAll(async () => {
-  // A lost connection must be noticed by its own signs (a socket in error wakes nobody, see db/copy.ts), not by this time-out.
+  // A lost connection must be detected by its socket (an error may wake no poller, see db/copy.ts), not by this timeout.
   weir = await startWeir({ COMMIT_TIMEOUT_MS: 600_000 });
   webhook = await weir.addWebhook();
 }, TEST_MS);
@@ -23,7 +23,7 @@ async function startLoad(): Promise<void> {
   await sender.acceptMore(300);
 }
 
-/** Everything that was ever answered 202 by this sender. */
+/** All events that were answered 202 to this sender. */
 async function expectNothingLost(): Promise<void> {
   await sender.stop();
   expect(await missing(weir.database, sender.accepted)).toEqual([]);

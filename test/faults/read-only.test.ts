@@ -1,4 +1,4 @@
-/** A Postgres that takes no writes for a while, by a setting or as a standby, and that takes them again. */
+/** A Postgres that accepts no writes for a while, by a setting or as a standby, and accepts them again. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => weir.stop(), TEST_MS);
 
 const run = (text: string) => weir.database.query({ text });
-/** In a session that is read-only, too. */
+/** Works in a read-only session too. */
 const change = (text: string) => run(`begin read write; ${text}; commit`);
 const cutSessions = () =>
   run(`select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('weir', 'weir-copy')`);
@@ -39,7 +39,7 @@ const ingest = () =>
   fetch(`http://127.0.0.1:${weir.port}${webhook.path}`, signedRequest({ secret: webhook.secret, body: '{}' }));
 const addToken = () => person.api('POST', '/api/v1/tokens', { name: 'a token' });
 
-/** Status and problem code of an event, a claim and a change by API. */
+/** Status and problem code of an event, a claim and a change through the API. */
 async function writes(): Promise<string[]> {
   const stored = await ingest();
   const answers = [

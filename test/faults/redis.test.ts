@@ -1,4 +1,4 @@
-/** Shared rate-limit counters: exact over the processes while Redis is there, and no reason to refuse anybody when it is not. */
+/** Shared rate-limit counters: exact over all processes while Redis is available, and no reason to refuse a request otherwise. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../helpers/ports.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -16,7 +16,7 @@ const password = 'sesame-sesame';
 let redis: RedisServer;
 let database: FreshDatabase;
 let weir: Weir;
-/** No test meets its limit. */
+/** A limit high enough for all tests. */
 let webhook: { path: string; secret: string };
 
 const settings = (url: string) => ({
@@ -24,7 +24,7 @@ const settings = (url: string) => ({
   SECRETS_KEY: someKey,
   RATE_LIMIT_BACKEND: 'shared',
   RATE_LIMIT_SHARED_URL: url,
-  // A day: no test sees the window move.
+  // A day, so that the window never moves during a test.
   RATE_LIMIT_INGEST_WINDOW_SECONDS: 86_400,
 });
 
@@ -40,7 +40,7 @@ afterAll(async () => {
   await redis.stop();
 }, TEST_MS);
 
-/** On connections of their own, so that every process gets some; ends after so many answers, whatever they say. */
+/** Sends on new connections, so that every process gets some; ends after this many responses of any status. */
 async function sendMany(to: typeof webhook, answers: number): Promise<Sender> {
   const sender = startSender({ port: weir.port, ...to, keepAlive: false, lanes: 8 });
   await until(() => sender.accepted.size + sender.refusals.length >= answers, eventually);
@@ -85,7 +85,7 @@ test('Redis killed under load: no request is refused, and readyz is degraded but
   expect(sender.refusals).toEqual([]);
   expect(sender.losses).toEqual([]);
   expect(await readiness(weir.port)).toMatchObject({ status: 200, checks: { rate_limit_store: 'degraded' } });
-  // Whoever was over the limit is let through as well.
+  // A client over its limit is allowed as well.
   expect((await sendMany(limited, 20)).refusals).toEqual([]);
   await until(() => weir.events('rate_limit_store').length > 0, eventually);
   expect(weir.lines.filter((line) => line.includes(password))).toEqual([]);
@@ -105,7 +105,7 @@ test('a process that exits during the outage is replaced by one that starts degr
 });
 
 test('after recovery the processes count together again', { timeout: TEST_MS }, async () => {
-  // Stopped above, unless that test failed: then it would be left behind.
+  // Stopped above, unless that test failed.
   await redis.stop();
   redis = await startRedis({ port: redis.port, password });
   await degraded(0);

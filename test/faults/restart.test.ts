@@ -1,4 +1,4 @@
-/** Restarts that overlap, fail or are interrupted: they end in the wanted number of processes, and the old ones serve until new ones do. */
+/** Restarts that overlap, fail or are interrupted end with the configured number of processes, and old processes serve until new ones do. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,10 +52,10 @@ beforeEach(async () => {
   await until(async () => (await weir.metric('weir_processes')) === WORKERS, eventually);
 });
 
-/** How many restarts have come to an end, either way. */
+/** Number of restarts that have succeeded or failed. */
 const ends = () => weir.events('restarted').length + weir.events('restart_failed').length;
 
-/** HUP, and what the log says at its end. */
+/** Sends HUP; returns the final log line of the restart. */
 async function restart(): Promise<Record<string, unknown>> {
   const before = ends();
   weir.signal('SIGHUP');
@@ -65,10 +65,10 @@ async function restart(): Promise<Record<string, unknown>> {
     .at(-1)!;
 }
 
-/** Nothing is under way any more: each restart that began has ended, and none follows it. */
+/** Every restart that began has ended, and none follows. */
 const quiet = () => until(() => weir.events('restarting').length === ends(), eventually);
 
-/** One at a time: signals of one kind that wait together come as one. */
+/** One at a time: pending signals of one kind are delivered as one. */
 async function scale(signal: 'SIGTTIN' | 'SIGTTOU', times = 1): Promise<void> {
   for (let i = 0; i < times; i++) {
     const told = weir.events('processes_changed').length;
@@ -132,7 +132,7 @@ test('20 HUPs with TTIN and TTOU cause few restarts and the correct number of pr
   await until(() => ends() > before, eventually);
   await quiet();
   await until(async () => (await weir.servingPids()).length === WORKERS, eventually);
-  // At most one for each time that the test waited, and one more.
+  // At most one restart for each wait of the test, and one more.
   expect(ends() - before).toBeLessThan(10);
   expect(weir.events('restart_failed')).toEqual([]);
   await sender.acceptMore(100);
@@ -151,7 +151,7 @@ test('kill -9 of old and new processes during a restart', { timeout: TEST_MS }, 
   expect(first).toHaveLength(WORKERS);
   expect(first.filter((pid) => before.includes(pid))).toEqual([]);
 
-  // The third is the new one: without it the restart has failed, and the two from before stay.
+  // The third process is the new one: without it the restart has failed, and the two old ones remain.
   weir.signal('SIGHUP');
   const third = await until(async () => (await weir.servingPids())[WORKERS], eventually);
   kill(third, 'SIGKILL');
@@ -211,7 +211,7 @@ test('a new version that exits at once ends the restart, not the service', { tim
     kept: WORKERS,
   });
   expect(await weir.servingPids()).toEqual(before);
-  // More that die at once than would end a Weir that serves nothing: they are tried again, with pauses, while the old ones serve.
+  // More consecutive exits than would stop a Weir without serving processes: it retries with pauses while the old ones serve.
   const deaths = () => weir.events('process_exited').length;
   const known = deaths();
   await scale('SIGTTIN', 9);

@@ -1,4 +1,4 @@
-/** Signals under load: HUP fails no request, TERM and INT answer everything that was accepted and leave nothing behind. */
+/** Signals under load: HUP fails no request, TERM and INT answer all accepted requests and leave nothing behind. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { isListening, postgresPids, processesOf } from '../helpers/processes.ts';
 import { RawClient, signatureOf } from '../helpers/requests.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 }, TEST_MS);
 afterAll(() => weir.stop(), TEST_MS);
 
-/** Begins an upload, half of it sent; `finish` sends the rest. */
+/** Starts an upload and sends half of it; `finish` sends the rest. */
 async function beginUpload() {
   const body = JSON.stringify({ slow: 'sender'.repeat(100) });
   const client = await RawClient.connect(weir.port);
@@ -30,10 +30,10 @@ async function beginUpload() {
 const openUploads = async (count: number) =>
   until(async () => (await weir.metric('weir_open_requests')) >= count, eventually);
 
-/** A request on a connection that had carried one before, without an answer: the service broke its word. */
+/** Requests without a response on a connection that had served one before: the server broke its promise. */
 const broken = ({ losses }: { losses: { reused: boolean }[] }) => losses.filter(({ reused }) => reused);
 
-/** Also after the end nothing was lost: the next Weir over the same directory finds it. */
+/** Nothing was lost after the end: the next Weir on the same directory finds it. */
 async function startAgain(overrides: Parameters<typeof startWeir>[0] = {}): Promise<void> {
   const { dataDir } = weir;
   await weir.forget();
@@ -58,7 +58,7 @@ test('TTIN and TTOU: one process more or fewer, never zero', { timeout: TEST_MS 
     await amount(count);
   }
   weir.signal('SIGTTOU');
-  // Two signals that wait together come by their numbers, not in their order: the page's answer says that the first one has come.
+  // Two pending signals are delivered by number, not in order: the response of the page shows that the first has arrived.
   await amount(1);
   weir.signal('SIGTTIN');
   await amount(2);
@@ -114,7 +114,7 @@ test('TERM with a delay: readyz is 503 while all requests are served', { timeout
   expect(sender.refusals).toEqual([]);
   expect(sender.losses).toEqual([]);
 
-  // An upload that never ends is given up after DRAIN_SECONDS.
+  // An upload that never ends is aborted after DRAIN_SECONDS.
   const upload = await beginUpload();
   expect(await weir.ended).toBe(0);
   await upload.client.ended();

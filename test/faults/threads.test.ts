@@ -1,4 +1,4 @@
-/** Threads that hang, throw or die: a batch is tried once more, then its requests are told; the next ones find whole threads. */
+/** Threads that hang, throw or exit: a batch is retried once, then its requests fail; later requests find working threads. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -8,7 +8,7 @@ import { Verifier } from '../../server/ingest/verify.ts';
 import { signatureOf } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
-/** Longer than a thread takes to start on a busy machine: only the fault may use it up. */
+/** Longer than the start of a thread on a busy machine: only the fault may exceed it. */
 const TIMEOUT_MS = 2_000;
 const secret = Buffer.from('a secret between friends');
 let directory: string;
@@ -16,7 +16,7 @@ let faultsLeft: string;
 let failures: Error[];
 let verifier: Verifier;
 
-/** The real thread, which at first fails as often as a file says. */
+/** The real thread, which first fails as often as a file says. */
 async function startVerifier(fault: string, faults: number, threads: number): Promise<void> {
   await writeFile(faultsLeft, String(faults));
   const workerFile = join(directory, 'worker.mjs');
@@ -95,7 +95,7 @@ test('requests behind a hung batch wait no longer than its two tries', async () 
   const later = verify('two');
   const { verdict, ms } = await first;
   expect(verdict).toEqual({ kind: 'unavailable' });
-  // Each try ends by its own timer; a busy machine may let a timer wait, but not a second one begin.
+  // Each try ends by its own timer; a busy machine may delay a timer, but not start a second one.
   expect(ms).toBeGreaterThanOrEqual(2 * TIMEOUT_MS - 20);
   expect(ms).toBeLessThan(2 * TIMEOUT_MS + 5_000);
   expect(await later).toEqual({ kind: 'verified', keyPlace: 0 });

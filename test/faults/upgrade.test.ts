@@ -1,4 +1,4 @@
-/** HUP onto other settings and onto another build: new processes have them, and what does not fit leaves the old processes serving. */
+/** HUP to other settings and another build: new processes use them, and with incompatible ones the old processes continue to serve. */
 import { mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { ask, PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/we
 const TEST_MS = 180_000;
 const eventually = { timeoutMs: PATIENCE_MS };
 
-/** `releases/one` and `releases/two`, and the link `current` to one of them; `.env` lies beside it. */
+/** `releases/one` and `releases/two`, and the link `current` to one of them, with `.env` beside it. */
 let directory: string;
 let one: Installation;
 let two: Installation;
@@ -30,7 +30,7 @@ async function release(name: 'one' | 'two'): Promise<void> {
   await rename(join(directory, 'next'), join(directory, 'current'));
 }
 
-/** What a user sees of a build. */
+/** What a client sees of a build. */
 const says = (word: string) => (built: string) => built.replace("status: 'ok' }", `status: '${word}' }`);
 
 beforeAll(async () => {
@@ -54,7 +54,7 @@ afterAll(async () => {
 }, TEST_MS);
 beforeEach(() => configure());
 
-/** HUP, and what the log says at its end. */
+/** Sends HUP; returns the final log line of the restart. */
 async function restart(): Promise<Record<string, unknown>> {
   const ends = () => [...weir.events('restarted'), ...weir.events('restart_failed')];
   const known = ends();
@@ -62,7 +62,7 @@ async function restart(): Promise<Record<string, unknown>> {
   return until(() => ends().find(({ time }) => known.every((end) => end.time !== time)), eventually);
 }
 
-/** What processes say of themselves; each request goes to any of them. */
+/** Responses of the processes; each request goes to any of them. */
 async function wordsHeard(): Promise<string[]> {
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(weir.port, '/healthz')));
   return [...new Set(answers.map(({ body }) => (JSON.parse(body) as { status: string }).status))];
@@ -71,7 +71,7 @@ async function wordsHeard(): Promise<string[]> {
 const post = (body: string) =>
   fetch(`http://127.0.0.1:${weir.port}${webhook.path}`, signedRequest({ secret: webhook.secret, body }));
 
-/** Resolves after the primary has heard the database (every 300 ms), and said so to its processes. */
+/** Resolves after the primary has reached the database (every 300 ms) and informed its processes. */
 async function heartbeat(): Promise<void> {
   const text = `select query_start::text as at from pg_stat_activity
     where application_name = 'weir-listener' and datname = current_database()`;
@@ -129,7 +129,7 @@ describe('settings', () => {
 test('a webhook changed while a process starts is current in that process', { timeout: TEST_MS }, async () => {
   await configure('WORKERS=1');
   const { path, secret } = await weir.addWebhook();
-  // Its caches are filled, it listens, and it has not yet said so.
+  // Its caches are filled and it listens, but it has not reported that yet.
   await one.replace('server/process/app.js', (built) =>
     built.replace(/^ {4}return \{$/m, "    console.log('filled');\n    await delay(1_000);\n    return {"),
   );
@@ -139,7 +139,7 @@ test('a webhook changed while a process starts is current in that process', { ti
   made(await webhooksOf({ ...weir, conninfo: database.conninfo }, [someKey]).update(id, { enabled: false }));
   expect(await restarted).toMatchObject({ event: 'restarted', replaced: 1 });
   await one.repair('server/process/app.js');
-  // From the next sign of life of the database on, the process believes what it knows.
+  // The process trusts its caches after the next heartbeat of the database.
   await heartbeat();
   const answer = await fetch(`http://127.0.0.1:${weir.port}${path}`, signedRequest({ secret }));
   expect(answer.status).toBe(410);

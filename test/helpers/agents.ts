@@ -1,4 +1,4 @@
-/** Agents for tests: made as the command makes them, signed in, and a second process on the same database. */
+/** Agents for tests: created like by the command, with a session, and a second process on the same database. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { Agents } from '../../server/api/agents/service.ts';
@@ -51,7 +51,7 @@ export interface Answer {
   body: any;
 }
 
-/** No test meets the limit of authentications by accident. */
+/** A limit of authentications high enough for all tests. */
 export function startAgentApp(overrides: Overrides = {}): Promise<TestApp> {
   return startTestApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000, ...overrides });
 }
@@ -79,14 +79,14 @@ export class TestAgent {
     return request(`${this.url}/api/v1/agent/deliveries/${action}`, this.token, body, signal);
   }
 
-  /** Deliveries, leased for an hour unless told otherwise. Throws when the answer is no 200. */
+  /** Claims deliveries, leased for an hour by default. Throws when the response is not 200. */
   async claim(order: ClaimOrder = {}): Promise<Delivery[]> {
     const answer = await this.post('claim', { max: 1000, lease_seconds: 3600, ...order });
     if (answer.status !== 200) throw new Error(`claim was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
     return answer.body.deliveries;
   }
 
-  /** One delivery; throws when there is none. */
+  /** Claims one delivery; throws when there is none. */
   async claimOne(order: ClaimOrder = {}): Promise<Delivery> {
     const [delivery] = await this.claim({ max: 1, ...order });
     if (delivery === undefined) throw new Error('there is nothing to claim');
@@ -113,7 +113,7 @@ export class TestAgent {
   }
 }
 
-/** GET without a body, else POST; `token` goes as a bearer. */
+/** GET without a body, else POST; `token` is sent as a bearer token. */
 export async function request(
   url: string,
   token: string | null,
@@ -133,21 +133,21 @@ export function agentsOf({ database, conninfo }: Pick<TestApp, 'database' | 'con
   return new Agents({ database, changes: new Changes(conninfo) }, systemActor);
 }
 
-/** Makes an agent with these subscriptions and signs it in. */
+/** Creates an agent with these subscriptions and opens a session. */
 export async function addAgent(app: TestApp, webhooks: readonly TestWebhook[] = []): Promise<TestAgent> {
   const webhookIds = webhooks.map(({ id }) => id);
   const agent = made(await agentsOf(app).add({ name: `test ${randomUUID()}`, webhook_ids: webhookIds }));
   return new TestAgent(app.url, agent, await signIn(app, agent.credential));
 }
 
-/** A session for a credential. */
+/** Opens a session for a credential. */
 export async function signIn({ url }: { url: string }, credential: string): Promise<string> {
   const { status, body } = await request(`${url}/api/v1/agent/session`, credential, {});
   if (status !== 200) throw new Error(`the sign-in was answered ${status}`);
   return body.access_token;
 }
 
-/** Sends a signed request; the id of its event. */
+/** Sends a signed request; returns the id of its event. */
 export async function send(webhook: TestWebhook, body?: string | Uint8Array<ArrayBuffer>): Promise<string> {
   const given = body === undefined ? {} : { body };
   const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret, ...given }));
@@ -155,7 +155,7 @@ export async function send(webhook: TestWebhook, body?: string | Uint8Array<Arra
   return ((await response.json()) as { id: string }).id;
 }
 
-/** Stores many events in one statement, as a COPY does: the fan-out of the database makes their deliveries. */
+/** Stores many events in one statement, like a COPY: the fan-out of the database creates their deliveries. */
 export async function storeEvents(
   database: Database,
   webhookId: string,
@@ -171,7 +171,7 @@ export async function storeEvents(
   return ids;
 }
 
-/** As if so many seconds had gone by: leases end, delays are over. */
+/** Moves times back by these seconds: leases expire, delays end. */
 export async function letPass(database: Database, seconds: number): Promise<void> {
   await database.query({
     text: `update deliveries set available_at = available_at - make_interval(secs => $1) where state in ('pending', 'leased')`,
@@ -183,12 +183,12 @@ interface DeliveryRow {
   state: 'pending' | 'leased' | 'done' | 'dead';
   attempts: number;
   reason: string | null;
-  /** Until it is claimable; negative when it is. */
+  /** Seconds until it is claimable; negative when it already is. */
   seconds: number;
   finished: boolean;
 }
 
-/** A delivery as the database has it. */
+/** A delivery as stored. */
 export async function rowOf(database: Database, id: string): Promise<DeliveryRow> {
   const [row] = await database.query<DeliveryRow>({
     text: `select state, attempts, reason, extract(epoch from available_at - now())::float8 as seconds,
@@ -207,7 +207,7 @@ export interface SecondApp {
 
 const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
 
-/** Another process on the first one's database, with its own listener or (`listens: false`) as one whose listener is away. */
+/** Another process on the database of the first, with its own listener or (`listens: false`) with a disconnected one. */
 export async function startSecondApp(first: TestApp, { listens = true } = {}): Promise<SecondApp> {
   const undo = new UndoStack();
   const logLines: string[] = [];

@@ -1,4 +1,4 @@
-/** A whole serving process, in the process of the test: real port, real Postgres, real threads, changes relayed. */
+/** A complete serving process inside the test process: real port, real Postgres, real threads, relayed changes. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,14 +17,14 @@ import { type FreshDatabase, freshDatabase } from './postgres.ts';
 import { until } from './wait.ts';
 import { made, newWebhook, webhooksOf } from './webhooks.ts';
 
-/** As an operator writes them, by the names of the settings. */
+/** As operators write them, by setting name. */
 export type Overrides = Partial<Record<keyof typeof settingTable, string | number>>;
 
 export interface TestWebhook {
   id: string;
-  /** Where to send. */
+  /** URL of the webhook. */
   url: string;
-  /** Its path alone. */
+  /** Its path. */
   path: string;
   secret: string | null;
 }
@@ -38,19 +38,19 @@ export interface TestApp extends SharedDatabase {
   /** `http://127.0.0.1:PORT` */
   url: string;
   webhooks: Webhooks;
-  /** Makes a webhook that the app knows of when this resolves; with a secret unless it is null. */
+  /** Creates a webhook that the app knows when this resolves; with a secret unless it is null. */
   addWebhook(given?: Partial<NewWebhook>): Promise<TestWebhook>;
-  /** Lines of the log so far, each a JSON document. */
+  /** Log lines so far, each a JSON document. */
   logLines: string[];
   /** Value of a gauge, or a counter's sum over its labels. */
   metric(name: string): Promise<number>;
-  /** Drains, and drops the database. */
+  /** Drains and drops the database. */
   stop(): Promise<void>;
 }
 
 const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
 
-/** Limits that no test meets by accident, and every line in the log. */
+/** Limits high enough for all tests, and every line in the log. */
 const usual: Overrides = {
   RATE_LIMIT_INGEST_MAX: 1_000_000,
   RATE_LIMIT_SIGN_IN_MAX: 1_000_000,
@@ -77,7 +77,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: SharedDatab
   const directory = await mkdtemp(join(tmpdir(), 'weir-app-'));
   undo.push(() => rm(directory, { recursive: true }));
   const given = Object.entries({ ...usual, ...overrides }).map(([name, value]) => [name, String(value)]);
-  // The schema allows no PORT 0: a free port is for tests alone.
+  // The schema does not allow PORT 0: a free port is only for tests.
   const settings = { ...readSettings(Object.fromEntries(given), directory), PORT: Number(overrides.PORT ?? 0) };
   const keys = loadSecretsKeys(settings);
   const fresh = beside === undefined ? await freshDatabase() : null;
@@ -124,7 +124,7 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: SharedDatab
 export async function listen(conninfo: string, app: App): Promise<ChangeListener> {
   let up = false;
   const listener = new ChangeListener(conninfo, {
-    // A database that cannot be asked right now: the cached state is gone already, which is what matters.
+    // If the database cannot be queried, the cached state is already discarded, which is what matters.
     change: (payload) => app.change(payload).catch(() => {}),
     arrived: () => app.arrived(),
     alive: () => app.heard(),

@@ -7,13 +7,13 @@ import { type Overrides, startTestApp, type TestApp } from './app.ts';
 import type { TestPerson } from './people.ts';
 import { freePort } from './ports.ts';
 
-/** An app whose PUBLIC_URL is where it listens, as a browser checks. */
+/** An app whose PUBLIC_URL is its listen address, because browsers check it. */
 export async function startPagesApp(overrides: Overrides = {}): Promise<TestApp> {
   const port = await freePort();
   return startTestApp({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}`, ...overrides });
 }
 
-/** Starts the browser that is installed; close it in the end. */
+/** Starts the installed browser; close it at the end. */
 export function startBrowser(): Promise<Browser> {
   const executablePath = execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim();
   // Chromium's own sandbox does not work for root.
@@ -23,12 +23,12 @@ export function startBrowser(): Promise<Browser> {
 export interface Tab {
   page: Page;
   context: BrowserContext;
-  /** What the browser complained of: errors of scripts, refusals by the Content-Security-Policy, failed loads. */
+  /** Errors of the browser: scripts, Content-Security-Policy, failed loads. */
   complaints: string[];
   close(): Promise<void>;
 }
 
-/** A fresh tab, signed in as the person where there is one. */
+/** A new tab, signed in if a person is given. */
 export async function openTab(
   browser: Browser,
   app: Pick<TestApp, 'url'>,
@@ -58,12 +58,12 @@ export async function openTab(
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe-core finds against WCAG 2.2 A and AA on the page as it is: a line each, none when all is well. */
+/** Violations of WCAG 2.2 A and AA that axe-core finds on the current page, one line each. */
 export async function accessibilityViolations(page: Page): Promise<string[]> {
-  // By the debugger, which the page's Content-Security-Policy does not bind.
+  // Through the debugger, which the page's Content-Security-Policy does not restrict.
   await page.evaluate(axeSource);
   return page.evaluate(async () => {
-    // @ts-expect-error axe was put there just now
+    // @ts-expect-error axe was injected above
     const { violations } = await globalThis.axe.run(document, {
       runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
     });

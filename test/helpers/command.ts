@@ -1,4 +1,4 @@
-/** The command line, in the process of the test: on the database of an app, or in a folder of its own where no server runs. */
+/** The command line in the process of the test: on the database of an app, or in a separate directory without a server. */
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ export interface Told {
   err: string;
 }
 
-/** Runs `weir ARGS` to its end. */
+/** Runs `weir ARGS`. */
 export async function weir({ conninfo }: TestApp, ...args: string[]): Promise<Told> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-c-'));
   try {
@@ -24,7 +24,7 @@ export async function weir({ conninfo }: TestApp, ...args: string[]): Promise<To
   }
 }
 
-/** The same with --json: the document. Throws when the command fails. */
+/** The same with --json; returns the document. Throws when the command fails. */
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
 export async function weirJson(app: TestApp, ...args: string[]): Promise<any> {
   const { code, out, err } = await weir(app, ...args, '--json');
@@ -32,9 +32,9 @@ export async function weirJson(app: TestApp, ...args: string[]): Promise<any> {
   return JSON.parse(out);
 }
 
-/** A folder with an embedded Postgres that stays up: alone, each command would start and stop it. */
+/** A directory with a running embedded Postgres; otherwise each command would start and stop it. */
 export interface Installation {
-  /** Runs `weir ARGS` to its end. */
+  /** Runs `weir ARGS`. */
   weir(args: readonly string[], stdin?: string, environment?: Record<string, string>): Promise<Told>;
   remove(): Promise<void>;
 }

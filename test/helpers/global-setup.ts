@@ -1,4 +1,4 @@
-/** Runs once before the tests: those that start processes and threads start the compiled ones, and all share one folder. */
+/** Runs once before the tests: tests that start processes and threads use the compiled ones, and all share one directory. */
 import { fileURLToPath } from 'node:url';
 import { stateOfDist } from '../../server/setup/sources.mjs';
 import { openRunFolder } from './run-folder.ts';
@@ -9,7 +9,7 @@ export default function setup(): () => void {
   const state = stateOfDist(fileURLToPath(new URL('../..', import.meta.url)));
   if (state === 'fresh') return openRunFolder();
   const refusal = new Error(`dist/ ${reasons[state]}, and the tests start processes from it; run: npm run build`);
-  // One sentence: where in this file it was thrown helps nobody.
+  // Only the message: the position in this file does not help.
   refusal.stack = '';
   throw refusal;
 }

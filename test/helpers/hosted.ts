@@ -1,9 +1,9 @@
-/** A serving process in hosted mode beside a real provider, and browsers before both. */
+/** A serving process in hosted mode with a real provider, and browsers of both. */
 import { type Overrides, startTestApp, type TestApp } from './app.ts';
 import { API_AUDIENCE, type ProviderOptions, TestProvider } from './oidc-provider.ts';
 import { type Page, WebClient } from './web-client.ts';
 
-/** What PUBLIC_URL is without the setting; test apps listen elsewhere. */
+/** Default PUBLIC_URL; test apps listen elsewhere. */
 export const PUBLIC_URL = 'http://127.0.0.1:8080';
 export const CALLBACK = `${PUBLIC_URL}/oidc/callback`;
 
@@ -11,12 +11,12 @@ export interface HostedApp {
   app: TestApp;
   provider: TestProvider;
   browser(): WebClient;
-  /** From a fresh browser's first request to the answer of the callback. */
+  /** From the first request of a new browser to the response of the callback. */
   signIn(login: string, browser?: WebClient): Promise<Page>;
   stop(): Promise<void>;
 }
 
-/** @param providerListens false: it is away at the start. */
+/** @param providerListens false: the provider is unavailable at the start */
 export async function startHostedApp(
   options: Partial<ProviderOptions>,
   { providerListens = true, ...overrides }: Overrides & { providerListens?: boolean } = {},

@@ -1,14 +1,14 @@
-/** An event and a refused request whose texts would steer a terminal, break out of a header or of HTML, or be run by a browser. */
+/** An event and a rejected request whose texts try to control a terminal, break out of a header or HTML, or run in a browser. */
 import type { TestApp, TestWebhook } from './app.ts';
 import type { TestPerson } from './people.ts';
 import { rawRequest, signatureOf } from './requests.ts';
 import { until } from './wait.ts';
 
-/** What a terminal obeys: clears, renames its window, overwrites the line, by C0, C1 and overrides of direction. */
+/** Terminal controls: clear, rename the window, overwrite the line, by C0, C1 and direction overrides. */
 export const CONTROLS = '\x1b[2J\x1b]0;owned\x07\r\b\x7f\u009b31m\u202egpj.exe\u2066';
 export const MARKUP = '<script>alert(1)</script><img src=x onerror="alert(1)">\'';
 export const BODY = Buffer.concat([Buffer.from(`${CONTROLS}\n${MARKUP}\n`), Buffer.from([0x9b, 0xff])]);
-/** Characters that nothing for people may hold. */
+/** Characters that no output for people may contain. */
 export const OBEYED = /[^\P{Cc}\n\t]|\p{Bidi_Control}/u;
 
 export interface HostileTexts {
@@ -17,7 +17,7 @@ export interface HostileTexts {
   rejectionId: string;
 }
 
-/** Sends BODY twice: once stored, once refused for its signature. Both requests say that they are a script. */
+/** Sends BODY twice: once stored, once rejected for its signature. Both requests declare a script as content type. */
 export async function sendHostileTexts(app: TestApp, viewer: TestPerson): Promise<HostileTexts> {
   const webhook = await app.addWebhook({ name: `${MARKUP} \u202egpj` });
   const post = async (signature: string) => {

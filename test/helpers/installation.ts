@@ -1,4 +1,4 @@
-/** A copy of the build, so that a test can break it or make another version of it. */
+/** A copy of the build that a test can break or modify. */
 import { cp, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -9,14 +9,14 @@ export interface Installation {
   directory: string;
   /** Its weir.js. */
   entry: string;
-  /** Replaces a compiled file, e.g. `server/process/app.js`, in one step; the text may depend on that of the build. */
+  /** Replaces a compiled file, e.g. `server/process/app.js`, in one step; the text can be derived from the original. */
   replace(file: string, text: (built: string) => string): Promise<void>;
-  /** Puts the file of the build back. */
+  /** Restores the original file. */
   repair(file: string): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** @param directory where to make it; a temporary one when there is none. */
+/** @param directory location of the copy; by default a temporary one */
 export async function installWeir(directory?: string): Promise<Installation> {
   const home = directory ?? (await mkdtemp(join(tmpdir(), 'weir-i-')));
   await mkdir(home, { recursive: true });

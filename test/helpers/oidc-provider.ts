@@ -1,4 +1,4 @@
-/** A real OpenID Connect provider in the process of the test, with a login form that asks for no password. */
+/** A real OpenID Connect provider in the process of the test, with a login form without a password. */
 import { createHash, generateKeyPairSync, type JsonWebKey, randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -9,15 +9,15 @@ import { WebClient } from './web-client.ts';
 export type Claims = Record<string, unknown>;
 export type SigningKey = JsonWebKey & { kid: string };
 
-/** What access tokens are for, where a test asks for them. */
+/** Audience of access tokens. */
 export const API_AUDIENCE = 'https://api.weir.example';
 
 export interface ProviderOptions {
-  /** Of Weir, as it is registered. */
+  /** Weir's registered redirect URI. */
   redirectUris: string[];
-  /** People by their login, which is their subject too. */
+  /** People by their login, which is also their subject. */
   people: Record<string, Claims>;
-  /** The ID token has the subject alone, and the rest is told by the userinfo endpoint. */
+  /** True: the ID token has only the subject, and the userinfo endpoint returns the rest. */
   userInfoOnly?: boolean;
 }
 
@@ -28,9 +28,9 @@ export class TestProvider {
   readonly clientSecret = 'a secret between Weir and the provider';
   readonly issuer: string;
   readonly people: Record<string, Claims>;
-  /** Of the keys in force. */
+  /** The current keys. */
   keys: SigningKey[] = makeKeys();
-  /** Paths that were asked for so far. */
+  /** Paths requested so far. */
   readonly requests: string[] = [];
   readonly #port: number;
   readonly #options: ProviderOptions;
@@ -45,7 +45,7 @@ export class TestProvider {
     this.#provider = this.#create();
   }
 
-  /** Chooses a port, and listens on it unless told not to. */
+  /** Chooses a port and listens on it, unless `listens` is false. */
   static async start(options: ProviderOptions, { listens = true } = {}): Promise<TestProvider> {
     const provider = new TestProvider(await freePort(), options);
     if (listens) await provider.listen();
@@ -58,7 +58,7 @@ export class TestProvider {
     return new Promise((resolve) => server.listen(this.#port, '127.0.0.1', resolve));
   }
 
-  /** Goes away, and takes its connections along; `listen` brings it back. */
+  /** Stops listening and closes all connections; `listen` restarts it. */
   stop(): Promise<void> {
     const server = this.#server;
     this.#server = null;
@@ -67,13 +67,13 @@ export class TestProvider {
     return new Promise((resolve) => server.close(() => resolve()));
   }
 
-  /** New keys, under new ids, and the old ones no longer. */
+  /** Replaces the keys with new ones under new ids. */
   rotate(): void {
     this.keys = makeKeys();
     this.#provider = this.#create();
   }
 
-  /** Fills in the login form that a browser stands before, and follows to where the provider sends it back to. */
+  /** Submits the login form of the provider, and follows redirects until the callback. */
   async logIn(browser: WebClient, authorizationUrl: string, login: string, back: string): Promise<string> {
     const form = await browser.follow(await browser.open(authorizationUrl), back);
     if (form.location?.startsWith(back)) return form.location;
@@ -84,12 +84,12 @@ export class TestProvider {
     return location;
   }
 
-  /** An access token that a program got for this person: a JWT for API_AUDIENCE. */
+  /** An access token of a program for this person: a JWT for API_AUDIENCE. */
   async accessToken(login: string): Promise<string> {
     return (await this.#tokens(apiClient, login, { resource: API_AUDIENCE })).access_token;
   }
 
-  /** An ID token for Weir's client, of a sign-in with what Weir asks for. */
+  /** An ID token for Weir's client, from a sign-in with Weir's scopes. */
   async idToken(login: string): Promise<string> {
     const redirectUri = this.#options.redirectUris[0]!;
     return (
@@ -100,7 +100,7 @@ export class TestProvider {
     ).id_token;
   }
 
-  /** The authorization code flow, as a program goes through it. */
+  /** The authorization code flow of a program. */
   async #tokens(
     { id, secret, redirectUri }: { id: string; secret: string; redirectUri: string },
     login: string,
@@ -180,7 +180,7 @@ export class TestProvider {
   }
 }
 
-/** Nobody is asked for consent. */
+/** Grants consent without a prompt. */
 async function loadExistingGrant({ oidc }: GrantContext): Promise<object> {
   const grant = new oidc.provider.Grant({ clientId: oidc.client.clientId, accountId: oidc.session.accountId });
   grant.addOIDCScope('openid email profile');
@@ -205,7 +205,7 @@ interface GrantContext {
   };
 }
 
-/** One of each kind that providers sign with. */
+/** One key of each kind that providers use. */
 function makeKeys(): SigningKey[] {
   return [
     generateKeyPairSync('rsa', { modulusLength: 2048 }),

@@ -1,15 +1,15 @@
-/** Compares answers with the OpenAPI document that Weir gives of itself. */
+/** Compares responses with the OpenAPI document of Weir. */
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 
 export interface DocumentedOperation {
   operationId: string;
   method: string;
-  /** With `{name}` for what is in the path. */
+  /** With `{name}` for path parameters. */
   path: string;
 }
 
-/** An answer as it came; `body` is its JSON, where it is some. */
+/** A response; `body` is its JSON, if it is JSON. */
 interface ReceivedAnswer {
   status: number;
   headers: Headers;
@@ -42,7 +42,7 @@ export class ApiDocument {
     return this.operations.find(({ operationId }) => operationId === name)!;
   }
 
-  /** What is not as documented, a sentence each. Every operation has its own statuses, types and schemas. */
+  /** Differences from the document, one sentence each. Every operation has its own statuses, types and schemas. */
   faults({ operationId, method, path }: DocumentedOperation, answer: ReceivedAnswer): string[] {
     const { status, headers, body } = answer;
     const say = (what: string) => [`${operationId} answered ${status}: ${what}`];
@@ -62,7 +62,7 @@ export class ApiDocument {
   }
 }
 
-/** Of a stream, which goes on, its fields alone. */
+/** Of a stream, which does not end, only the headers. */
 export async function receiveAnswer(url: string, init: RequestInit): Promise<ReceivedAnswer> {
   const response = await fetch(url, { redirect: 'manual', ...init });
   const { status, headers } = response;
@@ -75,7 +75,7 @@ export async function receiveAnswer(url: string, init: RequestInit): Promise<Rec
   return { status, headers, body };
 }
 
-/** As a part of a JSON pointer in an address. */
+/** Escaped as a part of a JSON pointer in a URL. */
 function escaped(part: string): string {
   return encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'));
 }

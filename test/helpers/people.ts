@@ -1,4 +1,4 @@
-/** People for tests: users with a session and an API token, put in place without the forms. */
+/** People for tests: users with a session and an API token, created without forms. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Users } from '../../server/api/users/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
@@ -31,10 +31,10 @@ export interface TestPerson {
   browse(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
 }
 
-/** What a test app or a whole Weir has. */
+/** What a test app and a started Weir both have. */
 type PeopledApp = Pick<TestApp, 'database' | 'url'> & { settings: Pick<TestApp['settings'], 'PUBLIC_URL'> };
 
-/** Creates a user in this role. @param password without it the user has none, and cannot confirm who it is. */
+/** Creates a user with this role. @param password without it the user has no password, and cannot confirm changes */
 export async function addPerson(app: PeopledApp, role: Role, password?: string): Promise<TestPerson> {
   const { database, url } = app;
   const id = randomUUID();
@@ -70,7 +70,7 @@ export async function addPerson(app: PeopledApp, role: Role, password?: string):
   };
 }
 
-/** Creates an endless token of a user, whatever may be created over the API. */
+/** Creates a token without expiry, including roles that the API does not allow. */
 export async function addToken(
   { database }: Pick<PeopledApp, 'database'>,
   { id: userId }: { id: string },
@@ -93,7 +93,7 @@ async function hashOf(password: string): Promise<string> {
   return known;
 }
 
-/** The token that a page of this session puts into its forms. */
+/** The CSRF token in the forms of this session. */
 export async function csrfToken(url: string, cookie: string): Promise<string> {
   return (await request(`${url}/api/v1/account`, 'GET', undefined, { cookie })).body.csrf_token;
 }
@@ -118,14 +118,14 @@ export async function request(
 /** A password that every rule allows. */
 export const PASSWORD = 'correct horse battery staple';
 
-/** Lets a person sign in with PASSWORD, or another one, as an administrator does. */
+/** Sets a password (PASSWORD by default), as an administrator does. */
 export async function givePassword(app: TestApp, { id }: { id: string }, password = PASSWORD): Promise<void> {
   const users = new Users({ database: app.database, passwords: new Passwords() }, systemActor);
   const { kind } = await users.update(id, { password });
   if (kind !== 'done') throw new Error(`the password was not set: ${kind}`);
 }
 
-/** POST /api/v1/session, as the form of Weir's own page does it. */
+/** POST /api/v1/session, like the sign-in form. */
 export function signIn(
   app: TestApp,
   email: string,
@@ -136,7 +136,7 @@ export function signIn(
   return request(`${app.url}/api/v1/session`, 'POST', { email, password }, { origin, ...headers });
 }
 
-/** `name=value` of the cookie that an answer sets. */
+/** `name=value` of the cookie that a response sets. */
 export function cookieOf({ headers }: Answer): string {
   return headers.get('set-cookie')?.split(';')[0] ?? '';
 }

@@ -8,30 +8,30 @@ import { joinRunPostgres } from './run-postgres.ts';
 export interface FreshDatabase {
   name: string;
   conninfo: string;
-  /** A pool for the test's own questions. */
+  /** A pool for queries of the test. */
   database: Database;
-  /** As if the server had gone: open connections are cut and new ones refused, until `restore`. `database` too. */
+  /** Simulates an outage: open connections are closed and new ones refused, until `restore`. Includes `database`. */
   cutOff(): Promise<void>;
   restore(): Promise<void>;
-  /** Cuts whoever is still connected. */
+  /** Closes all connections. */
   drop(): Promise<void>;
 }
 
 const TEMPLATE = 'weir_template';
-/** Held while the template is made and copied; any number that Weir does not use. */
+/** Held while the template is created and copied; any number that Weir does not use. */
 const TEMPLATE_LOCK = 911;
 
-/** Makes a migrated database with partitions around now; drop it in the end. Takes about 50 ms after the first. */
+/** Creates a migrated database with partitions around now; drop it at the end. Takes about 50 ms after the first. */
 export function freshDatabase(): Promise<FreshDatabase> {
   return createDatabase((conninfo, run) => makeTemplate(conninfo, run).then(() => TEMPLATE));
 }
 
-/** Makes a database without any table; drop it in the end. */
+/** Creates a database without tables; drop it at the end. */
 export function emptyDatabase(): Promise<FreshDatabase> {
   return createDatabase(async () => 'template0');
 }
 
-/** @param prepare makes sure of the template, and returns its name. */
+/** @param prepare ensures that the template exists, and returns its name */
 async function createDatabase(prepare: (conninfo: string, run: Run) => Promise<string>): Promise<FreshDatabase> {
   const { conninfo: anyConninfo } = await joinRunPostgres();
   const name = `test_${randomBytes(6).toString('hex')}`;
@@ -83,7 +83,7 @@ async function withAdmin(conninfo: string, work: (run: Run) => Promise<void>): P
   }
 }
 
-/** Made under another name and renamed, so that what has the name is whole. */
+/** Created under another name and renamed, so that a database with this name is complete. */
 async function makeTemplate(conninfo: string, run: Run): Promise<void> {
   if ((await run(`select from pg_database where datname = '${TEMPLATE}'`)).length > 0) return;
   const making = `${TEMPLATE}_making`;

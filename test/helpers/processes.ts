@@ -1,4 +1,4 @@
-/** What the kernel knows of a started Weir: its processes and ports. Everything is found by its DATA_DIR, which no other program has. */
+/** What the kernel knows of a started Weir: its processes and ports. They are found by DATA_DIR, which no other program has. */
 import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -6,11 +6,11 @@ import { join } from 'node:path';
 export interface Seen {
   pid: number;
   parent: number;
-  /** Its words, with spaces between. */
+  /** Its arguments, separated by spaces. */
   command: string;
 }
 
-/** Living processes that were started with this DATA_DIR in their environment or on their command line: Weir, helpers, Postgres. */
+/** Running processes with this DATA_DIR in their environment or on their command line: Weir, helpers, Postgres. */
 export async function processesOf(dataDir: string): Promise<Seen[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
   const seen = await Promise.all(
@@ -25,7 +25,7 @@ export async function processesOf(dataDir: string): Promise<Seen[]> {
   return seen.flat();
 }
 
-/** Postgres' first process (from its pid file) and all that it forked; null when it is not running. */
+/** The first process of Postgres (from its pid file) and its children; null when it is not running. */
 export async function postgresPids(dataDir: string): Promise<{ postmaster: number; backends: number[] } | null> {
   const file = await readFile(join(dataDir, 'postgres/postmaster.pid'), 'utf8').catch(() => '');
   const postmaster = Number.parseInt(file, 10);
@@ -39,7 +39,7 @@ export async function childrenOf(pid: number): Promise<number[]> {
   return text.trim().split(' ').filter(Boolean).map(Number);
 }
 
-/** Null for one that is gone, or dead and not yet waited for. */
+/** Null for a process that has exited, or is a zombie. */
 export async function look(pid: number): Promise<Seen | null> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -48,7 +48,7 @@ export async function look(pid: number): Promise<Seen | null> {
   return { pid, parent: Number(parent), command: command.replaceAll('\0', ' ').trim() };
 }
 
-/** Whether anything listens there. */
+/** Whether a program listens on the port. */
 export function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port });

@@ -1,4 +1,4 @@
-/** Real Redis servers for tests, each on a free port of 127.0.0.1, keeping nothing on disk after they stop. */
+/** Real Redis servers for tests, each on a free port of 127.0.0.1, without data on disk after the stop. */
 import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,24 +11,24 @@ export interface RedisServer {
   url: string;
   port: number;
   pid: number;
-  /** Ends it (also a paused one) and waits until it is gone. */
+  /** Stops it (also a paused one) and waits until it has exited. */
   stop(): Promise<void>;
-  /** SIGSTOP: connections stay open, nothing answers. */
+  /** SIGSTOP: connections stay open without any response. */
   pause(): void;
   resume(): void;
-  /** One command by redis-cli; its output without the last newline. */
+  /** Runs one command with redis-cli; its output without the last newline. */
   cli(...words: string[]): Promise<string>;
 }
 
 export interface RedisOptions {
-  /** A port that was in use before, for a store that comes back; else a free one. */
+  /** A port that was used before, for a restarted store; else a free one. */
   port?: number;
   password?: string;
-  /** More words for redis-server. */
+  /** More arguments for redis-server. */
   settings?: string[];
 }
 
-/** Starts a redis-server and waits until it answers. */
+/** Starts a redis-server and waits until it responds. */
 export async function startRedis({ port: given, password, settings = [] }: RedisOptions = {}): Promise<RedisServer> {
   const port = given ?? (await freePort());
   const directory = await mkdtemp(join(tmpdir(), 'weir-redis-'));
@@ -63,7 +63,7 @@ export async function startRedis({ port: given, password, settings = [] }: Redis
   };
 }
 
-/** How far above its own port a node of a cluster listens for the others. */
+/** Offset of the cluster bus port. */
 const BUS = 10_000;
 const SLOTS = 16_384;
 

@@ -1,4 +1,4 @@
-/** Builders of requests, and a client on a bare socket for what `fetch` refuses to send. */
+/** Builders of requests, and a client on a plain socket for requests that `fetch` refuses. */
 import { createHmac } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 
@@ -7,7 +7,7 @@ export function signatureOf(secret: string, body: string | Uint8Array): string {
   return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
 }
 
-/** What `fetch` takes for a signed delivery. */
+/** Arguments of `fetch` for a signed delivery. */
 export function signedRequest({
   secret,
   body = '{"hello":"world"}',
@@ -25,14 +25,14 @@ export function signedRequest({
 
 export interface RawAnswer {
   status: number;
-  /** Names in lower case; of repeated fields the last. */
+  /** Names in lower case; the last of repeated fields. */
   headers: Record<string, string>;
   body: Buffer;
-  /** All that came, head and body. */
+  /** All received bytes, head and body. */
   text: string;
 }
 
-/** A connection whose bytes are the test's own. */
+/** A connection on which the test controls every byte. */
 export class RawClient {
   readonly #socket: Socket;
   #received = Buffer.alloc(0);
@@ -46,7 +46,7 @@ export class RawClient {
       this.#received = Buffer.concat([this.#received, chunk]);
       this.#wake();
     });
-    // A reset is one of the ways in which a server ends a connection.
+    // A server may end a connection with a reset.
     socket.on('error', () => {});
     socket.on('close', () => {
       this.#closed = true;
@@ -62,7 +62,7 @@ export class RawClient {
     });
   }
 
-  /** Resolves when the kernel has taken the bytes, or the connection is gone. */
+  /** Resolves when the kernel has accepted the bytes, or the connection is closed. */
   send(bytes: string | Uint8Array): Promise<void> {
     if (this.#closed) return Promise.resolve();
     return new Promise((resolve) => {
@@ -94,7 +94,7 @@ export class RawClient {
     }
   }
 
-  /** Resolves when the server has ended the connection; rejects after `timeoutMs`. */
+  /** Resolves when the server has closed the connection; rejects after `timeoutMs`. */
   async ended({ timeoutMs = 10_000 } = {}): Promise<void> {
     const endMs = performance.now() + timeoutMs;
     while (!this.#closed)
@@ -110,7 +110,7 @@ export class RawClient {
     this.#socket.destroy();
   }
 
-  /** False when nothing happened in time. */
+  /** False if nothing happened in time. */
   #more(timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => resolve(false), timeoutMs);
@@ -122,7 +122,7 @@ export class RawClient {
   }
 }
 
-/** Sends bytes on a connection of their own; the first answer, or null when the server closed without one. */
+/** Sends bytes on a new connection; returns the first response, or null when the server closed without one. */
 export async function rawRequest(port: number, bytes: string | Uint8Array): Promise<RawAnswer | null> {
   const client = await RawClient.connect(port);
   try {

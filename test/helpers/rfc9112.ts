@@ -1,4 +1,4 @@
-/** What RFC 9112 says that a connection's bytes are, read strictly and without a look at Weir's code: the oracle of the framing fuzz. */
+/** A strict parser of a connection's bytes by RFC 9112, independent of Weir's code: the oracle of the framing fuzz test. */
 
 export interface OracleRequest {
   method: string;
@@ -8,13 +8,13 @@ export interface OracleRequest {
 }
 
 export interface Reading {
-  /** Whole and well-formed requests, up to the first fault. */
+  /** Complete and well-formed requests, up to the first fault. */
   requests: OracleRequest[];
-  /** What comes behind them. */
+  /** The bytes after them. */
   rest: 'nothing' | 'incomplete' | 'malformed';
 }
 
-/** Thrown inside alone. */
+/** Thrown only inside this file. */
 class Fault extends Error {
   readonly kind: 'incomplete' | 'malformed';
   constructor(kind: 'incomplete' | 'malformed') {
@@ -24,16 +24,16 @@ class Fault extends Error {
 }
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-/** Any bytes pass for a method and a target: they have no part in the framing. */
+/** Accepts any bytes as method and target: they do not affect the framing. */
 const requestLine = /^([^ ]*) ([^ ]+) HTTP\/1\.[01]$/;
 const fieldLine = new RegExp(`^(${token}):[ \\t]*(.*?)[ \\t]*$`, 's');
 const quoted = '"(?:[^"\\\\\\x00-\\x08\\x0a-\\x1f\\x7f]|\\\\[\\t\\x20-\\x7e\\x80-\\xff])*"';
-/** Section 7.1: blanks are allowed around the semicolon and the equals sign. */
+/** Section 7.1: spaces are allowed around the semicolon and the equals sign. */
 const chunkLine = new RegExp(
   `^([0-9A-Fa-f]+)((?:[ \\t]*;[ \\t]*${token}(?:[ \\t]*=[ \\t]*(?:${token}|${quoted}))?)*)$`,
 );
 
-/** @param bytes all that a client sends, one character a byte. */
+/** @param bytes all bytes of a client, one character a byte */
 export function readConnection(bytes: string): Reading {
   const requests: OracleRequest[] = [];
   const cursor = new Cursor(bytes);
@@ -55,11 +55,11 @@ class Cursor {
   get atEnd(): boolean {
     return this.#at === this.#bytes.length;
   }
-  /** Up to the line's CRLF, which is passed. A bare CR or LF, or NUL, is a fault. */
+  /** Reads up to the CRLF of the line and skips it. A bare CR or LF, or NUL, is a fault. */
   line(): string {
     const end = this.#bytes.indexOf('\r\n', this.#at);
     const line = this.#bytes.slice(this.#at, end < 0 ? undefined : end);
-    // The very last byte may be the CR of a CRLF that is still to come.
+    // The last byte may be the CR of an incomplete CRLF.
     if (/[\n\0]|\r(?!$)/.test(line) || (end >= 0 && line.includes('\r'))) throw new Fault('malformed');
     if (end < 0) throw new Fault('incomplete');
     this.#at = end + 2;

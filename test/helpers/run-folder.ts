@@ -1,9 +1,9 @@
-/** One folder for all that a run of the tests writes and starts, so that nothing is left of it however it ends. */
+/** One directory for everything that a test run writes and starts, so that nothing is left behind. */
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A Postgres that is told to end takes its shared memory along; it does so within moments. */
+/** A stopping Postgres removes its shared memory; it does so quickly. */
 const PATIENCE_MS = 20_000;
 const LOOK_EVERY_MS = 50;
 
@@ -13,7 +13,7 @@ const LOOK_EVERY_MS = 50;
  */
 export function openRunFolder(): () => void {
   const folder = mkdtempSync(join(tmpdir(), 'weir-run-'));
-  // As root, Postgres runs as another user, who has to walk in.
+  // As root, Postgres runs as another user, who needs access.
   chmodSync(folder, 0o711);
   process.env.TMPDIR = folder;
   let closed = false;
@@ -24,12 +24,12 @@ export function openRunFolder(): () => void {
     rmSync(folder, { recursive: true, force: true });
   };
   process.once('exit', close);
-  // To the other signals vitest listens itself.
+  // vitest handles the other signals itself.
   process.once('SIGHUP', () => process.exit(129));
   return close;
 }
 
-/** At the exit of a process nothing can be awaited: it looks, and sleeps in between. */
+/** Nothing can be awaited at the exit of a process: poll with sleeps. */
 function endAll(folder: string): void {
   const endMs = performance.now() + PATIENCE_MS;
   const asleep = new Int32Array(new SharedArrayBuffer(4));
@@ -39,7 +39,7 @@ function endAll(folder: string): void {
   }
 }
 
-/** Whoever has the folder on its command line or in its environment, but us. */
+/** Other processes with the directory on their command line or in their environment. */
 function runningIn(folder: string): { pid: number; isPostgres: boolean }[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids
@@ -49,7 +49,7 @@ function runningIn(folder: string): { pid: number; isPostgres: boolean }[] {
     .map(({ pid, words }) => ({ pid, isPostgres: words.split('\0')[0]!.endsWith('/postgres') }));
 }
 
-/** Empty for a process of somebody else, or one that is gone. */
+/** Empty for a process of another user, or one that has exited. */
 function wordsOf(pid: string, file: 'cmdline' | 'environ'): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8');
@@ -62,7 +62,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch (error) {
-    // It has just ended by itself.
+    // It has just exited.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }

@@ -1,13 +1,13 @@
-/** One Postgres for a run of the tests: the first file that asks for it starts it, the end of the run stops it. */
+/** One Postgres for a test run: the first file that needs it starts it, the end of the run stops it. */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { openDatabase } from '../../server/db/pool.ts';
 
-/** Two files at a time, each with a few apps of up to six connections. */
+/** Two files at a time, each with a few apps of at most six connections. */
 const CONNECTIONS_MAX = 150;
 
-/** Starts or joins the run's server. Never left: it ends with the folder of the run, see run-folder.ts. */
+/** Starts or joins the server of the run. It is stopped with the directory of the run, see run-folder.ts. */
 export async function joinRunPostgres(): Promise<EmbeddedPostgres> {
   const dataDir = join(tmpdir(), 'all');
   const postgres = await joinEmbeddedPostgres({ dataDir, maxConnections: CONNECTIONS_MAX, log: () => {} });
@@ -15,7 +15,7 @@ export async function joinRunPostgres(): Promise<EmbeddedPostgres> {
   return postgres;
 }
 
-/** What this server holds ends with the run. Tests of what outlives a crash have servers of their own, with Weir's settings. */
+/** Not durable: the data is deleted with the run. Tests of crashes start separate servers with Weir's settings. */
 async function forgoTheDisk(conninfo: string): Promise<void> {
   const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
   try {

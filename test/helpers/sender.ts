@@ -1,4 +1,4 @@
-/** A sender that keeps many signed requests under way, remembers every 202, and never repeats a request by itself. */
+/** A sender with many signed requests in progress, which records every 202 and never retries. */
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../../server/db/pool.ts';
@@ -10,41 +10,41 @@ interface SenderOptions {
   port: number;
   path: string;
   secret: string;
-  /** Connections, each with one request under way. */
+  /** Number of connections, each with one request in progress. */
   lanes?: number;
   bodyBytes?: number;
-  /** False: each request on a connection of its own. */
+  /** False: a new connection for each request. */
   keepAlive?: boolean;
 }
 
-/** An answer that is no 202. */
+/** A response other than 202. */
 export interface Refusal {
   status: number;
   retryAfter: string | undefined;
   code: string;
 }
 
-/** A request without an answer. */
+/** A request without a response. */
 interface Loss {
-  /** Its connection had carried a request before, so that the service had certainly accepted it. */
+  /** True if its connection had served a request before, so that the server had accepted it. */
   reused: boolean;
   code: string;
 }
 
 export interface Sender {
-  /** Bodies by the id that their 202 told. */
+  /** Bodies by the id in their 202. */
   readonly accepted: Map<string, string>;
   readonly refusals: Refusal[];
   readonly losses: Loss[];
-  /** Processes that answered, as their request ids tell them apart. */
+  /** Processes that responded, distinguished by their request ids. */
   readonly answeredBy: Set<string>;
-  /** Resolves when so many more are accepted. */
+  /** Resolves when this many more are accepted. */
   acceptMore(count: number): Promise<void>;
-  /** Sends nothing new; resolves when everything under way is answered or lost. */
+  /** Stops sending; resolves when all requests in progress are answered or lost. */
   stop(): Promise<void>;
 }
 
-/** After a request that failed: whoever is away is not asked without pause. */
+/** Pause after a failed request, so that an unavailable server is not flooded. */
 const PACE_MS = 10;
 
 export function startSender(options: SenderOptions): Sender {

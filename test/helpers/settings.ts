@@ -1,11 +1,11 @@
-/** Settings for a test: those given, the defaults for the rest, in a directory of its own that goes when the test ends. */
+/** Settings for a test: those given, defaults for the others, in a temporary directory that is removed after the test. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { readSettings, type Settings } from '../../server/settings/read.ts';
 
-/** A 32 byte key, as SECRETS_KEY wants it. */
+/** A 32 byte key in the format of SECRETS_KEY. */
 export const someKey = Buffer.alloc(32, 7).toString('base64');
 
 export function temporaryDirectory(): string {

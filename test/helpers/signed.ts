@@ -1,4 +1,4 @@
-/** Checks a signed request by the steps of ingest, without a server. */
+/** Verifies a signed request with the steps of ingest, without a server. */
 import { findKey } from '../../server/signatures/check.ts';
 import type { SchemeDefinition } from '../../server/signatures/definition.ts';
 import { compileScheme } from '../../server/signatures/scheme.ts';

@@ -12,21 +12,21 @@ interface Frame {
 export interface TestStream {
   status: number;
   headers: Headers;
-  /** So far. */
+  /** Frames so far. */
   frames: Frame[];
   comments: string[];
-  /** Milliseconds that the server told to wait before the next try. */
+  /** Milliseconds that the server requests before a reconnect. */
   retryMs: number | null;
-  /** Whether the server has ended it. */
+  /** Whether the server has ended the stream. */
   ended: boolean;
   /** Data of the frames of this event, so far. */
   of(event: string): Frame['data'][];
-  /** Resolves with the first frame of this event that `suits`, read already or not. */
+  /** Resolves with the first frame of this event that `suits`, including past ones. */
   next(event: string, suits?: (data: Frame['data']) => boolean, timeoutMs?: number): Promise<Frame>;
   leave(): void;
 }
 
-/** Resolves when the head is there. */
+/** Resolves when the response head is received. */
 export async function openStream(url: string, headers: Record<string, string>): Promise<TestStream> {
   const leaving = new AbortController();
   const response = await fetch(url, { headers: { accept: 'text/event-stream', ...headers }, signal: leaving.signal });

@@ -1,11 +1,11 @@
-/** Waiting for what becomes true by itself; a fixed sleep is either too short or too long. */
+/** Waits for a condition; a fixed sleep is either too short or too long. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 const LOOK_EVERY_MS = 10;
 /** The real one, also while a test has the clock in its hand. */
 const realNow = performance.now.bind(performance);
 
-/** Looks every 10 ms until `condition` gives something truthy, and resolves with it; rejects after `timeoutMs`. */
+/** Polls every 10 ms until `condition` returns a truthy value, and resolves with it; rejects after `timeoutMs`. */
 export async function until<T>(
   condition: () => T | Promise<T>,
   { timeoutMs = 20_000 }: { timeoutMs?: number } = {},

@@ -1,11 +1,11 @@
-/** What a browser does without a screen or scripts: keeps cookies, follows redirects one at a time, sends forms. */
+/** A browser without a screen or scripts: keeps cookies, follows redirects one at a time, sends forms. */
 
 interface Cookie {
   origin: string;
   name: string;
   value: string;
   path: string;
-  /** The whole field, for tests that look at its attributes. */
+  /** The complete header field, for tests of its attributes. */
   field: string;
 }
 
@@ -14,11 +14,11 @@ export interface Page {
   status: number;
   headers: Headers;
   text: string;
-  /** Where it leads, absolute; null when it leads nowhere. */
+  /** Absolute redirect target; null without a redirect. */
   location: string | null;
 }
 
-/** Status and code of a problem, as the API tells it or a page shows it. */
+/** Status and code of a problem, from the API or from a page. */
 export function problemShown({ status, text }: Pick<Page, 'status' | 'text'>): [number, string] {
   const shown = text.startsWith('{') ? JSON.parse(text).code : /Code <code>(\w+)<\/code>/.exec(text)?.[1];
   return [status, shown];
@@ -28,12 +28,12 @@ export class WebClient {
   readonly #places: ReadonlyMap<string, string>;
   #cookies: Cookie[] = [];
 
-  /** @param places origins that stand elsewhere than their name says: the app's public one, mapped to where it listens. */
+  /** @param places origins that listen elsewhere: the app's public origin, mapped to its listen address */
   constructor(places: Record<string, string> = {}) {
     this.#places = new Map(Object.entries(places));
   }
 
-  /** One request: GET, or the form as POST. */
+  /** Sends one request: GET, or the form as POST. */
   async open(address: string, form?: Record<string, string>): Promise<Page> {
     const url = new URL(address);
     const cookies = this.#cookies.filter(({ origin, path }) => origin === url.origin && url.pathname.startsWith(path));
@@ -54,7 +54,7 @@ export class WebClient {
     };
   }
 
-  /** Follows redirects until the next one would leave for an address that begins with `until`, or there is none. */
+  /** Follows redirects until the next target begins with `until`, or there is none. */
   async follow(page: Page, until?: string): Promise<Page> {
     let at = page;
     for (let hops = 0; hops < 20; hops++) {
@@ -68,7 +68,7 @@ export class WebClient {
     return this.#cookies.find((cookie) => cookie.name === name);
   }
 
-  /** Puts a cookie in place, as somebody with the browser's tools does; null takes it away. */
+  /** Sets a cookie, as a user with developer tools can; null deletes it. */
   setCookie(origin: string, name: string, value: string | null): void {
     this.#cookies = this.#cookies.filter((cookie) => cookie.name !== name);
     if (value !== null) this.#cookies.push({ origin, name, value, path: '/', field: '' });

@@ -1,4 +1,4 @@
-/** Webhooks for tests, made as a command makes them. */
+/** Webhooks for tests, created like by a command. */
 
 import type { Change } from '../../server/api/change.ts';
 import { checked } from '../../server/api/input.ts';
@@ -17,13 +17,13 @@ export function webhooksOf(
   return new Webhooks({ database, changes: new Changes(conninfo), key }, systemActor);
 }
 
-/** What people may give of a new webhook, checked; its name is of no matter. */
+/** Validated input for a new webhook; its name does not matter. */
 export function newWebhook(given: Partial<NewWebhook>): NewWebhook {
   const { create } = webhookInput({ WEBHOOK_MAX_PAYLOAD_BYTES: 1_048_576, RETENTION_DAYS: 30 });
   return checked(create, { name: 'test', ...given });
 }
 
-/** The value of a change that was made. Throws when it was not. */
+/** Returns the value of a successful change. Throws otherwise. */
 export function made<T>(change: Change<T>): T {
   if (change.kind !== 'done') throw new Error(`the change was not made: ${JSON.stringify(change)}`);
   return change.value;

@@ -1,4 +1,4 @@
-/** A whole Weir as an operator runs it: `weir start` as a child, with its own DATA_DIR, ports and serving processes. */
+/** A complete Weir as an operator runs it: `weir start` as a child, with its own DATA_DIR, ports and processes. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { get } from 'node:http';
@@ -16,21 +16,21 @@ import { made, newWebhook, webhooksOf } from './webhooks.ts';
 
 const entryFile = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
 
-/** Limits that no test meets by accident; two processes, whatever the machine. */
+/** Limits high enough for all tests; two processes on any machine. */
 const usual: Overrides = { WORKERS: 2, RATE_LIMIT_INGEST_MAX: 1_000_000_000, DRAIN_SECONDS: 10 };
 
-/** Nothing on a busy machine takes longer than this, unless it hangs. */
+/** Longer than anything takes on a busy machine, unless it hangs. */
 export const PATIENCE_MS = 60_000;
 
 interface WeirChild {
   readonly child: ChildProcess;
   readonly pid: number;
-  /** Whole lines of stdout so far. */
+  /** Complete lines of stdout so far. */
   readonly lines: string[];
   readonly stderr: () => string;
-  /** The exit code, or the signal that ended it; with its output read to the end. */
+  /** The exit code or the signal that ended it, after its output was read completely. */
   readonly ended: Promise<number | NodeJS.Signals>;
-  /** Log lines with this `event`. Throws when any line is no JSON. */
+  /** Log lines with this `event`. Throws when a line is not JSON. */
   events(name: string): Record<string, unknown>[];
 }
 
@@ -75,29 +75,29 @@ export interface Weir extends WeirChild {
   port: number;
   metricsPort: number;
   dataDir: string;
-  /** A pool for the test's own questions. */
+  /** A pool for queries of the test. */
   database: Database;
-  /** A webhook that the processes know of when this resolves; with a rate limit of its own when one is given. */
+  /** Creates a webhook that all processes know when this resolves; optionally with a rate limit. */
   addWebhook(rateLimitMax?: number): Promise<{ path: string; secret: string }>;
   signal(signal: NodeJS.Signals): void;
   /** Serving processes, oldest first. */
   servingPids(): Promise<number[]>;
   /** Sum over the labels of a metric, from the metrics page. */
   metric(name: string): Promise<number>;
-  /** Lets go of what the test itself holds; Weir runs on. */
+  /** Releases the resources of the test; Weir continues to run. */
   forget(): Promise<void>;
-  /** TERM, the end, and nothing left: processes that remain are killed, the directory goes. */
+  /** Sends TERM and waits; kills remaining processes and removes the directory. */
   stop(): Promise<void>;
 }
 
-/** A short path, since a socket stands in it, that the account of Postgres can enter. */
+/** A short path, because it contains a socket, that the account of Postgres can access. */
 export async function makeDataDir(): Promise<string> {
   const dataDir = await mkdtemp(join(tmpdir(), 'weir-f-'));
   await chmod(dataDir, 0o711);
   return dataDir;
 }
 
-/** Starts and waits until it listens; rejects with what it said when it refuses. `DATA_DIR` joins an earlier one's. */
+/** Starts and waits until it listens; rejects with its output when it refuses. `DATA_DIR` reuses an earlier one. */
 export async function startWeir(
   overrides: Overrides = {},
   from: { entry?: string; directory?: string } = {},
@@ -160,7 +160,7 @@ export async function startWeir(
   };
 }
 
-/** A process that has ended in the meantime is no failure. */
+/** A process that has exited since is ignored. */
 export function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
@@ -175,7 +175,7 @@ export interface Answer {
   body: string;
 }
 
-/** GET on a connection of its own; rejects when there is no answer. */
+/** GET on a new connection; rejects without a response. */
 export function ask(port: number, path: string): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = get({ host: '127.0.0.1', port, path, agent: false, timeout: PATIENCE_MS }, async (response) => {
@@ -187,7 +187,7 @@ export function ask(port: number, path: string): Promise<Answer> {
   });
 }
 
-/** What readyz says; `null` when nobody answers. */
+/** Response of readyz; `null` without one. */
 export async function readiness(
   port: number,
 ): Promise<{ status: number; retryAfter: unknown; checks: Record<string, string> } | null> {

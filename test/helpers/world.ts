@@ -1,4 +1,4 @@
-/** One of everything in one app, made as users make it, and what each operation may be asked for with success. */
+/** One of everything in one app, created like users create it, and a valid request for each operation. */
 import { randomUUID } from 'node:crypto';
 import type { OperationName } from '../../server/api/routes.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
@@ -13,11 +13,11 @@ export interface World {
   webhook: TestWebhook;
   agent: TestAgent;
   event: string;
-  /** A new thing of this collection (the first word below /api/v1), which may be changed or deleted; its id. */
+  /** Creates a resource of this collection (first word below /api/v1) that may be changed or deleted; returns its id. */
   make(collection: string): Promise<string>;
 }
 
-/** Bodies with which an operation succeeds, where {} is not enough. */
+/** Valid bodies for operations for which {} is not enough. */
 export const inputs: Partial<Record<OperationName, (world: World) => unknown>> = {
   createToken: () => ({ name: 'a token', role: 'viewer' }),
   createUser: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer', current_password: PASSWORD }),

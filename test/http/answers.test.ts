@@ -116,7 +116,7 @@ describe('the request id', () => {
 
 describe('request headers', () => {
   const padded = (bytes: number) => `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Pad: ${'p'.repeat(bytes)}\r\n\r\n`;
-  // What the snapshot counts besides: `host: x` and the name x-pad, with four bytes each for colon, blank and line end.
+  // Included in the count: `host: x` and the name x-pad, with four bytes each for colon, space and line end.
   const others = 'hostx'.length + 4 + 'x-pad'.length + 4;
 
   test('at the limit are accepted', async () => {

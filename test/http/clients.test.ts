@@ -14,7 +14,7 @@ const storedFrom = async () => {
   return row?.ip;
 };
 
-/** Sends one event with these fields, after an optional preamble of the connection; the address that was stored. */
+/** Sends one event with these fields, after an optional preamble of the connection; returns the stored address. */
 async function senderBy(fields: string[], preamble: Uint8Array = new Uint8Array(0)): Promise<string | undefined> {
   const client = await RawClient.connect(app.port);
   const lines = [`POST ${webhook.path} HTTP/1.1`, 'Host: x', 'Content-Length: 2', ...fields];
@@ -53,7 +53,7 @@ describe('by default a trusted proxy gives the client in X-Forwarded-For', () =>
     ['no address', ['X-Forwarded-For: unknown'], '127.0.0.1'],
     ['an empty field', ['X-Forwarded-For:'], '127.0.0.1'],
     ['only trusted ones', ['X-Forwarded-For: 10.0.0.9'], '10.0.0.9'],
-    // The proxy passes these on as its client sent them.
+    // The proxy passes these on unchanged.
     ['and a Forwarded', ['Forwarded: for=6.6.6.6', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
     ['a Forwarded alone', ['Forwarded: for=6.6.6.6'], '127.0.0.1'],
   ])('%s', async (_what, fields, expected) => {
@@ -96,7 +96,7 @@ describe('with FORWARDED_HEADER=proxy-protocol a trusted proxy gives the client 
 describe('limits of one client', () => {
   afterEach(() => app.stop());
 
-  /** A head that promises 60,000 bytes, and the first of them. */
+  /** A head that declares 60,000 bytes, and the first of them. */
   async function begin(from: string, sentBytes: number): Promise<RawClient> {
     const client = await RawClient.connect(app.port);
     const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${from}\r\nContent-Length: 60000\r\n\r\n`;
@@ -141,7 +141,7 @@ describe('limits of one client', () => {
     const first = await begin('2001:db9::1', 1);
     await until(async () => (await app.metric('weir_open_requests')) === 1);
     const other = await RawClient.connect(app.port);
-    // More addresses than are remembered.
+    // More addresses than are stored.
     for (let sent = 0; sent < 10_050; ) {
       const end = sent + 150;
       let text = '';

@@ -13,13 +13,13 @@ import { type Reading, readConnection } from '../helpers/rfc9112.ts';
 const RUNS = fuzzRuns(150);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const CONNECTIONS = 24;
-/** A connection on which nothing comes for so long is given up. */
+/** A connection without data for this long is abandoned. */
 const QUIET_MS = 50;
 
 let app: TestApp;
 afterEach(() => app.stop());
 
-/** Whole numbers from 0 to below a bound, the same ones for the same seed (mulberry32). */
+/** Integers from 0 to below a limit, the same for the same seed (mulberry32). */
 function numbers(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -77,10 +77,10 @@ const odd = {
   lineEnds: ['\r\n', '\n', '\r', ''],
   trailers: [...legal.trailers, 'Digest abc\r\n', '\r\n'],
 };
-/** Not among them: a field without a name and bytes from 0x80 on, which uWebSockets.js reads loosely (see framing.test.ts). */
+/** Without a field that has no name and bytes from 0x80 on, which uWebSockets.js parses loosely (see framing.test.ts). */
 const interesting = ['\r', '\n', '\r\n', '\0', ' ', '\t', ':', ';', ',', '0', '5', 'a', 'g', '-', '\x7f', 'chunked'];
 
-/** A body in two chunks; every third part of it is one of the odd ones. */
+/** A body in two chunks; every third part is unusual. */
 function chunked(next: Numbers, body: string, odd: typeof legal): string {
   const oddly = (choices: readonly string[], usual: string) => (next(3) === 0 ? oneOf(next, choices) : usual);
   const size = (count: number) => oddly(odd.sizes, 'SIZE').replace('SIZE', count.toString(16));
@@ -95,18 +95,18 @@ function chunked(next: Numbers, body: string, odd: typeof legal): string {
 function mutated(next: Numbers, bytes: string): string {
   const at = next(bytes.length);
   const kind = next(3);
-  // Put in, put in place of, or take away.
+  // Insert, replace, or remove.
   return bytes.slice(0, at) + (kind === 2 ? '' : oneOf(next, interesting)) + bytes.slice(kind === 0 ? at : at + 1);
 }
 
 interface Case {
   bytes: string;
-  /** What is sent at a time. */
+  /** The pieces that are sent separately. */
   parts: string[];
   reading: Reading;
 }
 
-/** A POST with an event hidden in its body, and mostly another one behind it. */
+/** A POST with an event hidden in its body, and usually another one after it. */
 function makeCase(seed: number, path: string, faulty: boolean): Case {
   const next = numbers(seed);
   const event = (body: string) => `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
@@ -119,12 +119,12 @@ function makeCase(seed: number, path: string, faulty: boolean): Case {
   let first = `POST ${path}?${seed} HTTP/1.1\r\nHost: x\r\n${framing}\r\nX-Pad: ${'p'.repeat(next(30))}\r\n\r\n${coded}`;
   if (faulty) for (let times = next(3); times > 0; times--) first = mutated(next, first);
   first = first.replaceAll('\n:', '\nN:');
-  // The release for Node 20 takes a request line for a wrong one when it comes in pieces: cut after it.
+  // The release for Node 20 takes a request line for an invalid one when it is split: cut after it.
   const lineEnd = first.indexOf('\n') + 1;
   const cuts = Array.from({ length: next(3) }, () => lineEnd + next(first.length - lineEnd)).sort((a, b) => a - b);
   const parts = [0, ...cuts].map((cut, i) => first.slice(cut, cuts[i]));
   const behind = event(`behind ${seed}`);
-  // In a part of its own, or with the last one, or not at all.
+  // In a separate piece, with the last one, or not at all.
   const place = next(4);
   if (place < 2) parts.push(behind);
   else if (place === 2) parts.push(parts.pop() + behind);
@@ -132,7 +132,7 @@ function makeCase(seed: number, path: string, faulty: boolean): Case {
   return { bytes, parts, reading: readConnection(bytes) };
 }
 
-/** All that the server sends until it closes, or is quiet. */
+/** All bytes that the server sends until it closes or is silent. */
 async function received({ parts }: Case): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port: app.port, noDelay: true });
   let text = '';
@@ -148,10 +148,10 @@ async function received({ parts }: Case): Promise<string> {
   });
   await once(socket, 'connect');
   for (const part of parts) {
-    // Writing on to a closed connection may lose the answer to the reset.
+    // Writing to a closed connection may lose the response to the reset.
     if (closed || /\r\nconnection: close\r\n/i.test(text)) break;
     socket.write(Buffer.from(part, 'latin1'));
-    // Once this is answered, the part was read.
+    // A response to this shows that the piece was read.
     await fetch(`${app.url}/healthz`);
   }
   lastMs = performance.now();
@@ -160,7 +160,7 @@ async function received({ parts }: Case): Promise<string> {
   return text;
 }
 
-/** Status of each answer. Every answer of Weir says how long it is; the parser's own pages close instead. */
+/** Status of each response. Every response of Weir has a length; the parser's own pages close instead. */
 function statuses(text: string): number[] {
   const found: number[] = [];
   for (let at = 0; at < text.length; ) {
@@ -173,7 +173,7 @@ function statuses(text: string): number[] {
   return found;
 }
 
-/** Calls `judge` with each case and the answers to it; a case that fails is shown with its seed and its bytes. */
+/** Calls `judge` with each case and its responses; a failed case is printed with its seed and bytes. */
 async function fuzz(cases: Case[], judge: (one: Case, answers: number[]) => void): Promise<void> {
   const queue = cases.entries();
   const work = async () => {
@@ -194,7 +194,7 @@ async function storedBodies(): Promise<string[]> {
   return rows.map(({ body }) => body.toString('latin1'));
 }
 
-/** The table has each event that was stored, and with it each request that was served. */
+/** The table contains each stored event, and so each request that was served. */
 async function expectOnlyWhatWasSent(cases: Case[]): Promise<void> {
   const sent = new Set(cases.flatMap(({ reading }) => reading.requests.map(({ body }) => body)));
   const stored = await storedBodies();

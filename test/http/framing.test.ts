@@ -6,12 +6,12 @@ let app: TestApp;
 let open: TestWebhook;
 afterAll(() => app.stop());
 
-/** A request that a sender would be glad to hide in the body of another. */
+/** A request that an attacker would hide in the body of another. */
 const hidden = 'GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n';
 const chunkedBody = '5\r\nhello\r\n0\r\n\r\n';
 const post = (fields: string, path = open.path) => `POST ${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n\r\n`;
 
-/** Every answer on one connection, which is over when this resolves. A part is sent once the server has read the one before. */
+/** Every response on one connection, which is closed when this resolves. A part is sent after the server has read the previous one. */
 async function conversation(...parts: string[]): Promise<string[]> {
   const client = await RawClient.connect(app.port);
   onTestFinished(() => client.destroy());
@@ -91,7 +91,7 @@ describe('with CHUNKED_BODIES=refuse', () => {
     await expectNothingServed();
   });
 
-  // A test that fails here calls for a shorter README: the library has learned it.
+  // If this test fails, the library has improved: shorten the README.
   const second = 'GET /second HTTP/1.1\r\nHost: x\r\n\r\n';
   test.each([
     ['hides the fields behind one without a name', `: y\r\nContent-Length: ${second.length}\r\n\r\n`],
@@ -154,7 +154,7 @@ describe('with CHUNKED_BODIES=accept', () => {
     const before = await storedBodies();
     expect(await conversation(head() + chunkedBody + hidden)).toEqual([]);
     expect(await conversation(head(), chunkedBody + hidden)).toEqual([]);
-    // The page of the library's own parser: 505 on Node 20, 400 in later releases.
+    // The response of the library's own parser: 505 on Node 20, 400 in later releases.
     expect(['400', '505']).toContain((await conversation(`${head()}0\r\nDigest: abc\r\n\r\n`))[0]);
     expect(await storedBodies()).toEqual(before);
   });

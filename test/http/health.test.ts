@@ -71,7 +71,7 @@ describe('readiness', () => {
   test.each(partitionedTables)('goes when %s has no partition for today, and comes back with it', async (table) => {
     const clock = takeClock();
     const name = partitionName(table, Date.now());
-    // A table that cannot be attached keeps the partition from being made.
+    // A table that cannot be attached prevents the partition from being created.
     await app.database.query({ text: `drop table ${name}; create table ${name} ()` });
     const gone = await readyAgain(clock, 503);
     expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
@@ -117,7 +117,7 @@ describe('readiness', () => {
     await readyAgain(clock, 200);
   });
 
-  // The last one: there is no way back.
+  // The last test: draining cannot be undone.
   test('fails when the process is draining, which continues to serve', async () => {
     const webhook = await app.addWebhook({ secret: null });
     app.app.leave();

@@ -6,7 +6,7 @@ const names = (count: number) => Array.from({ length: count }, (_, i) => `k${i}`
 const unknown = (count: number) => Object.fromEntries(names(count).map((name) => [name, 0]));
 const strict = z.strictObject({ email: z.string() });
 
-/** How many issues are reported, and how many are counted alone. */
+/** Numbers of reported issues and of issues that are only counted. */
 function refused(schema: z.ZodType, value: unknown): [reported: number, omitted: number] {
   const result = check(schema, value);
   if ('data' in result) throw new Error('nothing is wrong');
@@ -14,7 +14,7 @@ function refused(schema: z.ZodType, value: unknown): [reported: number, omitted:
 }
 
 test.each([
-  // The known field is missing, which is an issue too.
+  // The known field is missing, which is also an issue.
   ['at the limit', ISSUES_MAX - 1, [ISSUES_MAX, 0]],
   ['one over it', ISSUES_MAX, [ISSUES_MAX, 1]],
   ['far over it', 200_000, [ISSUES_MAX, 200_001 - ISSUES_MAX]],

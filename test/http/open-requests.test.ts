@@ -1,4 +1,4 @@
-/** What anyone may send before sign-in: small bodies, a limit for each client address, and short answers to hostile ones. */
+/** Requests before sign-in: small bodies, a limit for each client address, and short responses to hostile ones. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
@@ -11,7 +11,7 @@ const MIB = 1_048_576;
 let app: TestApp;
 let hosts = 0;
 
-/** Sends one body on a connection of its own, from an address that was not used before unless one is given. */
+/** Sends one body on a new connection, by default from a new address. */
 async function post(path: string, body: string, from = `127.0.2.${++hosts}`): Promise<RawAnswer> {
   const client = await RawClient.connect(app.port, from);
   void client.send(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
@@ -20,7 +20,7 @@ async function post(path: string, body: string, from = `127.0.2.${++hosts}`): Pr
   return answer!;
 }
 
-/** As long as it may be, cut off at the last whole part. */
+/** Cut to the maximum length after the last complete part. */
 const repeated = (bytes: number, part: (i: number) => string) => {
   let text = '';
   for (let i = 0; text.length + 20 < bytes; i++) text += part(i);
@@ -90,7 +90,7 @@ describe('requests to sign in and set up', () => {
     expect(first.headers.ratelimit).toMatch(new RegExp(`^"sign-in";r=${MAX - 1};t=\\d+$`));
     for (let i = 1; i < MAX; i++) expect((await post(paths[i]!, bodies[i]!, from)).status).not.toBe(429);
     for (const path of paths) {
-      // Malformed and too large: neither is looked at any more.
+      // Malformed and too large: neither is validated.
       for (const body of ['{', 'x'.repeat(CAP_BYTES + 1)]) {
         const answer = await post(path, body, from);
         expect([answer.status, String(answer.body)]).toEqual([429, expect.stringContaining('rate_limited')]);
@@ -98,7 +98,7 @@ describe('requests to sign in and set up', () => {
         expect(answer.headers.ratelimit).toMatch(/^"sign-in";r=0;/);
       }
     }
-    // Agents have a limit of their own, and reading is not limited.
+    // Agents have a separate limit, and reads are not limited.
     expect((await post('/api/v1/agent/session', '{"credential":"x"}', from)).status).toBe(401);
     const client = await RawClient.connect(app.port, from);
     void client.send('GET /sign-in HTTP/1.1\r\nHost: x\r\n\r\n');

@@ -55,7 +55,7 @@ test('an unknown member is reported with the allowed ones', async () => {
 });
 
 test('the first 20 of many invalid members are reported, and the others counted', async () => {
-  // The name, which is required, is one of them.
+  // The missing name, which is required, is one of them.
   const { status, body } = await post(members(10_000));
   expect([status, body.errors.length, body.errors_omitted]).toEqual([422, 20, 9_981]);
 });

@@ -1,4 +1,4 @@
-/** What the log tells of requests that went wrong, at its usual level. */
+/** Log lines about failed requests, at the default level. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { signedRequest } from '../helpers/requests.ts';

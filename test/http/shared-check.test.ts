@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A check whose questions are answered by the test. */
+/** A check whose queries are answered by the test. */
 function checkOf() {
   const asked: { resolve: (answer: string) => void; reject: (error: Error) => void }[] = [];
   const check = new SharedCheck<string>({

@@ -1,4 +1,4 @@
-/** Clients that do not read their answers: a request is under way until the socket has taken its answer. */
+/** Clients that do not read their responses: a request is in progress until the socket has accepted its response. */
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
@@ -6,7 +6,7 @@ import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { RawClient, signatureOf } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
-/** More than the kernel keeps for a client that does not read. */
+/** More than the kernel buffers for a client that does not read. */
 const BODY_BYTES = 16_777_216;
 const REQUESTS_MAX = 2;
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
     CLIENT_REQUESTS_MAX: REQUESTS_MAX,
     WEBHOOK_MAX_PAYLOAD_BYTES: BODY_BYTES,
     CLIENT_BODY_BYTES_HELD_MAX: BODY_BYTES,
-    // A body is in two copies for a moment.
+    // A body exists twice for a moment.
     BODY_BYTES_HELD_MAX: 3 * BODY_BYTES,
   });
   viewer = await addPerson(app, 'viewer');
@@ -40,7 +40,7 @@ afterEach(async () => {
 const openRequests = () => app.metric('weir_open_requests');
 const ask = (of: string) => `GET ${of} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${viewer.token}\r\n\r\n`;
 
-/** Asks for the large body; resolves when its answer has begun, of which nothing more is read. */
+/** Requests the large body; resolves when its response has started, and reads no more of it. */
 async function askUnread(): Promise<Socket> {
   const socket = connect({ port: app.port, host: '127.0.0.1' });
   sockets.push(socket);
@@ -58,7 +58,7 @@ async function healthz(from: string): Promise<number> {
   return status;
 }
 
-/** All that comes until the body is whole. */
+/** Reads until the body is complete. */
 function readAll(socket: Socket): Promise<number> {
   return new Promise((resolve) => {
     let bytes = 0;
@@ -109,7 +109,7 @@ test.each(['HEAD /healthz', 'OPTIONS /api/v1/session', 'GET /'])(
   async (line) => {
     const socket = connect({ port: app.port, host: '127.0.0.1' }).pause();
     sockets.push(socket);
-    // None of these answers has a body: uWebSockets.js cuts the connection, once the kernel takes no more of them.
+    // None of these responses has a body: uWebSockets.js closes the connection once the kernel accepts no more of them.
     const cut = new Promise<string | undefined>((resolve) => {
       socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code));
     });

@@ -6,7 +6,7 @@ import { until } from '../helpers/wait.ts';
 
 const LINES_MAX = 40;
 const CAP_BYTES = 100_000;
-/** Less than a batch of LINES_MAX, in events. */
+/** Fewer events than a batch of LINES_MAX. */
 const small = { COMMIT_EVENTS_MAX: 10, QUEUE_EVENTS_MAX: 8 };
 
 let app: TestApp;

@@ -4,7 +4,7 @@ import { RawClient } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
-/** Another process, over the same database. */
+/** Another process on the same database. */
 let other: TestApp;
 beforeAll(async () => {
   app = await startTestApp({ QUEUE_EVENTS_MAX: 300 });

@@ -10,9 +10,9 @@ import { until } from '../helpers/wait.ts';
 
 let fresh: FreshDatabase;
 let events: EventStore;
-/** Events of each commit, in the order in which they ended. */
+/** Events of each commit, in the order of completion. */
 let commits: number[];
-/** Duplicates of each commit that had any. */
+/** Duplicates of each commit that had some. */
 let repeats: number[];
 let doubts: number;
 /** Rows of each refused commit that was not split further. */
@@ -59,7 +59,7 @@ function newRow(): EventRow {
 
 const newKey = () => randomBytes(32);
 
-/** Stores one event. Returns its id, or null when it was not stored. */
+/** Stores one event. Returns its id, or null if it was not stored. */
 async function add(): Promise<string | null> {
   const row = newRow();
   return (await events.store([row])).kind === 'stored' ? uuidText(row.id) : null;
@@ -116,7 +116,7 @@ test('a lost connection loses only its own batch: the other one commits the wait
   const stored = await storedIds();
   const committed = outcomes.filter((id) => id !== null);
   expect(committed.filter((id) => !stored.has(id))).toEqual([]);
-  // No round refused more than the batch that was under way on the connection.
+  // No round refused more than the batch in progress on the connection.
   expect(outcomes.length - committed.length).toBeLessThanOrEqual(3 * 300);
 });
 

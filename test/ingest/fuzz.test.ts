@@ -14,12 +14,12 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-/** How long an incomplete request may lie before the test gives it up. */
+/** How long an incomplete request may wait before the test abandons it. */
 const QUIET_MS = 40;
 
 const token = fc.string({ minLength: 1, maxLength: 20, unit: fc.constantFrom(...'abcXYZ019-_.!#~') });
 const anyBytes = fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes).toString('latin1'));
-/** What may stand in a field without ending it. */
+/** Characters that a field can contain without ending it. */
 const fieldValue = anyBytes.map((text) => text.replace(/[\r\n]/g, ''));
 const telling = fc.constantFrom(
   'Content-Length',
@@ -58,7 +58,7 @@ const method = fc.oneof(
   token,
 );
 
-/** A request that HTTP allows, or nearly: its fields and its body are anything. */
+/** A request that is valid in HTTP, or almost: any fields and any body. */
 const request = fc
   .record({
     method,
@@ -77,7 +77,7 @@ const request = fc
     },
   }));
 
-/** The answer, null for a connection that was closed, undefined when the server waits for more. */
+/** The response, null for a closed connection, undefined when the server waits for more. */
 async function exchange(bytes: Uint8Array, toHead: boolean): Promise<RawAnswer | null | undefined> {
   const client = await RawClient.connect(app.port);
   void client.send(bytes);
@@ -88,7 +88,7 @@ async function exchange(bytes: Uint8Array, toHead: boolean): Promise<RawAnswer |
 
 function expectGoodAnswer(answer: RawAnswer | null | undefined, toHead: boolean): void {
   if (!answer) return;
-  // Of the server's own parser, which knows nothing of us.
+  // A response of the library's parser.
   if (answer.headers['x-request-id'] === undefined) return expect([400, 431, 505]).toContain(answer.status);
   expect([200, 202, 400, 403, 404, 405, 411, 413, 431]).toContain(answer.status);
   if (toHead) return;
@@ -96,7 +96,7 @@ function expectGoodAnswer(answer: RawAnswer | null | undefined, toHead: boolean)
   if (answer.status >= 400) expect(document).toMatchObject({ status: answer.status, code: expect.any(String) });
 }
 
-/** Tells what was sent, which a mapped counterexample hides. */
+/** Prints the request, which a mapped counterexample hides. */
 async function check(bytes: Buffer, toHead: boolean): Promise<void> {
   const answer = await exchange(bytes, toHead);
   try {

@@ -23,7 +23,7 @@ async function connect(localAddress?: string): Promise<RawClient> {
   return client;
 }
 
-/** Begins a body of `declaredBytes` and sends so many of them. */
+/** Starts a body of `declaredBytes` and sends this many of them. */
 async function begin(declaredBytes: number, sentBytes: number, localAddress?: string): Promise<RawClient> {
   const client = await connect(localAddress);
   const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${declaredBytes}\r\n\r\n`;
@@ -74,7 +74,7 @@ describe('the rate limit', () => {
     expect([(await post(webhook)).status, (await post(webhook)).status]).toEqual([202, 429]);
     expect(await post(own)).toEqual({ status: 202, policy: '"ingest";q=2;w=60', left: '"ingest";r=1;t' });
     expect([(await post(own)).status, (await post(own)).status]).toEqual([202, 429]);
-    // Also when the process must ask the database again what the webhook is.
+    // Also when the process has to load the webhook again.
     const another = await app.addWebhook({ secret: null, rate_limit_max: 1 });
     app.app.changesLost();
     expect([(await post(another)).status, (await post(another)).status]).toEqual([202, 429]);
@@ -153,9 +153,9 @@ test('uncommitted events are limited: over the limit the response is 503, and qu
   await start({ QUEUE_EVENTS_MAX: 3 });
   const sent: Promise<{ status: number }>[] = [];
   await app.database.transaction(async (query) => {
-    // Nothing can be committed while this is held.
+    // Nothing can be committed while this lock is held.
     await query({ text: 'lock table events in access exclusive mode' });
-    // The first go into a commit that cannot end; the next ones wait.
+    // The first events are in a commit that cannot end; the next ones wait.
     await until(async () => {
       if ((await app.metric('weir_queue_events')) === 3) return true;
       sent.push(post(webhook));

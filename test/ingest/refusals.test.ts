@@ -53,7 +53,7 @@ describe('with two reasons to refuse', () => {
     await start({});
     const webhook = await app.addWebhook();
     await app.cutOff();
-    // For a second the directory is believed.
+    // The directory is trusted for a second.
     expect(await codeOf(webhook.path, { method: 'POST', body: 'x' })).toEqual([403, 'signature_missing']);
     const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);

@@ -15,7 +15,7 @@ let usual: TestWebhook;
 let own: TestWebhook;
 let open: TestWebhook;
 let openWithHeader: TestWebhook;
-/** All answers of this file, to be searched for the secret. */
+/** All responses of this file, to be searched for the secret. */
 const answers: string[] = [];
 
 beforeAll(async () => {
@@ -28,7 +28,7 @@ beforeAll(async () => {
 
 afterAll(() => app.stop());
 
-/** Sends field lines as they are, in Latin-1; status and, of a problem, its code. */
+/** Sends field lines unchanged in Latin-1; returns the status and the code of a problem. */
 async function send(webhook: TestWebhook, lines: string[], body: string | Buffer = BODY): Promise<[number, string?]> {
   const client = await RawClient.connect(app.port);
   const bytes = Buffer.from(body as string);

@@ -38,7 +38,7 @@ test('the overload rises and stays; the recovery begins when its last request is
       rate: 10,
       timeUnit: '1s',
       duration: '60000ms',
-      // As many as under overload: they are the same.
+      // The same number as under overload.
       preAllocatedVUs: 20,
       startTime: '130000ms',
     },
@@ -78,7 +78,7 @@ test('a soak has a constant rate, samples 120 times, and fails on growth', () =>
       rate: 1,
       timeUnit: '30000ms',
       duration: '3600000ms',
-      // One alone remembers what was early.
+      // Only one process remembers the early figures.
       preAllocatedVUs: 1,
     },
   });

@@ -23,7 +23,7 @@ beforeAll(async () => {
 }, TEST_MS);
 afterAll(() => weir.stop(), TEST_MS);
 
-/** A process that was just killed may have held the connection. */
+/** The connection may have been to a process that was just killed. */
 const counters = () =>
   until(
     () =>
@@ -34,7 +34,7 @@ const counters = () =>
     eventually,
   );
 
-/** Sends on new connections until so many are accepted or refused; how many were. */
+/** Sends on new connections until this many are accepted or refused; returns the number. */
 async function send(count: number, secret = webhook.secret): Promise<number> {
   const sender = startSender({ port: weir.port, ...webhook, secret, lanes: 4, keepAlive: false });
   await until(() => sender.accepted.size + sender.refusals.length >= count, eventually);
@@ -95,7 +95,7 @@ test('a stream continues after a restart, and has the history of the last minute
 test('the status has everything but secrets, and no false alarm', { timeout: TEST_MS }, async () => {
   const serving = (await weir.servingPids()).sort();
   const pidsOf = (body: { processes: { pid: number }[] }) => body.processes.map(({ pid }) => pid).sort();
-  // The restart above has just ended: its last process is told of in the next second.
+  // The restart above has just ended: its last process is reported in the next second.
   const { text, body } = await until(async () => {
     const answer = await operator.api('GET', '/api/v1/status');
     const isWhole = answer.body.doctor.state === 'done' && isDeepStrictEqual(pidsOf(answer.body), serving);

@@ -1,4 +1,4 @@
-/** What the one query of a process finds, over real events. */
+/** Results of the query of a process, over real events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
@@ -106,7 +106,7 @@ test('events during an outage of the query are found after it', async () => {
   const { newest, ids } = watching(counted);
   await newest.watch(webhookId);
   const run = (text: string) => fresh.database.query({ text });
-  // One transaction: no look comes between.
+  // One transaction, so that no query runs in between.
   const id = uuidText(uuidv7(Date.now(), crypto.getRandomValues(new Uint8Array(16))));
   await run(`begin;
     alter table events rename to hidden;

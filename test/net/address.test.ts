@@ -147,7 +147,7 @@ describe('the hops of a Forwarded header', () => {
     ['xfor=6.6.6.6', []],
     ['by=203.0.113.43', []],
     ['', []],
-    // Left open by a hostile client, and another hop appended by the proxy.
+    // Left open by a hostile client, with another hop appended by the proxy.
     ['for=", for=192.0.2.1', ['"', '192.0.2.1']],
   ])('%j', (header, expected) => {
     expect(forwardedHops(header)).toEqual(expected);

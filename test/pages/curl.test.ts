@@ -1,4 +1,4 @@
-/** The line is run by a real shell with a real curl; what arrives is compared. */
+/** The command is run by a real shell with a real curl, and the received request is compared. */
 import { execFile, execFileSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
@@ -25,10 +25,10 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** As a script, and as an interactive shell reads the pasted line, with history expansion. */
+/** As a script, and as pasted into an interactive shell with history expansion. */
 const preparations = ['', 'set -o history -o histexpand\n: first\n'];
 
-/** Runs the line in every way. */
+/** Runs the command in every way. */
 async function runLine(line: string): Promise<void> {
   for (const preparation of preparations) {
     const running = run('bash', [], { env: { ...process.env, WEIR_SECRET: SECRET, HISTFILE: '' } });
@@ -72,7 +72,7 @@ describe.each(texts)('of a text with %s', (_, text) => {
     received = [];
     const body = Buffer.from(text);
     const line = signedCurl({ url, body, contentType: 'text/plain', signatureHeader: 'X-Sig' })!;
-    // The line ends are the command's own.
+    // The line ends belong to the command.
     expect(line.split('\n')).toHaveLength(5);
     expect(line).not.toMatch(/[^\P{C}\n]/u);
     await runLine(line);

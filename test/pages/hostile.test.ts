@@ -1,4 +1,4 @@
-/** Addresses and stored texts that try to become code, markup or an object's inherited member: every page, every parameter. */
+/** URLs and stored texts that try to become code, markup or an inherited member of an object: every page, every parameter. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/api/routes.ts';
 import { addAgent } from '../helpers/agents.ts';

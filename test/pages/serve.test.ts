@@ -92,7 +92,7 @@ describe('an error', () => {
     const answers = await Promise.all(['/events?q=a', '/nowhere'].map((path) => get(path, { accept: html }))).finally(
       () => app.restore(),
     );
-    // Who asks is not known; that there is nothing is.
+    // The requester is unknown while the database is unavailable; the 404 is not.
     expect(answers.map(({ status }) => status)).toEqual([503, 404]);
     expect(answers[0]!.headers.get('retry-after')).toBe('1');
     const text = await answers[0]!.text();

@@ -60,7 +60,7 @@ describe('a password is verified', () => {
         }
     });
     const median = (name: string) => times[name]!.sort((a, b) => a - b)[7]!;
-    // A shortcut would be a thousand times as fast.
+    // A shortcut would be a thousand times faster.
     expect(median('nothing') / median('stored')).toBeGreaterThan(0.3);
     expect(median('nothing') / median('stored')).toBeLessThan(3);
   });
@@ -82,7 +82,7 @@ test('few hashes are computed at a time, and work over the limit is refused at o
   const work = Array.from({ length: HASHING_WORK_MAX + 2 }, () =>
     passwords.admit((hasher) => hasher.verify(null, 'a password')),
   );
-  // None of them can have ended before this turn does.
+  // None of them can end before this turn does.
   expect([passwords.admitted, begun]).toEqual([HASHING_WORK_MAX, HASHES_AT_A_TIME]);
   const outcomes = await Promise.all(work);
   expect(outcomes.filter((outcome) => outcome === null)).toHaveLength(2);

@@ -1,4 +1,4 @@
-/** The metrics page of the primary: what it sums, what it reads of the database, and how many series it may have. */
+/** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endLastLeases } from '../../server/db/queries/deliveries.ts';
 import { AGENT_SERIES_MAX, FigureReader } from '../../server/primary/database-figures.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-/** A page that has read nothing yet. */
+/** A page that has not read the database yet. */
 function freshPage(): MetricsPage {
   const figures = new FigureReader(app.database);
   return new MetricsPage(
@@ -23,7 +23,7 @@ function freshPage(): MetricsPage {
   );
 }
 
-/** Values of a metric's series that have these labels, in the order of the page. */
+/** Values of the series of a metric with these labels, in the order of the page. */
 function seriesOf(text: string, name: string, labels: Record<string, string> = {}): number[] {
   const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   return text
@@ -67,7 +67,7 @@ test('deliveries are reported by agent, state and outcome, starting at zero', as
     [[1], [1], [0], [0]],
   ]);
 
-  // Both leases end twice: the second time no attempt is left.
+  // Both leases expire twice: the second time no attempt is left.
   await letPass(app.database, 3_600);
   expect(await agent.claim()).toHaveLength(2);
   expect(await of('weir_leases_expired_total')).toEqual([2]);

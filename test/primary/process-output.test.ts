@@ -1,4 +1,4 @@
-/** What a serving process writes beside its log, as log lines of the primary. */
+/** Output of a process besides its log, as log lines of the primary. */
 import { PassThrough } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';

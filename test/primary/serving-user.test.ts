@@ -1,4 +1,4 @@
-/** Started by root, Weir serves as the user weir, or says why it cannot. Under another user it serves as that user. */
+/** Started by root, Weir serves as the user weir or logs why it cannot. Started by another user, it serves as that user. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -21,7 +21,7 @@ const root = resolve(import.meta.dirname, '../..');
 const isRoot = process.getuid!() === 0;
 const firstFreePort = Number(readFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', 'utf8'));
 
-/** Real, effective, saved and file system user of a process, and the same of its group. */
+/** Real, effective, saved and file system user of a process, and its groups. */
 async function idsOf(pid: number): Promise<{ uids: number[]; gids: number[]; groups: string }> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   const numbers = (name: string) =>
@@ -48,7 +48,7 @@ async function send(weir: Weir, { path, secret }: { path: string; secret: string
 
 const cleanUps: (() => Promise<void>)[] = [];
 
-/** This checkout where the user weir can read it, else a copy: a checkout below /root (mode 0700) is closed to it. */
+/** This checkout if the user weir can read it, else a copy: a checkout below /root (mode 0700) is unreadable to it. */
 async function readableInstallation(user: { uid: number; gid: number }): Promise<string> {
   const looks = `require('node:fs').accessSync(${JSON.stringify(join(root, 'dist/server/main.js'))})`;
   if (spawnSync(process.execPath, ['-e', looks], { ...user, cwd: '/' }).status === 0) return root;
@@ -58,7 +58,7 @@ async function readableInstallation(user: { uid: number; gid: number }): Promise
   cleanUps.push(remove);
   await rm(join(directory, 'node_modules'));
   const modules = [join(root, 'node_modules'), join(directory, 'node_modules')];
-  // Hard links where both are on one file system.
+  // Hard links if both are on one file system.
   if (spawnSync('cp', ['-a', '--link', ...modules]).status !== 0) spawnSync('cp', ['-a', ...modules]);
   return directory;
 }
@@ -126,7 +126,7 @@ describe.runIf(isRoot)('started by root', () => {
     const weir = await startWeir(settings, from);
     onTestFinished(() => weir.stop(), TEST_MS);
     await expectServedBy(weirUser, weir);
-    // Opened with the key in DATA_DIR/secrets.key, which root alone can read.
+    // Decrypted with the key in DATA_DIR/secrets.key, which only root can read.
     expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
   });
 
@@ -185,7 +185,7 @@ describe.runIf(isRoot)('started by root', () => {
     expect(choice).toMatchObject({ kind: 'user', user: { uid: weirUser.uid, gid: weirUser.gid } });
   });
 
-  // In a container every port may be free for all.
+  // In a container every port may be open to all users.
   test.runIf(firstFreePort > 1)('a port that needs a privilege keeps root', { timeout: TEST_MS }, async () => {
     const settings = settingsOf({ PORT: String(firstFreePort - 1) });
     expect(await chooseServingUser(trial, settings, database.conninfo)).toEqual({

@@ -8,7 +8,7 @@ afterEach(() => {
   for (const step of undo.splice(0)) step();
 });
 
-/** A store that answers in `answerMs`, or fails when that is null; the breaker in front of it; what was seen. */
+/** A store that responds in `answerMs`, or fails when that is null; the breaker in front of it; and the observed calls. */
 function breakerBefore(store: { answerMs: number | null }) {
   const seen = { probesAtMs: [] as number[], probesUnderWay: 0, probesUnderWayMax: 0, warnings: [] as string[] };
   const answer = async () => {

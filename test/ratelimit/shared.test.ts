@@ -10,7 +10,7 @@ import { until } from '../helpers/wait.ts';
 
 const ingest: Policy = { name: 'ingest', max: 5, windowSeconds: 3600 };
 const roomy: Policy = { name: 'ingest', max: 1_000_000, windowSeconds: 3600 };
-/** What a busy machine of two cores may add before a test should call it late. */
+/** Delay that a busy machine of two cores may add. */
 const SLACK_MS = 900;
 
 const undo: (() => Promise<void>)[] = [];
@@ -40,7 +40,7 @@ async function limiter(urls: string[], { requireAtStart = true, now = realClock 
   return { shared, warnings, uncounted };
 }
 
-/** Its clock stands still until it is set: on a machine too busy to answer within the budget it counts all the same. */
+/** Its clock is fixed until it is set: on a machine too busy to respond within the budget it still counts. */
 async function patientLimiter(urls: string[]) {
   let now = () => 0;
   const setClock = (next: () => number) => {
@@ -191,7 +191,7 @@ describe('an unavailable store', () => {
     const openedMs = performance.now();
     setClock(() => BUDGET_MS + performance.now() - openedMs);
 
-    // An answer that is there at once, and not promised, waits for nothing.
+    // A decision that is returned directly, without a promise, waits for nothing.
     const later = Array.from({ length: 10_000 }, () => shared.take('a', ingest));
     expect(later.filter((answer) => answer instanceof Promise || !answer.allowed)).toEqual([]);
 

@@ -20,7 +20,7 @@ function send(timesMs: number[], policy: { max: number; windowSeconds: number })
   });
 }
 
-/** The exact sliding log: how many of `timesMs` lie in the window that ends at `endMs`. */
+/** The exact sliding log: number of `timesMs` in the window that ends at `endMs`. */
 const logged = (timesMs: number[], endMs: number, windowMs: number) =>
   timesMs.filter((timeMs) => timeMs > endMs - windowMs && timeMs <= endMs).length;
 
@@ -43,7 +43,7 @@ const states = policies.chain((policy) =>
   }),
 );
 
-/** What is decided `laterMs` later when nothing else came. */
+/** The decision `laterMs` later without other requests. */
 function decideLater(
   previous: number,
   current: number,

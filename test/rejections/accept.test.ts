@@ -23,7 +23,7 @@ const sent = (body: string, headers: Record<string, string> = {}) => ({
   headers: { 'content-type': 'application/json', 'x-hub-signature-256': signatureOf(SECRET, body), ...headers },
 });
 
-/** Has the webhook refuse a request of the sender; the rejection that is kept of it. */
+/** Sends a request that the webhook rejects; returns its rejection. */
 async function refused(webhook: TestWebhook, headers: Record<string, string> = {}, { path = '', body = BODY } = {}) {
   const kept = async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${webhook.id}`)).body.items;
   const before = (await kept()).length;
@@ -77,7 +77,7 @@ describe('after the webhook gets the sender’s secret, a rejection', () => {
     const events = await eventsOf(webhook);
     expect(events).toHaveLength(1);
     expect(new Set(answers.map(([, eventId]) => eventId))).toEqual(new Set(events));
-    // Whatever is changed later.
+    // Independent of later changes.
     await app.webhooks.rotate(webhook.id, { secret: 'yet another', overlap_seconds: 0 });
     expect(await accept(id)).toEqual([200, events[0]]);
   });
@@ -89,7 +89,7 @@ describe('after the webhook gets the sender’s secret, a rejection', () => {
     await fix(webhook);
     const repeated = (await (await fetch(webhook.url, sent(BODY, { [name]: 'the same' }))).json()) as { id: string };
     expect(await accept(id)).toEqual([200, repeated.id]);
-    // And the other way about: what is accepted first is the event of later repeats.
+    // In the other order: a request accepted first is the event of later duplicates.
     const [status, eventId] = await accept(other.id);
     expect(status).toBe(201);
     const late = await fetch(webhook.url, sent('{"order": 18}', { [name]: 'another' }));

@@ -1,4 +1,4 @@
-/** What is kept of a flood, and what it costs: bounds at their limit and one over. */
+/** What is stored of a flood, and what it costs: limits and one over. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -104,7 +104,7 @@ describe('the ring buffer', () => {
   });
 });
 
-/** Sends unsigned requests, a few under way at a time; how many were answered 403. */
+/** Sends unsigned requests, a few at a time; returns how many were answered 403. */
 async function flood(webhook: TestWebhook, requests: number, bodyBytes: number): Promise<number> {
   const agent = new Agent({ keepAlive: true, maxSockets: 16 });
   const body = Buffer.alloc(bodyBytes, 'x');
@@ -183,10 +183,10 @@ test('a database outage costs only samples', async () => {
 
 describe('samples waiting for storage', () => {
   const exchange = { route: '/in/:webhook_id', headers: ['a', 'bc'], client: { address: '192.0.2.1' } } as never;
-  /** In memory, two bytes a character of the headers. */
+  /** In memory, headers take two bytes a character. */
   const HEADER_BYTES = 6;
 
-  /** A keeper whose rounds wait until told otherwise, on a clock of the test. */
+  /** A sampler whose rounds wait for the test, with a clock of the test. */
   function keeperOf(diagnose: () => Promise<never[]>) {
     const told: string[] = [];
     const clock = { nowMs: 0 };
@@ -253,7 +253,7 @@ describe('samples waiting for storage', () => {
     });
     keeper.offer(exchange, webhook, new Uint8Array(1));
     await until(() => told.length === 1);
-    // Without its keys no webhook is known, and there is nothing to diagnose.
+    // Without its keys no webhook can be loaded, and there is nothing to diagnose.
     keeper.offer(exchange, webhook, new Uint8Array(1));
     await until(() => told.length === 2);
     expect(told).toEqual(['1 failed: the thread died', 'stored']);

@@ -16,7 +16,7 @@ const OTHER = signatureOf('another secret', BODY);
 let app: TestApp;
 let viewer: TestPerson;
 let operator: TestPerson;
-/** Every answer of the API, to be searched for what must not be in it. */
+/** Every response of the API, to be searched for secrets. */
 const answers: string[] = [];
 
 beforeAll(async () => {
@@ -32,7 +32,7 @@ async function api(person: TestPerson, method: string, path: string) {
   return answer;
 }
 
-/** Sends field lines and a body as they are, and gives the code of the refusal. */
+/** Sends field lines and a body unchanged; returns the code of the refusal. */
 async function send(webhook: TestWebhook, lines: string[], body: string | Buffer = BODY): Promise<string> {
   const client = await RawClient.connect(app.port);
   const bytes = Buffer.from(body as string);

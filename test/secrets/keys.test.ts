@@ -1,4 +1,4 @@
-/** The generated key in DATA_DIR and the one before it. */
+/** The generated key in DATA_DIR and the previous one. */
 import { existsSync, linkSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ test('a key is created once, readable only by its owner, in a DATA_DIR of its ow
   const [key] = loadSecretsKeys(kept(directory));
   expect(Buffer.from(key!, 'base64')).toHaveLength(32);
   expect(loadSecretsKeys(kept(directory))).toEqual([key]);
-  // Under root the account of the embedded Postgres walks through the directory.
+  // As root, the account of the embedded Postgres needs access to the directory.
   expect([modeOf(directory), modeOf(join(directory, 'secrets.key'))]).toEqual([
     process.getuid!() === 0 ? 0o711 : 0o700,
     0o600,
@@ -40,7 +40,7 @@ describe('a replaced generated key', () => {
     expect(current).not.toBe(before);
     expect(readdirSync(directory).sort()).toEqual(['secrets.key', 'secrets.key.previous']);
     expect(readdirSync(directory).map((name) => modeOf(join(directory, name)))).toEqual([0o600, 0o600]);
-    // A key that is set takes the place of both files.
+    // A configured key replaces both files.
     expect(loadSecretsKeys({ ...kept(directory), SECRETS_KEY: someKey })).toEqual([someKey]);
   });
 

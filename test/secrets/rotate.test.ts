@@ -1,4 +1,4 @@
-/** `weir keys rotate`: everything sealed under the previous key is under the current one afterwards, whatever interrupts it. */
+/** `weir keys rotate`: everything sealed under the previous key is under the current one afterwards, despite interruptions. */
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Database } from '../../server/db/pool.ts';
@@ -18,7 +18,7 @@ import { PATIENCE_MS, spawnWeir } from '../helpers/weir.ts';
 
 const oldKey = Buffer.alloc(32, 8).toString('base64');
 const strangeKey = Buffer.alloc(32, 9).toString('base64');
-/** Of one transaction, see rotate-keys.ts. */
+/** Rows of one transaction, see rotate-keys.ts. */
 const BATCH_ROWS = 200;
 
 let fresh: FreshDatabase;
@@ -36,7 +36,7 @@ const settings = () => ({
   WORKERS: 1,
 });
 
-/** The command as a shell runs it. */
+/** The command as run by a shell. */
 async function rotate(args: string[] = ['--json'], given: object = settings()) {
   const run = spawnWeir({ ...given, DATA_DIR: temporaryDirectory() }, { command: ['keys', 'rotate', ...args] });
   const code = await run.ended;
@@ -49,7 +49,7 @@ async function addWebhook(key: string, secret = 'hush'): Promise<string> {
   return id;
 }
 
-/** Many at once, past the way that people make them. */
+/** Inserts many at once, without the service. */
 async function addWebhooks(key: string, count: number): Promise<void> {
   const [derived] = derivedKeys([key], 'webhook-secrets');
   const rows = Array.from({ length: count }, () => {
@@ -65,7 +65,7 @@ async function addWebhooks(key: string, count: number): Promise<void> {
   });
 }
 
-/** How many stored secrets each of the keys opens, in order. */
+/** Number of stored secrets that each key decrypts, in order. */
 async function openedBy(...keys: string[]): Promise<number[]> {
   const rows = await database.query<{ id: string; sealed: Buffer }>({
     text: 'select webhook_id as id, sealed from webhook_secrets',
@@ -81,7 +81,7 @@ test('every table with a sealed column is listed', async () => {
            where table_schema = 'public' and data_type = 'bytea' and column_name ~ 'sealed|answer|secret' order by 1`,
   });
   const known = Object.values(sealedTables).map(({ name, column }) => `${name}.${column}`);
-  // Hashes of credentials; nothing in them can be opened.
+  // Hashes of credentials, which contain nothing encrypted.
   const hashes = /\.secret_hash$/;
   expect(rows.map(({ column }) => column).filter((column) => !hashes.test(column))).toEqual(known.sort());
 });
@@ -117,7 +117,7 @@ describe('weir keys rotate', () => {
       already_current: 5,
       unreadable: 0,
     });
-    // The second run does not give sessions of the previous key more time.
+    // The second run does not extend sessions of the previous key.
     const untilMs = [first, second].map(({ out }) => Date.parse(JSON.parse(out).previous_sessions_until));
     expect(Math.abs(untilMs[0]! - untilMs[1]!)).toBeLessThan(1_000);
   });
@@ -175,7 +175,7 @@ describe('weir keys rotate', () => {
       expect.stringMatching(/^weir: Weir runs without this SECRETS_KEY/),
     ]);
     expect((await fetch(webhook.url, signedRequest(webhook))).status).toBe(202);
-    // As the start with the new key records it.
+    // As recorded by the start with the new key.
     await app.database.transaction((query) => recordKeys(query, fingerprintOf(someKey), null, { again: false }));
     expect((await rotate([], given)).code).toBe(0);
   });
@@ -185,7 +185,7 @@ describe('weir keys rotate', () => {
     await addWebhooks(oldKey, rows);
     let killed: ReturnType<typeof spawnWeir>;
     await database.transaction(async (query) => {
-      // The last row is held: the run waits there.
+      // The last row is locked: the run waits for it.
       await query({ text: 'select from webhook_secrets order by webhook_id desc limit 1 for update' });
       killed = spawnWeir({ ...settings(), DATA_DIR: temporaryDirectory() }, { command: ['keys', 'rotate'] });
       const isDone = async () => (await openedBy(someKey))[0] === 2 * BATCH_ROWS;

@@ -16,7 +16,7 @@ afterAll(() => {
 
 const KEY = Buffer.alloc(32, 9).toString('base64');
 
-/** What the reader says of these settings, one sentence each. */
+/** Errors of these settings, one sentence each. */
 function problemsOf(environment: Record<string, string>): string[] {
   try {
     readSettings(environment, empty);

@@ -20,7 +20,7 @@ import { stateOfDist } from '../../server/setup/sources.mjs';
 const project = fileURLToPath(new URL('../..', import.meta.url));
 let root: string;
 
-/** A small project of the same shape, built by the real scripts and the real compiler. */
+/** A small project of the same form, built by the real scripts and the real compiler. */
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'weir-build-'));
   cpSync(join(project, 'server/setup'), join(root, 'server/setup'), { recursive: true });

@@ -67,7 +67,7 @@ describe('compose.yaml', () => {
         security_opt: ['no-new-privileges:true'],
         read_only: true,
       });
-      // The image of Weir names its own user.
+      // The image of Weir has its own user.
       expect(user).toBe(name === 'weir' ? undefined : name);
     },
   );

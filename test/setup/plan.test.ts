@@ -3,7 +3,7 @@ import { type Facts, planSetup } from '../../server/setup/plan.mjs';
 
 const tools = ['apt-get', 'pg_config', 'libpq-fe.h', 'g++', 'make', 'python3', 'pg_dump', 'redis-server', 'chromium'];
 
-/** A Debian 12 on which everything stands; each test takes something away. */
+/** A Debian 12 with everything installed; each test removes something. */
 function machine(different: Partial<Facts> = {}): Facts {
   return {
     tests: false,

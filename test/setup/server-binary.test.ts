@@ -10,7 +10,7 @@ import { serverBinaryHashes, serverBinaryProblem, serverBinaryRelease } from '..
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const ours = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
 
-/** A folder with the set-up program and the binary that this Node loads, and nothing else. */
+/** A directory with only the set-up program and the binary that this Node loads. */
 function copyOfProject(): { root: string; binary: string } {
   const root = mkdtempSync(join(tmpdir(), 'weir-binary-'));
   onTestFinished(() => rmSync(root, { recursive: true }));
@@ -28,7 +28,7 @@ describe('the hashes of the uWebSockets.js binaries', () => {
     expect(serverBinaryRelease).toBe(`${name}@${version}`);
   });
 
-  // The package holds the binaries of all platforms: each is checked here, whatever this machine is.
+  // The package has the binaries of all platforms: each is checked on any machine.
   test.each(['x64', 'arm64'].flatMap((arch) => [115, 127, 137, 141].map((abi) => `linux_${arch}_${abi}`)))(
     'include the installed %s',
     (name) => {

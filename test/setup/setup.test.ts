@@ -22,7 +22,7 @@ afterEach(() => {
   rmSync(root, { recursive: true });
 });
 
-/** A Node program that has everything of one set-up module at hand; `lines` are what it prints. */
+/** A Node program that imports one set-up module; `lines` are its output. */
 function program(module: string, code: string) {
   const text = `import * as it from ${JSON.stringify(join(project, 'server/setup', module))};\n${code}`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', text], { cwd: root });

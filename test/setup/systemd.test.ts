@@ -1,18 +1,18 @@
-/** The systemd unit in the README: its sandbox by its directives, and as systemd itself judges it where that is installed. */
+/** The systemd unit in the README: its sandbox by its directives, and as rated by systemd if installed. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-/** Exposure as systemd-analyze counts it (0 to 10). Other releases of systemd weigh a little differently. */
+/** Exposure by systemd-analyze (0 to 10). Releases of systemd differ slightly. */
 const EXPOSURE_MAX = 2;
 
 const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
 const unit = readme.match(/```ini\n(\[Unit\][\s\S]*?)```/)?.[1] ?? '';
 const service = unit.slice(unit.indexOf('[Service]'), unit.indexOf('[Install]'));
 
-/** All values of a directive, in their order. */
+/** All values of a directive, in order. */
 function valuesOf(directive: string): string[] {
   return [...service.matchAll(new RegExp(`^${directive}=(.*)$`, 'gm'))].map(([, value]) => value!);
 }
@@ -62,7 +62,7 @@ describe.runIf(version)('systemd', () => {
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'weir-unit-'));
     path = join(folder, 'weir.service');
-    // Node may be elsewhere on this machine, and systemd looks for the program.
+    // Node may have another path on this machine, and systemd checks the program.
     writeFileSync(path, unit.replace('/usr/bin/node', process.execPath));
   });
   afterAll(() => rmSync(folder, { recursive: true }));

@@ -81,7 +81,7 @@ describe('a signed request of the scheme', () => {
             const value = signed.headers[name]!;
             const at = place % value.length;
             const changed = value.slice(0, at) + String.fromCharCode(code) + value.slice(at + 1);
-            // The case of hex digits and the padding of base64 say nothing.
+            // The case of hex digits and the padding of base64 are irrelevant.
             fc.pre(changed.toLowerCase() !== value.toLowerCase() && !padding.test(value.slice(0, at + 1)));
             expect(verifies(definition, [key], { ...signed, headers: { ...signed.headers, [name]: changed } })).toBe(
               false,

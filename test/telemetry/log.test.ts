@@ -10,7 +10,7 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
 });
 
-/** A process whose log is its stdout; it logs so many lines of 1,000 bytes, then does the rest. */
+/** A process whose log is its stdout; it logs this many lines of 1,000 bytes, then runs the rest. */
 function logs(lines: number, rest: string): ChildProcessWithoutNullStreams {
   const code = `
     const { openDestination } = await import(${JSON.stringify(logFile)});
@@ -68,7 +68,7 @@ test.each([
   // The colours of the readable form are Weir's own.
   const told = stripVTControlCharacters(await text(child.stdout));
   expect(told).toContain('owned');
-  // What is no log line comes from the process itself; in a pipe it stays as it is.
+  // A line that is not a log line comes from the process itself; in a pipe it is unchanged.
   const lines = terminal ? told : told.split('\n').slice(0, 2).join('\n');
   expect(lines).not.toMatch(/[^\P{Cc}\n\t]|\p{Bidi_Control}/u);
   if (terminal) expect(told).toContain('\\x1b[2J\\x1b]0;owned\\x07\\x0d\\x7f\\x9b31m\\u202egpj');

@@ -1,4 +1,4 @@
-/** What a process counts: series that are there before anything happened, and gauges that no reader changes. */
+/** Metrics of a process: series that exist from the start, and gauges that reading does not change. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { problems } from '../../server/errors.ts';
@@ -19,7 +19,7 @@ async function seriesOf(name: string): Promise<Series[]> {
   return families.find((family) => family.name === name)!.values;
 }
 
-/** Labels that are known only when something happens. */
+/** Labels that are known only at the first occurrence. */
 const byAgent = ['weir_deliveries_settled_total', 'weir_leases_expired_total'];
 
 test('every counter of a process starts with its known series at 0', async () => {

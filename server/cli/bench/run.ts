@@ -53,7 +53,7 @@ export function runOf(workers: number, { reports, residentBytes, cores }: Window
 }
 
 /** Fixes by status, for answers that the load itself causes. */
-const mends: Readonly<Record<string, string>> = {
+const fixes: Readonly<Record<string, string>> = {
   503: '; if the requests exceed the memory limit of Weir, lower --connections or --size',
 };
 
@@ -64,7 +64,7 @@ export function faultsOf({ workers, statuses, errors, accepted, stored }: Run): 
   return [
     ...Object.entries(statuses)
       .filter(([status]) => status !== '202')
-      .map(([status, times]) => `${said} ${times} answers were ${status}, not 202${mends[status] ?? ''}.`),
+      .map(([status, times]) => `${said} ${times} answers were ${status}, not 202${fixes[status] ?? ''}.`),
     ...Object.entries(errors).map(([name, times]) => `${said} ${times} connections failed (${name}).`),
     ...(accepted === 0 ? [`${said} no request was answered 202.`] : []),
     // A broken connection may have carried a request that was stored but not answered.

@@ -26,7 +26,7 @@ async function newPerson(): Promise<TestPerson> {
   return person;
 }
 
-/** A browser that is signed in. */
+/** A signed-in browser. */
 async function browser(person: TestPerson) {
   const cookie = cookieOf(await signIn(app, person.email));
   const token = await csrfToken(app.url, cookie);

@@ -23,7 +23,7 @@ const actor: Actor = {
   request_id: 'r-1',
 };
 
-/** Puts something on record as a change does. */
+/** Writes an entry like a change does. */
 const write = (action: string, rest: { id?: string | null; name?: string; after?: object; by?: Actor } = {}) =>
   app.database.transaction((query) =>
     record(query, rest.by ?? actor, {
@@ -74,7 +74,7 @@ describe('filters', () => {
     await write('filter.one', { id: other, by: { ...actor, id: other } });
     await write('filter.two', { id: other });
     middle = (await list('?limit=1')).body.items[0].at;
-    // Times are kept to the millisecond.
+    // Times are stored to the millisecond.
     while (Date.now() <= new Date(middle).getTime()) await new Promise((resolve) => setImmediate(resolve));
     await write('filter_three.one', { by: { ...actor, id: other } });
   });

@@ -1,4 +1,4 @@
-/** Every operation that changes something leaves exactly one entry, and none holds anything secret. */
+/** Every operation that changes something writes exactly one entry, and no entry contains a secret. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OperationName, operationRoutes } from '../../../server/api/routes.ts';
@@ -24,7 +24,7 @@ afterAll(async () => {
   await app.stop();
 });
 
-/** Given or shown in some request; must be in no entry. */
+/** Secrets in requests and responses; no entry may contain them. */
 const secrets = new Set<string>();
 const secret = (text: string): string => {
   secrets.add(text);
@@ -34,7 +34,7 @@ const secret = (text: string): string => {
 const PASSWORD = secret('a passphrase of the tests');
 const NEW_PASSWORD = secret('quite another passphrase');
 
-/** A request of the administrator that has to work; what its answer shows once is noted. */
+/** A request of the administrator that must succeed; secrets in its response are collected. */
 async function ask(method: string, path: string, body?: unknown): Promise<Answer> {
   const answer = await administrator.api(method, path, body);
   expect([answer.status, answer.body?.errors]).toEqual([expect.toSatisfy((status) => status < 300), undefined]);
@@ -53,7 +53,7 @@ const newUser = async () => {
 const signIn = (email: string, password = PASSWORD) =>
   request(`${app.url}/api/v1/session`, 'POST', { email, password }, {});
 
-/** A browser that is signed in; what it says with each request. */
+/** A signed-in browser; the headers of its requests. */
 async function newSession(): Promise<Record<string, string>> {
   const { headers, body } = await signIn((await newUser()).email);
   const cookie = headers.get('set-cookie')!.split(';')[0]!;
@@ -68,7 +68,7 @@ async function newEvent(): Promise<string> {
   return send(webhook);
 }
 
-/** A delivery that has come to its end. */
+/** A finished delivery. */
 async function newDeadDelivery(): Promise<{ id: string; agentId: string }> {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
@@ -99,15 +99,15 @@ async function newRejection(): Promise<string> {
 
 type Act = () => Promise<Answer>;
 interface Scenario {
-  /** What the entry says was done; setting up does two things, in this order. */
+  /** Actions of the entries; setting up performs two, in this order. */
   action: string;
-  /** Makes what is needed; what it returns is the change itself. */
+  /** Prepares the change; the returned function performs it. */
   prepare: () => Promise<Act>;
-  /** Where it is done, when it is not the usual app. */
+  /** Where the change is made, if not in the usual app. */
   at?: () => TestApp;
 }
 
-/** How each operation is used as it is meant. A new one that changes something needs a row here. */
+/** A valid use of each operation. A new operation that changes something needs a row here. */
 const scenarios: Partial<Record<OperationName, Scenario>> = {
   setUp: {
     action: 'user.create session.sign_in',
@@ -244,7 +244,7 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
     prepare: async () => {
       const id = await newRejection();
       const { webhook_id } = (await ask('GET', `/api/v1/rejections/${id}`)).body;
-      // Without a secret no signature is asked for any more.
+      // Without a secret no signature is required.
       await app.database.query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [webhook_id] });
       return () => ask('POST', `/api/v1/rejections/${id}/accept`, {});
     },

@@ -15,7 +15,7 @@ afterAll(() => app.stop());
 
 const PATH = '/api/v1/deliveries';
 
-/** An agent with so many deliveries that are dead. */
+/** An agent with this many dead deliveries. */
 async function agentWithDead(count: number) {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);

@@ -1,4 +1,4 @@
-/** Lists of events: each filter, alone and page by page, and searches that take too long. */
+/** Lists of events: each filter, alone and page by page, and searches over the time limit. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EventSearch, SEARCHES_MAX, type SearchResult } from '../../../server/api/events/search.ts';
@@ -12,7 +12,7 @@ let viewer: TestPerson;
 let agent: TestAgent;
 let pushed: TestWebhook;
 let other: TestWebhook;
-/** By name; each a minute older than the one before. */
+/** By name; each a minute older than the previous one. */
 let events: Record<string, string>;
 
 const NEWEST_MS = Date.now() - 60_000;
@@ -74,7 +74,7 @@ type Read = (path: string) => Promise<{ status: number; body: Page }>;
 const asViewer: Read = (path) => viewer.api('GET', path);
 const asAgent: Read = (path) => request(app.url + path, agent.token);
 
-/** Names of all events of these parameters, read page by page. */
+/** Names of all events with these parameters, read page by page. */
 async function namesOf(parameters: Record<string, string>, read = asViewer, limit = 2): Promise<string[]> {
   const names = new Map(Object.entries(events).map(([name, id]) => [id, name]));
   const found: string[] = [];
@@ -202,7 +202,7 @@ describe('a search through many events', () => {
   const open = { from: null, to: null, before: null };
   let found: string[];
 
-  /** One before 3,000 others, two in the same millisecond as they, one behind them all; a first slice has 1,000. */
+  /** One event before 3,000 others, two in the same millisecond, and one after them; the first slice has 1,000. */
   beforeAll(async () => {
     await app.database.query({
       text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
@@ -218,7 +218,7 @@ describe('a search through many events', () => {
     }
   });
 
-  /** Of an event so many minutes ago. */
+  /** An event this many minutes ago. */
   const idAt = (minutes: number) => uuidText(uuidv7(NEWEST_MS - minutes * 60_000, randomBytes(16)));
 
   async function searchOn(search: EventSearch, limit: number): Promise<{ ids: string[]; searches: number }> {
@@ -245,7 +245,7 @@ describe('a search through many events', () => {
   test('stops when its client disconnects', async () => {
     const search = new EventSearch(app.database, Number.POSITIVE_INFINITY);
     const part = await search.find({ filter: sought, span: open, limit: 50, isGone: () => true });
-    // Those of the same millisecond as the 3,000 stand anywhere among them; the last one stands behind them.
+    // Events of the same millisecond have any position among the 3,000; the last one is after them.
     expect(part!.rows[0]!.id).toBe(found[0]);
     expect(part!.rows.map(({ id }) => id)).not.toContain(found.at(-1));
     expect(part!.stoppedAt).toMatch(/-/);

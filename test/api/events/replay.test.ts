@@ -1,4 +1,4 @@
-/** New deliveries of an event, by the API and by the command; both leave an entry in the audit log, or nothing at all. */
+/** New deliveries of an event, by the API and by the command; both write an audit entry or nothing. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

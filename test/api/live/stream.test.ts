@@ -1,4 +1,4 @@
-/** GET /api/v1/stream as its clients see it. */
+/** GET /api/v1/stream from the view of its clients. */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -178,7 +178,7 @@ describe('a client that reconnects', () => {
     const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': known });
     await stream.next('event', (event) => event.id === known);
     expect(idsOf(stream)).toEqual([late, known]);
-    // It goes on from the highest.
+    // It continues from the highest id.
     expect(stream.frames.filter(({ event }) => event === 'event').map(({ id }) => id)).toEqual([undefined, undefined]);
   });
 
@@ -279,7 +279,7 @@ describe('a stream ends', () => {
 describe('counters', () => {
   let hub: LiveHub;
   beforeAll(() => {
-    // What the primary does for its processes, here for the one.
+    // Done by the primary for its processes; here for one.
     hub = new LiveHub({
       collect: async () => hub.take(process.pid, app.app.sample()),
       tell: (live) => app.app.live(live),
@@ -337,7 +337,7 @@ describe('counters', () => {
   });
 });
 
-/** With very many processes the frame is large. */
+/** With many processes the frame is large. */
 function largeLive(processes: number) {
   const tally = new Tally(0);
   const sample = app.app.sample();
@@ -346,7 +346,7 @@ function largeLive(processes: number) {
 }
 
 describe('a client that does not read', () => {
-  /** Asks, and reads nothing until it is resumed. */
+  /** Sends the request, and reads nothing until it is resumed. */
   async function openUnread(): Promise<Socket> {
     const client = connect({ host: '127.0.0.1', port: app.port });
     client.on('error', () => {});
@@ -443,7 +443,7 @@ test('fifty clients cost the database no more than one client', async () => {
       const { cookie } = await addPerson(apart, 'viewer');
       for (let i = 0; i < clients; i++) await watch('', { cookie }, apart);
       expect(await apart.metric('weir_streams')).toBe(clients);
-      // What the server counts is seen about a second later.
+      // The statistics of the server have a delay of about a second.
       await delay(1_500);
       const before = await looksSoFar(apart);
       await delay(3_000);
@@ -459,7 +459,7 @@ test('fifty clients cost the database no more than one client', async () => {
   expect(fifty).toBeLessThan(one * 10);
 });
 
-/** Whoever asks for new events looks into the indexes of the table's days; nobody else does here. */
+/** Only the query for new events scans the indexes of the partitions here. */
 async function looksSoFar({ database }: TestApp): Promise<number> {
   const [row] = await database.query<{ looks: number }>({
     text: `select sum(idx_scan)::int as looks from pg_stat_user_indexes where relname ~ '^events_'`,
@@ -473,7 +473,7 @@ const uuidAt = (ms: number) =>
     .padStart(12, '0')
     .replace(/^(.{8})(.{4})$/, '$1-$2-7000-8000-000000000000');
 
-/** Stored as a process stores it whose commit took long. */
+/** Stored like by a process whose commit was slow. */
 async function insertEvent(receivedMs: number, of = webhook): Promise<string> {
   const id = uuidAt(receivedMs);
   await app.database.query({

@@ -1,4 +1,4 @@
-/** What the status shows of the settings. */
+/** Settings on the status. */
 import { expect, test } from 'vitest';
 import { describeSettings } from '../../../server/api/status/operations.ts';
 import { type Setting, settingTable } from '../../../server/settings/table.ts';

@@ -42,7 +42,7 @@ async function make(
   return body;
 }
 
-/** Creates a token with the cookie session: an administrator token or an endless one, too. */
+/** Creates a token with the cookie session, including administrator tokens and tokens without expiry. */
 async function makeBySession(
   person: TestPerson,
   input: object,
@@ -340,7 +340,7 @@ describe('the list', () => {
       seen.push(...body.items.map((item: { id: string }) => item.id));
       cursor = body.next_cursor;
     }
-    // The last is the one that the helper made.
+    // The last one was created by the helper.
     expect(seen.slice(0, 4)).toEqual(ids);
     expect(seen).toHaveLength(5);
   });

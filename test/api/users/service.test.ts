@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-/** The password again, which a session is asked for. */
+/** The password again, which a session requires. */
 const confirmed = { current_password: PASSWORD };
 const newEmail = () => `${randomUUID()}@example.org`;
 const account = (cookie: string) => request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie });
@@ -226,13 +226,13 @@ describe('the last active administrator', () => {
 
   test.each(ends)('is there still when all are %s at once', async (_how, end) => {
     const all = [root, ...(await Promise.all([1, 2, 3].map(() => addPerson(app, 'administrator', PASSWORD))))];
-    // Each ends the next one, all at the same time.
+    // Each removes the next one, concurrently.
     const answers = await Promise.all(all.map((by, i) => end(by, all[(i + 1) % all.length]!.id)));
     const rows = await app.database.query({
       text: `select from users where role = 'administrator' and disabled_at is null`,
     });
     expect(rows.length).toBeGreaterThanOrEqual(1);
-    // Some came too late to be still administrators themselves, and whoever was left was not ended.
+    // Some requests came too late to be from an administrator, and the remaining ones were kept.
     for (const { status } of answers) expect([200, 204, 401, 403, 409]).toContain(status);
     await app.database.query({ text: 'delete from users where id <> $1', values: [root.id] });
     if (rows.length > 0) root = await restore(root);
@@ -245,7 +245,7 @@ describe('the last active administrator', () => {
     expect((await another.browse('DELETE', at(another.id), confirmed)).status).toBe(204);
   });
 
-  /** Whoever was deleted above comes back as somebody else. */
+  /** Replaces the users deleted above. */
   async function restore(person: TestPerson): Promise<TestPerson> {
     const rows = await app.database.query({ text: 'select from users where id = $1', values: [person.id] });
     return rows.length > 0 ? person : addPerson(app, 'administrator', PASSWORD);

@@ -63,7 +63,7 @@ test('a change made while the listener was disconnected is seen after it reconne
 });
 
 describe('a stored secret that no key decrypts', () => {
-  /** Status and code of the answer, and Retry-After where there is one. */
+  /** Status and code of the response, and Retry-After if present. */
   const sent = async (webhook: TestWebhook, secret = webhook.secret) => {
     const answer = await fetch(webhook.url, signedRequest({ secret }));
     const { code } = (await answer.json()) as { code?: string };
@@ -75,7 +75,7 @@ describe('a stored secret that no key decrypts', () => {
     const { checks } = (await answer.json()) as { checks: Record<string, string> };
     return [answer.status, checks.secrets];
   };
-  /** Puts the ciphertext of another row there. */
+  /** Copies the ciphertext of another row. */
   const spoil = async (webhook: TestWebhook) => {
     const other = await app.addWebhook();
     await app.database.query({

@@ -114,7 +114,7 @@ describe('a new webhook', () => {
   });
 });
 
-/** Every way in which a field can be wrong, with its pointer and what is said of it. */
+/** Every error of a field, with its pointer and message. */
 const wrong: [string, object, string, RegExp][] = [
   ['an empty name', { name: ' ' }, '/name', /^Give 1 to 200 characters\.$/],
   ['a name too long', { name: 'x'.repeat(201) }, '/name', /^Give 1 to 200 characters\.$/],
@@ -401,7 +401,7 @@ describe('an unknown webhook', () => {
       expect([status, body.code]).toEqual([404, 'webhook_unknown']);
       tookMs.push(performance.now() - startMs);
     }
-    // A change waits for every process for up to 900 ms; where nothing changed, nothing is waited for.
+    // A change waits for every process for up to 900 ms; without a change there is no wait.
     expect(Math.min(...tookMs)).toBeLessThan(900);
   });
 

@@ -20,14 +20,14 @@ function call(token: string, { app } = hosted): Promise<Answer> {
 
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 
-/** Claims that are right in everything. */
+/** Valid claims. */
 function goodClaims(): JWTPayload {
   const now = nowSeconds();
   const { issuer } = hosted.provider;
   return { iss: issuer, aud: API_AUDIENCE, sub: 'olga', iat: now, exp: now + 300, weir_role: 'operator' };
 }
 
-/** Signed by a key of the provider, so that one thing alone is wrong with it. */
+/** Signed by a key of the provider, so that only one thing is wrong. */
 async function signed(
   changes: Claims = {},
   {
@@ -43,7 +43,7 @@ async function signed(
 
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** Signed by hand: libraries refuse to. */
+/** Signed manually, because libraries refuse to. */
 function handMade(header: object, sign: (input: string) => string): string {
   const input = `${encoded(header)}.${encoded(goodClaims())}`;
   return `${input}.${sign(input)}`;
@@ -53,7 +53,7 @@ function rsaKeyPair(): JsonWebKey {
   return generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
 }
 
-/** What everybody can read of the provider's RSA key, in the shapes that were mistaken for secrets. */
+/** Public forms of the provider's RSA key that implementations have mistaken for secrets. */
 const publicKey = () => createPublicKey({ key: rsa, format: 'jwk' });
 const hmac = (secret: string | Buffer) => (input: string) =>
   createHmac('sha256', secret).update(input).digest('base64url');
@@ -199,7 +199,7 @@ describe('a forged or foreign token is refused', () => {
     ['five parts, as if encrypted', () => `${encoded({ alg: 'dir', enc: 'A128GCM' })}..a.b.c`],
     ['nothing that can be read', () => 'eyJ.eyJ.eyJ'],
   ])('%s', async (_, forge) => {
-    // The same token without its one fault holds.
+    // The same token without the fault is accepted.
     expect((await call(await signed())).status).toBe(200);
     const { status, body, headers } = await call(await forge());
     expect([status, body.code, headers.get('www-authenticate')]).toEqual([401, 'unauthenticated', 'Bearer']);
@@ -228,7 +228,7 @@ describe('a forged or foreign token is refused', () => {
 describe('the keys of the provider', () => {
   const keyRequests = () => hosted.provider.requests.filter((path) => path === '/jwks').length;
 
-  /** As if so many seconds had gone by. */
+  /** Simulates that this many seconds have passed. */
   function later(seconds: number): void {
     const ms = Date.now() + seconds * 1000;
     vi.useFakeTimers({ toFake: ['Date'] });

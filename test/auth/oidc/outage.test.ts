@@ -20,7 +20,7 @@ function call({ app }: HostedApp, token: string): Promise<Answer> {
   return request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });
 }
 
-/** The answer that names the provider, not the caller, as what is wrong. */
+/** The response that names the provider as the cause. */
 function expectUnavailable(answer: Answer): void {
   expect(problemShown(answer)).toEqual([503, 'identity_provider_unavailable']);
   expect(Number(answer.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
@@ -45,7 +45,7 @@ describe('while the provider is unavailable', () => {
     const hosted = await start(false);
     expectUnavailable(await begin(hosted));
     await hosted.provider.listen();
-    // All at once: one after the other could take longer than the first back-off on a busy machine.
+    // Concurrently: in sequence they could take longer than the first back-off on a busy machine.
     for (const answer of await Promise.all(Array.from({ length: 10 }, () => begin(hosted)))) expectUnavailable(answer);
     expect(hosted.provider.requests).toEqual([]);
   });

@@ -1,4 +1,4 @@
-/** What becomes of somebody to whom the provider gives no role any more, or of whom it says nothing for long. */
+/** Users whose role the provider removed, or has not confirmed for long. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { weirJson } from '../../helpers/command.ts';
 import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
@@ -17,14 +17,14 @@ interface Member {
   login: string;
   email: string;
   browser: WebClient;
-  /** The session's. */
+  /** CSRF token of the session. */
   cookie: string;
   token: string;
 }
 
 let members = 0;
 
-/** Somebody whom the provider knows in this role, signed in, with an API token. */
+/** A user with this role at the provider, signed in, with an API token. */
 async function member(role: string): Promise<Member> {
   const login = `member-${members++}`;
   const email = `${login}@example.org`;

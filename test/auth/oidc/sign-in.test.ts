@@ -13,20 +13,20 @@ beforeAll(async () => {
 });
 afterAll(() => hosted?.stop());
 
-/** The account as the API tells it to a browser. */
+/** The account from the API. */
 async function account(browser: WebClient): Promise<{ status: number; body: Record<string, unknown> }> {
   const { status, text } = await browser.open(`${PUBLIC_URL}/api/v1/account`);
   return { status, body: JSON.parse(text) };
 }
 
-/** From the first request to the callback's address, which is not opened yet. */
+/** From the first request to the callback URL, which is not opened yet. */
 async function untilCallback(browser: WebClient, login = 'olga', change = (authorization: URL) => authorization) {
   const start = await browser.open(`${PUBLIC_URL}/oidc/start`);
   const authorization = change(new URL(start.location!));
   return hosted.provider.logIn(browser, authorization.href, login, CALLBACK);
 }
 
-/** The same address with one parameter changed; null takes it away. */
+/** The same URL with one parameter changed; null removes it. */
 function changed(address: string | URL, name: string, value: string | null): URL {
   const url = new URL(address);
   if (value === null) url.searchParams.delete(name);
@@ -223,7 +223,7 @@ describe('a callback is refused', () => {
     onTestFinished(() => void vi.useRealTimers());
     const beganMs = Date.now();
     const [inTime, late] = [hosted.browser(), hosted.browser()];
-    // The code of the provider does not live that long: what is refused is the code, once the cookie is still good.
+    // The code of the provider expires earlier: with a valid cookie the code is refused.
     const codes = [await untilCallback(inTime), await untilCallback(late)];
     vi.setSystemTime(beganMs + 599_000);
     expect(problemShown(await inTime.open(codes[0]!))[1]).toBe('identity_refused');

@@ -1,4 +1,4 @@
-/** Hosted mode: users change, and strong tokens are created, only soon after a sign-in at the provider. */
+/** Hosted mode: changes of users and privileged tokens are possible only soon after a sign-in at the provider. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { REAUTHENTICATION_SECONDS } from '../../../server/auth/step-up.ts';
 import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
@@ -25,14 +25,14 @@ async function change(method: string, path: string, body: object) {
 const rename = async () =>
   change('PATCH', `/api/v1/users/${(await addPerson(hosted.app, 'viewer')).id}`, { name: 'x' });
 
-/** As if the sign-ins had been so much earlier. */
+/** Moves the sign-ins back in time. */
 const pass = (seconds: number) =>
   hosted.app.database.query({
     text: 'update sessions set authenticated_at = authenticated_at - make_interval(secs => $1)',
     values: [seconds],
   });
 
-/** To the provider and back, in the browser that is signed in there. */
+/** Through the provider and back, in a browser with a session there. */
 async function visitProvider(query: string): Promise<URL> {
   const start = await browser.open(`${PUBLIC_URL}/oidc/start${query}`);
   await browser.open(await hosted.provider.logIn(browser, start.location!, 'ada', CALLBACK));

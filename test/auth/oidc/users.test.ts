@@ -20,7 +20,7 @@ interface UserRow {
   subject: string | null;
 }
 
-/** A person at the provider who was never here before. */
+/** A new person at the provider. */
 function somebody(claims: Claims): string {
   const login = `p-${randomUUID()}`;
   hosted.provider.people[login] = claims;
@@ -41,13 +41,13 @@ async function addLocal(email: string, disabled = false): Promise<string> {
   return id;
 }
 
-/** What the audit log says was done to a user, oldest first. */
+/** Actions on a user in the audit log, oldest first. */
 async function actionsOn(id: string): Promise<string[]> {
   const text = 'select action from audit_log where target_id = $1 order by number';
   return (await hosted.app.database.query<{ action: string }>({ text, values: [id] })).map(({ action }) => action);
 }
 
-/** Status and code of a sign-in; a sign-in that went well has no code. */
+/** Status and code of a sign-in; a successful one has no code. */
 async function outcome(login: string): Promise<[number, string?]> {
   const page = await hosted.signIn(login);
   return page.location === null ? problemShown(page) : [page.status];

@@ -1,4 +1,4 @@
-/** Runs `weir consume` inside the test, and gathers what it says. */
+/** Runs `weir consume` inside the test and collects its output. */
 import { PassThrough, Readable } from 'node:stream';
 import { consumeCommand } from '../../../server/cli/consume.ts';
 import { CommandError } from '../../../server/cli/io.ts';

@@ -1,4 +1,4 @@
-/** `weir consume` against a real Weir: real port, real Postgres, and the command as it is run in this process. */
+/** `weir consume` with a real Weir: real port, real Postgres, and the command in this process. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

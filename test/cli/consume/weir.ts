@@ -1,4 +1,4 @@
-/** Plays the agent API of a Weir over node:http, with its rules for leases and receipts, and with faults on demand. */
+/** Simulates the agent API of Weir over node:http, with its rules for leases and receipts, and with faults on demand. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -19,11 +19,11 @@ export interface Arrived {
   call: string;
   atMs: number;
   body: { max?: number; receipts?: string[]; reason?: string; delay_seconds?: number; webhook_ids?: string[] };
-  /** The client went before the answer. */
+  /** The client disconnected before the response. */
   gone: boolean;
 }
 
-/** `lost`: done, but the answer never arrives; `reset`: not even looked at. */
+/** `lost`: processed, but the response is not sent; `reset`: not processed. */
 type Fault = 'reset' | 'lost' | { status: number; headers?: Record<string, string> };
 
 export class PlayedWeir {
@@ -31,7 +31,7 @@ export class PlayedWeir {
   readonly arrived: Arrived[] = [];
   credential = createCredential('wa').text;
   sessionSeconds = 900;
-  /** What goes wrong with a request, by its call and its number among those of its call, from 0. */
+  /** Fault of a request, by its call and its number among the requests of that call, from 0. */
   fault: (call: string, number: number) => Fault | undefined = () => undefined;
   readonly #sessions = new Map<string, number>();
   readonly #server = createServer((request, response) => void this.#answer(request, response));
@@ -68,7 +68,7 @@ export class PlayedWeir {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Another agent of the same name takes the lease. */
+  /** Another process of the agent takes the lease. */
   steal(row: Row): void {
     row.attempt += 1;
   }

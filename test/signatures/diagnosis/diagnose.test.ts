@@ -13,7 +13,7 @@ const mac = (key: string | Buffer, body: string | Buffer, algorithm = 'sha256') 
 const hex = (key: string | Buffer, body: string | Buffer) => mac(key, body).toString('hex');
 const sign = (key: string | Buffer, body: string | Buffer) => `sha256=${hex(key, body)}`;
 
-/** Reason, where, and whether nothing else is wrong. */
+/** Reason, header, and whether it is the only fault. */
 function find(
   headers: string[],
   given: Partial<Omit<RefusedRequest, 'body'>> & { body?: string | Buffer | null } = {},
