@@ -1,7 +1,7 @@
 /** Argument parsers shared by several commands. They throw InvalidArgumentError for commander or CommandError for the command line. */
 import { InvalidArgumentError } from 'commander';
-import { instant } from '../api/instant.ts';
 import { isUuid } from '../db/ids.ts';
+import { instant } from '../resources/fields.ts';
 import { CommandError } from './io.ts';
 
 export function uuid(text: string): string {

@@ -1,7 +1,6 @@
 import { Command } from 'commander';
-import { eventFilterOf } from '../api/events/filter.ts';
+import { describeEvent, eventFilterOf } from '../api/events/filter.ts';
 import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
-import { describeEvent } from '../api/events/schema.ts';
 import { EventSearch } from '../api/events/search.ts';
 import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';

@@ -1,6 +1,6 @@
 /** /events: the list with its filters, one event, and its replay. */
 import { isUtf8 } from 'node:buffer';
-import { describeEvent } from '../api/events/schema.ts';
+import { describeEvent } from '../api/events/filter.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/events.ts';

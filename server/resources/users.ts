@@ -1,6 +1,16 @@
 /** Users, their roles, their sessions and their API tokens. */
 import { z } from 'zod';
-import { createdAt, email, idOf, nameOf, timeOf, updatedAt } from './fields.ts';
+import {
+  createdAt,
+  email,
+  emailText,
+  enteredPassword,
+  idOf,
+  nameOf,
+  optionalNameText,
+  timeOf,
+  updatedAt,
+} from './fields.ts';
 
 /** User roles. Each role includes the permissions of the roles before it; the route table defines the role that a route requires. */
 export const roles = ['viewer', 'operator', 'administrator'] as const;
@@ -37,8 +47,42 @@ export const userSchema = z
   })
   .meta({ id: 'User' });
 
+/** For step-up (auth/step-up.ts). */
+export const currentPassword = enteredPassword
+  .optional()
+  .describe(
+    'password of the requester, required with a cookie session (AUTH_MODE local); not required with an API token',
+  );
+
+export const givenRole = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
+
+export const userInput = {
+  create: z.strictObject({
+    email: emailText.describe('email address, at most 254 characters, unique among users'),
+    name: optionalNameText.default('').describe('at most 200 characters'),
+    role: givenRole.describe('what the user may do'),
+    password: enteredPassword
+      .optional()
+      .describe('12 to 200 characters, not a common password; absent: generated (AUTH_MODE local)'),
+    current_password: currentPassword,
+  }),
+  update: z.strictObject({
+    name: optionalNameText.optional().describe('at most 200 characters'),
+    role: givenRole.optional().describe('what the user may do'),
+    disabled: z.boolean('Say true or false.').optional().describe('true: the user cannot sign in or use API tokens'),
+    password: enteredPassword
+      .optional()
+      .describe("the new password; the user's sessions end. For your own password use POST /api/v1/account/password"),
+    revoke_tokens: z
+      .boolean('Say true or false.')
+      .default(false)
+      .describe('true: the API tokens of the user are revoked as well'),
+    current_password: currentPassword,
+  }),
+};
+
 /** A session as shown to its user. */
-export const sessionSchema = z.object({
+export const userSessionSchema = z.object({
   id: idOf('session'),
   created_at: createdAt,
   last_seen_at: z.iso.datetime().describe('last request of the session, to the minute'),

@@ -9,7 +9,7 @@ import { changePassword } from '../../auth/step-up.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../db/queries/sessions.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { email, enteredPassword, idOf, nameOf, recordId } from '../../resources/fields.ts';
-import { roles, sessionSchema } from '../../resources/users.ts';
+import { roles, userSessionSchema } from '../../resources/users.ts';
 import { done, invalid, operation, problem, problemLater } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
@@ -26,7 +26,9 @@ const accountSchema = z.object({
     ),
 });
 
-const ownSessionSchema = sessionSchema.extend({ current: z.boolean().describe('true: the session of this request') });
+const ownSessionSchema = userSessionSchema.extend({
+  current: z.boolean().describe('true: the session of this request'),
+});
 
 const passwordInput = z.strictObject({
   current_password: enteredPassword.describe('the current password'),

@@ -2,14 +2,7 @@
 
 import { type Confirmation, REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
 import type { ProblemCode } from '../../errors.ts';
-import { enteredPassword } from '../../resources/fields.ts';
 import { problem, problemLater, type Reply } from '../operation.ts';
-
-export const currentPassword = enteredPassword
-  .optional()
-  .describe(
-    'password of the requester, required with a cookie session (AUTH_MODE local); not required with an API token',
-  );
 
 /** Problems of an operation with step-up. */
 export const stepUpProblems = [

@@ -4,10 +4,10 @@ import { verifyAudit } from '../../audit/verify.ts';
 import type { Database } from '../../db/pool.ts';
 import { type AuditFilter, type AuditRow, listAudit } from '../../db/queries/audit.ts';
 import { auditEntrySchema } from '../../resources/audit.ts';
+import { instant } from '../../resources/fields.ts';
 import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 
-const moment = z.iso.datetime({ offset: true, error: 'Give a time such as 2030-01-31T12:00:00Z.' });
 const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
 
 /** Filters; the command line takes the same. */
@@ -19,8 +19,8 @@ export const auditFilters = {
     .describe('prefix of the action, e.g. token. or webhook.create'),
   actor_id: uuid.optional().describe('id of the user'),
   target_id: uuid.optional().describe('id of the changed resource'),
-  from: moment.optional().describe('at this time or later'),
-  to: moment.optional().describe('before this time'),
+  from: instant.optional().describe('at this time or later'),
+  to: instant.optional().describe('before this time'),
 };
 const filters = z.object(auditFilters);
 
@@ -103,11 +103,7 @@ export function auditFilterOf(given: z.output<typeof filters>): AuditFilter {
     action: given.action ?? null,
     actorId: given.actor_id ?? null,
     targetId: given.target_id ?? null,
-    from: inUtc(given.from),
-    to: inUtc(given.to),
+    from: given.from ?? null,
+    to: given.to ?? null,
   };
-}
-
-function inUtc(time: string | undefined): string | null {
-  return time === undefined ? null : new Date(time).toISOString();
 }

@@ -1,9 +1,11 @@
-/** Query parameters of GET /api/v1/events, and the database filter made from them. */
+/** Query parameters of GET /api/v1/events, the database filter made from them, and the page of the answer. */
 import { z } from 'zod';
+import type { EventRecord } from '../../db/queries/events.ts';
 import { parseNetwork } from '../../net/address.ts';
-import { deliveryStates } from '../../resources/events.ts';
-import { instant } from '../instant.ts';
-import { pageQuery } from '../paging.ts';
+import { deliveryStates, eventSchema } from '../../resources/events.ts';
+import { instant } from '../../resources/fields.ts';
+import { readStoredHeaders } from '../../signatures/stored-headers.ts';
+import { pageQuery, pageSchema } from '../paging.ts';
 import type { Search } from './search.ts';
 
 /** An address or network as inet reads it. A zone (fe80::1%eth0) is refused: it is only meaningful on one machine. */
@@ -64,4 +66,16 @@ export function eventFilterOf(
     },
     span: { from: query.from ?? null, to: query.to ?? null, before },
   };
+}
+
+export const eventPageSchema = pageSchema(eventSchema).extend({
+  complete: z
+    .boolean()
+    .describe('false: the search reached its time limit before the page was full; next_cursor continues from there'),
+  searched_to: z.iso.datetime().nullable().describe('time down to which an incomplete search looked'),
+});
+
+/** The event as the API returns it, without its body. */
+export function describeEvent({ headers, ...event }: EventRecord): z.output<typeof eventSchema> {
+  return eventSchema.parse({ ...event, headers: readStoredHeaders(headers.toString('utf8')) });
 }

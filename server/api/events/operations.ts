@@ -8,9 +8,8 @@ import { eventSchema } from '../../resources/events.ts';
 import { done, operation, problem, problemLater, readerOperation } from '../operation.ts';
 import { eventId, pageOf } from '../paging.ts';
 import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
-import { eventFilterOf, eventListQuery } from './filter.ts';
+import { describeEvent, eventFilterOf, eventListQuery, eventPageSchema } from './filter.ts';
 import { replayEvent } from './replay.ts';
-import { describeEvent, eventPageSchema } from './schema.ts';
 import { EventSearch } from './search.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;

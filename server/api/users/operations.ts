@@ -6,15 +6,13 @@ import { confirmIdentity } from '../../auth/step-up.ts';
 import type { UserRecord } from '../../db/queries/users.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
-import { emailText, enteredPassword, optionalNameText, recordId, text } from '../../resources/fields.ts';
-import { roles, userSchema } from '../../resources/users.ts';
-import { currentPassword, refusalOf, stepUpProblems } from '../account/step-up.ts';
+import { recordId, text } from '../../resources/fields.ts';
+import { currentPassword, givenRole, userInput, userSchema } from '../../resources/users.ts';
+import { refusalOf, stepUpProblems } from '../account/step-up.ts';
 import { done, invalid, operation, problem, problemLater, type Reply } from '../operation.ts';
 import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { etagOf } from '../precondition.ts';
 import { type UserOutcome, type UserParts, Users } from './service.ts';
-
-const role = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
 
 const createdSchema = userSchema.extend({
   generated_password: z.string().nullable().describe('shown only in this response; null: no password was generated'),
@@ -24,29 +22,7 @@ const listQuery = z.strictObject({
   limit: recordPageQuery.limit,
   cursor: z.string().max(254).optional().describe(cursorText),
   q: text(1, 200).optional().describe('part of the email or the name, case-insensitive'),
-  role: role.optional().describe('only users with this role'),
-});
-const createInput = z.strictObject({
-  email: emailText.describe('email address, at most 254 characters, unique among users'),
-  name: optionalNameText.default('').describe('at most 200 characters'),
-  role: role.describe('what the user may do'),
-  password: enteredPassword
-    .optional()
-    .describe('12 to 200 characters, not a common password; absent: generated (AUTH_MODE local)'),
-  current_password: currentPassword,
-});
-const updateInput = z.strictObject({
-  name: optionalNameText.optional().describe('at most 200 characters'),
-  role: role.optional().describe('what the user may do'),
-  disabled: z.boolean('Say true or false.').optional().describe('true: the user cannot sign in or use API tokens'),
-  password: enteredPassword
-    .optional()
-    .describe("the new password; the user's sessions end. For your own password use POST /api/v1/account/password"),
-  revoke_tokens: z
-    .boolean('Say true or false.')
-    .default(false)
-    .describe('true: the API tokens of the user are revoked as well'),
-  current_password: currentPassword,
+  role: givenRole.optional().describe('only users with this role'),
 });
 const updatedSchema = userSchema.extend({
   revoked_tokens: z.int().describe('number of API tokens that revoke_tokens revoked'),
@@ -78,7 +54,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
 
     createUser: operation({
       idempotent: true,
-      input: createInput,
+      input: userInput.create,
       answers: { 201: createdSchema },
       problems: ['email_taken', 'local_mode_only', ...stepUpProblems],
       handle: async (request) => {
@@ -109,7 +85,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
 
     updateUser: operation({
       id,
-      input: updateInput,
+      input: userInput.update,
       answers: { 200: updatedSchema },
       representation: userSchema,
       problems: ['last_administrator', 'local_mode_only', 'session_required', ...stepUpProblems],

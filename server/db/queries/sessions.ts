@@ -1,6 +1,6 @@
 /** Sessions of users. */
 import type { z } from 'zod';
-import { sessionSchema } from '../../resources/users.ts';
+import { userSessionSchema } from '../../resources/users.ts';
 import type { Database, Query } from '../pool.ts';
 import { selectList } from './sql.ts';
 import { type ActiveUser, userColumns } from './users.ts';
@@ -67,11 +67,11 @@ export async function deleteOldSessions(query: Query, userId: string, keep: numb
 }
 
 /** A session as shown to its user. */
-type SessionRecord = z.output<typeof sessionSchema>;
+type SessionRecord = z.output<typeof userSessionSchema>;
 const computed = { address: 'host(source_ip)' };
 
 /** What the audit log keeps of a session that its user ended. */
-const endedSchema = sessionSchema.pick({ id: true, created_at: true, address: true, user_agent: true });
+const endedSchema = userSessionSchema.pick({ id: true, created_at: true, address: true, user_agent: true });
 
 /** Lists the user's active sessions, most recently used first. */
 export function listSessions(
@@ -80,7 +80,7 @@ export function listSessions(
   idleSeconds: number,
 ): Promise<SessionRecord[]> {
   return query<SessionRecord>({
-    text: `select ${selectList(sessionSchema, 'sessions', computed)}
+    text: `select ${selectList(userSessionSchema, 'sessions', computed)}
            from sessions
            where user_id = $1 and expires_at > now() and last_seen_at > now() - make_interval(secs => $2)
            order by sessions.last_seen_at desc, id`,
