@@ -7,8 +7,15 @@ import { openDatabase } from '../../server/db/pool.ts';
 /** Two files at a time, each with a few apps of at most six connections. */
 const CONNECTIONS_MAX = 150;
 
-/** Starts or joins the server of the run. It is stopped with the directory of the run, see run-folder.ts. */
-export async function joinRunPostgres(): Promise<EmbeddedPostgres> {
+let joined: Promise<EmbeddedPostgres> | undefined;
+
+/** Starts or joins the server of the run, once per process. It is stopped with the directory of the run, see run-folder.ts. */
+export function joinRunPostgres(): Promise<EmbeddedPostgres> {
+  joined ??= startOrJoin();
+  return joined;
+}
+
+async function startOrJoin(): Promise<EmbeddedPostgres> {
   const dataDir = join(tmpdir(), 'all');
   const postgres = await joinEmbeddedPostgres({ dataDir, maxConnections: CONNECTIONS_MAX, log: () => {} });
   if (postgres.started) await forgoTheDisk(postgres.conninfo);
