@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 
 let app: TestApp;
@@ -18,7 +18,7 @@ beforeAll(async () => {
     await administrator.api('POST', '/api/v1/tokens', { name: `token ${each}`, role: 'viewer' });
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await app?.stop();
 });
 

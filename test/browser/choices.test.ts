@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
-import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await app?.stop();
 });
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
-import { openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import { closeTabs, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 
 let app: TestApp;
@@ -23,7 +23,7 @@ beforeAll(async () => {
   await others.page.goto(originOf(pages.others));
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   for (const server of Object.values(pages)) server.close();
   await app?.stop();
 });

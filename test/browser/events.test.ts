@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addAgent } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
-import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
   webhook = await app.addWebhook({ name: 'repository' });
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await app?.stop();
 });
 

@@ -1,7 +1,14 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import {
+  accessibilityViolations,
+  closeTabs,
+  openTab,
+  startBrowser,
+  startPagesApp,
+  type Tab,
+} from '../helpers/browser.ts';
 import { TestProvider } from '../helpers/oidc-provider.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
@@ -32,7 +39,7 @@ beforeAll(async () => {
   ]);
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await app?.stop();
   await provider?.stop();
 });

@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, TestAgent } from '../helpers/agents.ts';
-import { openTab, startBrowser, type Tab } from '../helpers/browser.ts';
+import { closeTabs, openTab, startBrowser, type Tab } from '../helpers/browser.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
   page = tab.page;
 }, TEST_MS);
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await weir?.stop();
 }, TEST_MS);
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp } from '../helpers/app.ts';
-import { openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { signedRequest } from '../helpers/requests.ts';
@@ -11,7 +11,7 @@ let browser: Browser;
 beforeAll(async () => {
   browser = await startBrowser();
 });
-afterAll(() => browser?.close());
+afterAll(() => closeTabs(browser));
 
 /** What the page says of its connection, once it says something. */
 async function diagnosis(overrides: Parameters<typeof startPagesApp>[0], path = '/events'): Promise<string> {

@@ -2,7 +2,14 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/api/routes.ts';
 import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import {
+  accessibilityViolations,
+  closeTabs,
+  openTab,
+  startBrowser,
+  startPagesApp,
+  type Tab,
+} from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
@@ -15,7 +22,7 @@ beforeAll(async () => {
   administrator = await addPerson(app, 'administrator');
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await app?.stop();
 });
 

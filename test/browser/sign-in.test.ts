@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { setupAddress } from '../../server/auth/setup.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
 import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn } from '../helpers/people.ts';
 
 let app: TestApp;
@@ -12,7 +12,7 @@ beforeAll(async () => {
   [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await app?.stop();
 });
 

@@ -1,7 +1,14 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import {
+  accessibilityViolations,
+  closeTabs,
+  openTab,
+  startBrowser,
+  startPagesApp,
+  type Tab,
+} from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 
@@ -14,7 +21,7 @@ beforeAll(async () => {
   [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeTabs(browser);
   await app?.stop();
 });
 

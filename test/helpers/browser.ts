@@ -13,8 +13,20 @@ export async function startPagesApp(overrides: Overrides = {}): Promise<TestApp>
   return startTestApp({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}`, ...overrides });
 }
 
-/** Starts the installed browser; close it at the end. */
-export function startBrowser(): Promise<Browser> {
+let started: Promise<Browser> | undefined;
+
+/** The installed browser, started once per process for all files. Close its tabs at the end. */
+export async function startBrowser(): Promise<Browser> {
+  if (!(await started)?.isConnected()) started = launch();
+  return started!;
+}
+
+/** Closes all tabs. */
+export async function closeTabs(browser: Browser | undefined): Promise<void> {
+  await Promise.all(browser?.contexts().map((context) => context.close()) ?? []);
+}
+
+function launch(): Promise<Browser> {
   const executablePath = execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim();
   // Chromium's own sandbox does not work for root.
   return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
