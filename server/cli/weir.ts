@@ -3,14 +3,10 @@
 import { realpathSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
-import { DatabaseError } from '../db/attach.ts';
-import { DataDirInUseError } from '../db/data-dir.ts';
-import { EmbeddedPostgresError } from '../db/embedded/join.ts';
-import { LockError } from '../db/lock.ts';
 import { writeDocs } from '../docs/generate.ts';
 import { runPrimary } from '../primary/primary.ts';
-import { SharedStoreError } from '../ratelimit/shared.ts';
-import { readConfiguration, SettingsError } from '../settings/read.ts';
+import { OperatorError } from '../settings/fault.ts';
+import { readConfiguration } from '../settings/read.ts';
 import { agentCommand } from './agent.ts';
 import { auditCommand } from './audit.ts';
 import { benchCommand } from './bench.ts';
@@ -75,13 +71,10 @@ function allCommands(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...allCommands(child)]);
 }
 
-/** Errors whose message is for users. */
-const expected = [SettingsError, DatabaseError, EmbeddedPostgresError, DataDirInUseError, LockError, SharedStoreError];
-
 /** Returns the message alone for an expected error, and the stack for a bug. */
 function describeFailure(error: unknown): string {
-  if (expected.some((kind) => error instanceof kind))
-    return (error as Error).message
+  if (error instanceof OperatorError)
+    return error.message
       .split('\n')
       .map((line) => `weir: ${line}`)
       .join('\n');

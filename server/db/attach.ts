@@ -1,4 +1,5 @@
 /** Attaches the configured database, embedded or external. The server and the commands use this one entry point. */
+import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
 import { describeConninfo, withoutSecrets } from './conninfo.ts';
 import { COPY_CONNECTIONS } from './copy-link.ts';
@@ -7,7 +8,7 @@ import { migrate } from './migrate.ts';
 import { type Database, openDatabase } from './pool.ts';
 
 /** The database cannot be used; the message is for users and contains no secrets. */
-export class DatabaseError extends Error {}
+export class DatabaseError extends OperatorError {}
 
 export interface Attached {
   conninfo: string;
@@ -66,7 +67,8 @@ export async function attachDatabase(
   } catch (error) {
     await detach();
     throw new DatabaseError(
-      `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets((error as Error).message, conninfo))}; check DATABASE_URL or the POSTGRES_* settings`,
+      `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(findingOf(error), conninfo))}`,
+      error instanceof OperatorError ? error.fix : 'check DATABASE_URL or the POSTGRES_* settings',
     );
   }
 }
@@ -79,8 +81,13 @@ export async function checkConnectionBudget(database: Database, settings: Settin
   const needed = connectionsNeeded(settings);
   if (row!.allowed < needed)
     throw new DatabaseError(
-      `the database allows ${row!.allowed} connections, but WORKERS=${settings.WORKERS} and DB_POOL_MAX=${settings.DB_POOL_MAX} may open ${needed}; lower one of them or raise max_connections`,
+      `the database allows ${row!.allowed} connections, but WORKERS=${settings.WORKERS} and DB_POOL_MAX=${settings.DB_POOL_MAX} may open ${needed}`,
+      'lower one of them or raise max_connections',
     );
+}
+
+function findingOf(error: unknown): string {
+  return error instanceof OperatorError ? error.finding : (error as Error).message;
 }
 
 /** Joins libpq's multi-line messages. */

@@ -1,6 +1,7 @@
 /** DATA_DIR: its permissions, and the lock by which a primary owns it. */
 import { chmodSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { OperatorError } from '../settings/fault.ts';
 import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
 
 /**
@@ -24,11 +25,12 @@ export function createDataDir(path: string): void {
 }
 
 /** Another Weir uses this DATA_DIR. */
-export class DataDirInUseError extends Error {
+export class DataDirInUseError extends OperatorError {
   /** @param holder see describeHolder */
   constructor(dataDir: string, holder: string) {
     super(
-      `Another Weir is running with DATA_DIR ${dataDir}: ${holder}; stop it first, or set another DATA_DIR and PORT`,
+      `Another Weir is running with DATA_DIR ${dataDir}: ${holder}`,
+      'stop it first, or set another DATA_DIR and PORT',
     );
   }
 }

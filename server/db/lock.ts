@@ -8,6 +8,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, readFile, stat } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
+import { OperatorError } from '../settings/fault.ts';
 
 export interface Lock {
   /** Releases the lock; resolves when the kernel has freed it. Idempotent. */
@@ -15,7 +16,7 @@ export interface Lock {
 }
 
 /** The lock cannot be taken: no permission, no such directory, no `flock` on this machine, or held by another process for too long. */
-export class LockError extends Error {}
+export class LockError extends OperatorError {}
 
 type Helper = ChildProcessByStdio<Writable, Readable, Readable>;
 
@@ -57,7 +58,8 @@ export async function acquireLock(
     if (failure === 'held' && waitSeconds === 0) return null;
     if (failure === 'held')
       throw new LockError(
-        `Cannot lock ${path}: it was held for ${waitSeconds} s, now by ${await describeHolder(path)}; end that process, or try again`,
+        `Cannot lock ${path}: it was held for ${waitSeconds} s, now by ${await describeHolder(path)}`,
+        'end that process, or try again',
       );
     if (!/^SIG(HUP|INT|TERM)$/.test(failure) || starts === STARTS_MAX)
       throw new LockError(`Cannot lock ${path}: ${failure}`);

@@ -4,6 +4,7 @@
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
+import { OperatorError } from '../settings/fault.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { turnOffJit } from './jit.ts';
 import type { Database } from './pool.ts';
@@ -35,7 +36,7 @@ export function migrate(database: Database): Promise<string[]> {
     const applied = await appliedVersions({ query });
     const files = migrationFiles();
     const problem = versionProblem(applied, files);
-    if (problem !== null) throw new Error(`${problem.finding}; ${problem.fix}`);
+    if (problem !== null) throw problem;
     const pending = files.filter((file) => !applied.has(file.version));
     for (const { version, name } of pending) {
       await query({ text: readFileSync(new URL(name, directory), 'utf8'), timeoutMs: TIMEOUT_MS });
@@ -55,23 +56,20 @@ export async function appliedVersions({ query }: Pick<Database, 'query'>): Promi
   return new Set(rows.map((row) => row.version));
 }
 
-/** Why this release cannot migrate a database with these versions, and how to fix it; null if it can. */
-export function versionProblem(
-  applied: Set<number>,
-  files = migrationFiles(),
-): { finding: string; fix: string } | null {
+/** Why this release cannot migrate a database with these versions; null if it can. */
+export function versionProblem(applied: Set<number>, files = migrationFiles()): OperatorError | null {
   const newest = Math.max(...applied);
   const finding = `the database is at schema version ${newest}`;
   if (newest > files.at(-1)!.version)
-    return {
-      finding: `${finding}, newer than this release (${files.at(-1)!.version})`,
-      fix: 'run the newer release or restore the backup made before the upgrade',
-    };
+    return new OperatorError(
+      `${finding}, newer than this release (${files.at(-1)!.version})`,
+      'run the newer release or restore the backup made before the upgrade',
+    );
   if (applied.size > 0 && newest < files[0]!.version)
-    return {
-      finding: `${finding}, and this release upgrades from version ${files[0]!.version}`,
-      fix: 'first run npx weir migrate of the commit that CHANGELOG.md names for older databases',
-    };
+    return new OperatorError(
+      `${finding}, and this release upgrades from version ${files[0]!.version}`,
+      'first run npx weir migrate of the commit that CHANGELOG.md names for older databases',
+    );
   return null;
 }
 

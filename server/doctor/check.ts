@@ -1,3 +1,5 @@
+import type { Fault } from '../settings/fault.ts';
+
 /** One result of `weir doctor`. */
 export interface Check {
   /** What was checked, in snake_case; several checks may share a name. */
@@ -22,14 +24,7 @@ export function problem(name: string, finding: string, fix: string): Check {
   return { name, state: 'problem', finding, fix };
 }
 
-/**
- * Creates a problem from one of Weir's messages. The message states the fault, then the fix after a semicolon or on the next lines.
- * @param otherwise the fix for a message that contains none.
- */
-export function problemFrom(name: string, message: string, otherwise: string): Check {
-  const lineEnd = message.indexOf('\n');
-  const allowed = message.indexOf('; allowed: ');
-  const at = lineEnd >= 0 ? lineEnd : allowed >= 0 ? allowed : message.lastIndexOf('; ');
-  if (at < 0) return problem(name, message, otherwise);
-  return problem(name, message.slice(0, at), message.slice(at).replace(/^;?\s+/, ''));
+/** @param otherwise the fix for a fault that states none. */
+export function problemOf(name: string, { finding, fix }: Fault, otherwise: string): Check {
+  return problem(name, finding, fix ?? otherwise);
 }

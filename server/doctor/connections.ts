@@ -3,7 +3,7 @@
 import { checkConnectionBudget, connectionsNeeded, DatabaseError } from '../db/attach.ts';
 import type { Database } from '../db/pool.ts';
 import type { Settings } from '../settings/read.ts';
-import { type Check, ok, problem, problemFrom } from './check.ts';
+import { type Check, ok, problem, problemOf } from './check.ts';
 
 export async function checkConnections(database: Database, settings: Settings): Promise<Check> {
   const name = 'connections';
@@ -14,7 +14,7 @@ export async function checkConnections(database: Database, settings: Settings): 
     await checkConnectionBudget(database, settings);
   } catch (error) {
     if (!(error instanceof DatabaseError)) throw error;
-    return problemFrom(name, error.message, 'raise max_connections');
+    return problemOf(name, error, 'raise max_connections');
   }
   const { max, reserved, others } = await readConnections(database);
   const allowed = max - reserved;

@@ -8,7 +8,7 @@ import { LockError } from '../db/lock.ts';
 import { type Database, openDatabase } from '../db/pool.ts';
 import type { SecretsKeys } from '../secrets/keys.ts';
 import type { Settings } from '../settings/read.ts';
-import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+import { advice, type Check, ok, problem, problemOf } from './check.ts';
 import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';
 import { checkAutovacuum, checkClock, checkJit } from './upkeep.ts';
@@ -40,7 +40,7 @@ export async function checkDatabase(circumstances: Circumstances): Promise<Check
     return await checkServer(embedded.conninfo, circumstances).finally(() => embedded.leave());
   } catch (error) {
     if (!(error instanceof EmbeddedPostgresError || error instanceof LockError)) throw error;
-    return [problemFrom('database', error.message, `see ${join(settings.DATA_DIR, 'postgres.log')}`)];
+    return [problemOf('database', error, `see ${join(settings.DATA_DIR, 'postgres.log')}`)];
   }
 }
 

@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 import { dataDirMode } from '../db/data-dir.ts';
 import { checkWalkable, EmbeddedPostgresError } from '../db/embedded/binaries.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../secrets/keys.ts';
-import { type Settings, SettingsError } from '../settings/read.ts';
-import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+import { OperatorError } from '../settings/fault.ts';
+import type { Settings } from '../settings/read.ts';
+import { advice, type Check, ok, problem, problemOf } from './check.ts';
 
 /** Checks that Weir can write to DATA_DIR, that the Postgres account can traverse it, and that its disk has free space. */
 export async function checkDataDir(settings: Settings): Promise<Check[]> {
@@ -24,7 +25,7 @@ export async function checkDataDir(settings: Settings): Promise<Check[]> {
       await checkWalkable(existing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
     }
   } catch (error) {
-    if (error instanceof EmbeddedPostgresError) return [problemFrom('data_dir', error.message, '')];
+    if (error instanceof EmbeddedPostgresError) return [problemOf('data_dir', error, 'set another DATA_DIR')];
     return [
       problem(
         'data_dir',
@@ -63,8 +64,8 @@ export async function checkKey(settings: Settings): Promise<{ check: Check; keys
       return { check: problem(name, `users other than its owner can access ${path}`, `chmod 600 ${path}`), keys };
     return { check: ok(name, `${path} holds the key; back it up with the database`), keys };
   } catch (error) {
-    if (!(error instanceof SettingsError)) throw error;
-    return { check: problemFrom(name, error.message, 'restore it from a backup'), keys: null };
+    if (!(error instanceof OperatorError)) throw error;
+    return { check: problemOf(name, error, 'restore it from a backup'), keys: null };
   }
 }
 

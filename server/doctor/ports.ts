@@ -1,8 +1,9 @@
 /** Checks whether the two ports are free, used by Weir or used by another program, and whether Weir responds at its public URL. */
 
+import { OperatorError } from '../settings/fault.ts';
 import { probePort } from '../settings/port.ts';
 import type { Settings } from '../settings/read.ts';
-import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+import { advice, type Check, ok, problem, problemOf } from './check.ts';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 
@@ -33,7 +34,8 @@ async function checkPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: n
     const url = `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}${path}`;
     if (ours.test((await textAt(url)) ?? ''))
       return { check: ok(name, `${port} on ${host} is used by Weir itself`), heldByWeir: true };
-    return { check: problemFrom(name, (error as Error).message, `set ${setting}`), heldByWeir: false };
+    if (!(error instanceof OperatorError)) throw error;
+    return { check: problemOf(name, error, `set ${setting}`), heldByWeir: false };
   }
 }
 

@@ -4,7 +4,7 @@ import { Cluster, type Redis } from 'ioredis';
 import { connectSharedLimiter, SharedStoreError } from '../ratelimit/shared.ts';
 import { type CounterStore, openStore, places } from '../ratelimit/store.ts';
 import type { Settings } from '../settings/read.ts';
-import { advice, type Check, ok, problem } from './check.ts';
+import { advice, type Check, ok, problem, problemOf } from './check.ts';
 
 /** Connects, runs the script once, and disconnects, within about 2 s. */
 export async function checkRateLimit(settings: Settings): Promise<Check> {
@@ -25,8 +25,7 @@ export async function checkRateLimit(settings: Settings): Promise<Check> {
     return memory ?? ok(name, `all processes share the counters of the store at ${places(urls)}`);
   } catch (error) {
     if (!(error instanceof SharedStoreError)) throw error;
-    const [finding, fix] = error.message.split(/\. (?=Start it)/);
-    return problem(name, finding!, fix ?? 'start it, or correct RATE_LIMIT_SHARED_URL');
+    return problemOf(name, error, 'start it, or correct RATE_LIMIT_SHARED_URL');
   }
 }
 

@@ -7,7 +7,7 @@ import { readSealedSecrets } from '../db/queries/webhook-secrets.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Settings } from '../settings/read.ts';
-import { advice, type Check, ok, problem } from './check.ts';
+import { advice, type Check, ok, problem, problemOf } from './check.ts';
 import { checkAdministrators, checkAudit } from './people.ts';
 
 /** Maximum number of ids named in a finding; further ids are only counted. */
@@ -20,7 +20,7 @@ export async function checkSchema(
   const applied = await appliedVersions(database);
   if (applied.size === 0) return [ok('migrations', 'the database is empty; the first start creates the schema')];
   const unusable = versionProblem(applied);
-  if (unusable !== null) return [problem('migrations', unusable.finding, unusable.fix)];
+  if (unusable !== null) return [problemOf('migrations', unusable, 'run another release')];
   const pending = migrationFiles().filter(({ version }) => !applied.has(version));
   if (pending.length > 0)
     return [

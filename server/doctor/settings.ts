@@ -2,9 +2,10 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { readSettings, type Settings, SettingsError } from '../settings/read.ts';
+import { SettingsError } from '../settings/fault.ts';
+import { readSettings, type Settings } from '../settings/read.ts';
 import { settingTable } from '../settings/table.ts';
-import { advice, type Check, ok, problem, problemFrom } from './check.ts';
+import { advice, type Check, ok, problem, problemOf } from './check.ts';
 
 /** Names in `.env` that compose and `weir send` read. */
 const ofOthers = /^(COMPOSE_|DOCKER_|WEIR_SECRET$)/;
@@ -22,7 +23,7 @@ export function checkSettings(
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     const fix = 'fix it in the environment or in .env';
-    return { checks: error.problems.map((sentence) => problemFrom('settings', sentence, fix)), settings: null };
+    return { checks: error.faults.map((fault) => problemOf('settings', fault, fix)), settings: null };
   }
 }
 

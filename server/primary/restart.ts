@@ -4,7 +4,8 @@ import { checkConnectionBudget } from '../db/attach.ts';
 import type { Database } from '../db/pool.ts';
 import { coalesced } from '../live/coalesced.ts';
 import { openLimiter } from '../ratelimit/open.ts';
-import { type Configuration, changedSettings, type Settings, SettingsError } from '../settings/read.ts';
+import { OperatorError } from '../settings/fault.ts';
+import { type Configuration, changedSettings, type Settings } from '../settings/read.ts';
 import { type Setting, settingTable } from '../settings/table.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { RestartOutcome } from './supervisor.ts';
@@ -52,9 +53,10 @@ function refuseFixed(changed: string[]): void {
   const fixed = changed.filter((name) => table[name]!.fixed);
   if (fixed.length === 0) return;
   const verb = fixed.length === 1 ? 'has' : 'have';
-  throw new SettingsError([
-    `${fixed.join(', ')} ${verb} changed, which needs a restart of Weir: stop and start it, or set the earlier value and send HUP again`,
-  ]);
+  throw new OperatorError(
+    `${fixed.join(', ')} ${verb} changed, which needs a restart of Weir`,
+    'stop and start it, or set the earlier value and send HUP again',
+  );
 }
 
 /** Repeats the checks of the start for changed settings. Rejects when the new settings cannot be used. */

@@ -11,7 +11,9 @@
  * Neither changes a decision, because other requests can only lengthen a refusal. One exception: if a counter is deleted in Redis,
  * its key stays refused here for the time already reported.
  */
+
 import { Cluster } from 'ioredis';
+import { OperatorError } from '../settings/fault.ts';
 import { Breaker, type Warn } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
 import { CONNECT_TIMEOUT_MS, type CounterStore, causeOf, LOST, openStore, places } from './store.ts';
@@ -38,7 +40,7 @@ interface SharedLimiterOptions {
 }
 
 /** Thrown if the store cannot be used. The message names the setting and the host and contains no secrets. */
-export class SharedStoreError extends Error {}
+export class SharedStoreError extends OperatorError {}
 
 /** Connects, and checks within 2 s that the store answers PING, runs the script and accepts writes. Throws SharedStoreError. */
 export async function connectSharedLimiter(options: SharedLimiterOptions): Promise<RateLimiter> {
@@ -63,8 +65,8 @@ export async function connectSharedLimiter(options: SharedLimiterOptions): Promi
   }
   await limiter.close();
   throw new SharedStoreError(
-    `RATE_LIMIT_SHARED_URL (or RQ_SHARED_URL): the store at ${places(options.urls)} cannot be used: ${cause}. ` +
-      'Start it, correct the address, or let each process count for itself with RATE_LIMIT_BACKEND=memory',
+    `RATE_LIMIT_SHARED_URL (or RQ_SHARED_URL): the store at ${places(options.urls)} cannot be used: ${cause}`,
+    'start it, correct the address, or let each process count for itself with RATE_LIMIT_BACKEND=memory',
   );
 }
 

@@ -6,7 +6,8 @@ import { createDataDir } from '../db/data-dir.ts';
 import type { Database } from '../db/pool.ts';
 import { readReplacedSeconds } from '../db/queries/secrets-keys.ts';
 import { findOpening } from '../db/queries/webhook-secrets.ts';
-import { type Settings, SettingsError } from '../settings/read.ts';
+import { OperatorError } from '../settings/fault.ts';
+import type { Settings } from '../settings/read.ts';
 import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
 
 /** The active keys in base64, current key first. */
@@ -15,7 +16,7 @@ export type SecretsKeys = string[];
 /**
  * Loads SECRETS_KEY and SECRETS_KEY_PREVIOUS. If SECRETS_KEY is unset, loads the key in DATA_DIR/secrets.key, which is created on
  * first use, and, unless SECRETS_KEY_PREVIOUS is set, the key in DATA_DIR/secrets.key.previous if that file exists.
- * Throws SettingsError if a file cannot be read or written, or contains no key.
+ * Throws OperatorError if a file cannot be read or written, or contains no key.
  */
 export function loadSecretsKeys(settings: Settings): SecretsKeys {
   const { SECRETS_KEY: given, DATA_DIR: directory } = settings;
@@ -36,24 +37,25 @@ export function previousKeyPath(directory: string): string {
 
 /**
  * Replaces the generated key of a DATA_DIR with a new key and keeps the old one as the previous key. Weir must not run on the directory
- * during the call. Throws SettingsError if there is no key yet, a different previous key exists, or a file cannot be read or written.
+ * during the call. Throws OperatorError if there is no key yet, a different previous key exists, or a file cannot be read or written.
  */
 export function replaceStoredKey(directory: string): void {
   const [path, previousPath] = [keyPath(directory), previousKeyPath(directory)];
-  if (!existsSync(path)) throw new SettingsError([`there is no key in ${path} yet; the first start makes one`]);
+  if (!existsSync(path)) throw new OperatorError(`there is no key in ${path} yet`, 'the first start makes one');
   const before = readKey(path, 'set SECRETS_KEY');
   // Equal if an earlier call was killed between the two steps.
   const previous = loadPreviousKey(directory) ?? null;
   if (previous !== null && previous !== before)
-    throw new SettingsError([
-      `${previousPath} holds a previous key already; run: npx weir keys rotate, then delete that file`,
-    ]);
+    throw new OperatorError(
+      `${previousPath} holds a previous key already`,
+      'run: npx weir keys rotate, then delete that file',
+    );
   try {
     if (previous === null) linkSync(path, previousPath);
     const draft = writeDraft(path);
     renameSync(draft, path);
   } catch (error) {
-    throw new SettingsError([`${path} cannot be replaced (${(error as Error).message})`]);
+    throw new OperatorError(`${path} cannot be replaced (${(error as Error).message})`);
   }
 }
 
@@ -68,9 +70,10 @@ function loadOrCreateKey(path: string, directory: string): string {
     if (!existsSync(path)) createKey(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
-      throw new SettingsError([
-        `${path} cannot be written (${(error as Error).message}); set DATA_DIR to a directory of yours`,
-      ]);
+      throw new OperatorError(
+        `${path} cannot be written (${(error as Error).message})`,
+        'set DATA_DIR to a directory of yours',
+      );
   }
   return readKey(path, 'set SECRETS_KEY');
 }
@@ -86,9 +89,9 @@ function readKey(path: string, otherwise: string): string {
     const key = readFileSync(path, 'utf8').trim();
     if (Buffer.from(key, 'base64').length === 32) return key;
   } catch (error) {
-    throw new SettingsError([`${path} cannot be read (${(error as Error).message}); fix its owner, or ${otherwise}`]);
+    throw new OperatorError(`${path} cannot be read (${(error as Error).message})`, `fix its owner, or ${otherwise}`);
   }
-  throw new SettingsError([`${path} holds no key of 32 bytes in base64; restore it from a backup, or ${otherwise}`]);
+  throw new OperatorError(`${path} holds no key of 32 bytes in base64`, `restore it from a backup, or ${otherwise}`);
 }
 
 /** Creates the key file. The complete draft is linked to its name: if two processes start at once, one creates it, the other reads it. */
@@ -137,7 +140,7 @@ export class PreviousKey {
 }
 
 /**
- * Throws SettingsError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
+ * Throws OperatorError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
  * cannot be decrypted, Weir starts, and only their webhooks answer 503.
  */
 export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
@@ -149,8 +152,9 @@ export async function checkKeys(database: Database, settings: Settings, keys: Se
   if (found || examined === 0) return;
   const given =
     settings.SECRETS_KEY === undefined ? `the key in ${join(settings.DATA_DIR, 'secrets.key')}` : 'SECRETS_KEY';
-  throw new SettingsError([
-    `${given} opens none of the stored webhook secrets (${examined}); give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ` +
+  throw new OperatorError(
+    `${given} opens none of the stored webhook secrets (${examined})`,
+    'give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ' +
       'If that key is lost, give a webhook a new secret: npx weir webhook rotate ID',
-  ]);
+  );
 }

@@ -1,9 +1,9 @@
 /** Checks that a port can be listened on, and explains why not. */
 import { createServer } from 'node:net';
-import { SettingsError } from './read.ts';
+import { OperatorError } from './fault.ts';
 
 /**
- * Rejects with SettingsError if the port is unavailable. It listens without SO_REUSEPORT: with it, a second installation would
+ * Rejects with OperatorError if the port is unavailable. It listens without SO_REUSEPORT: with it, a second installation would
  * silently take half of the traffic.
  * @param setting PORT or METRICS_PORT, for the message.
  */
@@ -16,16 +16,18 @@ export function probePort(setting: string, host: string, port: number): Promise<
 }
 
 /** Explains why listening failed, with the setting that fixes it. */
-export function portError(setting: string, host: string, port: number, error: Error): SettingsError {
+export function portError(setting: string, host: string, port: number, error: Error): OperatorError {
   const { code } = error as NodeJS.ErrnoException;
   const hostSetting = setting.replace('PORT', 'HOST');
   if (code === 'EADDRINUSE')
-    return new SettingsError([`${setting} ${port} on ${host} is in use by another program; stop it or set ${setting}`]);
+    return new OperatorError(`${setting} ${port} on ${host} is in use by another program`, `stop it or set ${setting}`);
   if (code === 'EACCES')
-    return new SettingsError([
-      `${setting} ${port} needs privileges that this user does not have; choose one above 1023`,
-    ]);
-  return new SettingsError([
-    `${hostSetting} ${host} cannot be listened on (${code}); set ${hostSetting} to an address of this machine`,
-  ]);
+    return new OperatorError(
+      `${setting} ${port} needs privileges that this user does not have`,
+      'choose one above 1023',
+    );
+  return new OperatorError(
+    `${hostSetting} ${host} cannot be listened on (${code})`,
+    `set ${hostSetting} to an address of this machine`,
+  );
 }

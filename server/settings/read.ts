@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual, parseEnv } from 'node:util';
 import type { z } from 'zod';
 import { passwordProblem } from '../passwords/rules.ts';
+import { type Fault, SettingsError } from './fault.ts';
 import { type Setting, settingTable } from './table.ts';
 
 type Table = typeof settingTable;
@@ -29,15 +30,6 @@ export type Settings = Parsed & {
   /** Redis nodes of the shared counters; empty when the backend is memory. */
   sharedStoreUrls: string[];
 };
-
-/** Thrown for invalid settings. `problems` holds one readable sentence per problem, without secrets. */
-export class SettingsError extends Error {
-  readonly problems: string[];
-  constructor(problems: string[]) {
-    super(problems.join('\n'));
-    this.problems = problems;
-  }
-}
 
 /** Unvalidated input: non-empty values by name, and the base directory of relative paths. */
 export interface Given {
@@ -72,7 +64,7 @@ export function readConfiguration(environment: NodeJS.ProcessEnv, directory: str
 
 /** Validates the input. Throws one SettingsError that lists all invalid settings. */
 export function parseSettings({ values: given, directory }: Given): Settings {
-  const problems: string[] = [];
+  const faults: Fault[] = [];
   const parsed: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries(settingTable) as [Name, Setting][]) {
     const value = given[name] ?? setting.fallback;
@@ -80,9 +72,12 @@ export function parseSettings({ values: given, directory }: Given): Settings {
     const result = setting.schema.safeParse(value);
     if (result.success) parsed[name] = result.data;
     else
-      problems.push(`${name} is ${setting.secret ? 'not usable' : JSON.stringify(value)}; allowed: ${setting.allowed}`);
+      faults.push({
+        finding: `${name} is ${setting.secret ? 'not usable' : JSON.stringify(value)}`,
+        fix: `allowed: ${setting.allowed}`,
+      });
   }
-  if (problems.length > 0) throw new SettingsError(problems);
+  if (faults.length > 0) throw new SettingsError(faults);
   const settings = complete(parsed as Parsed, directory);
   const refusals = refuse(settings, given);
   if (refusals.length > 0) throw new SettingsError(refusals);
@@ -111,52 +106,62 @@ function complete(parsed: Parsed, directory: string): Settings {
 }
 
 /** Checks the rules that involve more than one setting. */
-function refuse(settings: Settings, given: Record<string, string | undefined>): string[] {
-  const problems: string[] = [];
-  if (settings.FRONTEND_PUBLIC_AUTH_MODE !== settings.AUTH_MODE)
-    problems.push(
-      `FRONTEND_PUBLIC_AUTH_MODE is ${settings.FRONTEND_PUBLIC_AUTH_MODE} but AUTH_MODE is ${settings.AUTH_MODE}; set both to the same mode`,
+function refuse(settings: Settings, given: Record<string, string | undefined>): Fault[] {
+  const faults: Fault[] = [];
+  const refuseIf = (condition: boolean, finding: string, fix: string) => {
+    if (condition) faults.push({ finding, fix });
+  };
+  const payloadMax = settings.WEBHOOK_MAX_PAYLOAD_BYTES;
+  refuseIf(
+    settings.FRONTEND_PUBLIC_AUTH_MODE !== settings.AUTH_MODE,
+    `FRONTEND_PUBLIC_AUTH_MODE is ${settings.FRONTEND_PUBLIC_AUTH_MODE} but AUTH_MODE is ${settings.AUTH_MODE}`,
+    'set both to the same mode',
+  );
+  refuseIf(
+    settings.RATE_LIMIT_BACKEND === 'shared' && settings.sharedStoreUrls.length === 0,
+    'RATE_LIMIT_BACKEND is shared but RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset',
+    'set one, or use memory',
+  );
+  for (const name of ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const)
+    refuseIf(
+      settings.AUTH_MODE === 'hosted' && settings[name] === undefined,
+      `${name} is unset but AUTH_MODE is hosted`,
+      'set it, or use local',
     );
-  if (settings.RATE_LIMIT_BACKEND === 'shared' && settings.sharedStoreUrls.length === 0)
-    problems.push(
-      'RATE_LIMIT_BACKEND is shared but RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset; set one, or use memory',
+  refuseIf(
+    settings.database.kind === 'server' && settings.SECRETS_KEY === undefined,
+    'SECRETS_KEY is unset but the database is not the embedded one',
+    'generate one with: openssl rand -base64 32',
+  );
+  if (given.DATABASE_URL === undefined && settings.database.kind === 'server') faults.push(...weakPassword(settings));
+  faults.push(...badAdministrator(settings));
+  for (const name of ['BODY_BYTES_HELD_MAX', 'CLIENT_BODY_BYTES_HELD_MAX'] as const)
+    refuseIf(
+      settings[name] < payloadMax,
+      `${name} is less than WEBHOOK_MAX_PAYLOAD_BYTES`,
+      'raise it: a body at the limit could never be held',
     );
-  if (settings.AUTH_MODE === 'hosted')
-    for (const name of ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const)
-      if (settings[name] === undefined) problems.push(`${name} is unset but AUTH_MODE is hosted; set it, or use local`);
-  if (settings.database.kind === 'server' && settings.SECRETS_KEY === undefined)
-    problems.push(
-      'SECRETS_KEY is unset but the database is not the embedded one; generate one with: openssl rand -base64 32',
-    );
-  if (given.DATABASE_URL === undefined && settings.database.kind === 'server') problems.push(...weakPassword(settings));
-  problems.push(...badAdministrator(settings));
-  if (settings.BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
-    problems.push(
-      'BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the limit could never be held',
-    );
-  if (settings.CLIENT_BODY_BYTES_HELD_MAX < settings.WEBHOOK_MAX_PAYLOAD_BYTES)
-    problems.push(
-      'CLIENT_BODY_BYTES_HELD_MAX is less than WEBHOOK_MAX_PAYLOAD_BYTES; a body at the limit could never be held',
-    );
-  return problems;
+  return faults;
 }
 
-function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGRES_DB: db }: Settings): string[] {
-  const fix = 'choose a strong one: openssl rand -hex 24';
-  if (password === undefined) return [`POSTGRES_PASSWORD is unset but the database is not the embedded one; ${fix}`];
-  if (password.length < 12) return [`POSTGRES_PASSWORD has fewer than 12 characters; ${fix}`];
-  if (password === user || password === db) return [`POSTGRES_PASSWORD equals POSTGRES_USER or POSTGRES_DB; ${fix}`];
-  if (/postgres|password/i.test(password)) return [`POSTGRES_PASSWORD contains the word postgres or password; ${fix}`];
+function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGRES_DB: db }: Settings): Fault[] {
+  const fault = (weakness: string) => [
+    { finding: `POSTGRES_PASSWORD ${weakness}`, fix: 'choose a strong one: openssl rand -hex 24' },
+  ];
+  if (password === undefined) return fault('is unset but the database is not the embedded one');
+  if (password.length < 12) return fault('has fewer than 12 characters');
+  if (password === user || password === db) return fault('equals POSTGRES_USER or POSTGRES_DB');
+  if (/postgres|password/i.test(password)) return fault('contains the word postgres or password');
   return [];
 }
 
-function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Settings): string[] {
+function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Settings): Fault[] {
   if (email === undefined && password === undefined) return [];
   const fix = 'set both, or set neither and use the set-up address that the first start prints';
-  if (email === undefined) return [`ADMIN_PASSWORD is set but ADMIN_EMAIL is not; ${fix}`];
-  if (password === undefined) return [`ADMIN_EMAIL is set but ADMIN_PASSWORD is not; ${fix}`];
+  if (email === undefined) return [{ finding: 'ADMIN_PASSWORD is set but ADMIN_EMAIL is not', fix }];
+  if (password === undefined) return [{ finding: 'ADMIN_EMAIL is set but ADMIN_PASSWORD is not', fix }];
   const problem = passwordProblem(password, email);
-  return problem === null ? [] : [`ADMIN_PASSWORD is not usable. ${problem}`];
+  return problem === null ? [] : [{ finding: `ADMIN_PASSWORD is not usable. ${problem}`, fix: null }];
 }
 
 function chooseDatabase(parsed: Parsed): DatabaseTarget {
@@ -185,7 +190,7 @@ function readEnvFile(path: string): Record<string, string | undefined> {
     return withoutEmpty(parseEnv(readFileSync(path, 'utf8')));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw new SettingsError([`${path} cannot be read: ${(error as Error).message}`]);
+    throw new SettingsError([{ finding: `${path} cannot be read: ${(error as Error).message}`, fix: null }]);
   }
 }
 

@@ -78,7 +78,7 @@ describe('the doctor checks the rate-limit store', () => {
     const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RQ_SHARED_URL: url }));
     expect(check.state).toBe('problem');
     expect(check.finding).toContain('ECONNREFUSED');
-    expect(check.fix).toMatch(/^Start it, correct the address/);
+    expect(check.fix).toMatch(/^start it, correct the address/);
     expect(JSON.stringify(check)).not.toContain('geheim');
   });
 });

@@ -3,7 +3,7 @@ import { existsSync, linkSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadSecretsKeys, replaceStoredKey } from '../../server/secrets/keys.ts';
-import { SettingsError } from '../../server/settings/read.ts';
+import { OperatorError } from '../../server/settings/fault.ts';
 import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts';
 
 const otherKey = Buffer.alloc(32, 9).toString('base64');
@@ -49,7 +49,7 @@ describe('a replaced generated key', () => {
     loadSecretsKeys(kept(directory));
     replaceStoredKey(directory);
     const keys = loadSecretsKeys(kept(directory));
-    expect(() => replaceStoredKey(directory)).toThrow(SettingsError);
+    expect(() => replaceStoredKey(directory)).toThrow(OperatorError);
     expect(() => replaceStoredKey(directory)).toThrow(/secrets\.key\.previous .*weir keys rotate, then delete/);
     expect(loadSecretsKeys(kept(directory))).toEqual(keys);
   });

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readSettings, SettingsError } from '../../server/settings/read.ts';
+import { SettingsError } from '../../server/settings/fault.ts';
+import { readSettings } from '../../server/settings/read.ts';
 
 let empty: string;
 let directory: string;
@@ -22,7 +23,7 @@ function problemsOf(environment: Record<string, string>): string[] {
     readSettings(environment, empty);
     return [];
   } catch (error) {
-    if (error instanceof SettingsError) return error.problems;
+    if (error instanceof SettingsError) return error.message.split('\n');
     throw error;
   }
 }

@@ -12,11 +12,12 @@ import { createRequire } from 'node:module';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { OperatorError } from '../../settings/fault.ts';
 
 const run = promisify(execFile);
 
 /** The embedded Postgres cannot be used; the message gives the reason and the fix. */
-export class EmbeddedPostgresError extends Error {}
+export class EmbeddedPostgresError extends OperatorError {}
 
 /** The account that Postgres runs as; `null`: the current user. */
 export type Account = { uid: number; gid: number; name: string } | null;
@@ -46,14 +47,16 @@ export async function findBinaries(
     root = join(dirname(createRequire(wrapper).resolve(name)), '..');
   } catch {
     throw new EmbeddedPostgresError(
-      `There is no embedded Postgres for ${platform} on ${arch}; set DATABASE_URL to a Postgres server`,
+      `There is no embedded Postgres for ${platform} on ${arch}`,
+      'set DATABASE_URL to a Postgres server',
     );
   }
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
   // npm cannot pack symbolic links: the package's install script creates them.
   if (!(await exists(join(root, 'native/lib/libpq.so.5'))))
     throw new EmbeddedPostgresError(
-      `${name} is installed but its install script has not run; run: npm rebuild ${name} (or set DATABASE_URL)`,
+      `${name} is installed but its install script has not run`,
+      `run: npm rebuild ${name} (or set DATABASE_URL)`,
     );
   return { directory: join(root, 'native'), version, major: version.split('.')[0]! };
 }
@@ -102,7 +105,7 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
     if (ourUid === 0 && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid, name: `number ${owner.uid}` };
     const fix =
       ourUid === 0 ? `run: chown -R ${SYSTEM_USER} ${pgdata}` : 'run Weir as that user, or set another DATA_DIR';
-    throw new EmbeddedPostgresError(`The database in ${pgdata} belongs to user id ${owner.uid}; ${fix}`);
+    throw new EmbeddedPostgresError(`The database in ${pgdata} belongs to user id ${owner.uid}`, fix);
   }
   if (ourUid !== 0) {
     checkOurName(ourUid);
@@ -120,8 +123,8 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
   const account = (await lookUpUser(SYSTEM_USER)) ?? (await make(useradd)) ?? (await lookUpUser('postgres'));
   if (account === null)
     throw new EmbeddedPostgresError(
-      `Postgres does not run as root, and the user ${SYSTEM_USER} could not be created; ` +
-        `run: useradd ${useradd.join(' ')} (or run Weir as an ordinary user, or set DATABASE_URL)`,
+      `Postgres does not run as root, and the user ${SYSTEM_USER} could not be created`,
+      `run: useradd ${useradd.join(' ')} (or run Weir as an ordinary user, or set DATABASE_URL)`,
     );
   return account;
 
@@ -138,7 +141,8 @@ function checkOurName(uid: number): void {
     userInfo();
   } catch {
     throw new EmbeddedPostgresError(
-      `User id ${uid} has no name on this machine, and Postgres needs one; add it to /etc/passwd, or set DATABASE_URL`,
+      `User id ${uid} has no name on this machine, and Postgres needs one`,
+      'add it to /etc/passwd, or set DATABASE_URL',
     );
   }
 }
@@ -163,7 +167,8 @@ export async function checkWalkable(directory: string, account: Account): Promis
     const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
     if ((mode & bit) === 0)
       throw new EmbeddedPostgresError(
-        `Postgres runs as user ${account.name}, which cannot access ${step}; run: chmod o+x ${step} (or set another DATA_DIR)`,
+        `Postgres runs as user ${account.name}, which cannot access ${step}`,
+        `run: chmod o+x ${step} (or set another DATA_DIR)`,
       );
     if (step === '/') return;
   }

@@ -139,7 +139,8 @@ async function majorOf(pgdata: string): Promise<string | null> {
   }
   if ((await stat(pgdata).catch(() => null)) === null) return null;
   throw new EmbeddedPostgresError(
-    `${pgdata} exists but is no Postgres data directory; move it away, or set another DATA_DIR`,
+    `${pgdata} exists but is no Postgres data directory`,
+    'move it away, or set another DATA_DIR',
   );
 }
 
@@ -222,15 +223,15 @@ async function resolveDataDir(dataDir: string): Promise<string> {
 
 function tooFewConnections(server: Server, has: number, needs: number): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `The database in ${server.pgdata} allows ${has} connections, ${needs} are needed, and another Weir is using it; ` +
-      'stop that one first, or lower WORKERS or DB_POOL_MAX',
+    `The database in ${server.pgdata} allows ${has} connections, ${needs} are needed, and another Weir is using it`,
+    'stop that one first, or lower WORKERS or DB_POOL_MAX',
   );
 }
 
 function otherMajor(pgdata: string, has: string, ours: string): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `The database in ${pgdata} was created by Postgres ${has}; this Weir includes Postgres ${ours}. Nothing was changed. To migrate:
-  1. start the Weir that created it and run:  pg_dump --format=custom --host=${pgdata} --username=weir --file=weir.dump weir
+    `The database in ${pgdata} was created by Postgres ${has}; this Weir includes Postgres ${ours}. Nothing was changed. To migrate:`,
+    `  1. start the Weir that created it and run:  pg_dump --format=custom --host=${pgdata} --username=weir --file=weir.dump weir
   2. stop it and run:  mv ${pgdata} ${pgdata}-${has}
   3. start this Weir and run:  psql --host=${pgdata} --username=weir --command='drop schema public cascade' --command='create schema public' weir
      and then:  pg_restore --exit-on-error --host=${pgdata} --username=weir --dbname=weir weir.dump

@@ -54,10 +54,11 @@ export function checkSocketPath(pgdata: string): void {
   const spareBytes = 107 - Buffer.byteLength(join(pgdata, `.s.PGSQL.${SOCKET_PORT}`));
   if (spareBytes < 0)
     throw new EmbeddedPostgresError(
-      `The path of the database's socket in ${pgdata} is ${-spareBytes} bytes too long for a Unix socket; set DATA_DIR to a shorter path`,
+      `The path of the database's socket in ${pgdata} is ${-spareBytes} bytes too long for a Unix socket`,
+      'set DATA_DIR to a shorter path',
     );
   if (pgdata.includes(','))
-    throw new EmbeddedPostgresError(`${pgdata} contains a comma; set DATA_DIR to a path without one`);
+    throw new EmbeddedPostgresError(`${pgdata} contains a comma`, 'set DATA_DIR to a path without one');
 }
 
 /** Starts the server in its own session and waits until it accepts connections. Throws EmbeddedPostgresError with the end of its log. */
@@ -140,7 +141,8 @@ export async function stopServer(server: Server): Promise<void> {
     const state = await askServer(server);
     if (state.kind === 'down') return;
     throw new EmbeddedPostgresError(
-      `Postgres in ${server.pgdata} runs outside this container or process namespace; stop it there`,
+      `Postgres in ${server.pgdata} runs outside this container or process namespace`,
+      'stop it there',
     );
   }
   // The signal that pg_ctl sends. A pg_ctl process would itself be ended by a TERM to all processes of the service.
@@ -149,7 +151,8 @@ export async function stopServer(server: Server): Promise<void> {
   for (let pauseMs = POLL_MS; (await alivePid(server)) !== null; pauseMs = longer(pauseMs)) {
     if (Date.now() > until)
       throw new EmbeddedPostgresError(
-        `Postgres in ${server.pgdata} did not stop within ${STOP_TIMEOUT_MS / 1000} s; see ${server.logPath}`,
+        `Postgres in ${server.pgdata} did not stop within ${STOP_TIMEOUT_MS / 1000} s`,
+        `see ${server.logPath}`,
       );
     await delay(pauseMs);
   }
@@ -225,8 +228,8 @@ function longer(pauseMs: number): number {
 function tooSlow(server: Server, state: EmbeddedState): EmbeddedPostgresError {
   const reason = state.kind === 'busy' ? state.reason : 'it does not answer';
   return new EmbeddedPostgresError(
-    `Postgres in ${server.pgdata} is not ready after ${START_TIMEOUT_MS / 1000} s (${reason}); it may still be recovering: ` +
-      `see ${server.logPath}, and try again`,
+    `Postgres in ${server.pgdata} is not ready after ${START_TIMEOUT_MS / 1000} s (${reason})`,
+    `it may still be recovering: see ${server.logPath}, and try again`,
   );
 }
 
