@@ -30,7 +30,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when a request was not
- * answered 202, when the stored rows do not match the 202 answers, or when a signal ended the run early.
+ * answered 202, when the stored rows do not match the 202 responses, or when a signal ended the run early.
  */
 export function benchCommand(io: CommandIo): Command {
   const cores = availableParallelism();

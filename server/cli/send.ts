@@ -27,7 +27,7 @@ const INTERRUPT_GRACE_MS = 1_000;
 
 /**
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when any request did not end
- * with a 2xx answer, or when Ctrl-C ended the run early.
+ * with a 2xx response, or when Ctrl-C ended the run early.
  */
 export function sendCommand(io: CommandIo): Command {
   return new Command('send')

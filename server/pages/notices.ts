@@ -25,7 +25,7 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'password-reset': 'The password is set. All browsers of the user are signed out.',
   'password-reset-tokens-revoked': (count) =>
     `The password is set. All browsers of the user are signed out, and ${plural(count, 'API token is', 'API tokens are')} revoked.`,
-  'user-made': 'User created.',
+  'user-created': 'User created.',
   'user-disabled': 'The user is disabled.',
   'user-enabled': 'The user is enabled.',
   'token-revoked': 'The token is revoked.',

@@ -21,7 +21,7 @@ const createUser: Page = async ({ call, form }) => {
   const made = await call('createUser', { input: { ...given, password, ...confirmation(form) } });
   if (made.kind !== 'done') return userForm(given, formErrors(made, { email_taken: 'email', ...confirmationError() }));
   const { generated_password: generated, ...user } = made.body;
-  if (generated === null) return redirect(`/users/${user.id}`, 'user-made');
+  if (generated === null) return redirect(`/users/${user.id}`, 'user-created');
   return view('users/password', 'New user', { user, generated, revoked: null }, { status: 201 });
 };
 

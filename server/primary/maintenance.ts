@@ -72,7 +72,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases);
       if (deliveries > 0) log('last_leases_expired', { deliveries });
     } catch (error) {
-      log('housekeeping_failed', { reason: (error as Error).message });
+      log('maintenance_failed', { reason: (error as Error).message });
     }
   };
   const runHourRound = async () => {
@@ -95,7 +95,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       await deleteExpiredAnswers(database);
       onMaintained();
     } catch (error) {
-      log('housekeeping_failed', { reason: (error as Error).message });
+      log('maintenance_failed', { reason: (error as Error).message });
     }
   };
   const start = () => {

@@ -23,7 +23,7 @@ export const logEvents = {
     'the newest entry of the audit log; weir audit verify --head HASH checks that the chain still contains it',
   ],
   partitions_failed: ['error', 'missing partitions could not be created; the next attempt is within a minute'],
-  housekeeping_failed: [
+  maintenance_failed: [
     'error',
     'old rows could not be deleted, or last leases could not be ended; the next run tries again',
   ],

@@ -110,14 +110,14 @@ describe('an operation for users', () => {
     const { cookie } = await addPerson(app, needed);
     const withToken = { cookie, 'x-csrf-token': await csrfToken(app.url, cookie), origin: allowedPage };
     const ofSession = bySession[row.name] ?? answers[row.name];
-    const told = {
+    const reported = {
       nobody: await ask(row, {}),
       lower: lower && (await ask(row, bearer(people[lower]))),
       token: await ask(row, bearer(people[needed])),
       cookieAlone: await ask(row, { cookie }),
       cookie: await ask(row, withToken),
     };
-    expect(told).toEqual({
+    expect(reported).toEqual({
       nobody: row.access === 'viewer or agent' ? '401 agent_unauthenticated' : '401 unauthenticated',
       lower: lower && '403 forbidden',
       token: answers[row.name],
@@ -128,18 +128,18 @@ describe('an operation for users', () => {
 });
 
 test.each(rows.filter(({ access }) => access === 'anyone'))('$method $path, allowed: anyone', async (row) => {
-  const told = [await ask(row, {}), await ask(row, { origin: 'https://elsewhere.example' })];
-  expect(told).toEqual([answers[row.name], row.changes ? '403 csrf_refused' : answers[row.name]]);
+  const reported = [await ask(row, {}), await ask(row, { origin: 'https://elsewhere.example' })];
+  expect(reported).toEqual([answers[row.name], row.changes ? '403 csrf_refused' : answers[row.name]]);
 });
 
 test.each<[Role, OperationName[]]>([
   ['viewer', ['showAccount']],
   ['operator', ['showAccount', 'createWebhook']],
   ['administrator', ['showAccount', 'createWebhook', 'listUsers']],
-])('%s may do what lower roles may do', async (role, permitted) => {
+])('%s has the permissions of lower roles', async (role, permitted) => {
   for (const name of ['showAccount', 'createWebhook', 'listUsers'] as const) {
-    const told = await ask(rows.find((row) => row.name === name)!, bearer(people[role]));
-    expect([name, told]).toEqual([name, permitted.includes(name) ? answers[name] : '403 forbidden']);
+    const reported = await ask(rows.find((row) => row.name === name)!, bearer(people[role]));
+    expect([name, reported]).toEqual([name, permitted.includes(name) ? answers[name] : '403 forbidden']);
   }
 });
 

@@ -35,7 +35,7 @@ const readable = (headers: Headers, origin: string) =>
 const words = (headers: Headers, name: string) => (headers.get(name) ?? '').split(/, */);
 const corsFields = (headers: Headers) => [...headers.keys()].filter((name) => name.startsWith('access-control-'));
 
-test('a page of ours may ask with credentials and every method and field that the API reads', async () => {
+test('a page of an allowed origin passes the preflight with credentials and every method and header that the API reads', async () => {
   const { status, headers, text } = await preflight('/api/v1/account', {
     origin: page,
     'access-control-request-method': 'PATCH',
@@ -58,14 +58,14 @@ test.each(routes)('$method $path may be asked by the page, and its answer read',
   expect(readable(answer.headers, page)).toBe(true);
 });
 
-test('the page reads the fields that the API answers with', async () => {
+test('the page can read the headers of the response', async () => {
   const { headers } = await ask('GET', '/api/v1/account', { origin: page });
   for (const name of ['x-request-id', 'retry-after', 'etag', 'location', 'ratelimit', 'www-authenticate'])
     expect(words(headers, 'access-control-expose-headers')).toContain(name);
   expect(words(headers, 'vary')).toContain('origin');
 });
 
-describe('an answer can be read by the page:', () => {
+describe('a response can be read by the page:', () => {
   const bearer = () => ({ authorization: `Bearer ${viewer.token}` });
 
   test.each<[number, string, string, () => Record<string, string>, unknown?]>([
@@ -109,7 +109,7 @@ describe('an answer can be read by the page:', () => {
     expect([again.status, readable(again.headers, page)]).toEqual([304, true]);
   });
 
-  test('429, with how long to wait', async () => {
+  test('429, with Retry-After', async () => {
     const strict = await startTestApp({ CORS_ORIGINS: page, RATE_LIMIT_AGENT_AUTH_MAX: 1 });
     await ask('GET', '/api/v1/agent/me', { origin: page }, strict);
     const { status, headers } = await ask('GET', '/api/v1/agent/me', { origin: page }, strict);
@@ -118,7 +118,7 @@ describe('an answer can be read by the page:', () => {
     expect(headers.get('retry-after')).toMatch(/^\d+$/);
   });
 
-  test('503, when the database is away', async () => {
+  test('503, while the database is unavailable', async () => {
     const strict = await startTestApp({ CORS_ORIGINS: page });
     await strict.cutOff();
     const { status, headers } = await ask('GET', '/api/v1/account', { ...bearer(), origin: page }, strict);
@@ -127,13 +127,13 @@ describe('an answer can be read by the page:', () => {
     expect([status, readable(headers, page)]).toEqual([503, true]);
   });
 
-  test('HEAD, as GET', async () => {
+  test('HEAD, like GET', async () => {
     const { status, headers } = await ask('HEAD', '/api/v1/account', { ...bearer(), origin: secondPage });
     expect([status, readable(headers, secondPage)]).toEqual([200, true]);
   });
 });
 
-describe('a page elsewhere gets nothing:', () => {
+describe('a page of another origin gets no CORS header:', () => {
   test.each([
     ['another site', 'https://elsewhere.example'],
     ['the null origin of sandboxed frames and files', 'null'],
@@ -167,7 +167,7 @@ describe('a page elsewhere gets nothing:', () => {
     }
   });
 
-  test('everybody, while CORS_ORIGINS is empty, and then no answer varies', async () => {
+  test('every origin, while CORS_ORIGINS is empty; then no response varies', async () => {
     for (const origin of [page, closed.url, 'null']) {
       const before = await preflight('/api/v1/account', { origin, 'access-control-request-method': 'GET' }, closed);
       const answer = await ask('GET', '/api/v1/account', { origin }, closed);
@@ -178,7 +178,7 @@ describe('a page elsewhere gets nothing:', () => {
     }
   });
 
-  test('our own page too, of what is no API', async () => {
+  test('an allowed origin on a path outside the API', async () => {
     const webhook = await app.addWebhook();
     for (const [method, path] of [
       ['GET', '/healthz'],
@@ -193,7 +193,7 @@ describe('a page elsewhere gets nothing:', () => {
   });
 });
 
-test('each of our origins is answered with itself, and answers without an origin say that they vary', async () => {
+test('each allowed origin is returned as is, and responses without an origin vary', async () => {
   for (const origin of [page, secondPage])
     expect((await ask('GET', '/api/v1/account', { origin })).headers.get('access-control-allow-origin')).toBe(origin);
   const { headers } = await ask('GET', '/api/v1/account', {});
@@ -201,29 +201,26 @@ test('each of our origins is answered with itself, and answers without an origin
   expect(words(headers, 'vary')).toContain('origin');
 });
 
-describe('every answer of the API', () => {
+describe('every response of the API', () => {
   test.each([
     ['GET', '/api/v1/account', 200, 'private, no-cache'],
     ['POST', '/api/v1/tokens', 201, 'no-store'],
     ['GET', '/api/v1/nowhere', 404, 'no-store'],
     ['DELETE', '/api/v1/events', 405, 'no-store'],
     ['GET', '/api/v1/audit', 403, 'no-store'],
-  ])(
-    '%s %s (%i) is not read as what it is not, framed, embedded, or kept by others',
-    async (method, path, status, cache) => {
-      const answer = await viewer.api(method, path, method === 'POST' ? { name: 'a' } : undefined);
-      expect(answer.status).toBe(status);
-      expect(Object.fromEntries(answer.headers)).toMatchObject({
-        'cache-control': cache,
-        'x-content-type-options': 'nosniff',
-        'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-        'cross-origin-resource-policy': 'same-origin',
-      });
-      expect(answer.headers.get('server')).toBeNull();
-    },
-  );
+  ])('%s %s (%i) cannot be sniffed, framed, embedded or cached by others', async (method, path, status, cache) => {
+    const answer = await viewer.api(method, path, method === 'POST' ? { name: 'a' } : undefined);
+    expect(answer.status).toBe(status);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'cache-control': cache,
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'cross-origin-resource-policy': 'same-origin',
+    });
+    expect(answer.headers.get('server')).toBeNull();
+  });
 
-  test('and none of them is in the answer to a webhook, which stays short', async () => {
+  test('the response to a webhook has none of these headers and stays short', async () => {
     const webhook = await app.addWebhook({ secret: null });
     const answer = await request(webhook.url, 'POST', '{}', { origin: page });
     expect(answer.status).toBe(202);

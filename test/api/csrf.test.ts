@@ -59,7 +59,7 @@ const change = (fields: Fields) => request(`${app.url}/api/v1/webhooks`, 'POST',
 const webhooks = async () =>
   (await app.database.query<{ count: number }>({ text: 'select count(*)::int as count from webhooks' }))[0]!.count;
 
-describe('a change with the cookie', () => {
+describe('a change with the session cookie', () => {
   test.each(forgeries)('and %s is refused, and nothing is done', async (_what, fields) => {
     const before = await webhooks();
     const { status, body } = await change({ cookie, ...fields() });
@@ -74,7 +74,7 @@ describe('a change with the cookie', () => {
     ['a page of Weir whose browser sends no origin', { 'sec-fetch-site': 'same-origin' }],
     ['the address bar', { 'sec-fetch-site': 'none' }],
     ['a script without a browser', {}],
-  ])('and its token, from %s, is made', async (_what, fields) => {
+  ])('and its CSRF token, from %s, is made', async (_what, fields) => {
     expect((await change({ cookie, 'x-csrf-token': token, ...fields })).status).toBe(201);
   });
 
@@ -90,7 +90,7 @@ test('a change with an API token needs no CSRF token: no browser sends an API to
   expect((await change(fields)).status).toBe(201);
 });
 
-describe('a change for anyone', () => {
+describe('a change without authentication', () => {
   const signIn = (fields: Fields) =>
     request(`${app.url}/api/v1/session`, 'POST', { email: 'nobody@example.org', password: 'x' }, fields);
 
@@ -113,7 +113,7 @@ describe('a change for anyone', () => {
   });
 });
 
-test('reading needs no token, and does not tell another site’s page anything', async () => {
+test('a read needs no CSRF token, and returns nothing to a page of another site', async () => {
   const { status, headers } = await request(`${app.url}/api/v1/account`, 'GET', undefined, {
     cookie,
     origin: 'https://elsewhere.example',

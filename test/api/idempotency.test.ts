@@ -129,9 +129,9 @@ describe('another request with the same key', () => {
 
 describe('a key', () => {
   test.each([
-    ['of a refused request is free for the mended one', { name: '' }, 422],
+    ['of a refused request can be used for the corrected one', { name: '' }, 422],
     [
-      'of a request that only the database refused is free for the mended one',
+      'of a request that only the database refused can be used for the corrected one',
       { name: 'a', agent_ids: [randomUUID()] },
       422,
     ],

@@ -71,16 +71,16 @@ describe('an agent', () => {
 });
 
 /**
- * Of every operation on one thing: whether other people in the same role may do it. A new operation fails here until somebody has
- * thought about it.
+ * Of every operation on one thing: whether other people in the same role may do it. A new operation fails here until its row
+ * is written.
  */
-const shared: Record<string, 'anybody' | 'owner' | 'itself'> = {
-  events: 'anybody',
-  webhooks: 'anybody',
-  agents: 'anybody',
-  deliveries: 'anybody',
-  rejections: 'anybody',
-  users: 'anybody',
+const shared: Record<string, 'any user' | 'owner' | 'itself'> = {
+  events: 'any user',
+  webhooks: 'any user',
+  agents: 'any user',
+  deliveries: 'any user',
+  rejections: 'any user',
+  users: 'any user',
   tokens: 'owner',
   account: 'itself',
 };

@@ -57,7 +57,7 @@ test('the table has every operation that documents precondition_failed', async (
 });
 
 describe.each(names)('%s', (name) => {
-  test('is made from the current state, and not from an older one', async () => {
+  test('succeeds from the current state, not from an older one', async () => {
     const { path, tag } = await made(changes[name][1]);
     await administrator.api('PATCH', path, { name: randomUUID() });
     const current = await tagOf(path);
@@ -67,7 +67,7 @@ describe.each(names)('%s', (name) => {
     expect((await change(name, path, current)).status).toBe(done(name));
   });
 
-  test('is made once by many who start from the same state at once', async () => {
+  test('succeeds once for concurrent requests from the same state', async () => {
     const { path, tag } = await made(changes[name][1]);
     const answers = await Promise.all(Array.from({ length: 6 }, () => change(name, path, tag)));
     // What is deleted is not found by those who come after.
@@ -81,7 +81,7 @@ describe('a change', () => {
     ['the tag', (tag: string) => tag],
     ['a list that has the tag', (tag: string) => `"other" , W/"weak",${tag}`],
     ['any', () => '*'],
-  ])('is made when If-Match is %s', async (_what, given) => {
+  ])('succeeds when If-Match is %s', async (_what, given) => {
     const { path, tag } = await made('webhooks');
     expect((await change('updateWebhook', path, given(tag))).status).toBe(200);
   });
@@ -91,7 +91,7 @@ describe('a change', () => {
     ['the tag, weak', (tag: string) => `W/${tag}`],
     ['no tag at all', () => 'nonsense'],
     ['nothing', () => ''],
-  ])('is not made when If-Match is %s', async (_what, given) => {
+  ])('is refused when If-Match is %s', async (_what, given) => {
     const { path, tag } = await made('webhooks');
     const { status, body } = await change('updateWebhook', path, given(tag));
     expect([status, body.code]).toEqual([412, 'precondition_failed']);
@@ -108,7 +108,7 @@ test.each(kinds)('a PATCH of %s answers with the new tag, with which one can go 
   expect((await administrator.api('PATCH', path, { name: 'two' }, { 'if-match': next })).status).toBe(200);
 });
 
-test('an answer that shows a secret has no tag: it is not what GET answers', async () => {
+test('a response that shows a secret has no ETag, because GET returns something else', async () => {
   const { path } = await made('webhooks');
   const { headers, body } = await administrator.api('POST', `${path}/rotate-secret`);
   expect([headers.get('etag'), body.secret]).toEqual([null, expect.any(String)]);

@@ -196,7 +196,7 @@ describe('a manipulation is found with its position:', () => {
         }),
     ],
     [
-      'one entry written anew with a hash that fits',
+      'one entry rewritten with a matching hash',
       4,
       /Entry 4 does not follow/,
       () => rehash(3, (text) => text.replace('number 3', 'number 9')),
@@ -214,8 +214,8 @@ describe('a manipulation is found by a head stored elsewhere:', () => {
   test.each<[string, number, () => Promise<unknown>]>([
     ['the end cut off', 4, () => tamper('delete from audit_log where number > 4')],
     ['the last entry cut off', 5, () => tamper('delete from audit_log where number > 5')],
-    ['the last entry written anew', 6, () => rewriteFrom(6)],
-    ['everything written anew from an entry on', 6, () => rewriteFrom(2)],
+    ['the last entry rewritten', 6, () => rewriteFrom(6)],
+    ['all entries rewritten from one on', 6, () => rewriteFrom(2)],
   ])('%s', async (_what, entries, change) => {
     await change();
     expect(await verifyAudit(database, null)).toMatchObject({ intact: true, entries });

@@ -52,12 +52,12 @@ describe('a sign-in with the correct password', () => {
     const agent = { 'user-agent': 'Lynx/2.9 ünïcode', ...elsewhere() };
     const token = cookieOf(await signIn(app, ada.email, PASSWORD, agent)).split('=')[1]!;
     const rows = await app.database.query({
-      text: `select host(source_ip) as source_ip, user_agent, sessions::text like '%' || $2 || '%' as told from sessions
+      text: `select host(source_ip) as source_ip, user_agent, sessions::text like '%' || $2 || '%' as contained from sessions
              where token_hash = sha256(convert_to($1, 'UTF8'))`,
       values: [token, token],
     });
     const user_agent = expect.stringMatching(/^Lynx\/2\.9 [ -~]+$/);
-    expect(rows).toEqual([{ source_ip: agent['x-forwarded-for'], user_agent, told: false }]);
+    expect(rows).toEqual([{ source_ip: agent['x-forwarded-for'], user_agent, contained: false }]);
   });
 
   test('is recorded with user, address and request id', async () => {
@@ -102,12 +102,12 @@ describe('a failed sign-in', () => {
 
   const ways: [string, () => string, string][] = [
     ['with another password', () => ada.email, 'incorrect horse battery'],
-    ["with somebody else's password", () => ada.email, `${PASSWORD} of another`],
+    ['with the password of another user', () => ada.email, `${PASSWORD} of another`],
     ['with an empty password', () => ada.email, ''],
     ['with the password in another case', () => ada.email, PASSWORD.toUpperCase()],
-    ['of nobody', () => 'nobody@example.org', PASSWORD],
-    ['of somebody disabled', () => people.disabled!.email, PASSWORD],
-    ['of somebody without a password', () => people.without!.email, ''],
+    ['of an unknown email', () => 'nobody@example.org', PASSWORD],
+    ['of a disabled user', () => people.disabled!.email, PASSWORD],
+    ['of a user without a password', () => people.without!.email, ''],
   ];
   test.each(ways)('%s is answered like every other, after the same work', async (_what, email, password) => {
     await app.database.query({ text: 'delete from sign_in_tallies' });

@@ -1,4 +1,4 @@
-/** What somebody does who has only a browser, from the first start on: one Weir, with its primary and two processes. */
+/** All steps of a user with only a browser, from the first start on: one Weir, with its primary and two processes. */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, TestAgent } from '../helpers/agents.ts';
@@ -13,7 +13,7 @@ let tab: Tab;
 let page: Page;
 let url: string;
 beforeAll(async () => {
-  // The second attempt is the last: a delivery dies while somebody looks on.
+  // The second attempt is the last: a delivery becomes a dead letter while its page is open.
   [weir, browser] = await Promise.all([startWeir({ DELIVERY_MAX_ATTEMPTS: 1 }), startBrowser()]);
   url = `http://127.0.0.1:${weir.port}`;
   tab = await openTab(browser, { url }, null);
@@ -69,7 +69,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   await heading(/Event/);
   expect(await page.locator('#body-card pre').innerText()).toBe('{\n  "order": 1\n}');
 
-  // A sender with another secret is refused, told why, and right once the webhook has that secret.
+  // A sender with another secret is refused with the reason, and accepted once the webhook has that secret.
   expect((await fetch(address, signedRequest({ secret: 'the secret of the sender' }))).status).toBe(403);
   await go('Rejections');
   await page.locator('#rejections tbody a').first().click();

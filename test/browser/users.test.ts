@@ -25,7 +25,7 @@ async function press(page: Page, name: string, password = PASSWORD): Promise<voi
   await button.click();
 }
 
-/** Pages on which everybody may change what is theirs. */
+/** Pages on which every user can change their own data. */
 const ownPages = ['/account', '/tokens', '/tokens/new', '/sign-in', '/setup'];
 const viewerPages = pageRoutes
   .filter(([method, path, , access]) => method === 'GET' && access === 'viewer' && !path.includes(':'))

@@ -59,7 +59,7 @@ describe.each([
       expect((await fetch(url, signedRequest({ secret }))).status).toBe(202);
       if (javaScriptEnabled) await page.locator('#webhook-events tbody tr').waitFor();
       else {
-        // Opened anew, since this answer was to a form.
+        // Opened again, because this response was to a form.
         await page.goto('/webhooks');
         await page.getByRole('link', { name: 'shop orders' }).first().click();
         expect(await page.locator('#webhook-events tbody tr').count()).toBe(1);

@@ -101,8 +101,8 @@ describe('audit verify', () => {
       1,
       'weir: Entry 2 was changed: its hash does not match. Valid entries before it: 1.\n',
     ]);
-    const told = await weir(app, 'audit', 'verify', '--json');
-    expect([told.code, told.err]).toEqual([1, '']);
-    expect(JSON.parse(told.out)).toMatchObject({ intact: false, entries: 1, first_broken: 2, head: { number: 1 } });
+    const reported = await weir(app, 'audit', 'verify', '--json');
+    expect([reported.code, reported.err]).toEqual([1, '']);
+    expect(JSON.parse(reported.out)).toMatchObject({ intact: false, entries: 1, first_broken: 2, head: { number: 1 } });
   });
 });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Installation, makeInstallation, type Told } from '../helpers/command.ts';
+import { type CommandResult, type Installation, makeInstallation } from '../helpers/command.ts';
 
 let installation: Installation;
 
@@ -10,7 +10,7 @@ beforeAll(async () => {
 
 afterAll(() => installation.remove());
 
-const weir = (args: string[], stdin?: string): Promise<Told> =>
+const weir = (args: string[], stdin?: string): Promise<CommandResult> =>
   installation.weir(['webhook', ...args], stdin, { PUBLIC_URL: 'https://weir.example' });
 
 async function json(...args: string[]): Promise<Record<string, unknown>> {

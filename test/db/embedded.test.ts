@@ -153,7 +153,7 @@ describe('the embedded database', () => {
     expect(await ask('select answer from kept')).toBe(42);
   });
 
-  test.each(['another process of the same user', 'nobody'])(
+  test.each(['another process of the same user', 'no process'])(
     'starts although a stale postmaster.pid names %s',
     async (whose) => {
       const first = await joinIt();
@@ -162,14 +162,14 @@ describe('the embedded database', () => {
       await first.leave();
       const stranger = spawn('sleep', ['60'], { uid, gid });
       onTestFinished(() => void stranger.kill('SIGKILL'));
-      if (whose === 'nobody') {
+      if (whose === 'no process') {
         stranger.kill('SIGKILL');
         await once(stranger, 'close');
       }
       await writeFile(join(pgdata, 'postmaster.pid'), stale.replace(/^\d+/, String(stranger.pid)));
       const next = await joinIt();
       expect(next.started).toBe(true);
-      if (whose !== 'nobody') expect(stranger.exitCode).toBeNull();
+      if (whose !== 'no process') expect(stranger.exitCode).toBeNull();
     },
   );
 

@@ -93,7 +93,7 @@ describe('a lock', () => {
   });
 
   test.each([
-    ['is new, whatever the umask', null],
+    ['is new, with any umask', null],
     ['an earlier release made', 0o644],
   ])('file that %s can be opened only by its owner: no other user can hold it', async (_what, mode) => {
     if (mode !== null) {

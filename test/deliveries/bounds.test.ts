@@ -32,7 +32,7 @@ test.each<[string, object, string]>([
   ['a wait too long', { wait_seconds: 31 }, '/wait_seconds'],
   ['a webhook that is no id', { webhook_ids: [uuid, 'x'] }, '/webhook_ids/1'],
   ['webhooks too many', { webhook_ids: Array.from({ length: 1001 }, () => uuid) }, '/webhook_ids'],
-  ['a member that nobody knows', { maximum: 1 }, '/maximum'],
+  ['an unknown member', { maximum: 1 }, '/maximum'],
   ['a list', [], ''],
 ])('%s is 422 with a pointer', async (_what, order, pointer) => {
   const { status, body } = await agent.post('claim', order);

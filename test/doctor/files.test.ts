@@ -75,7 +75,7 @@ describe('the doctor checks the key', () => {
   test.each([
     ['for its owner alone', someKey, 0o600, 'ok'],
     ['that its group can read', someKey, 0o640, 'problem'],
-    ['that everybody can read', someKey, 0o604, 'problem'],
+    ['that other users can read', someKey, 0o604, 'problem'],
     ['that holds no key', 'nonsense', 0o600, 'problem'],
   ])('in a file %s', async (_, text, mode, state) => {
     const directory = temporaryDirectory();

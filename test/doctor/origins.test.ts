@@ -32,7 +32,7 @@ describe('the doctor compares origins', () => {
       'https origin',
     ],
     [
-      'open to the world, yet told as local',
+      'public, but listed as local',
       { HOST: '0.0.0.0', PUBLIC_URL: 'http://127.0.0.1:8080' },
       'advice',
       'set PUBLIC_URL',
@@ -61,8 +61,8 @@ describe('the doctor checks the trusted proxies', () => {
     ['none, no TLS', { PUBLIC_URL: 'http://weir.example' }, 'ok'],
     ['none, though https says that one is there', {}, 'advice'],
     ['one', { TRUSTED_PROXIES: ['10.0.0.1'] }, 'ok'],
-    ['everybody', { TRUSTED_PROXIES: ['10.0.0.1', '0.0.0.0/0'] }, 'problem'],
-    ['everybody by IPv6', { TRUSTED_PROXIES: ['::/0'] }, 'problem'],
+    ['every IPv4 address', { TRUSTED_PROXIES: ['10.0.0.1', '0.0.0.0/0'] }, 'problem'],
+    ['every IPv6 address', { TRUSTED_PROXIES: ['::/0'] }, 'problem'],
   ])('%s', (_, given, state) => {
     expect(checkProxies(addresses(given)).state).toBe(state);
   });

@@ -41,9 +41,9 @@ describe('the doctor checks the settings', () => {
 
 describe('the doctor checks .env', () => {
   test.each([
-    ['a secret that everybody can read', 'ADMIN_PASSWORD=correct-horse-battery', 0o644, 'problem', 'chmod 600'],
+    ['a secret that other users can read', 'ADMIN_PASSWORD=correct-horse-battery', 0o644, 'problem', 'chmod 600'],
     ['a secret for its owner alone', 'ADMIN_PASSWORD=correct-horse-battery', 0o600, 'ok', null],
-    ['no secret at all, open to everybody', 'PORT=8081', 0o644, 'ok', null],
+    ['no secret, readable by other users', 'PORT=8081', 0o644, 'ok', null],
     ['a misspelt name', 'WORKRES=2', 0o600, 'advice', '.env.example'],
     ['a name that every object inherits', 'constructor=2', 0o600, 'advice', '.env.example'],
     ['names of docker compose', 'COMPOSE_PROJECT_NAME=weir', 0o600, 'ok', null],

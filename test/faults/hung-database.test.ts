@@ -41,11 +41,11 @@ test('a hung Postgres: 503 within the commit timeout, and normal service after i
     expect([...codes()].sort()).toEqual(['database_unavailable', 'queue_full']);
     expect(sender.refusals.every(({ status, retryAfter }) => status === 503 && Number(retryAfter) >= 1)).toBe(true);
     expect(await weir.metric('weir_queue_events')).toBeLessThanOrEqual(QUEUE_EVENTS_MAX);
-    const told = await until(async () => {
+    const reported = await until(async () => {
       const answer = await readiness(weir.port);
       return answer?.status === 503 && answer;
     }, eventually);
-    expect(told.checks.database).toBe('failing');
+    expect(reported.checks.database).toBe('failing');
     // No request waits for Postgres: responses are bounded to 800 ms, the rest is for a busy machine.
     for (let asked = 0; asked < 5; asked++) {
       const startedMs = performance.now();

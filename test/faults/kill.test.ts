@@ -66,11 +66,11 @@ test('Postgres itself', { timeout: TEST_MS }, async () => {
   await startLoad();
   const { postmaster } = (await postgresPids(weir.dataDir))!;
   kill(postmaster, 'SIGKILL');
-  const told = await until(async () => {
+  const reported = await until(async () => {
     const answer = await readiness(weir.port);
     return answer?.status === 503 && answer;
   }, eventually);
-  expect(told).toMatchObject({ retryAfter: '1', checks: { database: 'failing' } });
+  expect(reported).toMatchObject({ retryAfter: '1', checks: { database: 'failing' } });
   const refused = await until(() => sender.refusals.find(({ status }) => status === 503), eventually);
   expect(refused).toMatchObject({ retryAfter: expect.stringMatching(/^[1-9]\d*$/), code: 'database_unavailable' });
 

@@ -71,9 +71,9 @@ const quiet = () => until(() => weir.events('restarting').length === ends(), eve
 /** One at a time: pending signals of one kind are delivered as one. */
 async function scale(signal: 'SIGTTIN' | 'SIGTTOU', times = 1): Promise<void> {
   for (let i = 0; i < times; i++) {
-    const told = weir.events('processes_changed').length;
+    const reported = weir.events('processes_changed').length;
     weir.signal(signal);
-    await until(() => weir.events('processes_changed').length > told, eventually);
+    await until(() => weir.events('processes_changed').length > reported, eventually);
   }
 }
 

@@ -105,11 +105,11 @@ test('TERM with a delay: readyz is 503 while all requests are served', { timeout
   const sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(300);
   weir.signal('SIGTERM');
-  const told = await until(async () => {
+  const reported = await until(async () => {
     const answer = await readiness(weir.port);
     return answer?.status === 503 && answer;
   }, eventually);
-  expect(told).toMatchObject({ retryAfter: '1', checks: { draining: 'failing', database: 'ok' } });
+  expect(reported).toMatchObject({ retryAfter: '1', checks: { draining: 'failing', database: 'ok' } });
   await sender.acceptMore(100);
   expect(sender.refusals).toEqual([]);
   expect(sender.losses).toEqual([]);

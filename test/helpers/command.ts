@@ -8,14 +8,14 @@ import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import type { TestApp } from './app.ts';
 import { someKey } from './settings.ts';
 
-export interface Told {
+export interface CommandResult {
   code: number;
   out: string;
   err: string;
 }
 
 /** Runs `weir ARGS`. */
-export async function weir({ conninfo }: TestApp, ...args: string[]): Promise<Told> {
+export async function weir({ conninfo }: TestApp, ...args: string[]): Promise<CommandResult> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-c-'));
   try {
     return await run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory }, args);
@@ -35,7 +35,7 @@ export async function weirJson(app: TestApp, ...args: string[]): Promise<any> {
 /** A directory with a running embedded Postgres; otherwise each command would start and stop it. */
 export interface Installation {
   /** Runs `weir ARGS`. */
-  weir(args: readonly string[], stdin?: string, environment?: Record<string, string>): Promise<Told>;
+  weir(args: readonly string[], stdin?: string, environment?: Record<string, string>): Promise<CommandResult>;
   remove(): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ async function run(
   given: Record<string, string>,
   args: readonly string[],
   stdin = '',
-): Promise<Told> {
+): Promise<CommandResult> {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const environment = { WORKERS: '1', ...given };
   const code = await runCommand(args, { environment, directory, stdin: Readable.from([stdin]), stdout, stderr });

@@ -62,12 +62,12 @@ test('the first 20 of many invalid members are reported, and the others counted'
 
 test('so are query parameters', async () => {
   const query = (count: number) => Array.from({ length: count }, (_, i) => `k${i}=`).join('&');
-  const told = async (count: number) => {
+  const errorsOf = async (count: number) => {
     const { body } = await operator.api('GET', `/api/v1/webhooks?${query(count)}`);
     return [body.code, body.errors.length, body.errors_omitted];
   };
-  expect(await told(20)).toEqual(['invalid_request', 20, undefined]);
-  expect(await told(21)).toEqual(['invalid_request', 20, 1]);
+  expect(await errorsOf(20)).toEqual(['invalid_request', 20, undefined]);
+  expect(await errorsOf(21)).toEqual(['invalid_request', 20, 1]);
 });
 
 describe('a form', () => {

@@ -51,10 +51,10 @@ test('failed requests are logged one by one, up to ten a second', async () => {
   const answers = await Promise.all(ids.map((id) => post({ 'X-Request-Id': id, traceparent: 'none at all' })));
   expect(answers.map(({ status }) => status)).toEqual(ids.map(() => 503));
   await app.database.query({ text: 'drop trigger refuse on events' });
-  const told = () => linesOf('request_unserved');
-  await until(() => told().reduce((sum, line) => sum + 1 + line.left_out, 0) === ids.length);
-  expect(told().length).toBeGreaterThanOrEqual(10);
-  for (const line of told()) {
+  const reported = () => linesOf('request_unserved');
+  await until(() => reported().reduce((sum, line) => sum + 1 + line.left_out, 0) === ids.length);
+  expect(reported().length).toBeGreaterThanOrEqual(10);
+  for (const line of reported()) {
     expect(ids).toContain(line.request_id);
     expect(line).toMatchObject({ code: 'database_unavailable', status: 503, webhook_id: webhook.id, level: 40 });
     expect(line).not.toHaveProperty('traceparent');

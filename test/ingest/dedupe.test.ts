@@ -178,7 +178,7 @@ describe('many concurrent duplicates', () => {
   test('are exact when connections are killed in progress', async () => {
     const to = await addWebhook();
     const values = Array.from({ length: 300 }, (_, i) => `value ${i}`);
-    const told = new Set<string>();
+    const reported = new Set<string>();
     let answers = 0;
     let repeated = 0;
     const kill = `select pg_terminate_backend(pid) from pg_stat_activity
@@ -188,7 +188,7 @@ describe('many concurrent duplicates', () => {
         if (answers++ % 60 === 30) await app.database.query({ text: kill });
         const { status, answer } = await post(to, value, { at });
         expect([200, 202, 503]).toContain(status);
-        if (status !== 503) return void told.add(answer.id);
+        if (status !== 503) return void reported.add(answer.id);
         repeated++;
         await reachable(at);
       }
@@ -201,7 +201,7 @@ describe('many concurrent duplicates', () => {
     await Promise.all(Array.from({ length: 50 }, takeWork));
     const stored = (await eventsOf(to)).map(({ id }) => id);
     expect(stored.length).toBe(300);
-    expect(told).toEqual(new Set(stored));
+    expect(reported).toEqual(new Set(stored));
     expect(await orphansOf(to)).toEqual([]);
     expect((await app.metric('weir_events_in_doubt_total')) + repeated).toBeGreaterThan(0);
   });

@@ -67,8 +67,8 @@ describe('an accepted request', () => {
       const lines = (await stored(id ?? ids![0]!))!.headers.toString().split('\n');
       return [response.headers.get('x-request-id'), lines.filter((line) => line.startsWith('x-request-id'))];
     };
-    const [told, kept] = await idsOf({});
-    expect(kept).toEqual([`x-request-id: ${told}`]);
+    const [reported, kept] = await idsOf({});
+    expect(kept).toEqual([`x-request-id: ${reported}`]);
     expect(await idsOf({ 'X-Request-Id': 'its-own' })).toEqual(['its-own', ['x-request-id: its-own']]);
   });
 

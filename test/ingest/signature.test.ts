@@ -166,8 +166,8 @@ describe('after a rotation', () => {
 });
 
 test('no secret and no digest appears in a response or in the log', () => {
-  const told = [...answers, ...app.logLines].join('\n');
+  const reported = [...answers, ...app.logLines].join('\n');
   expect(app.logLines.length).toBeGreaterThan(60);
   for (const hidden of [SECRET, HEX, HEX.toUpperCase(), OTHERS.slice(7), 'the first', 'the second', 'the third'])
-    expect(told).not.toContain(hidden);
+    expect(reported).not.toContain(hidden);
 });

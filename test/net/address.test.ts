@@ -172,7 +172,7 @@ describe('the client behind proxies', () => {
     ['an IPv6 hop', '10.0.0.1', ['[2001:db9::1]:80'], '2001:db9::1'],
     ['the left-most, when all are trusted', '10.0.0.1', ['10.0.0.3', '10.0.0.2'], '10.0.0.3'],
     ['the last that can be read', '10.0.0.1', ['203.0.113.1', 'unknown', '10.0.0.2'], '10.0.0.2'],
-    ['the peer, when no hop was told', '10.0.0.1', [], '10.0.0.1'],
+    ['the peer, without hops', '10.0.0.1', [], '10.0.0.1'],
     ['a hop with blanks about it', '10.0.0.1', [' 203.0.113.1 '], '203.0.113.1'],
   ])('is %s', (_what, peer, hops, expected) => {
     expect(clientBehindProxies(peer, hops, trusted)).toBe(expected);

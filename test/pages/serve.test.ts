@@ -46,7 +46,7 @@ describe('after the session of a form has ended', () => {
   test.each([
     ['is led back to the page it was on', '/webhooks/new?a=b', '/sign-in?return_to=%2Fwebhooks%2Fnew%3Fa%3Db'],
     ['of another site is led to the overview', 'https://evil.example/', '/sign-in'],
-    ['of nobody knows where is led to the overview', '', '/sign-in'],
+    ['from an unknown page is led to the overview', '', '/sign-in'],
   ])('%s', async (_, from, to) => {
     const referer = from.startsWith('/') ? app.url + from : from;
     const { status, headers } = await fetch(`${app.url}/webhooks/new`, {

@@ -188,27 +188,27 @@ describe('samples waiting for storage', () => {
 
   /** A sampler whose rounds wait for the test, with a clock of the test. */
   function keeperOf(diagnose: () => Promise<never[]>) {
-    const told: string[] = [];
+    const outcomes: string[] = [];
     const clock = { nowMs: 0 };
     const keeper = new RejectionSampler({
       database: app.database,
       keys: [],
       diagnose,
       observer: {
-        passedOver: (why) => told.push(why),
-        stored: () => told.push('stored'),
-        failed: (samples, error) => told.push(`${samples} failed: ${error.message}`),
+        passedOver: (why) => outcomes.push(why),
+        stored: () => outcomes.push('stored'),
+        failed: (samples, error) => outcomes.push(`${samples} failed: ${error.message}`),
       },
       limits: { rejectionsMax: 1_000, webhookRejectionsMax: 200, bytesMax: 1_000_000 },
       bodyBytesMax: 65_536,
       nowMs: () => clock.nowMs,
     });
-    return { keeper, told, clock };
+    return { keeper, outcomes, clock };
   }
 
   test('are bounded in bytes, exactly', async () => {
     const webhook = { id: (await app.addWebhook({ secret: null })).id, dedupeHeader: null } as never;
-    const { keeper, told, clock } = keeperOf(async () => []);
+    const { keeper, outcomes, clock } = keeperOf(async () => []);
     const offer = (bytes: number) => {
       clock.nowMs += 1_000;
       keeper.offer(exchange, webhook, new Uint8Array(bytes));
@@ -218,19 +218,19 @@ describe('samples waiting for storage', () => {
     const left = WAITING_BYTES_MAX - keeper.waitingBytes;
     expect(left).toBeLessThanOrEqual(65_536 + HEADER_BYTES);
     offer(left - HEADER_BYTES + 1);
-    expect(told).toEqual(['queue_full']);
+    expect(outcomes).toEqual(['queue_full']);
     offer(left - HEADER_BYTES);
-    expect([told.length, keeper.waitingBytes]).toEqual([1, WAITING_BYTES_MAX]);
+    expect([outcomes.length, keeper.waitingBytes]).toEqual([1, WAITING_BYTES_MAX]);
     await keeper.close();
   });
 
   test('are limited by webhook and in total: a burst, then a rate', () => {
-    const { keeper, told, clock } = keeperOf(async () => []);
+    const { keeper, outcomes, clock } = keeperOf(async () => []);
     const taken = (webhookId: string, times: number) => {
-      const before = told.length;
+      const before = outcomes.length;
       for (let i = 0; i < times; i++)
         keeper.offer(exchange, { id: webhookId, dedupeHeader: null } as never, new Uint8Array(1));
-      return times - (told.length - before);
+      return times - (outcomes.length - before);
     };
     expect(taken('a', 11)).toBe(10);
     expect(taken('b', 11)).toBe(10);
@@ -246,17 +246,17 @@ describe('samples waiting for storage', () => {
   test('a failed thread loses its batch, and the next one is stored', async () => {
     const webhook = { id: (await app.addWebhook()).id, dedupeHeader: null } as never;
     let fails = true;
-    const { keeper, told } = keeperOf(async () => {
+    const { keeper, outcomes } = keeperOf(async () => {
       if (!fails) return [];
       fails = false;
       throw new Error('the thread died');
     });
     keeper.offer(exchange, webhook, new Uint8Array(1));
-    await until(() => told.length === 1);
+    await until(() => outcomes.length === 1);
     // Without its keys no webhook can be loaded, and there is nothing to diagnose.
     keeper.offer(exchange, webhook, new Uint8Array(1));
-    await until(() => told.length === 2);
-    expect(told).toEqual(['1 failed: the thread died', 'stored']);
+    await until(() => outcomes.length === 2);
+    expect(outcomes).toEqual(['1 failed: the thread died', 'stored']);
     expect(keeper.waitingBytes).toBe(0);
     await keeper.close();
   });

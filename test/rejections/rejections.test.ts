@@ -308,9 +308,9 @@ test('no secret is in a row, a log line or a response, and no digest is shown', 
   const audited = await app.database.query<{ entry: string }>({ text: 'select entry::text from audit_log' });
   expect(rows.length).toBeGreaterThan(20);
   const stored = rows.flatMap(({ row, body, headers }) => [row, body?.toString('latin1') ?? '', headers.toString()]);
-  const told = [...answers, ...app.logLines, ...audited.map(({ entry }) => entry)].join('\n');
+  const reported = [...answers, ...app.logLines, ...audited.map(({ entry }) => entry)].join('\n');
   for (const hidden of [SECRET, 'mistyped at first', 'typed right at last', 'the second one', 'of the billing alone'])
-    for (const text of [stored.join('\n'), told]) expect(text).not.toContain(hidden);
-  for (const digest of [HEX, OTHER.slice(7)]) expect(told).not.toContain(digest);
+    for (const text of [stored.join('\n'), reported]) expect(text).not.toContain(hidden);
+  for (const digest of [HEX, OTHER.slice(7)]) expect(reported).not.toContain(digest);
   expect(stored.join('\n')).toContain(HEX);
 });

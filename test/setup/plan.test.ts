@@ -94,7 +94,7 @@ describe('the plan', () => {
   test.each([
     { name: 'root', facts: { uid: 0 }, added: true },
     { name: 'root when the user is there', facts: { uid: 0, weirUser: true }, added: false },
-    { name: 'anybody else', facts: { uid: 1000 }, added: false },
+    { name: 'other users', facts: { uid: 1000 }, added: false },
   ])('has a system user for $name: $added', ({ facts, added }) => {
     expect(stepsOn(machine(facts))).toEqual(added ? [{ kind: 'user' }] : []);
   });

@@ -66,11 +66,11 @@ test.each([
   const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: 'pipe' });
   children.push(child);
   // The colours of the readable form are Weir's own.
-  const told = stripVTControlCharacters(await text(child.stdout));
-  expect(told).toContain('owned');
+  const reported = stripVTControlCharacters(await text(child.stdout));
+  expect(reported).toContain('owned');
   // A line that is not a log line comes from the process itself; in a pipe it is unchanged.
-  const lines = terminal ? told : told.split('\n').slice(0, 2).join('\n');
+  const lines = terminal ? reported : reported.split('\n').slice(0, 2).join('\n');
   expect(lines).not.toMatch(/[^\P{Cc}\n\t]|\p{Bidi_Control}/u);
-  if (terminal) expect(told).toContain('\\x1b[2J\\x1b]0;owned\\x07\\x0d\\x7f\\x9b31m\\u202egpj');
-  else expect(JSON.parse(told.split('\n')[0]!).line).toBe(hostile);
+  if (terminal) expect(reported).toContain('\\x1b[2J\\x1b]0;owned\\x07\\x0d\\x7f\\x9b31m\\u202egpj');
+  else expect(JSON.parse(reported.split('\n')[0]!).line).toBe(hostile);
 });

@@ -1,7 +1,7 @@
 /**
  * The scaling curve: one Weir for each number of processes, one after another on one database.
  *
- *     empty the table, checkpoint, `weir start`, warm-up, measured window, wait for the last answers, TERM, count the rows
+ *     empty the table, checkpoint, `weir start`, warm-up, measured window, wait for the last responses, TERM, count the rows
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';

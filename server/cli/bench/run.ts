@@ -5,9 +5,9 @@ import type { Window } from './window.ts';
 /** One run in the `--json` document. */
 export interface Run {
   workers: number;
-  /** 202 answers per second in the window. */
+  /** 202 responses per second in the window. */
   requests_per_second: number;
-  /** Latency of these answers; null when there were none. */
+  /** Latency of these responses; null when there were none. */
   latency_ms: { p50: number | null; p99: number | null; max: number | null };
   /** Highest resident memory of any serving process. */
   process_memory_mb: number;
@@ -52,7 +52,7 @@ export function runOf(workers: number, { reports, residentBytes, cores }: Window
   };
 }
 
-/** Fixes by status, for answers that the load itself causes. */
+/** Fixes by status, for responses that the load itself causes. */
 const fixes: Readonly<Record<string, string>> = {
   503: '; if the requests exceed the memory limit of Weir, lower --connections or --size',
 };
@@ -64,7 +64,7 @@ export function faultsOf({ workers, statuses, errors, accepted, stored }: Run): 
   return [
     ...Object.entries(statuses)
       .filter(([status]) => status !== '202')
-      .map(([status, times]) => `${said} ${times} answers were ${status}, not 202${fixes[status] ?? ''}.`),
+      .map(([status, times]) => `${said} ${times} responses were ${status}, not 202${fixes[status] ?? ''}.`),
     ...Object.entries(errors).map(([name, times]) => `${said} ${times} connections failed (${name}).`),
     ...(accepted === 0 ? [`${said} no request was answered 202.`] : []),
     // A broken connection may have carried a request that was stored but not answered.

@@ -8,7 +8,7 @@ import { Leases } from './leases.ts';
 import type { ConsumeTally } from './progress.ts';
 import { Settler } from './settle.ts';
 
-/** Maximum number of claimed but unsettled deliveries. It limits how many wait for answers to acks when the work is fast. */
+/** Maximum number of claimed but unsettled deliveries. It limits how many wait for responses to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;
 
 /** Maximum time to settle after the last work of a drain has ended. */
@@ -186,7 +186,7 @@ export class Consumption {
     const { stop, cut } = this.#parts;
     if (!stop.signal.aborted || this.#works.size > 0 || this.#settlingBounded) return;
     this.#settlingBounded = true;
-    this.#timers.push(setTimeout(() => cut.abort('the server does not answer'), SETTLE_MS_MAX));
+    this.#timers.push(setTimeout(() => cut.abort('the server does not respond'), SETTLE_MS_MAX));
   }
 
   #cutOff(): void {

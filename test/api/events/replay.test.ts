@@ -90,7 +90,7 @@ describe('nothing is replayed, and the response states the reason', () => {
   const unheard = async () => send(await app.addWebhook());
   test.each<[string, () => Promise<string>, () => unknown, number, string]>([
     ['when there is no such event', async () => NOTHING, () => undefined, 404, 'event_unknown'],
-    ['when nobody is subscribed', unheard, () => ({}), 409, 'no_subscribers'],
+    ['when no agent is subscribed', unheard, () => ({}), 409, 'no_subscribers'],
     ['when the list of agents is empty', unheard, () => ({ agent_ids: [] }), 422, 'invalid_request'],
     ['when an agent is no id', unheard, () => ({ agent_ids: ['*'] }), 422, 'invalid_request'],
     ['when the field is another', unheard, () => ({ agents: [] }), 422, 'invalid_request'],

@@ -42,7 +42,7 @@ async function send(to: TestWebhook = webhook): Promise<string> {
   return ((await response.json()) as { id: string }).id;
 }
 
-/** A further event: what its look found again would have been told before it. */
+/** A further event: what its look found again would have been reported before it. */
 async function sendAndSee(stream: TestStream, to?: TestWebhook): Promise<string> {
   const id = await send(to);
   await stream.next('event', (event) => event.id === id);

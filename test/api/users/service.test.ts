@@ -61,11 +61,11 @@ describe('a user is created', () => {
     const { body } = await root.api('POST', '/api/v1/users', { email, role: 'viewer' });
     expect((await signIn(app, email, body.generated_password)).status).toBe(200);
     expect((await root.api('GET', at(body.id))).text).not.toContain('generated_password');
-    const [{ told }] = (await app.database.query({
-      text: `select exists (select from users u where u::text like '%' || $1 || '%') or exists (select from audit_log a where a::text like '%' || $1 || '%') as told`,
+    const [{ contained }] = (await app.database.query({
+      text: `select exists (select from users u where u::text like '%' || $1 || '%') or exists (select from audit_log a where a::text like '%' || $1 || '%') as contained`,
       values: [body.generated_password],
-    })) as [{ told: boolean }];
-    expect(told).toBe(false);
+    })) as [{ contained: boolean }];
+    expect(contained).toBe(false);
   });
 
   const good = { email: 'new@example.org', role: 'viewer', password: PASSWORD };

@@ -142,7 +142,7 @@ const wrong: [string, object, string, RegExp][] = [
   ['a longer retention', { retention_days: 11 }, '/retention_days', /at most 10.*only lower RETENTION_DAYS/],
   ['one agent outside a list', { agent_ids: randomUUID() }, '/agent_ids', /^Give a list\.$/],
   ['an agent id that is none', { agent_ids: [randomUUID(), 'x'] }, '/agent_ids/1', /^Give an id, such as/],
-  ['an agent that nobody has', { agent_ids: [randomUUID()] }, '/agent_ids/0', /^No active agent has the id/],
+  ['an unknown agent', { agent_ids: [randomUUID()] }, '/agent_ids/0', /^No active agent has the id/],
   ['an unknown field', { 'colo/ur~': 'red' }, '/colo~1ur~0', /^This field is unknown; allowed: name, .*\.$/],
 ];
 
@@ -261,7 +261,7 @@ describe('a new secret', () => {
 
   test.each([
     ['an overlap before now', { overlap_seconds: -1 }, '/overlap_seconds'],
-    ['an overlap for ever', { overlap_seconds: 31_536_001 }, '/overlap_seconds'],
+    ['an endless overlap', { overlap_seconds: 31_536_001 }, '/overlap_seconds'],
     ['an empty secret', { secret: '' }, '/secret'],
     ['an unknown field', { force: true }, '/force'],
   ])('with %s is refused', async (_what, body, pointer) => {

@@ -114,8 +114,8 @@ describe('a sign-in without a role from the provider', () => {
     const kim = await member('administrator');
     takeRole(kim);
     await hosted.signIn(kim.login);
-    const told = hosted.app.logLines.map((line) => JSON.parse(line));
-    expect(told.filter(({ event }) => event === 'administrator_missing')).toMatchObject([{ email: kim.email }]);
+    const reported = hosted.app.logLines.map((line) => JSON.parse(line));
+    expect(reported.filter(({ event }) => event === 'administrator_missing')).toMatchObject([{ email: kim.email }]);
   });
 });
 

@@ -119,7 +119,7 @@ describe('a callback is refused', () => {
       400,
       'sign_in_expired',
     ],
-    ["of somebody else's sign-in", () => untilCallback(hosted.browser(), 'mallory'), 400, 'sign_in_expired'],
+    ['of a sign-in of another user', () => untilCallback(hosted.browser(), 'mallory'), 400, 'sign_in_expired'],
     [
       'with a cookie that was changed',
       async (browser) => {
@@ -148,7 +148,7 @@ describe('a callback is refused', () => {
       'identity_refused',
     ],
     [
-      "with a code of somebody else's sign-in",
+      'with a code of a sign-in of another user',
       async (browser) => {
         const code = new URL(await untilCallback(hosted.browser(), 'mallory')).searchParams.get('code');
         return changed(await untilCallback(browser), 'code', code).href;
@@ -198,7 +198,7 @@ describe('a callback is refused', () => {
       403,
       'identity_refused',
     ],
-    ['of somebody whom the provider sent away', (browser) => untilCallback(browser, ''), 403, 'sign_in_denied'],
+    ['of a user whom the provider refused', (browser) => untilCallback(browser, ''), 403, 'sign_in_denied'],
   ])('%s', async (_, prepare, status, code) => {
     const browser = hosted.browser();
     const page = await browser.open(await prepare(browser));

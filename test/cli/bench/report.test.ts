@@ -61,11 +61,11 @@ test('a window without a response has no latency', () => {
 
 describe('a run is invalid', () => {
   test.each([
-    ['with other answers', { statuses: { 202: 10, 429: 3 } }, 'WORKERS=1: 3 answers were 429, not 202.'],
+    ['with other answers', { statuses: { 202: 10, 429: 3 } }, 'WORKERS=1: 3 responses were 429, not 202.'],
     [
       'with a full queue',
       { statuses: { 202: 10, 503: 3 } },
-      'WORKERS=1: 3 answers were 503, not 202; if the requests exceed the memory limit of Weir, lower --connections or --size.',
+      'WORKERS=1: 3 responses were 503, not 202; if the requests exceed the memory limit of Weir, lower --connections or --size.',
     ],
     ['with broken connections', { errors: { ECONNRESET: 2 } }, 'WORKERS=1: 2 connections failed (ECONNRESET).'],
     ['without answers', { accepted: 0, stored: 0 }, 'WORKERS=1: no request was answered 202.'],
