@@ -7,7 +7,7 @@ import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import { type Agent, findAgentByLookupId, recordAgentSeen } from '../db/queries/agents.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { admit } from '../http/tell-limit.ts';
+import { admit } from '../http/rate-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../secrets/keys.ts';
 import { readSession, signSession } from './agent-session.ts';

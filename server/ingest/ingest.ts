@@ -17,10 +17,9 @@
 import type { Directory } from '../db/directory.ts';
 import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { tellLimit } from '../http/tell-limit.ts';
-import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
+import { setRateLimitFields } from '../http/rate-limit.ts';
+import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { Stage } from '../telemetry/stages.ts';
-import { takeIngest } from './limit.ts';
 import type { Store } from './store.ts';
 import type { Verdict, Verifier } from './verify.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
@@ -52,7 +51,7 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
     const reading = exchange.readBody(known?.capBytes ?? capBytes);
     try {
       const limit = await takeIngest(limiter, policy, exchange, known);
-      tellLimit(exchange, known?.policy ?? policy, limit);
+      setRateLimitFields(exchange, known?.policy ?? policy, limit);
       exchange.lap(Stage.limit);
       if (!limit.allowed) return exchange.problemLater('rate_limited', limit.resetSeconds);
 
@@ -106,4 +105,15 @@ type SignatureOutcome = Verdict['kind'] | 'unreadable' | 'missing' | 'malformed'
 function refuseBody(exchange: Exchange, { kind }: Exclude<BodyOutcome, { kind: 'complete' }>): void {
   if (kind === 'too_large') exchange.problem('payload_too_large');
   else if (kind !== 'aborted') exchange.problemLater(kind, RETRY_SECONDS);
+}
+
+/** Counts one ingest request against the webhook's own limit if it has one, otherwise against the default limit. */
+function takeIngest(
+  limiter: RateLimiter,
+  common: Policy,
+  { client }: Exchange,
+  webhook: Webhook | undefined,
+): Decision | Promise<Decision> {
+  const own = webhook?.policy;
+  return own ? limiter.take(client.limitKey(webhook.limitScope), own) : limiter.take(client.limitKey('ingest'), common);
 }

@@ -2,7 +2,6 @@
 import type { Person } from '../auth/person.ts';
 import type { NewEvent } from '../db/queries/events.ts';
 import type { StreamAnswer } from '../http/exchange.ts';
-import { frame, HEARTBEAT } from './frame.ts';
 import type { Found } from './newest.ts';
 
 /** Heartbeat interval: a proxy may close a connection that is silent for longer. */
@@ -11,6 +10,9 @@ const HEARTBEAT_MS = 15_000;
 export const SLOW_MS = 10_000;
 /** Delay before EventSource reconnects. */
 const RETRY_MS = 1_000;
+
+/** Comment that keeps a proxy from treating the connection as idle. */
+export const HEARTBEAT = ':\n\n';
 
 /** Characters of frames that the client has not read yet; beyond this limit, frames are dropped. */
 const HELD_CHARS_MAX = 262_144;
@@ -106,3 +108,12 @@ export class StreamClient {
 
 /** Events were dropped: the client has to reload. */
 const GAP = frame('gap', '{}');
+
+/**
+ * Returns one server-sent event as text (WHATWG HTML, section 9.2).
+ * @param data one line: JSON without line ends
+ * @param id sent by EventSource as Last-Event-ID when it reconnects
+ */
+export function frame(event: string, data: string, id?: string): string {
+  return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${data}\n\n`;
+}

@@ -2,7 +2,7 @@
  * Runs in the primary: collects the counters of all processes once a second, sums them, and sends the result to all processes.
  */
 import type { Depth, Live, Sample, Second } from './counters.ts';
-import { History } from './history.ts';
+import { History } from './counters.ts';
 import { Tally } from './tally.ts';
 
 const EVERY_MS = 1_000;

@@ -6,11 +6,9 @@ import type { Database } from '../db/pool.ts';
 import { readNewest } from '../db/queries/events.ts';
 import { readCurrentRoles } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { StreamClient } from './client.ts';
+import { frame, StreamClient } from './client.ts';
 import { coalesced } from './coalesced.ts';
-import type { Live } from './counters.ts';
-import { frame } from './frame.ts';
-import type { History } from './history.ts';
+import type { History, Live } from './counters.ts';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from './newest.ts';
 
 const EVERY_MS = 1_000;

@@ -2,7 +2,6 @@
 
 import { secondsBuckets } from '../telemetry/metrics.ts';
 import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals } from './counters.ts';
-import { quantile } from './quantile.ts';
 
 /** A process that has not responded for this long is reported as unresponsive. */
 const SILENT_MS = 3_000;
@@ -116,4 +115,25 @@ function sumOf(all: readonly Gauges[]): Gauges {
 
 function toMs(seconds: number | null): number | null {
   return seconds === null ? null : Math.round(seconds * 100_000) / 100;
+}
+
+/**
+ * Estimates a quantile from the counts of a histogram like Prometheus' histogram_quantile: assumes that observations are evenly
+ * spread within a bucket. Returns null without observations, and the largest bound if the quantile lies beyond it.
+ * @param bounds upper bounds of all buckets except the last, which has none
+ * @param share 0 to 1
+ */
+export function quantile(bounds: readonly number[], counts: readonly number[], share: number): number | null {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
+  let below = 0;
+  for (let bucket = 0; bucket < bounds.length; bucket++) {
+    const count = counts[bucket]!;
+    if (count > 0 && below + count >= share * total) {
+      const from = bucket === 0 ? 0 : bounds[bucket - 1]!;
+      return from + (bounds[bucket]! - from) * Math.max(0, (share * total - below) / count);
+    }
+    below += count;
+  }
+  return bounds.at(-1)!;
 }

@@ -2,8 +2,8 @@
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { Person } from '../auth/person.ts';
 import { sessionCookie } from '../auth/sessions.ts';
+import { setRateLimitFields } from '../http/rate-limit.ts';
 import { Refused } from '../http/refused.ts';
-import { tellLimit } from '../http/tell-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { problemOf } from './call.ts';
 import { type Page, redirect } from './page.ts';
@@ -33,7 +33,7 @@ export function oidcPages(parts: OidcParts | null) {
 
   const oidcCallback: Page<Person | null> = async ({ exchange }) => {
     const decision = await limiter.take(exchange.client.limitKey('oidc-callback'), callbackPolicy);
-    tellLimit(exchange, callbackPolicy, decision);
+    setRateLimitFields(exchange, callbackPolicy, decision);
     if (!decision.allowed) return refusal({ code: 'rate_limited', retryAfterSeconds: decision.resetSeconds });
     const outcome = await signIn.finish(exchange);
     if (outcome.kind === 'refused') return refusal(outcome);

@@ -1,7 +1,7 @@
 /** GET /: current activity and pending tasks. */
 
+import type { History } from '../live/counters.ts';
 import { HISTORY_SECONDS, type Second } from '../live/counters.ts';
-import type { History } from '../live/history.ts';
 import { chart } from './chart.ts';
 import { namesOf } from './names.ts';
 import { type Page, view } from './page.ts';

@@ -3,9 +3,8 @@ import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import type { Horizon } from '../db/partitions.ts';
 import { type MetricName, metricTable } from '../telemetry/metrics.ts';
-import { AgentSeries } from './agent-series.ts';
 import type { DatabaseFigures } from './database-figures.ts';
-import { databaseFamilies, primaryFamilies, readVersion } from './families.ts';
+import { AgentSeries, databaseFamilies, primaryFamilies, readVersion } from './families.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
@@ -105,8 +104,8 @@ export class MetricsPage {
       maintainedMs: this.#maintainedMs,
       nowMs: Date.now(),
     };
-    const whole = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
-    const all = [...living, this.#ended, own as MetricsSnapshot, whole];
+    const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
+    const all = [...living, this.#ended, own as MetricsSnapshot, families];
     return AggregatorRegistry.aggregate(all.map((snapshot) => this.#agents.label(snapshot))).metrics();
   }
 

@@ -2,32 +2,26 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { expectedAnswers } from '../api/openapi/document.ts';
-import { Changes } from '../db/announce.ts';
 import { pendingMigrations } from '../db/migrate.ts';
 import { type Horizon, nearestWithin } from '../db/partitions.ts';
-import { type Database, DatabaseUnavailable, openDatabase } from '../db/pool.ts';
+import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { type Doctor, DoctorRunner } from '../doctor/ask.ts';
-import { createApiFields } from '../http/api-fields.ts';
 import { Clients } from '../http/clients.ts';
+import { createApiFields } from '../http/cors.ts';
 import { alive, createReady } from '../http/health.ts';
 import { ByteBudget, SlabArena } from '../http/memory.ts';
 import { HttpServer } from '../http/server.ts';
 import type { Live, Sample } from '../live/counters.ts';
 import { parseNetwork } from '../net/address.ts';
 import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
-import { openLimiter } from '../ratelimit/open.ts';
 import type { Log } from '../telemetry/log.ts';
-import { Metrics } from '../telemetry/metrics.ts';
-import type { Base } from './base.ts';
+import { openBase } from './base.ts';
 import { composeAgents } from './compose/agents.ts';
 import { composeIngest } from './compose/ingest.ts';
-import { composeLive } from './compose/live.ts';
+import { composeLive, composeStatus } from './compose/live.ts';
 import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
 import { composeRejections } from './compose/rejections.ts';
-import { composeStatus } from './compose/status.ts';
-import { createObservers } from './observe.ts';
 import { routeTable } from './routes.ts';
 
 export interface App {
@@ -186,24 +180,6 @@ async function refuseOldSchema(database: Database): Promise<void> {
   throw new Error(
     `the database lacks migration ${first}${more} of this build; run: npx weir migrate, then send HUP again`,
   );
-}
-
-async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {
-  const metrics = new Metrics();
-  for (const { path, statuses } of expectedAnswers()) metrics.expect(path, statuses);
-  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
-  const database = openDatabase(conninfo, {
-    connectionsMax: settings.DB_POOL_MAX,
-    applicationName: 'weir',
-    onError: observe.databaseError,
-    onWaited: (ms) => metrics.poolWaited(ms / 1000),
-  });
-  const changes = new Changes(conninfo);
-  const limiter = await openLimiter(settings, (fields) => log('rate_limit_store', fields), {
-    requireStore: false,
-    onUncounted: ({ name }) => metrics.uncounted(name),
-  });
-  return { settings, conninfo, keys, log, metrics, observe, database, changes, limiter };
 }
 
 const START_WAIT_MS = 2_000;

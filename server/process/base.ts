@@ -1,13 +1,16 @@
 /** Dependencies that all parts of a process share. */
 
-import type { Changes } from '../db/announce.ts';
-import type { Database } from '../db/pool.ts';
+import { expectedAnswers } from '../api/openapi/document.ts';
+import { Changes } from '../db/announce.ts';
+import { type Database, openDatabase } from '../db/pool.ts';
+import type { StartOrder } from '../primary/messages.ts';
 import type { RateLimiter } from '../ratelimit/limiter.ts';
+import { openLimiter } from '../ratelimit/open.ts';
 import type { SecretsKeys } from '../secrets/keys.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import type { Observers } from './observe.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import { createObservers, type Observers } from './observe.ts';
 
 export interface Base {
   settings: Settings;
@@ -20,4 +23,23 @@ export interface Base {
   /** Makes changes and notifies every process. */
   changes: Changes;
   limiter: RateLimiter;
+}
+
+/** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
+export async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {
+  const metrics = new Metrics();
+  for (const { path, statuses } of expectedAnswers()) metrics.expect(path, statuses);
+  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
+  const database = openDatabase(conninfo, {
+    connectionsMax: settings.DB_POOL_MAX,
+    applicationName: 'weir',
+    onError: observe.databaseError,
+    onWaited: (ms) => metrics.poolWaited(ms / 1000),
+  });
+  const changes = new Changes(conninfo);
+  const limiter = await openLimiter(settings, (fields) => log('rate_limit_store', fields), {
+    requireStore: false,
+    onUncounted: ({ name }) => metrics.uncounted(name),
+  });
+  return { settings, conninfo, keys, log, metrics, observe, database, changes, limiter };
 }

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { problems } from '../../server/errors.ts';
-import { LAG_WINDOW_SECONDS, LoopLag } from '../../server/live/lag.ts';
+import { LAG_WINDOW_SECONDS, LoopLag } from '../../server/live/sample.ts';
 import { limitNames } from '../../server/ratelimit/limiter.ts';
 import { metricTable } from '../../server/telemetry/metrics.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';

@@ -1,8 +1,8 @@
 /** /api/v1/counters and /api/v1/stream: live counters and events. */
 import { z } from 'zod';
 import { isTimedId } from '../../db/ids.ts';
+import type { History } from '../../live/counters.ts';
 import { liveSchema, secondSchema } from '../../live/counters.ts';
-import type { History } from '../../live/history.ts';
 import { CONTENT_TYPE, type Streams } from '../../live/streams.ts';
 import { done, operation } from '../operation.ts';
 import { eventId } from '../paging.ts';

@@ -6,12 +6,12 @@ import { writeLastEvents } from '../../db/queries/webhooks.ts';
 import { storeBatch } from '../../ingest/batch.ts';
 import { CommitHealth } from '../../ingest/commit-health.ts';
 import { EventStore } from '../../ingest/event-store.ts';
-import { Gathered } from '../../ingest/gathered.ts';
 import { createIngest, type IngestParts } from '../../ingest/ingest.ts';
 import { RowMaker } from '../../ingest/rows.ts';
 import { storeSingle } from '../../ingest/store.ts';
 import { Verifier } from '../../ingest/verify.ts';
 import { isCurrent, type Webhook, webhookDirectory } from '../../ingest/webhook.ts';
+import { WriteBehind } from '../../ingest/write-behind.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
 
@@ -67,11 +67,11 @@ export function composeIngest(
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     onUnreadable: observe.secretUnreadable,
   });
-  const secretUses = new Gathered(
+  const secretUses = new WriteBehind(
     (uses) => addSecretUses(database, uses),
     (one, other) => one + other,
   );
-  const lastEvents = new Gathered((lastMs) => writeLastEvents(database, lastMs), Math.max);
+  const lastEvents = new WriteBehind((lastMs) => writeLastEvents(database, lastMs), Math.max);
   const parts: IngestParts = {
     directory,
     limiter,

@@ -1,10 +1,11 @@
-/** The parts of a process that tell what goes on now. */
+/** The parts of a process for the live counters and the status of the installation. */
 
 import { liveOperations } from '../../api/live/operations.ts';
+import { statusOperations } from '../../api/status/operations.ts';
+import type { Doctor } from '../../doctor/ask.ts';
 import type { Gauges, Live, Sample, Second } from '../../live/counters.ts';
-import { History } from '../../live/history.ts';
-import { LoopLag } from '../../live/lag.ts';
-import { totalsOf } from '../../live/sample.ts';
+import { History } from '../../live/counters.ts';
+import { LoopLag, totalsOf } from '../../live/sample.ts';
 import { Streams } from '../../live/streams.ts';
 import type { Base } from '../base.ts';
 
@@ -58,3 +59,18 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
 type SampledByParts = Pick<Sample, 'threads' | 'database' | 'rateLimitStore' | 'leaving'> & {
   gauges: Omit<Gauges, 'streams' | 'resident_bytes' | 'event_loop_lag_ms'>;
 };
+
+/** The parts for the page Status. */
+export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, doctor: Doctor) {
+  return {
+    operations: statusOperations({
+      settings,
+      conninfo,
+      database,
+      history,
+      doctor,
+      rateLimitStore: () => limiter.health(),
+    }),
+    close: () => doctor.close(),
+  };
+}

@@ -7,7 +7,7 @@ import type { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import type { People } from '../../auth/people.ts';
 import { countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
-import type { History } from '../../live/history.ts';
+import type { History } from '../../live/counters.ts';
 import { accountPages } from '../../pages/account.ts';
 import { agentPages } from '../../pages/agents.ts';
 import { Assets } from '../../pages/assets.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readWebhookActivity, writeLastEvents } from '../../../server/db/queries/webhooks.ts';
-import { Gathered } from '../../../server/ingest/gathered.ts';
+import { WriteBehind } from '../../../server/ingest/write-behind.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
@@ -67,7 +67,7 @@ test('a later value of another process is kept', async () => {
 test('values that the database did not accept are written with the next ones', async () => {
   const written: [string, number][][] = [];
   let away = true;
-  const gathered = new Gathered(async (notes) => {
+  const gathered = new WriteBehind(async (notes) => {
     if (away) throw new Error('the database is away');
     written.push([...notes]);
   }, Math.max);

@@ -4,11 +4,11 @@ const EVERY_MS = 5_000;
 /** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
 
-export class Gathered {
-  readonly #write: (gathered: ReadonlyMap<string, number>) => Promise<void>;
+export class WriteBehind {
+  readonly #write: (values: ReadonlyMap<string, number>) => Promise<void>;
   readonly #merge: (one: number, other: number) => number;
   readonly #timer: NodeJS.Timeout;
-  #gathered = new Map<string, number>();
+  #values = new Map<string, number>();
   #writing: Promise<void> = Promise.resolve();
 
   /**
@@ -16,7 +16,7 @@ export class Gathered {
    * @param merge combines two values of the same id.
    */
   constructor(
-    write: (gathered: ReadonlyMap<string, number>) => Promise<void>,
+    write: (values: ReadonlyMap<string, number>) => Promise<void>,
     merge: (one: number, other: number) => number,
   ) {
     this.#write = write;
@@ -25,8 +25,8 @@ export class Gathered {
   }
 
   note(id: string, value: number): void {
-    const before = this.#gathered.get(id);
-    this.#gathered.set(id, before === undefined ? value : this.#merge(before, value));
+    const before = this.#values.get(id);
+    this.#values.set(id, before === undefined ? value : this.#merge(before, value));
   }
 
   /** Writes the collected values after any write under way. After an error the values are kept for the next write. */
@@ -41,13 +41,13 @@ export class Gathered {
   }
 
   async #flush(): Promise<void> {
-    if (this.#gathered.size === 0) return;
-    const gathered = this.#gathered;
-    this.#gathered = new Map();
+    if (this.#values.size === 0) return;
+    const values = this.#values;
+    this.#values = new Map();
     try {
-      await this.#write(gathered);
+      await this.#write(values);
     } catch {
-      for (const [id, value] of gathered) this.note(id, value);
+      for (const [id, value] of values) this.note(id, value);
     }
   }
 }

@@ -3,7 +3,7 @@ import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Sets RateLimit-Policy and RateLimit on the answer. */
-export function tellLimit(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
+export function setRateLimitFields(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
   exchange.setHeader('ratelimit-policy', `"${policy.name}";q=${policy.max};w=${policy.windowSeconds}`);
   exchange.setHeader('ratelimit', `"${policy.name}";r=${remaining};t=${resetSeconds}`);
 }
@@ -11,7 +11,7 @@ export function tellLimit(exchange: Exchange, policy: Policy, { remaining, reset
 /** Counts a request of the client against the policy. If the limit is exceeded, answers the exchange and returns false. */
 export async function admit(exchange: Exchange, limiter: RateLimiter, policy: Policy): Promise<boolean> {
   const decision = await limiter.take(exchange.client.limitKey(policy.name), policy);
-  tellLimit(exchange, policy, decision);
+  setRateLimitFields(exchange, policy, decision);
   if (!decision.allowed) exchange.problemLater('rate_limited', decision.resetSeconds);
   return decision.allowed;
 }
