@@ -16,6 +16,9 @@ interface BodySize {
   chunked: boolean;
 }
 
+/** After an early answer, up to this much of the body is read and dropped. If more is due, the connection is closed. */
+const DISCARD_BYTES_MAX = 1_048_576;
+
 /** The memory that holds bodies. One per process. */
 export interface BodyMemory {
   budget: ByteBudget;
@@ -32,6 +35,7 @@ export class BodyReader {
   readonly #memory: BodyMemory;
   readonly #client: ClientLoad;
   readonly #capBytes: number;
+  readonly #declaredBytes: number;
   readonly #chunked: boolean;
   readonly #settle: (outcome: BodyOutcome) => void;
   #chunks: Uint8Array[] = [];
@@ -54,6 +58,7 @@ export class BodyReader {
     this.#memory = memory;
     this.#client = client;
     this.#capBytes = capBytes;
+    this.#declaredBytes = declaredBytes ?? 0;
     this.#chunked = size.chunked;
     let resolve!: (outcome: BodyOutcome) => void;
     this.outcome = new Promise((settle) => {
@@ -63,6 +68,11 @@ export class BodyReader {
     // uWebSockets.js keeps calling this after an answer was sent. The bytes are then dropped.
     res.onData((chunk, isLast) => this.#onChunk(new Uint8Array(chunk), isLast));
     if (declaredBytes !== null && declaredBytes > capBytes) this.#end({ kind: 'too_large' });
+  }
+
+  /** True if more of the body is due than is worth reading to keep the connection. */
+  get restIsTooLong(): boolean {
+    return !this.complete && this.#declaredBytes - this.receivedBytes > DISCARD_BYTES_MAX;
   }
 
   /** Releases the gathered chunks after the client disconnected. A complete body stays valid until `release`. */

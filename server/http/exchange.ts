@@ -1,22 +1,15 @@
 /** One request and its answer. Holds a snapshot that outlives uWebSockets.js's HttpRequest, and is the only way to answer. */
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { STATUS_CODES } from 'node:http';
 import { type ProblemCode, problems } from '../errors.ts';
 import { Stage, StageClock } from '../telemetry/stages.ts';
+import { answerAndClose, type Ending, writeAnswer, writeRest } from './answer.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
-import { answerAndClose } from './last-answer.ts';
-
-/** After an early answer, up to this much of the body is read and dropped. If more is due, the connection is closed. */
-const DISCARD_BYTES_MAX = 1_048_576;
-
-const statusLines = Object.fromEntries(Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]));
+import { openStream, type StreamAnswer } from './stream.ts';
 
 /** Stops browsers from sniffing JSON as another content type. */
 const securityFields = '\r\nx-content-type-options: nosniff';
-/** Statuses whose answers have neither a body nor a Content-Length. */
-const bodiless = new Set([204, 304]);
 
 /** The parts of the server that an exchange uses. */
 export interface ExchangeHost {
@@ -24,24 +17,6 @@ export interface ExchangeHost {
   /** While true, every answer closes its connection. */
   readonly draining: boolean;
   finished(exchange: Exchange): void;
-}
-
-/**
- * What happens to the connection after the answer.
- * `keep`: stays open for the next request, unless the process drains.
- * `last`: closes. The answer waits until all bytes received with the request are parsed; a further request among them closes the
- * connection without an answer.
- * `cut`: closes before anything after the head is parsed.
- */
-type Ending = 'keep' | 'last' | 'cut';
-
-/** A streaming answer, e.g. server-sent events. After its end, all methods do nothing. */
-export interface StreamAnswer {
-  /** Returns false if the client disconnected, or has not read the earlier text. Unread text is buffered in memory. */
-  write(text: string): boolean;
-  end(): void;
-  /** Closes the connection without waiting for the client to read. */
-  cut(): void;
 }
 
 /** Problem document (RFC 9457) with extension members. */
@@ -187,43 +162,18 @@ export class Exchange {
   #send(contentType: string, body: string | Uint8Array): void {
     if (this.#ended) return;
     const { status } = this;
-    const res = this.#res;
-    // Write all fields in one call: each call into uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
     const fields = this.#fields(contentType);
     if (this.#ending === 'cut') {
       this.#ended = true;
-      answerAndClose(res, statusLines[status]!, fields, body as string);
+      answerAndClose(this.#res, status, fields, body as string);
       this.lap(Stage.respond);
       return this.#finish();
     }
-    const close = this.#ending === 'last' || this.#host.draining || this.#restIsTooLong();
-    const bodyBytes = Buffer.byteLength(body);
-    let taken = true;
-    res.cork(() => {
-      res.writeStatus(statusLines[status]!);
-      res.writeHeader('content-type', fields);
-      if (bodiless.has(status)) this.#endHead(null, close);
-      else if (this.method === 'HEAD') this.#endHead(bodyBytes, close);
-      // Closes the connection after everything is sent, or 10 s after the client stopped reading.
-      else if (close) res.end(body, true);
-      // tryEnd costs as much as end (9 us with the fields). end would buffer everything that the client does not read.
-      else taken = res.tryEnd(body, bodyBytes)[0];
-    });
+    const closes = this.#ending === 'last' || this.#host.draining || (this.#body?.restIsTooLong ?? false);
+    const taken = writeAnswer(this.#res, status, fields, body, this.method === 'HEAD', closes);
     this.lap(Stage.respond);
     if (taken) this.#finish();
-    else this.#sendRest(body);
-  }
-
-  /** Sends the rest of the answer as the client reads. uWebSockets.js disconnects a client that has not read for 10 s. */
-  #sendRest(body: string | Uint8Array): void {
-    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-    this.#res.onWritable((offset) => {
-      const [taken] = this.#res.tryEnd(bytes.subarray(offset), bytes.length);
-      if (!taken) return false;
-      this.waited();
-      this.#finish();
-      return true;
-    });
+    else writeRest(this.#res, body, () => this.#finishAfterWait());
   }
 
   /** The value of content-type, followed by all other fields. */
@@ -243,41 +193,12 @@ export class Exchange {
       return null;
     }
     this.status = 200;
-    const res = this.#res;
-    res.cork(() => {
-      res.writeStatus(statusLines[200]!);
-      res.writeHeader('content-type', this.#fields(contentType));
+    const stream = openStream(this.#res, this.#fields(contentType), {
+      isEnded: () => this.#ended,
+      onEnd: () => this.#finishAfterWait(),
     });
     this.lap(Stage.respond);
-    return {
-      write: (text) => {
-        let flows = false;
-        if (!this.#ended)
-          res.cork(() => {
-            flows = res.write(text);
-          });
-        return flows;
-      },
-      end: () => {
-        if (this.#ended) return;
-        this.waited();
-        res.cork(() => res.end('', true));
-        this.#finish();
-      },
-      cut: () => {
-        if (!this.#ended) res.close();
-      },
-    };
-  }
-
-  /**
-   * If endWithoutBody gets a length argument, even undefined, it expects a body, and the connection cannot carry another request.
-   * @param bodyBytes null: sends no Content-Length.
-   */
-  #endHead(bodyBytes: number | null, close: boolean): void {
-    if (close) this.#res.endWithoutBody(bodyBytes ?? 0, true);
-    else if (bodyBytes === null) this.#res.endWithoutBody();
-    else this.#res.writeHeader('content-length', String(bodyBytes)).endWithoutBody();
+    return stream;
   }
 
   json(status: number, value: unknown): void {
@@ -316,17 +237,18 @@ export class Exchange {
     this.problem(code);
   }
 
-  #restIsTooLong(): boolean {
-    if (this.#body === null || this.#body.complete) return false;
-    return Number(this.header('content-length') ?? 0) - this.#body.receivedBytes > DISCARD_BYTES_MAX;
-  }
-
   #onAborted(): void {
     if (this.#ended) return;
     if (this.status === 0 || this.#ending === 'last') this.aborted = true;
     else this.waited();
     this.#body?.abandon();
     this.#onGone?.();
+    this.#finish();
+  }
+
+  /** The time since the head was sent depended on the client or on events, so it counts as an intentional wait. */
+  #finishAfterWait(): void {
+    this.waited();
     this.#finish();
   }
 

@@ -1,7 +1,7 @@
 /** One stream: sends frames to its client and tracks whether the client keeps up. */
 import type { Person } from '../auth/person.ts';
 import type { NewEvent } from '../db/queries/events.ts';
-import type { StreamAnswer } from '../http/exchange.ts';
+import type { StreamAnswer } from '../http/stream.ts';
 import type { Found } from './newest.ts';
 
 /** Heartbeat interval: a proxy may close a connection that is silent for longer. */

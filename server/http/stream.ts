@@ -1,0 +1,46 @@
+/** Answers of unknown length, such as server-sent events. */
+import type { HttpResponse } from 'uWebSockets.js';
+import { statusLines } from './answer.ts';
+
+/** A streaming answer. After its end, all methods do nothing. */
+export interface StreamAnswer {
+  /** Returns false if the client disconnected, or has not read the earlier text. Unread text is buffered in memory. */
+  write(text: string): boolean;
+  end(): void;
+  /** Closes the connection without waiting for the client to read. */
+  cut(): void;
+}
+
+/** The parts of the exchange that its stream uses. */
+interface StreamHost {
+  /** True once the answer has ended or the client has disconnected. */
+  isEnded(): boolean;
+  /** Called when `end` has ended the answer. */
+  onEnd(): void;
+}
+
+/** Sends the head of a 200 answer. @param fields the value of content-type, followed by all other fields. */
+export function openStream(res: HttpResponse, fields: string, host: StreamHost): StreamAnswer {
+  res.cork(() => {
+    res.writeStatus(statusLines[200]!);
+    res.writeHeader('content-type', fields);
+  });
+  return {
+    write: (text) => {
+      let flows = false;
+      if (!host.isEnded())
+        res.cork(() => {
+          flows = res.write(text);
+        });
+      return flows;
+    },
+    end: () => {
+      if (host.isEnded()) return;
+      res.cork(() => res.end('', true));
+      host.onEnd();
+    },
+    cut: () => {
+      if (!host.isEnded()) res.close();
+    },
+  };
+}
