@@ -58,12 +58,12 @@ export class Directory<Row extends { readonly id: string }> {
   find(id: string, nowMs: number): Row | null | Promise<Row | null | undefined> {
     const entry = this.#rows.get(id);
     if (entry !== undefined)
-      return !entry.changed && this.#isBelieved(entry.checkedAtMs, nowMs)
+      return !entry.changed && this.#isFresh(entry.checkedAtMs, nowMs)
         ? entry.row
         : this.#load(id).catch(() => undefined);
     if (!isUuid(id)) return null;
     const absentSinceMs = this.#absent.get(id);
-    if (absentSinceMs !== undefined && this.#isBelieved(absentSinceMs, nowMs)) return null;
+    if (absentSinceMs !== undefined && this.#isFresh(absentSinceMs, nowMs)) return null;
     return this.#load(id).catch(() => undefined);
   }
 
@@ -88,7 +88,7 @@ export class Directory<Row extends { readonly id: string }> {
     this.#heardAtMs = nowMs;
   }
 
-  #isBelieved(checkedAtMs: number, nowMs: number): boolean {
+  #isFresh(checkedAtMs: number, nowMs: number): boolean {
     return nowMs - this.#heardAtMs <= SILENCE_MS || nowMs - checkedAtMs <= SILENCE_MS;
   }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createDataDir } from '../db/data-dir.ts';
 import type { Database } from '../db/pool.ts';
 import { readReplacedSeconds } from '../db/queries/secrets-keys.ts';
-import { findOpening } from '../db/queries/webhook-secrets.ts';
+import { findDecryptable } from '../db/queries/webhook-secrets.ts';
 import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
 import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
@@ -145,7 +145,7 @@ export class PreviousKey {
  */
 export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
   const derived = derivedKeys(keys, 'webhook-secrets');
-  const { examined, found } = await findOpening(
+  const { examined, found } = await findDecryptable(
     database,
     (webhookId, sealed) => unseal(sealed, derived, webhookId) !== null,
   );

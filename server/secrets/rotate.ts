@@ -12,7 +12,7 @@ import {
   sealedTables,
   updateSealedRows,
 } from '../db/queries/sealed-rows.ts';
-import { isServed, readReplacedSeconds, recordKeys, wasKeyUsed } from '../db/queries/secrets-keys.ts';
+import { isServerConnected, readReplacedSeconds, recordKeys, wasKeyUsed } from '../db/queries/secrets-keys.ts';
 import { derivedKeys, type SecretsKeys } from './keys.ts';
 import { fingerprintOf, seal, unsealBy } from './seal.ts';
 
@@ -51,7 +51,7 @@ type RotationOutcome = { kind: 'done'; rotation: KeyRotation } | { kind: 'not_st
 /** Rotates all sealed tables. Rejects with DatabaseUnavailable; batches committed until then are kept. */
 export async function rotateKeys(database: Database, keys: SecretsKeys, actor: Actor): Promise<RotationOutcome> {
   const [current, previous] = keys.map(fingerprintOf);
-  if (!(await wasKeyUsed(database, current!)) && (await isServed(database))) return { kind: 'not_started' };
+  if (!(await wasKeyUsed(database, current!)) && (await isServerConnected(database))) return { kind: 'not_started' };
   await recordCurrentKey(database, keys, actor, { again: true });
   const webhook_secrets = await rotateTable(database, keys, 'webhook_secrets');
   const idempotency_answers = await rotateTable(database, keys, 'idempotency_answers');

@@ -1,7 +1,7 @@
 /** Reads the claims of an identity provider (OpenID Connect Core 1.0, section 5.1). */
 import { type Role, roles } from '../../resources/users.ts';
 
-export type Claims = Readonly<Record<string, unknown>>;
+export type IdentityClaims = Readonly<Record<string, unknown>>;
 
 /** A person at the provider, with claims validated. */
 export interface Identity {
@@ -20,7 +20,7 @@ export interface Identity {
  * Returns null when the subject cannot be stored.
  * @param roleClaim OIDC_ROLE_CLAIM
  */
-export function identityOf(issuer: string, claims: Claims, roleClaim: string): Identity | null {
+export function identityOf(issuer: string, claims: IdentityClaims, roleClaim: string): Identity | null {
   const { sub, email, email_verified, name, preferred_username } = claims;
   if (typeof sub !== 'string' || !/^[ -~]{1,255}$/.test(sub)) return null;
   return {
@@ -37,7 +37,7 @@ export function identityOf(issuer: string, claims: Claims, roleClaim: string): I
  * Merges the ID token and the userinfo response. `email` and `email_verified` are taken from the same document: the flag in one
  * says nothing about the address in the other.
  */
-export function combinedClaims(idToken: Claims, userInfo: Claims): Claims {
+export function combinedClaims(idToken: IdentityClaims, userInfo: IdentityClaims): IdentityClaims {
   const { email, email_verified } = isAddress(idToken.email) ? idToken : userInfo;
   return { ...userInfo, ...idToken, email, email_verified };
 }
@@ -57,12 +57,12 @@ function shown(value: unknown): string {
 }
 
 /** Looks up a claim by its full name first, because names may contain dots, then as a path into nested claims. */
-function lookUp(claims: Claims, path: string): unknown {
+function lookUp(claims: IdentityClaims, path: string): unknown {
   if (Object.hasOwn(claims, path)) return claims[path];
   let value: unknown = claims;
   for (const step of path.split('.')) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return undefined;
-    value = (value as Claims)[step];
+    value = (value as IdentityClaims)[step];
   }
   return value;
 }

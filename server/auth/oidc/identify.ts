@@ -2,7 +2,7 @@
 import { errors as joseErrors, jwtVerify } from 'jose';
 import * as oidc from 'openid-client';
 import { Refused } from '../../http/refused.ts';
-import { type Claims, combinedClaims, type Identity, identityOf } from './claims.ts';
+import { combinedClaims, type Identity, type IdentityClaims, identityOf } from './claims.ts';
 import type { Pending } from './pending.ts';
 import { CLOCK_TOLERANCE_SECONDS, type KnownProvider, providerAway, signingAlgorithms } from './provider.ts';
 
@@ -29,7 +29,7 @@ export async function identify(
       idTokenExpected: true,
     });
     await checkSignature(known, tokens.id_token!);
-    const claims: Claims = { ...tokens.claims() };
+    const claims: IdentityClaims = { ...tokens.claims() };
     const identity = identityOf(known.issuer, claims, roleClaim);
     if (identity === null) throw new Refused('identity_refused', { cause: new Error('the subject is not ASCII text') });
     const authTime = typeof claims.auth_time === 'number' ? claims.auth_time : null;
@@ -57,7 +57,7 @@ async function checkSignature({ keys }: KnownProvider, idToken: string): Promise
 }
 
 /** Providers may keep the ID token small and return the other claims here. */
-async function userInfo(config: oidc.Configuration, accessToken: string, subject: string): Promise<Claims> {
+async function userInfo(config: oidc.Configuration, accessToken: string, subject: string): Promise<IdentityClaims> {
   if (config.serverMetadata().userinfo_endpoint === undefined) return {};
   return oidc.fetchUserInfo(config, accessToken, subject);
 }

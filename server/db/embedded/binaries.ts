@@ -66,12 +66,12 @@ export async function findBinaries(
  * the Postgres account has no access. Call with the start lock held. Copies of other versions are kept until `removeOldCopies`.
  */
 export async function copyBinaries(binaries: Binaries, dataDir: string): Promise<Binaries> {
-  const shelf = join(dataDir, 'postgres-bin');
-  const directory = join(shelf, binaries.version);
+  const copies = join(dataDir, 'postgres-bin');
+  const directory = join(copies, binaries.version);
   if (!(await exists(directory))) {
-    const making = `${directory}.making`;
-    await rm(making, { recursive: true, force: true });
-    await cp(binaries.directory, making, {
+    const unfinished = `${directory}.making`;
+    await rm(unfinished, { recursive: true, force: true });
+    await cp(binaries.directory, unfinished, {
       recursive: true,
       verbatimSymlinks: true,
       mode: constants.COPYFILE_FICLONE,
@@ -79,18 +79,18 @@ export async function copyBinaries(binaries: Binaries, dataDir: string): Promise
       filter: (source) => !source.endsWith('.a') && !source.endsWith('/include'),
     });
     // Make the copy readable for the account, whatever the umask of npm and of this process.
-    await run('chmod', ['-R', 'a+rX,go-w', making]);
-    await chmod(shelf, 0o755);
-    await rename(making, directory);
+    await run('chmod', ['-R', 'a+rX,go-w', unfinished]);
+    await chmod(copies, 0o755);
+    await rename(unfinished, directory);
   }
   return { ...binaries, directory };
 }
 
 /** Removes the copies of other versions. Call only while no server runs: a server loads some of its libraries late. */
 export async function removeOldCopies(kept: Binaries, dataDir: string): Promise<void> {
-  const shelf = join(dataDir, 'postgres-bin');
-  const names = await readdir(shelf).catch(() => []);
-  for (const name of names) if (name !== kept.version) await rm(join(shelf, name), { recursive: true });
+  const copies = join(dataDir, 'postgres-bin');
+  const names = await readdir(copies).catch(() => []);
+  for (const name of names) if (name !== kept.version) await rm(join(copies, name), { recursive: true });
 }
 
 /**
@@ -108,7 +108,7 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
     throw new EmbeddedPostgresError(`The database in ${pgdata} belongs to user id ${owner.uid}`, fix);
   }
   if (ourUid !== 0) {
-    checkOurName(ourUid);
+    checkUserName(ourUid);
     return null;
   }
   const useradd = [
@@ -136,7 +136,7 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
 }
 
 /** initdb looks up the name of the current user. In a container started with a numeric user there may be none. */
-function checkOurName(uid: number): void {
+function checkUserName(uid: number): void {
   try {
     userInfo();
   } catch {
@@ -175,7 +175,7 @@ export async function checkWalkable(directory: string, account: Account): Promis
 }
 
 /** Spawn options of every binary: the account, and a minimal environment, because PGPORT, PGOPTIONS or a locale would affect it. */
-export function surroundings(account: Account) {
+export function spawnOptions(account: Account) {
   const env = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
   return { cwd: '/', env, ...(account === null ? {} : { uid: account.uid, gid: account.gid }) };
 }
@@ -188,7 +188,7 @@ export async function runBinary(
   input = '',
 ): Promise<{ code: number | null; output: string }> {
   const child = spawn(join(binaries.directory, 'bin', name), flags, {
-    ...surroundings(account),
+    ...spawnOptions(account),
     stdio: 'pipe',
     detached: true,
   });

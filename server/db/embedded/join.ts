@@ -41,7 +41,7 @@ const CONNECTIONS_MIN = 20;
 const LOCK_WAIT_SECONDS = 300;
 
 /** Name prefix of a data directory that is not complete yet. */
-const MAKING = 'postgres.making-';
+const UNFINISHED_PREFIX = 'postgres.making-';
 
 export interface EmbeddedPostgres {
   /** libpq connection string over the Unix socket. */
@@ -75,7 +75,7 @@ export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPo
   const pgdata = join(dataDir, 'postgres');
   checkSocketPath(pgdata);
   const lockWaitSeconds = options.lockWaitSeconds ?? LOCK_WAIT_SECONDS;
-  const alone = await enterStartSection(dataDir, lockWaitSeconds, options.log);
+  const startLock = await acquireStartLock(dataDir, lockWaitSeconds, options.log);
   try {
     const server = await prepare(found, dataDir, pgdata);
     const started = await startUnlessRunning(server, {
@@ -93,7 +93,7 @@ export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPo
       },
     };
   } finally {
-    await alone.release();
+    await startLock.release();
   }
 }
 
@@ -146,15 +146,15 @@ async function majorOf(pgdata: string): Promise<string | null> {
 
 /** Creates the data directory with an empty database, atomically: in a temporary directory that is then renamed. */
 async function makeDataDirectory(server: Server): Promise<void> {
-  const remains = (await readdir(server.dataDir)).filter((name) => name.startsWith(MAKING));
+  const remains = (await readdir(server.dataDir)).filter((name) => name.startsWith(UNFINISHED_PREFIX));
   for (const name of remains) await rm(join(server.dataDir, name), { recursive: true, force: true });
   // A unique name per attempt: an initdb whose parent was killed keeps writing for a moment and must not write into this directory.
-  const making = await mkdtemp(join(server.dataDir, MAKING));
-  if (server.account !== null) await chown(making, server.account.uid, server.account.gid);
+  const unfinished = await mkdtemp(join(server.dataDir, UNFINISHED_PREFIX));
+  if (server.account !== null) await chown(unfinished, server.account.uid, server.account.gid);
   // Collation C: index order does not depend on the machine's C library. C.UTF-8 adds upper and lower case beyond ASCII.
   const flags = [
     '-D',
-    making,
+    unfinished,
     `--username=${NAME}`,
     '--auth=trust',
     '--encoding=UTF8',
@@ -164,16 +164,16 @@ async function makeDataDirectory(server: Server): Promise<void> {
   let made = await runBinary(server, 'initdb', [...flags, '--lc-ctype=C.UTF-8']);
   if (made.code !== 0 && made.output.includes('invalid locale name')) made = await runBinary(server, 'initdb', flags);
   if (made.code === 0) {
-    const single = ['--single', '-D', making, '-c', 'exit_on_error=on', 'postgres'];
+    const single = ['--single', '-D', unfinished, '-c', 'exit_on_error=on', 'postgres'];
     made = await runBinary(server, 'postgres', single, `create database ${NAME}\n`);
   }
   if (made.code !== 0) {
-    await rm(making, { recursive: true, force: true });
+    await rm(unfinished, { recursive: true, force: true });
     throw new EmbeddedPostgresError(
       `The database in ${server.pgdata} could not be created:\n${made.output.trim().slice(-LOG_TAIL_BYTES)}`,
     );
   }
-  await rename(making, server.pgdata);
+  await rename(unfinished, server.pgdata);
   await syncDirectory(server.dataDir);
 }
 
@@ -184,7 +184,7 @@ async function syncDirectory(path: string): Promise<void> {
 }
 
 async function leave(server: Server, membership: Lock, lockWaitSeconds: number, log: Options['log']): Promise<void> {
-  const alone = await enterStartSection(server.dataDir, lockWaitSeconds, log).catch(async (error) => {
+  const startLock = await acquireStartLock(server.dataDir, lockWaitSeconds, log).catch(async (error) => {
     // The server stays up; the next process joins it and later stops it.
     await membership.release();
     throw error;
@@ -195,14 +195,14 @@ async function leave(server: Server, membership: Lock, lockWaitSeconds: number, 
     if (onlyUser === null) return;
     await stopServer(server).finally(() => onlyUser.release());
   } finally {
-    await alone.release();
+    await startLock.release();
   }
 }
 
-async function enterStartSection(dataDir: string, waitSeconds: number, log: Options['log']): Promise<Lock> {
+async function acquireStartLock(dataDir: string, waitSeconds: number, log: Options['log']): Promise<Lock> {
   const path = join(dataDir, 'postgres.start.lock');
-  const atOnce = await acquireLock(path, 'exclusive', 0);
-  if (atOnce !== null) return atOnce;
+  const immediate = await acquireLock(path, 'exclusive', 0);
+  if (immediate !== null) return immediate;
   log(`Waiting: ${await describeHolder(path)} is starting or stopping the database in ${dataDir}`);
   return acquireLock(path, 'exclusive', waitSeconds);
 }

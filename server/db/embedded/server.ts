@@ -5,7 +5,7 @@ import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { type Account, type Binaries, cannotSpawn, EmbeddedPostgresError, surroundings } from './binaries.ts';
+import { type Account, type Binaries, cannotSpawn, EmbeddedPostgresError, spawnOptions } from './binaries.ts';
 import { SOCKET_PORT, writeSettings } from './settings.ts';
 
 /** Name of the role and of the database. */
@@ -66,7 +66,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
   await writeSettings(server.settingsPath, maxConnections);
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
-    await disownStalePid(server);
+    await clearStalePid(server);
     const failure = await startOnce(server, until);
     if (failure === null) return;
     // A server started by a process that was killed at that moment may have come up first.
@@ -91,7 +91,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
       join(server.binaries.directory, 'bin/postgres'),
       ['-D', server.pgdata, '-c', `config_file=${server.settingsPath}`],
       {
-        ...surroundings(server.account),
+        ...spawnOptions(server.account),
         detached: true,
         stdio: ['ignore', log.fd, log.fd],
       },
@@ -105,7 +105,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
     });
     postmaster.unref();
     for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
-      const state = await askServer(server);
+      const state = await probeServer(server);
       if (state.kind === 'ready') return null;
       if (failure !== null) {
         const { size } = await log.stat();
@@ -125,7 +125,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
 export async function settledState(server: Server): Promise<Exclude<EmbeddedState, { kind: 'busy' }>> {
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
-    const state = await askServer(server);
+    const state = await probeServer(server);
     if (state.kind === 'ready') return state;
     // Without a socket, only the process tells a starting or stopping server from one that does not run.
     if (state.kind === 'down' && (await alivePid(server)) === null) return state;
@@ -138,7 +138,7 @@ export async function settledState(server: Server): Promise<Exclude<EmbeddedStat
 export async function stopServer(server: Server): Promise<void> {
   const pid = await alivePid(server);
   if (pid === null) {
-    const state = await askServer(server);
+    const state = await probeServer(server);
     if (state.kind === 'down') return;
     throw new EmbeddedPostgresError(
       `Postgres in ${server.pgdata} runs outside this container or process namespace`,
@@ -159,7 +159,7 @@ export async function stopServer(server: Server): Promise<void> {
 }
 
 /** Reads the state with one connection over the socket, the only check that also works across containers. */
-async function askServer(server: Server): Promise<EmbeddedState> {
+async function probeServer(server: Server): Promise<EmbeddedState> {
   const client = new pg.Client({
     host: server.pgdata,
     port: SOCKET_PORT,
@@ -213,7 +213,7 @@ async function alivePid(server: Server): Promise<number | null> {
  * belong to another process of the same user: Postgres would take that process for its server and refuse to start. The file is kept, so
  * that Postgres still checks the shared memory named in it and refuses to start while any session of the old server is alive.
  */
-async function disownStalePid(server: Server): Promise<void> {
+async function clearStalePid(server: Server): Promise<void> {
   const path = join(server.pgdata, 'postmaster.pid');
   if ((await pidInFile(server)) === null || (await alivePid(server)) !== null) return;
   const [, ...rest] = (await readFile(path, 'utf8')).split('\n');

@@ -65,7 +65,7 @@ export async function readReplacedSeconds(
 }
 
 /** Whether a serving process on any machine is connected now. */
-export async function isServed({ query }: { query: Query }): Promise<boolean> {
+export async function isServerConnected({ query }: { query: Query }): Promise<boolean> {
   const rows = await query({
     text: `select from pg_stat_activity where application_name = 'weir-copy' and datname = current_database() limit 1`,
   });

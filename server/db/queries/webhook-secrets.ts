@@ -78,7 +78,7 @@ export async function readSealedSecrets(database: Database): Promise<{ webhookId
 }
 
 /** Searches the active sealed secrets for one that `opens` accepts. `examined`: number of secrets read. */
-export async function findOpening(
+export async function findDecryptable(
   database: Database,
   opens: (webhookId: string, sealed: Buffer) => boolean,
 ): Promise<{ examined: number; found: boolean }> {
