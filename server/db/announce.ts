@@ -1,8 +1,7 @@
 /** Makes a change and waits until every running primary confirms that its processes have applied it. */
 import pg from 'pg';
-import { weirConninfo } from './conninfo.ts';
+import { outliveClose, weirConninfo } from './conninfo.ts';
 import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
-import { outliveClose } from './outlive-close.ts';
 import { DatabaseUnavailable } from './pool.ts';
 
 /** A primary that does not confirm in time checks with the database by itself, see Directory. */

@@ -9,8 +9,7 @@
  * waited out COMMIT_TIMEOUT_MS after pg_terminate_backend).
  */
 import Native, { type Libpq } from 'pg-native';
-import { weirConninfo, writableConninfo } from './conninfo.ts';
-import { outliveClose } from './outlive-close.ts';
+import { outliveClose, weirConninfo, writableConninfo } from './conninfo.ts';
 import { sqlStateKind } from './sql-states.ts';
 
 export type CopyOutcome =

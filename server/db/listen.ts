@@ -5,8 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { backoffMs } from '../net/backoff.ts';
-import { weirConninfo } from './conninfo.ts';
-import { outliveClose } from './outlive-close.ts';
+import { outliveClose, weirConninfo } from './conninfo.ts';
 
 /** Commands count the listeners by this name to know how many primaries must confirm a change. */
 export const LISTENER_NAME = 'weir-listener';

@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { OperatorError } from '../settings/fault.ts';
 import { advisoryLocks } from './advisory-locks.ts';
-import { turnOffJit } from './jit.ts';
+import { turnOffJit } from './conninfo.ts';
 import type { Database } from './pool.ts';
 
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */

@@ -13,8 +13,7 @@
  */
 import pg from 'pg';
 import type NativeClient from 'pg-native';
-import { weirConninfo } from './conninfo.ts';
-import { outliveClose } from './outlive-close.ts';
+import { outliveClose, weirConninfo } from './conninfo.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
 
