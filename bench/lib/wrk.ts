@@ -1,7 +1,7 @@
 /** Runs the load generator wrk with a Lua script that is written once, so that the signature is computed once. */
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import type { SignedRequest } from '../../server/cli/bench/ground.ts';
+import type { BenchRequest } from '../../server/cli/bench/ground.ts';
 import { CommandError } from '../../server/cli/io.ts';
 
 /** One window of load. Latencies are of closed-loop connections: each connection sends its next request after the response. */
@@ -35,7 +35,7 @@ export function requireWrk(): void {
 }
 
 /** Writes the script for one repeated request. Header values and body must not contain `]==]`. */
-export function writeScript(path: string, { headers, body }: SignedRequest): void {
+export function writeScript(path: string, { headers, body }: BenchRequest): void {
   const lines = [
     'wrk.method = "POST"',
     `wrk.body = [==[${body}]==]`,

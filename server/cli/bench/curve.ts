@@ -18,12 +18,12 @@ import type { BenchProgress } from '../progress.ts';
 import { type CommandSession, made, withDatabase } from '../session.ts';
 import { nodeChildren, startChild } from './child.ts';
 import {
+  type BenchRequest,
   benchBody,
   freePort,
   freshStart,
   makeDirectory,
   requestBytes,
-  type SignedRequest,
   signedRequest,
 } from './ground.ts';
 import { type Run, runOf } from './run.ts';
@@ -82,7 +82,7 @@ export async function measureCurve(
 type WeirOrder = Omit<CurveOrder, 'workers' | 'bodyBytes'> & {
   workers: number;
   path: string;
-  signed: SignedRequest;
+  signed: BenchRequest;
   environment: NodeJS.ProcessEnv;
 };
 
