@@ -6,7 +6,7 @@
  */
 
 import { join } from 'node:path';
-import { benchBody, freshStart, signedRequest } from '../server/cli/bench/ground.ts';
+import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
 import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
@@ -56,7 +56,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     const load = (seconds: number) => runWrk({ url, script, connections: CONNECTIONS, seconds }, context.signal);
     await load(WARM_UP_SECONDS);
     await settledRows(database, 'events');
-    await freshStart(database, 'events');
+    await emptyTable(database, 'events');
     const window = await load(context.seconds);
     return {
       ...window,

@@ -6,7 +6,7 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { benchBody, freshStart, signedRequest } from '../server/cli/bench/ground.ts';
+import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
@@ -70,7 +70,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   );
 
   async function measure({ way, perSecond }: Cell) {
-    await freshStart(database, 'events, deliveries');
+    await emptyTable(database, 'events, deliveries');
     const consumer = new Consumer(client, way);
     const consuming = consumer.run();
     // The promise is awaited at the end. Until then this handler prevents an unhandled rejection.

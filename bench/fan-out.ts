@@ -7,7 +7,7 @@
  */
 
 import { join } from 'node:path';
-import { benchBody, freshStart, signedRequest } from '../server/cli/bench/ground.ts';
+import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
 import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
@@ -53,7 +53,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     const load = (seconds: number) => runWrk({ url, script, connections: CONNECTIONS, seconds }, context.signal);
     await load(WARM_UP_SECONDS);
     await settledRows(database, 'events');
-    await freshStart(database, 'events, deliveries');
+    await emptyTable(database, 'events, deliveries');
     const window = await load(context.seconds);
     const events = await settledRows(database, 'events');
     return { ...window, events, deliveries: await settledRows(database, 'deliveries') };

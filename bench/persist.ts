@@ -5,7 +5,7 @@
 
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
-import { freshStart } from '../server/cli/bench/ground.ts';
+import { emptyTable } from '../server/cli/bench/ground.ts';
 import { CommandError } from '../server/cli/io.ts';
 import { CopyConnection } from '../server/db/copy.ts';
 import { CopyEncoder, copyEventsSql, type EventRow } from '../server/db/copy-rows.ts';
@@ -66,7 +66,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   for (let round = 0; round <= context.rounds; round++) {
     for (const { way, batchRows, rowsPerSecond } of cells) {
       context.signal.throwIfAborted();
-      await freshStart(database, 'events');
+      await emptyTable(database, 'events');
       const { commit } = ways.find(({ name }) => name === way)!;
       const { rows, seconds } = await commitFor(context.seconds, commit, template.slice(0, batchRows));
       const stored = await settledRows(database, 'events');

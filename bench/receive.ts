@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { watchResident } from '../server/cli/bench/child.ts';
-import { benchBody, freshStart, signedRequest } from '../server/cli/bench/ground.ts';
+import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
 import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase, settledRows } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';
@@ -55,7 +55,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     await load(WARM_UP_SECONDS);
     if (table !== null) {
       await settledRows(bench.database, table);
-      await freshStart(bench.database, table);
+      await emptyTable(bench.database, table);
     }
     const { result, peakBytes } = await watchResident(processes, () => load(context.seconds));
     const rows = table === null ? null : await settledRows(bench.database, table);

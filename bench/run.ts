@@ -1,6 +1,6 @@
 /** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { CommandError, outliveReaders } from '../server/cli/io.ts';
+import { CommandError, ignoreClosedOutputs } from '../server/cli/io.ts';
 import { UndoStack } from '../server/primary/undo.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
 import type { Outcome, Scenario } from './lib/outcome.ts';
@@ -96,5 +96,5 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   return outcome.faults.length > 0 ? 1 : 0;
 }
 
-outliveReaders([process.stdout, process.stderr]);
+ignoreClosedOutputs([process.stdout, process.stderr]);
 process.exitCode = await main();

@@ -15,7 +15,7 @@ import {
 } from './consume/progress.ts';
 import { Consumption } from './consume/run.ts';
 import { AgentSession, openCredentialFile } from './consume/session.ts';
-import { CommandError, type CommandIo, printJson, tellText } from './io.ts';
+import { CommandError, type CommandIo, printJson, printMessage } from './io.ts';
 
 interface ConsumeOptions {
   credentialFile: string;
@@ -30,7 +30,7 @@ interface ConsumeOptions {
   json?: true;
 }
 
-const MAX_MAX = 1_000_000_000;
+const DELIVERIES_MAX = 1_000_000_000;
 /** Maximum number of deliveries in one claim. */
 const CONCURRENCY_MAX = 1_000;
 const LEASE_SECONDS_MAX = 3_600;
@@ -56,7 +56,7 @@ export function consumeCommand(io: CommandIo): Command {
       '--exec <command>',
       'run by sh -c for each delivery: body on standard input, metadata in WEIR_* variables; exit 0 acknowledges',
     )
-    .option('--max <n>', 'exit after this many deliveries are settled', wholeNumber('--max', MAX_MAX))
+    .option('--max <n>', 'exit after this many deliveries are settled', wholeNumber('--max', DELIVERIES_MAX))
     .option('--once', 'claim once, process those deliveries, exit')
     .option(
       '--lease-seconds <n>',
@@ -166,11 +166,11 @@ function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Consume
 /** Prints the summary. Standard output is reserved for delivery lines or command output; only the `--json` document may be added. */
 function report(summary: ConsumeSummary, { exec, json }: ConsumeOptions, io: CommandIo): void {
   if (json === true && exec !== undefined) printJson(io, summary);
-  else tellText(io, describeConsumed(summary));
+  else printMessage(io, describeConsumed(summary));
 }
 
 /** A second SIGINT within this time belongs to the same key press: the terminal signals the whole group, and npm forwards it. */
-const SAME_PRESS_MS = 500;
+const SAME_INTERRUPT_MS = 500;
 
 interface EndWatch {
   /** Removes the signal handlers. */
@@ -185,7 +185,7 @@ function watchEnd(drain: () => void, hurry: () => void): EndWatch {
     if (drainedAtMs === null) {
       drainedAtMs = nowMs;
       drain();
-    } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_PRESS_MS) hurry();
+    } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_INTERRUPT_MS) hurry();
   };
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
   for (const signal of signals) process.on(signal, onSignal);

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import type { Check } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
-import { CommandError, type CommandIo, printJson, printText, tellText } from './io.ts';
+import { CommandError, type CommandIo, printJson, printMessage, printText } from './io.ts';
 
 const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
 
@@ -11,7 +11,7 @@ export function doctorCommand(io: CommandIo): Command {
     .description('check settings, database, store, keys, origins and kernel, and print how to fix problems')
     .option('--json', 'print one JSON document')
     .action(async ({ json }: { json?: boolean }) => {
-      const checks = await examine(io.environment, io.directory, (line) => tellText(io, `weir: ${line}\n`));
+      const checks = await examine(io.environment, io.directory, (line) => printMessage(io, `weir: ${line}\n`));
       if (json) printJson(io, { checks });
       else printText(io, describe(checks));
       if (checks.some((check) => check.state === 'problem')) throw new CommandError('');

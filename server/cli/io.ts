@@ -16,7 +16,7 @@ export function printText({ stdout }: Pick<CommandIo, 'stdout'>, text: string): 
 }
 
 /** Same as `printText`, on standard error: progress, advice and failures. */
-export function tellText({ stderr }: Pick<CommandIo, 'stderr'>, text: string): void {
+export function printMessage({ stderr }: Pick<CommandIo, 'stderr'>, text: string): void {
   stderr.write(visible(text));
 }
 
@@ -39,7 +39,7 @@ export function jsonLine(value: unknown): string {
  * Ignores a closed pipe on the outputs. A reader such as `head` may close the output early; the command then still runs to
  * its end and cleans up. Any other output error is a failure, unless the command registers its own listener.
  */
-export function outliveReaders(outputs: readonly NodeJS.WritableStream[]): void {
+export function ignoreClosedOutputs(outputs: readonly NodeJS.WritableStream[]): void {
   for (const output of outputs)
     output.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE' && output.listenerCount('error') === 1) throw error;

@@ -1,6 +1,6 @@
 /** Progress of `weir send` and `weir bench` on standard error: a bar on a terminal; in a pipe at most one line. */
 import { Presets, SingleBar } from 'cli-progress';
-import { type CommandIo, tellText } from './io.ts';
+import { type CommandIo, printMessage } from './io.ts';
 import type { SendWatcher } from './send/run.ts';
 
 /** @param format cli-progress format, such as `{bar} {value}/{total}` */
@@ -47,7 +47,7 @@ function line(stderr: CommandIo['stderr']): SendProgress {
     waiting: (cause, afterMs) => {
       if (reported || afterMs < WAIT_SHOWN_MS) return;
       reported = true;
-      tellText(
+      printMessage(
         { stderr },
         `${cause}: waiting ${seconds(afterMs)} s before the retry; --no-wait counts instead of waiting.\n`,
       );

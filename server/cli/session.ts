@@ -5,7 +5,7 @@ import { InputError } from '../api/input.ts';
 import { type Attached, attachDatabase } from '../db/attach.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { readSettings, type Settings } from '../settings/read.ts';
-import { CommandError, type CommandIo, tellText } from './io.ts';
+import { CommandError, type CommandIo, printMessage } from './io.ts';
 
 export interface CommandSession extends Attached {
   settings: Settings;
@@ -16,7 +16,7 @@ export interface CommandSession extends Attached {
 export async function withDatabase<T>(io: CommandIo, work: (session: CommandSession) => Promise<T>): Promise<T> {
   const settings = readSettings(io.environment, io.directory);
   const keys = loadSecretsKeys(settings);
-  const attached = await attachDatabase(settings, (line) => tellText(io, `weir: ${line}\n`), {
+  const attached = await attachDatabase(settings, (line) => printMessage(io, `weir: ${line}\n`), {
     joinSmaller: true,
   });
   try {

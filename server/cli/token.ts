@@ -67,7 +67,7 @@ export function tokenCommand(io: CommandIo): Command {
       withDatabase(io, async ({ database }) => {
         const owner = email === undefined ? null : await findTokenOwner(database, email);
         if (owner === undefined) throw noUser(email!);
-        const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, LIST_MAX);
+        const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, TOKENS_LISTED_MAX);
         if (json) return printJson(io, { items: rows });
         if (rows.length === 0) printText(io, 'No tokens yet. Create one: npx weir token add --email E --name ci\n');
         else
@@ -106,7 +106,7 @@ export function tokenCommand(io: CommandIo): Command {
 }
 
 /** More rows than a person reads; the API is paginated. */
-const LIST_MAX = 10_000;
+const TOKENS_LISTED_MAX = 10_000;
 
 function expiryDays(text: string): number | 'never' {
   if (text === 'never') return text;

@@ -14,7 +14,7 @@ import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
-import { CommandError, type CommandIo, outliveReaders, printJson, printText, tellText } from './io.ts';
+import { CommandError, type CommandIo, ignoreClosedOutputs, printJson, printMessage, printText } from './io.ts';
 import { keysCommand } from './keys.ts';
 import { rejectionCommand } from './rejection.ts';
 import { sendCommand } from './send.ts';
@@ -51,7 +51,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
   for (const command of [program, ...allCommands(program)])
     command.exitOverride().configureOutput({
       writeOut: (text) => printText(io, text),
-      writeErr: (text) => tellText(io, text),
+      writeErr: (text) => printMessage(io, text),
     });
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -59,10 +59,10 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (error instanceof CommandError) {
-      if (error.message !== '') tellText(io, `weir: ${error.message}\n`);
+      if (error.message !== '') printMessage(io, `weir: ${error.message}\n`);
       return error.exitCode;
     }
-    tellText(io, `${describeFailure(error)}\n`);
+    printMessage(io, `${describeFailure(error)}\n`);
     return 1;
   }
 }
@@ -110,7 +110,7 @@ function migrateCommand(io: CommandIo): Command {
 }
 
 if (import.meta.url === pathToFileURL(realpathSync(process.argv[1] ?? '')).href) {
-  outliveReaders([process.stdout, process.stderr]);
+  ignoreClosedOutputs([process.stdout, process.stderr]);
   process.exitCode = await runCommand(process.argv.slice(2), {
     environment: process.env,
     directory: process.cwd(),

@@ -55,11 +55,11 @@ export function checkOrigins(settings: Addresses): Check[] {
 /** Checks that rate limits count the sender's address, not a proxy's. */
 export function checkProxies(settings: Addresses): Check {
   const { TRUSTED_PROXIES: proxies, PUBLIC_URL: pages } = settings;
-  const everybody = proxies.filter((network) => network.endsWith('/0'));
-  if (everybody.length > 0)
+  const allAddresses = proxies.filter((network) => network.endsWith('/0'));
+  if (allAddresses.length > 0)
     return problem(
       'proxies',
-      `TRUSTED_PROXIES contains ${everybody.join(', ')}: any client can claim any address and evade its rate limit`,
+      `TRUSTED_PROXIES contains ${allAddresses.join(', ')}: any client can claim any address and evade its rate limit`,
       'list only the addresses of your proxies',
     );
   if (proxies.length === 0 && pages.startsWith('https:'))

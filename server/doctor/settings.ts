@@ -44,12 +44,12 @@ export function checkEnvFile(directory: string): Check[] {
     checks.push(
       problem('env_file', `${path} contains ${secrets.join(', ')} and every user can read it`, `chmod 600 ${path}`),
     );
-  const strangers = Object.keys(given).filter((name) => !Object.hasOwn(table, name) && !ofOthers.test(name));
-  if (strangers.length > 0)
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(table, name) && !ofOthers.test(name));
+  if (unknown.length > 0)
     checks.push(
       advice(
         'env_file',
-        `${path} contains unknown settings: ${strangers.join(', ')}`,
+        `${path} contains unknown settings: ${unknown.join(', ')}`,
         'check the spelling; .env.example lists every setting',
       ),
     );

@@ -6,7 +6,7 @@ import type { Exchange } from '../http/exchange.ts';
 type Coding = 'br' | 'gzip';
 
 /** Smaller texts fit into one packet uncompressed. */
-const WORTHWHILE_BYTES = 1_000;
+const COMPRESSED_BYTES_MIN = 1_000;
 /** Range 0 to 11. Levels above 5 take several times as long and save only a few percent. */
 const BROTLI_QUALITY = 5;
 const brotliAsync = promisify(brotliCompress);
@@ -15,14 +15,14 @@ const gzipAsync = promisify(gzip);
 /** The best coding that the client accepts; null for none. */
 export function acceptedCoding(exchange: Exchange): Coding | null {
   const accepted = (exchange.header('accept-encoding') ?? '').split(',').map((item) => item.trim().split(';'));
-  const takes = (coding: Coding) =>
+  const accepts = (coding: Coding) =>
     accepted.some(([name, quality]) => name?.trim() === coding && !/^\s*q=0(\.0*)?\s*$/.test(quality ?? ''));
-  return takes('br') ? 'br' : takes('gzip') ? 'gzip' : null;
+  return accepts('br') ? 'br' : accepts('gzip') ? 'gzip' : null;
 }
 
 /** Compresses in libuv's thread pool, so that a large page does not delay webhooks. Null: send the text uncompressed. */
 export async function compress(text: string, exchange: Exchange): Promise<{ coding: Coding; bytes: Buffer } | null> {
-  const coding = text.length < WORTHWHILE_BYTES ? null : acceptedCoding(exchange);
+  const coding = text.length < COMPRESSED_BYTES_MIN ? null : acceptedCoding(exchange);
   if (coding === null) return null;
   const params = { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY };
   return { coding, bytes: coding === 'br' ? await brotliAsync(text, { params }) : await gzipAsync(text) };

@@ -5,9 +5,9 @@ import { recordId } from '../resources/fields.ts';
 import type { Call, Called } from './page.ts';
 import { plural } from './show.ts';
 
-const shows = { listWebhooks: 'showWebhook', listAgents: 'showAgent' } as const;
+const showOperations = { listWebhooks: 'showWebhook', listAgents: 'showAgent' } as const;
 const words = { listWebhooks: 'webhook', listAgents: 'agent' } as const;
-type List = keyof typeof shows;
+type List = keyof typeof showOperations;
 
 /** Maximum page size of a list. */
 const LISTED_MAX = 200;
@@ -40,7 +40,7 @@ export async function choicesOf(
   const named: Named[] = [...listed.body.items];
   const known = new Set(named.map(({ id }) => id));
   const others = [...new Set(ids)].filter((id) => id !== undefined && !known.has(id) && isId(id)) as string[];
-  const found = await Promise.all(others.map((id) => call(shows[list], { id })));
+  const found = await Promise.all(others.map((id) => call(showOperations[list], { id })));
   for (const one of found) if (one.kind === 'done') named.push(one.body);
   named.sort((one, other) => one.name.localeCompare(other.name));
   return {

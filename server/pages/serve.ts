@@ -46,10 +46,10 @@ export class Pages {
     return (exchange) =>
       this.#serve(exchange, async (person, form) => {
         if (person === null) return this.#redirectToSignIn(exchange);
-        const confirmation = isOpened(exchange)
+        const confirmation = isPageLoad(exchange)
           ? await this.#parts.signIn?.confirmation(exchange, person, addressOf(exchange))
           : null;
-        if (confirmation) return leaveFor(exchange, confirmation.href);
+        if (confirmation) return redirectBrowser(exchange, confirmation.href);
         if (!allows(person.role, needed))
           return problemOf('forbidden', `This page needs the role ${needed}; yours is ${person.role}.`);
         return page(this.#request(exchange, person, form));
@@ -63,7 +63,7 @@ export class Pages {
 
   /** Answers an unknown path or method: a page for browsers, only the problem for programs. */
   readonly refuse = (exchange: Exchange, code: 'not_found' | 'method_not_allowed'): void => {
-    if (!isLookedAt(exchange)) return exchange.problem(code);
+    if (!prefersHtml(exchange)) return exchange.problem(code);
     const detail = code === 'method_not_allowed' ? 'This URL accepts only form submissions (POST).' : undefined;
     const shown = this.#serve(exchange, async () => problemOf(code, detail));
     shown.catch(() => exchange.problem(code));
@@ -125,7 +125,7 @@ export class Pages {
   #redirectToSignIn(exchange: Exchange): null {
     const back =
       exchange.method === 'POST' ? formAddress(exchange, this.#parts.settings.PUBLIC_URL) : addressOf(exchange);
-    return leaveFor(exchange, back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`);
+    return redirectBrowser(exchange, back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`);
   }
 
   async #send(exchange: Exchange, person: Person | null, reply: PageReply): Promise<void> {
@@ -133,7 +133,7 @@ export class Pages {
     if (reply.kind === 'redirect') {
       for (const [name, value] of Object.entries(reply.headers ?? {})) exchange.setHeader(name, value);
       const joint = reply.to.includes('?') ? '&' : '?';
-      return goTo(exchange, reply.notice === undefined ? reply.to : `${reply.to}${joint}notice=${reply.notice}`);
+      return redirectTo(exchange, reply.notice === undefined ? reply.to : `${reply.to}${joint}notice=${reply.notice}`);
     }
     const { renderer, assets, csrf, settings } = this.#parts;
     const shown = reply.kind === 'view' ? reply : { ...problemView(reply), status: reply.status, address: undefined };
@@ -196,7 +196,7 @@ function formAddress(exchange: Exchange, publicUrl: string): string {
 }
 
 /** Whether a browser requests a page of Weir. Paths below /api/ and /in/ are always for programs. */
-function isLookedAt(exchange: Exchange): boolean {
+function prefersHtml(exchange: Exchange): boolean {
   return (
     exchange.method === 'GET' &&
     !/^\/(api|in)\//.test(exchange.path) &&
@@ -210,21 +210,21 @@ function isFragment(exchange: Exchange): boolean {
 }
 
 /** Whether the user opens a page by URL or link. Other htmx requests load part of a page. */
-function isOpened(exchange: Exchange): boolean {
+function isPageLoad(exchange: Exchange): boolean {
   if (exchange.method !== 'GET') return false;
   return exchange.header('hx-request') !== 'true' || (isFragment(exchange) && exchange.header('hx-boosted') === 'true');
 }
 
 /** Redirects. htmx would insert the target into the open page; with `hx-redirect` it loads the target as a new page. */
-function leaveFor(exchange: Exchange, address: string): null {
+function redirectBrowser(exchange: Exchange, address: string): null {
   if (isFragment(exchange)) {
     exchange.setHeader('hx-redirect', address);
     exchange.answer(204, 'text/plain', '');
-  } else goTo(exchange, address);
+  } else redirectTo(exchange, address);
   return null;
 }
 
-function goTo(exchange: Exchange, path: string): void {
+function redirectTo(exchange: Exchange, path: string): void {
   exchange.setHeader('location', path);
   exchange.answer(303, 'text/plain', '');
 }

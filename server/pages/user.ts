@@ -64,7 +64,7 @@ const deleteUser: Page = async (request) => {
 
 export const userPages = { showUser, updateUser, disableUser, enableUser, resetPassword, deleteUser };
 
-interface Typed {
+interface FormInput {
   given?: { name: string; role: string };
   revokeTokens?: boolean;
   confirm?: string;
@@ -74,7 +74,7 @@ interface Typed {
 async function userPage(
   { id, call, person }: PageRequest,
   { errors, ...feedback }: FormFeedback,
-  { given, revokeTokens = true, confirm = '' }: Typed = {},
+  { given, revokeTokens = true, confirm = '' }: FormInput = {},
 ): Promise<PageReply> {
   const found = await call('showUser', { id });
   if (found.kind !== 'done') return asProblem(found);

@@ -98,25 +98,25 @@ async function rotateTable(
   let already: number | null = null;
   let reencrypted = 0;
   for (let pass = 1; ; pass++) {
-    const met = await passOver(database, keys, name);
-    already ??= met.current;
-    reencrypted += met.previous;
-    if (met.previous > 0 && pass < PASSES_MAX) continue;
-    const stored = met.current + met.previous + met.unreadable;
-    const count = { stored, reencrypted, already_current: already, unreadable: met.unreadable };
-    return { count, settled: met.previous === 0 };
+    const found = await runPass(database, keys, name);
+    already ??= found.current;
+    reencrypted += found.previous;
+    if (found.previous > 0 && pass < PASSES_MAX) continue;
+    const stored = found.current + found.previous + found.unreadable;
+    const count = { stored, reencrypted, already_current: already, unreadable: found.unreadable };
+    return { count, settled: found.previous === 0 };
   }
 }
 
 /** Processes every row once. */
-async function passOver(
+async function runPass(
   database: Database,
   keys: SecretsKeys,
   name: TableName,
 ): Promise<{ current: number; previous: number; unreadable: number }> {
   const table = sealedTables[name];
   const derived = derivedKeys(keys, table.purpose);
-  const met = { current: 0, previous: 0, unreadable: 0 };
+  const found = { current: 0, previous: 0, unreadable: 0 };
   let after: { id: string; part: string } | undefined = beforeFirst;
   while (after !== undefined) {
     const from: { id: string; part: string } = after;
@@ -125,7 +125,7 @@ async function passOver(
       const changed: SealedRow[] = [];
       for (const row of rows) {
         const opened = unsealBy(row.sealed, derived, table.context(row));
-        met[opened === null ? 'unreadable' : opened.place === 0 ? 'current' : 'previous'] += 1;
+        found[opened === null ? 'unreadable' : opened.place === 0 ? 'current' : 'previous'] += 1;
         if (opened !== null && opened.place > 0)
           changed.push({ ...row, sealed: seal(opened.plain, derived[0]!, table.context(row)) });
       }
@@ -133,5 +133,5 @@ async function passOver(
       return rows.length < BATCH_ROWS ? undefined : rows.at(-1);
     });
   }
-  return met;
+  return found;
 }

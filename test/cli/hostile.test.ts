@@ -71,5 +71,5 @@ test('commands write only through io.ts', () => {
   const wrong = files
     .filter((file) => !exempt.includes(file))
     .filter((file) => /\b(stdout|stderr)\.write\(|\bconsole\./.test(readFileSync(`server/cli/${file}`, 'utf8')));
-  expect(wrong, 'use printText, tellText, printJson or printBytes').toEqual([]);
+  expect(wrong, 'use printText, printMessage, printJson or printBytes').toEqual([]);
 });

@@ -63,9 +63,9 @@ export async function startChild({ name, args, environment, directory, readyText
 async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   child.kill('SIGTERM');
-  const killer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  const killTimer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
   await ended;
-  clearTimeout(killer);
+  clearTimeout(killTimer);
 }
 
 /** Runs a Node program until it exits; resolves with its standard output. Rejects with CommandError. */

@@ -20,8 +20,8 @@ import { nodeChildren, startChild } from './child.ts';
 import {
   type BenchRequest,
   benchBody,
+  emptyTable,
   freePort,
-  freshStart,
   makeDirectory,
   requestBytes,
   signedRequest,
@@ -64,12 +64,12 @@ export async function measureCurve(
     };
     await withDatabase({ ...io, environment, directory }, async (session) => {
       const secret = randomBytes(24).toString('base64url');
-      const path = await makeEndpoint(session, secret);
+      const path = await createWebhook(session, secret);
       const signed = signedRequest(secret, benchBody(order.bodyBytes));
       for (const workers of order.workers) {
         stop.throwIfAborted();
         progress.phase(`WORKERS=${workers}`);
-        await freshStart(session.database, 'events');
+        await emptyTable(session.database, 'events');
         const window = await measureWeir({ ...order, workers, path, signed, environment }, session, progress, stop);
         onRun(runOf(workers, window, await countEvents(session)));
       }
@@ -126,7 +126,7 @@ async function countEvents({ database }: CommandSession): Promise<number> {
 }
 
 /** Creates a webhook that verifies with `secret`; resolves with its path. */
-async function makeEndpoint({ database, conninfo, keys, settings }: CommandSession, secret: string): Promise<string> {
+async function createWebhook({ database, conninfo, keys, settings }: CommandSession, secret: string): Promise<string> {
   const parts = { database, changes: new Changes(conninfo), key: derivedKeys(keys, 'webhook-secrets')[0]! };
   const input = checked(webhookInput(settings).create, { name: 'bench', secret });
   const { id } = made(await new Webhooks(parts, commandActor()).add(input), 'the webhook was not created');

@@ -24,19 +24,19 @@ export async function isInMemory(): Promise<boolean> {
 }
 
 /** Empties a table and runs a checkpoint, so that no contestant pays for the writes of the previous one. */
-export async function freshStart(database: Database, table: string): Promise<void> {
+export async function emptyTable(database: Database, table: string): Promise<void> {
   await database.query({ text: `truncate ${table}` });
   await database.query({ text: 'checkpoint' });
 }
 
 /** The range is below the kernel's ephemeral ports (32,768 and up), so that no outgoing connection takes a port after the check. */
-const LOWEST = 11_000;
-const COUNT = 10_000;
+const PORT_MIN = 11_000;
+const PORT_COUNT = 10_000;
 
 /** Returns a port of 127.0.0.1 on which nothing listens. With `besides`, the port that many above it is free as well. */
 export async function freePort({ besides = 0 } = {}): Promise<number> {
   for (;;) {
-    const port = LOWEST + Math.floor(Math.random() * COUNT);
+    const port = PORT_MIN + Math.floor(Math.random() * PORT_COUNT);
     if ((await isFree(port)) && (besides === 0 || (await isFree(port + besides)))) return port;
   }
 }

@@ -24,9 +24,9 @@ export interface BenchReport {
 }
 
 /** Speed-up below which another step is not worthwhile. */
-const PAYS = 1.1;
+const GAIN_MIN = 1.1;
 /** Share above which the cores or the sender threads count as fully used. */
-const FULL = 0.9;
+const FULL_LOAD_MIN = 0.9;
 /** Load average above which other programs compete for the cores. */
 const BUSY_LOAD = 0.5;
 
@@ -83,9 +83,9 @@ export function interpret({ cores, load_before, in_memory, senders, runs }: Benc
   const last = bySize.at(-1)!;
   return [
     `The ${cores} ${cores === 1 ? 'core is' : 'cores are'} shared by Weir, Postgres and the senders.`,
-    ...(bySize.length > 1 ? [bendOf(bySize)] : []),
+    ...(bySize.length > 1 ? [flatteningOf(bySize)] : []),
     limitOf(last, cores),
-    ...(runs.some(({ cores_used }) => cores_used.senders > FULL * senders)
+    ...(runs.some(({ cores_used }) => cores_used.senders > FULL_LOAD_MIN * senders)
       ? [`The senders may have been the limit: they were fully busy. Try --senders ${senders + 1}.`]
       : []),
     ...(load_before > BUSY_LOAD
@@ -101,23 +101,23 @@ export function interpret({ cores, load_before, in_memory, senders, runs }: Benc
   ];
 }
 
-function bendOf(runs: readonly Run[]): string {
+function flatteningOf(runs: readonly Run[]): string {
   const best = runs.reduce((a, b) => (b.requests_per_second > a.requests_per_second ? b : a));
-  const bend = runs.find((run, at) => {
+  const last = runs.find((run, at) => {
     const next = runs[at + 1];
-    return next !== undefined && next.requests_per_second < run.requests_per_second * PAYS;
+    return next !== undefined && next.requests_per_second < run.requests_per_second * GAIN_MIN;
   });
   const most = `the maximum was ${whole(best.requests_per_second)} requests/s with WORKERS=${best.workers}`;
-  if (bend === undefined) return `The curve rises to the end: ${most}.`;
-  const next = runs[runs.indexOf(bend) + 1]!;
-  const times = (next.requests_per_second / bend.requests_per_second).toFixed(2);
-  return `The curve bends at WORKERS=${bend.workers}: WORKERS=${next.workers} reached ${times} times as much; ${most}.`;
+  if (last === undefined) return `The curve rises to the end: ${most}.`;
+  const next = runs[runs.indexOf(last) + 1]!;
+  const times = (next.requests_per_second / last.requests_per_second).toFixed(2);
+  return `The curve flattens at WORKERS=${last.workers}: WORKERS=${next.workers} reached ${times} times as much; ${most}.`;
 }
 
 function limitOf({ workers, cores_used: { weir, postgres, senders } }: Run, cores: number): string {
   const used = weir + postgres + senders;
   const share = `${used.toFixed(1)} of ${cores} cores were in use with WORKERS=${workers}`;
-  return used > FULL * cores
+  return used > FULL_LOAD_MIN * cores
     ? `${share}: cores are the limit; a sender on another machine would free ${senders.toFixed(1)} of them for Weir.`
     : `${share}: Weir also waited for the disk, for other programs, or for requests (try more --connections).`;
 }

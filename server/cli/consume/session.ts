@@ -13,7 +13,7 @@ import { type ApiClient, type Repetition, repeat, unexpected } from './client.ts
 const FILE_BYTES_MAX = 4_096;
 
 /** Permission bits: readable by the group or by others. */
-const OTHERS_READ = 0o044;
+const READABLE_BY_OTHERS = 0o044;
 
 interface CredentialFile {
   /** Reads the file again. Returns the previous credential when the file is gone or can be read only once. */
@@ -26,7 +26,7 @@ interface CredentialFile {
 export async function openCredentialFile(name: string, directory: string): Promise<CredentialFile> {
   const path = resolve(directory, name);
   const found = await stat(path).catch(unreadable(name));
-  if (found.size > FILE_BYTES_MAX) throw holdsNone(name);
+  if (found.size > FILE_BYTES_MAX) throw noCredential(name);
   let last = await readCredential(path, name);
   // A pipe, such as <(...), can be read only once.
   const again = found.isFile();
@@ -36,7 +36,7 @@ export async function openCredentialFile(name: string, directory: string): Promi
       return last;
     },
     advice:
-      again && (found.mode & OTHERS_READ) !== 0
+      again && (found.mode & READABLE_BY_OTHERS) !== 0
         ? `Other users on this machine can read ${name}; restrict it: chmod 600 ${name}`
         : null,
   };
@@ -44,11 +44,11 @@ export async function openCredentialFile(name: string, directory: string): Promi
 
 async function readCredential(path: string, name: string): Promise<string> {
   const text = (await readFile(path, 'utf8').catch(unreadable(name))).trim();
-  if (parseCredential('wa', text) === null) throw holdsNone(name);
+  if (parseCredential('wa', text) === null) throw noCredential(name);
   return text;
 }
 
-function holdsNone(name: string): CommandError {
+function noCredential(name: string): CommandError {
   return new CommandError(
     `${name} contains no agent credential (wa_…); store the complete credential that \`weir agent add\` printed in it.`,
   );

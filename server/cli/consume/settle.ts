@@ -60,9 +60,9 @@ class Lane {
     return new Promise((resolve, reject) => {
       const key = JSON.stringify(fields);
       const entry = { receipt, fields, resolve, reject };
-      const alike = this.#waiting.get(key);
-      if (alike === undefined) this.#waiting.set(key, [entry]);
-      else alike.push(entry);
+      const queued = this.#waiting.get(key);
+      if (queued === undefined) this.#waiting.set(key, [entry]);
+      else queued.push(entry);
       if (this.#busy) return;
       this.#busy = true;
       setImmediate(() => void this.#run());

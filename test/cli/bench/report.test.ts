@@ -102,7 +102,7 @@ test('the table compares with the first run', () => {
 describe('the curve', () => {
   test('flattens where the next step gains less than a tenth, in any order of measurement', () => {
     expect(said([run(4, 31_000), run(1, 20_000), run(2, 30_000)])).toContain(
-      'The curve bends at WORKERS=2: WORKERS=4 reached 1.03 times as much; the maximum was 31,000 requests/s with WORKERS=4.',
+      'The curve flattens at WORKERS=2: WORKERS=4 reached 1.03 times as much; the maximum was 31,000 requests/s with WORKERS=4.',
     );
   });
 
