@@ -268,6 +268,22 @@ export const problems = {
     detail:
       'The signature does not match: compute HMAC-SHA256 over the exact bytes of the body with the secret of this webhook.',
   },
+  signature_timestamp: {
+    status: 403,
+    title: 'Forbidden',
+    detail: 'The signature is valid, but the time of the request is too far from the clock of this server.',
+  },
+  signature_unauthenticated: {
+    status: 401,
+    title: 'Unauthorized',
+    detail: 'The signature is missing or does not match.',
+  },
+  verify_token_mismatch: {
+    status: 403,
+    title: 'Forbidden',
+    detail:
+      'The hub.verify_token of the request is not the verify token of this webhook: enter the same one at the sender and in Weir.',
+  },
   queue_full: {
     status: 503,
     title: 'Service Unavailable',

@@ -1,9 +1,14 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { Command } from 'commander';
+import { isAsymmetric } from '../signatures/keys.ts';
+import { DEFAULT_SCHEME, definitionOf } from '../signatures/presets.ts';
+import { CannotSign } from '../signatures/sign.ts';
 import { parseAddress, wholeNumber } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { showSendProgress } from './progress.ts';
-import { readPayloads, sign } from './send/payloads.ts';
+import { type Payload, readPayloads, type SignedPayload, signedBy, signedOnce } from './send/payloads.ts';
 import { openClient, runSend } from './send/run.ts';
 import { describeSummary, SendTally } from './send/summary.ts';
 
@@ -15,7 +20,9 @@ interface SendOptions {
   githubExamples?: true;
   wait: boolean;
   json?: true;
-  signatureHeader: string;
+  signatureHeader?: string;
+  scheme?: string;
+  privateKey?: string;
 }
 
 const COUNT_MAX = 1_000_000_000;
@@ -47,25 +54,24 @@ export function sendCommand(io: CommandIo): Command {
     .option('--concurrency <c>', 'concurrent requests', wholeNumber('--concurrency', CONCURRENCY_MAX), 16)
     .option('--github-examples', "send every example payload of GitHub's events")
     .option('--no-wait', 'count 429, 503 and lost connections instead of retrying')
-    .option('--signature-header <name>', 'header that carries the signature', parseHeaderName, 'X-Hub-Signature-256')
+    .option('--signature-header <name>', 'header that carries the signature', parseHeaderName)
+    .option('--scheme <name>', 'sign by this scheme of a sender, see `weir scheme list`; default: sha256')
+    .option('--private-key <file>', 'private key in PEM, for a scheme with a public key')
     .option('--json', 'print the summary as one JSON document')
     .action((url: string, files: string[], options: SendOptions) => send(url, files, options, io));
 }
 
 async function send(address: string, files: string[], options: SendOptions, io: CommandIo): Promise<void> {
   const url = parseAddress(address);
-  const secret = options.secret ?? io.environment.WEIR_SECRET ?? '';
-  if (secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
-  const payloads = (await readPayloads(files, options.githubExamples === true, io)).map((payload) =>
-    sign(payload, secret),
-  );
+  const sign = await signer(url, options, io);
+  const payloads = (await readPayloads(files, options.githubExamples === true, io)).map(sign);
+  tryToSign(payloads);
   const job = {
     payloads,
     count: options.count ?? payloads.length,
     rate: options.rate ?? null,
     concurrency: options.concurrency,
     wait: options.wait,
-    signatureHeader: options.signatureHeader,
   };
 
   const client = openClient(url, job.concurrency);
@@ -96,6 +102,42 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   if (tally.notAccepted > 0)
     throw new CommandError(`${tally.notAccepted} of ${tally.sent} requests were not answered with a 2xx status.`);
   if (interrupted) throw new CommandError(`Stopped after ${tally.sent} of ${job.count} requests.`);
+}
+
+/** Returns the function that signs the payloads as the options say. */
+async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(payload: Payload) => SignedPayload> {
+  const { scheme = DEFAULT_SCHEME, signatureHeader = null } = options;
+  const definition = definitionOf({ signatureScheme: scheme, schemeDefinition: null, signatureHeader });
+  if (definition === null)
+    throw new CommandError(`No scheme has the name ${JSON.stringify(scheme)}; see: weir scheme list`, 2);
+  if (scheme === 'token' && signatureHeader === null)
+    throw new CommandError('The scheme token needs --signature-header, the header that carries the token.', 2);
+  if (isAsymmetric(definition.algorithm)) {
+    if (options.privateKey === undefined)
+      throw new CommandError(`The scheme ${scheme} needs --private-key, the private key of the sender.`, 2);
+    const pem = await readKey(options.privateKey, io);
+    return (payload) => signedBy(payload, definition, pem, url.href);
+  }
+  const secret = options.secret ?? io.environment.WEIR_SECRET ?? '';
+  if (secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
+  if (scheme !== DEFAULT_SCHEME) return (payload) => signedBy(payload, definition, secret, url.href);
+  return (payload) => signedOnce(payload, secret, signatureHeader ?? 'X-Hub-Signature-256');
+}
+
+function readKey(file: string, io: CommandIo): Promise<string> {
+  return readFile(resolve(io.directory, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`${file} cannot be read: ${error.message}.`, 2);
+  });
+}
+
+/** Signs each payload once, so that a wrong key or payload is reported before the first request. */
+function tryToSign(payloads: readonly SignedPayload[]): void {
+  try {
+    for (const { sign } of payloads) sign();
+  } catch (error) {
+    if (error instanceof CannotSign) throw new CommandError(error.message, 2);
+    throw error;
+  }
 }
 
 function parseRate(given: string): number {

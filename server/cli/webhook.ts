@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { Command } from 'commander';
 import type { Change } from '../api/change.ts';
 import { checked } from '../api/input.ts';
@@ -5,8 +7,10 @@ import { describeWebhook } from '../api/webhooks/operations.ts';
 import { Webhooks } from '../api/webhooks/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
+import type { WebhookRecord } from '../db/queries/webhooks.ts';
 import { rotateInput, webhookInput } from '../resources/webhooks.ts';
 import { derivedKeys } from '../secrets/keys.ts';
+import { CUSTOM, DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { visibleLine } from '../telemetry/visible.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
@@ -18,6 +22,11 @@ interface AddOptions {
   secret?: string;
   secretStdin?: boolean;
   generateSecret?: boolean;
+  scheme?: string;
+  schemeFile?: string;
+  publicKey?: string;
+  verifyToken?: string;
+  toleranceSeconds?: number;
   signatureHeader?: string;
   dedupeHeader?: string;
   rateLimit?: number;
@@ -46,6 +55,15 @@ export function webhookCommand(io: CommandIo): Command {
     .option('--secret <secret>', 'signing secret (visible to other users of this machine; better: --secret-stdin)')
     .option('--secret-stdin', 'read the secret from standard input')
     .option('--generate-secret', 'generate a secret and print it, once')
+    .option('--scheme <name>', 'how the sender signs, see `weir scheme list`; default: sha256')
+    .option('--scheme-file <file>', 'definition of the scheme custom, as JSON')
+    .option('--public-key <key>', "the sender's public key (PEM, hex or base64), for schemes that have one")
+    .option('--verify-token <token>', 'token of the GET handshake with hub.challenge')
+    .option(
+      '--tolerance-seconds <seconds>',
+      'how far the time of a request may be from the clock; 0: not checked',
+      seconds,
+    )
     .option('--signature-header <name>', 'only this header carries the signature')
     .option('--dedupe-header <name>', 'a request that repeats the value of this header is not stored again')
     .option('--rate-limit <requests>', 'requests per window and client IP, for this webhook only', positive)
@@ -116,6 +134,11 @@ async function add(
     description: options.description,
     secret: given,
     generate_secret: options.generateSecret,
+    signature_scheme: options.scheme ?? (options.schemeFile === undefined ? undefined : CUSTOM),
+    scheme_definition: options.schemeFile === undefined ? undefined : await readDefinition(options.schemeFile, io),
+    public_key: options.publicKey,
+    verify_token: options.verifyToken,
+    tolerance_seconds: options.toleranceSeconds,
     signature_header: options.signatureHeader,
     dedupe_header: options.dedupeHeader,
     rate_limit_max: options.rateLimit,
@@ -128,10 +151,22 @@ async function add(
   if (options.json) return printJson(io, { id, name, url, secret, ...rest });
   printText(io, `Webhook ${name} created.\n  URL     ${url}\n`);
   if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
-  printText(
-    io,
-    `\nTry it:  npx weir send ${url}${webhook.has_secret ? ` --secret ${secret ?? 'SECRET'}` : ''} --github-examples\n`,
-  );
+  printText(io, `\nTry it:  npx weir send ${url}${sendOptions(webhook, secret)}\n`);
+}
+
+/** Options with which `weir send` signs for the webhook. */
+function sendOptions({ signature_scheme, has_secret, public_key }: WebhookRecord, secret: string | undefined): string {
+  const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';
+  return signature_scheme === DEFAULT_SCHEME ? `${key} --github-examples` : `${key} --scheme ${signature_scheme}`;
+}
+
+/** Reads the file of --scheme-file; the input schema checks what it holds. */
+async function readDefinition(file: string, io: CommandIo): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(resolve(io.directory, file), 'utf8'));
+  } catch (error) {
+    throw new CommandError(`${file} cannot be read as JSON: ${(error as Error).message}.`, 2);
+  }
 }
 
 async function list(io: CommandIo, webhooks: Webhooks, { settings }: CommandSession, json?: boolean): Promise<void> {
@@ -143,12 +178,13 @@ async function list(io: CommandIo, webhooks: Webhooks, { settings }: CommandSess
     printText(
       io,
       table(
-        ['ID', 'NAME', 'STATE', 'SIGNED', 'RATE LIMIT', 'CREATED'],
+        ['ID', 'NAME', 'STATE', 'SCHEME', 'SIGNED', 'RATE LIMIT', 'CREATED'],
         rows.map((row) => [
           row.id,
           row.name,
           row.enabled ? 'enabled' : 'disabled',
-          row.has_secret ? (row.signature_header ?? 'yes') : 'no',
+          row.signature_scheme,
+          row.has_secret || row.public_key !== null ? (row.signature_header ?? 'yes') : 'no',
           row.rate_limit_max === null ? 'common' : String(row.rate_limit_max),
           row.created_at,
         ]),
@@ -168,12 +204,12 @@ async function show(
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(found);
   if (json) return printJson(io, webhook);
   for (const [name, value] of Object.entries(webhook))
-    printText(
-      io,
-      `${name.padEnd(28)}${visibleLine(Array.isArray(value) ? value.join(' ') : String(value ?? ''))}`
-        .trimEnd()
-        .concat('\n'),
-    );
+    printText(io, `${name.padEnd(28)}${visibleLine(shown(value))}`.trimEnd().concat('\n'));
+}
+
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return value.join(' ');
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
 }
 
 async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: RotateOptions): Promise<void> {

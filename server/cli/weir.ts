@@ -17,6 +17,7 @@ import { eventCommand } from './event.ts';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printJson, printMessage, printText } from './io.ts';
 import { keysCommand } from './keys.ts';
 import { rejectionCommand } from './rejection.ts';
+import { schemeCommand } from './scheme.ts';
 import { sendCommand } from './send.ts';
 import { withDatabase } from './session.ts';
 import { tokenCommand } from './token.ts';
@@ -42,6 +43,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(eventCommand(io))
     .addCommand(deliveryCommand(io))
     .addCommand(rejectionCommand(io))
+    .addCommand(schemeCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(consumeCommand(io))
     .addCommand(benchCommand(io))

@@ -3,6 +3,8 @@ import { operationRoutes, plainRoutes } from '../api/routes.ts';
 import { type Problem, problems } from '../errors.ts';
 import { settingTable } from '../settings/table.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
+import { isAsymmetric } from '../signatures/keys.ts';
+import { presets } from '../signatures/presets.ts';
 import { logEvents } from '../telemetry/log.ts';
 import { metricTable } from '../telemetry/metrics.ts';
 
@@ -79,11 +81,26 @@ function rejectionsTable(): string {
   );
 }
 
+function schemesTable(): string {
+  return markdownTable(
+    ['scheme', 'sender', 'algorithm', 'header', 'needs', 'handshake'],
+    presets.map(({ name, title, docs, definition: { algorithm, header }, handshake }) => [
+      `\`${name}\``,
+      `[${title}](${docs})`,
+      algorithm,
+      header === undefined ? '' : `\`${header}\``,
+      isAsymmetric(algorithm) ? 'public key' : 'secret',
+      handshake ?? '',
+    ]),
+  );
+}
+
 /** The generated regions of the README, by marker name. */
 export const regions: Readonly<Record<string, () => string>> = {
   settings: settingsTable,
   routes: routesTable,
   errors: errorsTable,
+  schemes: schemesTable,
   rejections: rejectionsTable,
   metrics: metricsTable,
   'log-events': logTable,

@@ -32,7 +32,7 @@ export interface ProblemDocument {
 export class Exchange {
   readonly method: string;
   readonly path: string;
-  /** Without the question mark. Empty for methods other than GET and HEAD. */
+  /** Without the question mark. Empty for other methods than GET and HEAD, except on the ingest routes. */
   readonly query: string;
   readonly route: string;
   /** Path parameters, in order. */
@@ -82,8 +82,9 @@ export class Exchange {
     this.method = req.getCaseSensitiveMethod();
     this.path = req.getUrl();
     // Despite its type, getQuery returns undefined if there is no question mark.
-    this.query = this.method === 'GET' || this.method === 'HEAD' ? (req.getQuery() ?? '') : '';
     this.route = snapshot.route;
+    const hasQuery = this.method === 'GET' || this.method === 'HEAD' || this.route.startsWith('/in/');
+    this.query = hasQuery ? (req.getQuery() ?? '') : '';
     this.parameters = snapshot.parameters;
     this.headers = snapshot.headers;
     this.client = snapshot.client;

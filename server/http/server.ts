@@ -115,7 +115,7 @@ export class HttpServer implements ExchangeHost {
     const methodsOf = new Map<string, string[]>();
     for (const route of routes) {
       const methods = methodsOf.get(route.path) ?? [];
-      methods.push(...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]));
+      if (!route.unlisted) methods.push(...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]));
       methodsOf.set(route.path, methods);
       const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, res, req);
       attach[route.method](this.#app, route.path, handler);

@@ -28,7 +28,7 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
         'The headers are stored with each line, and are too long for this number of lines.',
       );
 
-    const value = dedupeValue(exchange, webhook);
+    const value = dedupeValue(exchange, webhook, body);
     const keys = value === null ? undefined : lines.map(({ number }) => dedupeKey(value, number));
     const stored = await events.store(batch, keys);
     exchange.lap(Stage.commit);

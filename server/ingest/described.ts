@@ -40,13 +40,19 @@ const refusals: readonly ProblemCode[] = [
   'signature_missing',
   'signature_malformed',
   'signature_mismatch',
+  'signature_timestamp',
+  'signature_unauthenticated',
   'memory_full',
   'queue_full',
   'verification_unavailable',
   'row_refused',
 ];
 
+const handshakeProblems: readonly ProblemCode[] = ['method_not_allowed', 'verify_token_mismatch', 'rate_limited'];
+
 export const ingestDescriptions = {
+  handshake: { answers: { 200: null }, problems: handshakeProblems },
+  handshakeOptions: { answers: { 200: null }, problems: handshakeProblems },
   ingest: {
     input: { '*/*': body },
     answers: { 202: accepted.meta(acceptedExample), 200: accepted.extend({ duplicate }) },

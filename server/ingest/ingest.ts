@@ -18,11 +18,13 @@ import type { Directory } from '../db/directory.ts';
 import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { setRateLimitFields } from '../http/rate-limit.ts';
-import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
+import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { Stage } from '../telemetry/stages.ts';
+import { answersValidation, answersVerified } from './handshake.ts';
+import { type Judge, type Judgement, refusalOf } from './judge.ts';
+import { takeIngest } from './limit.ts';
 import type { Store } from './store.ts';
-import type { Verdict, Verifier } from './verify.ts';
-import { keyringAt, type Webhook } from './webhook.ts';
+import type { Webhook } from './webhook.ts';
 
 export interface IngestParts {
   directory: Directory<Webhook>;
@@ -31,9 +33,7 @@ export interface IngestParts {
   policy: Policy;
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
-  verifier: Verifier;
-  /** Called when a signature verifies. `keyPlace` is the index of the key in the webhook's keyring. */
-  onVerified: (webhook: Webhook, keyPlace: number) => void;
+  judge: Judge;
   /** Called when a signature is refused. The body is released when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
@@ -43,7 +43,7 @@ const RETRY_SECONDS = 1;
 const SECRET_RETRY_SECONDS = 60;
 
 export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => Promise<void> {
-  const { directory, limiter, policy, capBytes, verifier } = parts;
+  const { directory, limiter, policy, capBytes, judge } = parts;
 
   return async function ingest(exchange) {
     const webhookId = exchange.parameters[0]!.toLowerCase();
@@ -59,21 +59,17 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
       if (webhook === undefined) return exchange.problemLater('database_unavailable', RETRY_SECONDS);
       if (webhook === null) return exchange.problem('webhook_unknown');
       if (!webhook.enabled) return exchange.problem('webhook_disabled');
+      if (answersValidation(exchange, webhook)) return;
 
       const received = await reading.outcome;
       exchange.lap(Stage.body);
       if (received.kind !== 'complete') return refuseBody(exchange, received);
       if (received.bytes.length > webhook.capBytes) return exchange.problem('payload_too_large');
 
-      const verdict = await verify(exchange, webhook, received.bytes);
+      const judgement = await judge(exchange, webhook, received.bytes);
       exchange.lap(Stage.verify);
-      if (verdict === 'unavailable') return exchange.problemLater('verification_unavailable', RETRY_SECONDS);
-      if (verdict === 'unreadable') return exchange.problemLater('secret_unavailable', SECRET_RETRY_SECONDS);
-      if (verdict !== 'verified') {
-        exchange.problem(`signature_${verdict}`);
-        return parts.onRejected(exchange, webhook, received.bytes);
-      }
-      if (exchange.aborted) return;
+      if (judgement.kind !== 'verified') return refuse(exchange, webhook, received.bytes, judgement);
+      if (exchange.aborted || answersVerified(exchange, webhook, received.bytes)) return;
 
       await store(exchange, webhook, received.bytes);
     } finally {
@@ -81,39 +77,21 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
     }
   };
 
-  async function verify(
+  function refuse(
     exchange: Exchange,
     webhook: Webhook,
-    body: Uint8Array<SharedArrayBuffer>,
-  ): Promise<SignatureOutcome> {
-    const nowMs = Date.now();
-    const keyring = keyringAt(webhook, nowMs);
-    const unreadable = nowMs < webhook.unreadableUntilMs;
-    if (keyring.keys.length === 0) return unreadable ? 'unreadable' : 'verified';
-    const { headers, method } = exchange;
-    const presented = webhook.scheme.present({ headers, method, url: '' });
-    if (presented.kind !== 'digests') return presented.kind;
-    const verdict = await verifier.verify(body, presented, keyring);
-    if (verdict.kind === 'verified') parts.onVerified(webhook, verdict.keyPlace);
-    // The unreadable secret may have made this signature, and a sender treats 403 as final.
-    return verdict.kind === 'mismatch' && unreadable ? 'unreadable' : verdict.kind;
+    body: Uint8Array,
+    judgement: Exclude<Judgement, { kind: 'verified' }>,
+  ): void {
+    if (judgement.kind === 'unavailable') return exchange.problemLater('verification_unavailable', RETRY_SECONDS);
+    if (judgement.kind === 'unreadable') return exchange.problemLater('secret_unavailable', SECRET_RETRY_SECONDS);
+    const { code, detail } = refusalOf(webhook, judgement);
+    exchange.problem(code, detail);
+    parts.onRejected(exchange, webhook, body);
   }
 }
-
-type SignatureOutcome = Verdict['kind'] | 'unreadable' | 'missing' | 'malformed';
 
 function refuseBody(exchange: Exchange, { kind }: Exclude<BodyOutcome, { kind: 'complete' }>): void {
   if (kind === 'too_large') exchange.problem('payload_too_large');
   else if (kind !== 'aborted') exchange.problemLater(kind, RETRY_SECONDS);
-}
-
-/** Counts one ingest request against the webhook's own limit if it has one, otherwise against the default limit. */
-function takeIngest(
-  limiter: RateLimiter,
-  common: Policy,
-  { client }: Exchange,
-  webhook: Webhook | undefined,
-): Decision | Promise<Decision> {
-  const own = webhook?.policy;
-  return own ? limiter.take(client.limitKey(webhook.limitScope), own) : limiter.take(client.limitKey('ingest'), common);
 }

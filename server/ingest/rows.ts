@@ -3,6 +3,7 @@ import { createHash, randomFillSync } from 'node:crypto';
 import type { EventRow } from '../db/copy-rows.ts';
 import { uuidv7 } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { readPointer } from '../signatures/code-schemes.ts';
 import { printable, storedHeaders } from '../signatures/stored-headers.ts';
 import type { Webhook } from './webhook.ts';
 
@@ -43,8 +44,12 @@ export class RowMaker {
   }
 }
 
-/** Value of the webhook's dedupe_header; the first value if it was sent twice. Null if it is absent or empty. */
-export function dedupeValue(exchange: Exchange, webhook: Webhook): string | null {
+/**
+ * The sender's id of the request: the value of the dedupe header (the first one if it was sent twice), or of the body where the
+ * signature scheme says so. Null if it is absent or empty.
+ */
+export function dedupeValue(exchange: Exchange, webhook: Webhook, body: Uint8Array): string | null {
+  if (webhook.dedupePath !== null) return readPointer(body, webhook.dedupePath) || null;
   return (webhook.dedupeHeader !== null && exchange.header(webhook.dedupeHeader)) || null;
 }
 

@@ -20,7 +20,7 @@ export interface StoreParts {
 /** Creates the store of POST /in/{webhook_id}: the body is one event. */
 export function storeSingle({ rows, events, onStored }: StoreParts): Store {
   return async (exchange, webhook, body) => {
-    const value = dedupeValue(exchange, webhook);
+    const value = dedupeValue(exchange, webhook, body);
     const row = rows.one(exchange, webhook, body);
     const outcome = await events.store([row], value === null ? undefined : [dedupeKey(value)]);
     exchange.lap(Stage.commit);

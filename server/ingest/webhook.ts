@@ -3,13 +3,14 @@
 import { Directory } from '../db/directory.ts';
 import { uuidBytes } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
+import { verifyTokenContext } from '../db/queries/sealed-rows.ts';
 import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
 import type { Policy } from '../ratelimit/limiter.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Keyring } from '../signatures/check.ts';
-import { keyOf } from '../signatures/keys.ts';
-import { DEFAULT_SCHEME, presetNamed } from '../signatures/presets.ts';
-import { compileSha256, type Scheme } from '../signatures/scheme.ts';
+import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../signatures/keys.ts';
+import { schemeOf } from '../signatures/presets.ts';
+import { headerOf, pointerOf, type Scheme } from '../signatures/scheme.ts';
 
 export interface Webhook {
   readonly id: string;
@@ -18,6 +19,8 @@ export interface Webhook {
   readonly scheme: Scheme;
   /** Lower case. A request with a known value of this header is not stored again. */
   readonly dedupeHeader: string | null;
+  /** Path of the sender's id in the body, for a scheme that has it there; null: `dedupeHeader` alone counts. */
+  readonly dedupePath: readonly string[] | null;
   readonly capBytes: number;
   /** The webhook's own rate limit; null: the default limit applies. */
   readonly policy: Policy | null;
@@ -28,7 +31,9 @@ export interface Webhook {
    * Stays the same object until a secret changes or expires.
    */
   keyring: Keyring;
-  /** Ids of the secrets, in the order of the keys. */
+  /** SHA-256 of the token of a GET handshake; null: none. */
+  readonly verifyToken: Uint8Array | null;
+  /** Ids of the secrets, in the order of the keys; empty for a public key. */
   readonly secretIds: readonly string[];
   /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
   readonly unreadableUntilMs: number;
@@ -88,25 +93,32 @@ export function isCurrent(webhook: Webhook, place: number): boolean {
 }
 
 function open(row: WebhookRow, { keys, capBytes, windowSeconds }: WebhookSource): Webhook {
-  const opened = row.sealed.map((sealed, place) => ({
+  const scheme = schemeOf(row);
+  const { algorithm, id } = scheme.definition;
+  const asymmetric = isAsymmetric(algorithm);
+  const opened = (asymmetric ? [] : row.sealed).map((sealed, place) => ({
     secret: unseal(sealed, keys, row.id),
     id: row.secretIds[place]!,
     untilMs: place === 0 ? Number.POSITIVE_INFINITY : row.previousExpiresAtMs!,
   }));
-  const scheme = compileSha256(presetNamed(DEFAULT_SCHEME)!, row.signatureHeader);
-  const { algorithm } = scheme.definition;
   const readable = opened.filter(({ secret }) => secret !== null);
   const lost = opened.filter(({ secret }) => secret === null);
+  const publicKey = asymmetric ? publicKeyOf(scheme.definition, row.publicKey ?? '') : null;
+  const ownKeys = publicKey === null ? readable.map(({ secret }) => keyOf(scheme.definition, secret!)) : [publicKey];
+  const verifyToken = row.verifyToken && unseal(row.verifyToken, keys, verifyTokenContext(row.id));
+  const dedupeHeader = row.dedupeHeader ?? headerOf(id);
   return {
     id: row.id,
     idBytes: uuidBytes(row.id),
     enabled: row.enabled,
     scheme,
-    dedupeHeader: row.dedupeHeader,
+    dedupeHeader,
+    dedupePath: dedupeHeader === null ? pointerOf(id) : null,
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,
-    keyring: { algorithm, keys: readable.map(({ secret }) => keyOf(scheme.definition, secret!)) },
+    keyring: { algorithm, keys: ownKeys },
+    verifyToken: verifyToken && sha256(verifyToken),
     secretIds: readable.map(({ id }) => id),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,

@@ -1,9 +1,11 @@
 /** /events: the list with its filters, one event, and its replay. */
+
 import { isUtf8 } from 'node:buffer';
 import { describeEvent } from '../api/events/filter.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/events.ts';
+import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { showBody } from './body-view.ts';
 import { problemOf } from './call.ts';
 import { signedCurl } from './curl.ts';
@@ -64,10 +66,12 @@ export function eventPages(database: Database) {
 }
 
 function curlOf(
-  webhook: { url: string; has_secret: boolean; signature_header: string | null },
+  webhook: { url: string; has_secret: boolean; signature_scheme: string; signature_header: string | null },
   event: { content_type: string | null },
   body: Buffer,
 ): string | null {
+  // Other schemes need more than one line of shell.
+  if (webhook.signature_scheme !== DEFAULT_SCHEME) return null;
   return signedCurl({
     url: webhook.url,
     body,

@@ -1,5 +1,6 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
 
+import { DEFAULT_SCHEME, presetNamed, presets } from '../signatures/presets.ts';
 import { activityOf } from './activity.ts';
 import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
@@ -30,7 +31,8 @@ const createWebhook: Page = async (request) => {
   const { call, form } = request;
   const choice = form.get('secret_choice');
   const secret = {
-    generate_secret: choice === 'generate',
+    // A sender with a public key has no secret.
+    generate_secret: choice === 'generate' && field(form, 'public_key') === '',
     ...(choice === 'given' ? { secret: form.get('secret') ?? '' } : {}),
   };
   const created = await withIds(call, 'listAgents', 'agent_ids', webhookOf(form), (found) =>
@@ -50,7 +52,7 @@ const showWebhook: Page = async (request) => {
 const editWebhook: Page = async (request) => {
   const webhook = await request.call('showWebhook', { id: request.id });
   if (webhook.kind !== 'done') return asProblem(webhook);
-  return formView(request, `Edit ${webhook.body.name}`, { ...webhook.body, tag: webhook.tag }, noErrors);
+  return formView(request, `Edit ${webhook.body.name}`, valuesOfWebhook(webhook.body, webhook.tag), noErrors);
 };
 
 const updateWebhook: Page = async (request) => {
@@ -140,16 +142,19 @@ async function webhookView(
     removedBefore: activity[webhook.id]?.events_removed_before ?? null,
     secrets: secrets.kind === 'done' ? secrets.body.items : [],
     events: events.kind === 'done' ? events.body.items : [],
-    curl: signedCurl({
-      url: webhook.url,
-      body: EXAMPLE_BODY,
-      contentType: 'application/json',
-      signatureHeader: webhook.has_secret ? (webhook.signature_header ?? 'X-Hub-Signature-256') : null,
-    }),
+    tryIt: tryItOf(webhook),
+    setUp: webhook.signature_scheme === DEFAULT_SCHEME ? null : (presetNamed(webhook.signature_scheme) ?? null),
     errors: {},
     ...more,
   };
   return view('webhooks/show', webhook.name, data, feedback);
+}
+
+/** A command that sends a signed request. */
+function tryItOf({ url, signature_scheme, has_secret, signature_header }: Webhook): string {
+  if (signature_scheme !== DEFAULT_SCHEME) return `npx weir send ${url} --scheme ${signature_scheme}`;
+  const signatureHeader = has_secret ? (signature_header ?? 'X-Hub-Signature-256') : null;
+  return signedCurl({ url, body: EXAMPLE_BODY, contentType: 'application/json', signatureHeader })!;
 }
 
 type WebhookValues = { agent_ids?: string[]; [member: string]: unknown };
@@ -163,7 +168,7 @@ async function formView(
   const { errors, ...status } = feedback;
   // List all subscribed agents: a missing checkbox would end the subscription.
   const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
-  return view('webhooks/form', title, { title, values, errors, agents }, status);
+  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets }, status);
 }
 
 /** The fields that the create and edit forms share. */
@@ -171,6 +176,11 @@ function webhookOf(form: URLSearchParams) {
   return {
     name: field(form, 'name'),
     description: field(form, 'description'),
+    signature_scheme: field(form, 'signature_scheme') || DEFAULT_SCHEME,
+    scheme_definition: definitionOf(field(form, 'scheme_definition')),
+    public_key: optional(form, 'public_key'),
+    tolerance_seconds: number(form, 'tolerance_seconds'),
+    ...(field(form, 'verify_token') === '' ? {} : { verify_token: field(form, 'verify_token') }),
     signature_header: optional(form, 'signature_header'),
     dedupe_header: optional(form, 'dedupe_header'),
     max_payload_bytes: number(form, 'max_payload_bytes'),
@@ -180,8 +190,23 @@ function webhookOf(form: URLSearchParams) {
   };
 }
 
+/** The typed definition. Text that is not JSON stays text, which the operation refuses. */
+function definitionOf(text: string): unknown {
+  if (text === '') return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function valuesOfWebhook(webhook: Webhook, tag: string): WebhookValues {
+  const { scheme_definition: definition } = webhook;
+  return { ...webhook, tag, scheme_definition: definition === null ? '' : JSON.stringify(definition) };
+}
+
 /** The typed values, to show again; never a secret. */
 function valuesOf(form: URLSearchParams): WebhookValues {
-  const { secret: _, ...values } = Object.fromEntries(form);
+  const { secret: _, verify_token: _token, ...values } = Object.fromEntries(form);
   return { ...values, agent_ids: list(form, 'agent_ids') };
 }

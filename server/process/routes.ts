@@ -27,7 +27,14 @@ export type PageTable = {
 
 /** Builds the route table with handlers; API paths also answer preflights. */
 export function routeTable(handlers: Handlers, { api, operations, pages, pageTable, cors }: PeopleHandlers): Route[] {
-  const plain = plainRoutes.map(([method, path, name]): Route => ({ method, path, handle: handlers[name] }));
+  const plain = plainRoutes.map(
+    ([method, path, name]): Route => ({
+      method,
+      path,
+      handle: handlers[name],
+      unlisted: name === 'handshake' || name === 'handshakeOptions',
+    }),
+  );
   const managed = operationRoutes.map(
     ([method, path, name, access]): Route => ({
       method,

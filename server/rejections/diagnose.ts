@@ -1,7 +1,7 @@
 /** Runs the diagnosis of refused signatures in a thread. The thread starts on demand and ends when idle. */
 import { Piscina } from 'piscina';
 import type { Diagnosed } from '../../workers/diagnose.ts';
-import type { RefusedRequest } from '../signatures/diagnosis/diagnose.ts';
+import type { RefusedRequest } from '../signatures/diagnosis/refused.ts';
 
 /** The thread ends after this idle time, because most of the time there are no refusals. */
 const IDLE_MS = 30_000;

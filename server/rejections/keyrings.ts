@@ -1,12 +1,32 @@
 /** Reads the secrets and settings for checking refused signatures again. The hot path uses its directory instead. */
 
 import type { Query } from '../db/pool.ts';
-import { readKeyringRows } from '../db/queries/rejections.ts';
+import { type RejectionDetail, readKeyringRows } from '../db/queries/rejections.ts';
 import { unseal } from '../secrets/seal.ts';
-import type { RefusedRequest } from '../signatures/diagnosis/diagnose.ts';
+import { restoredHeaders } from '../signatures/diagnosis/kept-request.ts';
+import type { RefusedRequest, SchemeContext } from '../signatures/diagnosis/refused.ts';
+import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 
 /** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
-type Keyring = Omit<RefusedRequest, 'headers' | 'body'>;
+export type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'scheme'> & {
+  /** Null: sha256. */
+  scheme: Omit<SchemeContext, 'url' | 'receivedAtMs'> | null;
+};
+
+/** Completes a keyring for one request. */
+export function requestOf(
+  { scheme, ...keyring }: WebhookKeyring,
+  request: Pick<RefusedRequest, 'headers' | 'body'> & { url: string | null; receivedAtMs: number },
+): RefusedRequest {
+  const { headers, body, url, receivedAtMs } = request;
+  return { headers, body, ...keyring, ...(scheme && { scheme: { ...scheme, url: url ?? '', receivedAtMs } }) };
+}
+
+/** A stored rejection as a request. Its time is judged at the time of receipt. */
+export function storedRequest(rejection: RejectionDetail, body: Buffer, keyring: WebhookKeyring): RefusedRequest {
+  const receivedAtMs = Date.parse(rejection.received_at);
+  return requestOf(keyring, { headers: restoredHeaders(rejection), body, url: rejection.url, receivedAtMs });
+}
 
 /**
  * Other webhooks whose secrets are tried, most recently changed first, because webhooks are mixed up when they are set up. Each
@@ -24,14 +44,16 @@ export async function readKeyrings(
   keys: readonly Buffer[],
   webhookIds: readonly string[],
   othersMax = OTHER_WEBHOOKS_MAX,
-): Promise<Map<string, Keyring>> {
+): Promise<Map<string, WebhookKeyring>> {
   const rows = await readKeyringRows(query, webhookIds, othersMax);
-  const webhooks = rows.flatMap(({ id, signatureHeader, sealed }) => {
+  const webhooks = rows.flatMap(({ id, sealed, publicKey, ...settings }) => {
     const secrets = sealed.flatMap(({ hex, expired }) => {
       const bytes = unseal(Buffer.from(hex, 'hex'), keys, id);
       return bytes === null ? [] : [{ bytes, expired }];
     });
-    return secrets.length === sealed.length ? [{ id, signatureHeader, secrets }] : [];
+    const scheme = settings.signatureScheme === DEFAULT_SCHEME ? null : { settings, publicKey };
+    const { signatureHeader } = settings;
+    return secrets.length === sealed.length ? [{ id, signatureHeader, secrets, scheme }] : [];
   });
   const active = webhooks.map(({ id, secrets }) => ({
     id,

@@ -18,10 +18,10 @@ import {
 import { type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
 import { dedupeKey } from '../ingest/rows.ts';
 import { inetBytes } from '../net/address.ts';
-import { type RefusedRequest, verifies } from '../signatures/diagnosis/diagnose.ts';
-import { restoredRequest } from '../signatures/diagnosis/kept-request.ts';
+import { verifies } from '../signatures/diagnosis/diagnose.ts';
+import type { RefusedRequest } from '../signatures/diagnosis/refused.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
-import { readKeyrings } from './keyrings.ts';
+import { readKeyrings, storedRequest } from './keyrings.ts';
 
 export interface RejectionParts extends AcceptParts {
   diagnose: (requests: readonly RefusedRequest[]) => Promise<Pick<Diagnosed, 'diagnosis'>[]>;
@@ -53,7 +53,7 @@ export class Rejections {
     if (rejection.body === null) return { kind: 'without_body' };
     const keyring = (await readKeyrings(database.query, keys, [rejection.webhook_id])).get(rejection.webhook_id);
     if (keyring === undefined) return { kind: 'unavailable' };
-    const request = restoredRequest(rejection, rejection.body, keyring);
+    const request = storedRequest(rejection, rejection.body, keyring);
     const diagnosed = await diagnose([request]).catch(() => null);
     if (diagnosed === null) return { kind: 'unavailable' };
     const { reason: now, otherWebhookId = null } = diagnosed[0]!.diagnosis;
@@ -111,7 +111,7 @@ export async function acceptRejection(
     if (body === null) return { kind: 'without_body' };
     const keyring = (await readKeyrings(query, keys, [webhook_id], 0)).get(webhook_id);
     if (keyring === undefined) return { kind: 'unavailable' };
-    if (!verifies(restoredRequest(rejection, body, keyring))) return { kind: 'unverified' };
+    if (!verifies(storedRequest(rejection, body, keyring))) return { kind: 'unverified' };
 
     const row = eventOf(rejection, body, nearestWithin(horizon, Date.now()));
     const [eventId] = (await storeDeduped({ query }, [row], retentionDays)) as [string];

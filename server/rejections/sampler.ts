@@ -10,12 +10,13 @@ import { uuidText, uuidv7 } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { type RejectionRow, type RingLimits, storeRejections } from '../db/queries/rejections.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { signedUrl } from '../ingest/judge.ts';
 import { dedupeKey, dedupeValue, randomSource } from '../ingest/rows.ts';
 import type { Webhook } from '../ingest/webhook.ts';
-import type { RefusedRequest } from '../signatures/diagnosis/diagnose.ts';
 import type { RejectionReason } from '../signatures/diagnosis/reasons.ts';
+import type { RefusedRequest } from '../signatures/diagnosis/refused.ts';
 import { printable } from '../signatures/stored-headers.ts';
-import { readKeyrings } from './keyrings.ts';
+import { readKeyrings, requestOf } from './keyrings.ts';
 
 /** Sample rate of one process. */
 const ALL_SAMPLES = { perSecond: 5, burst: 25 };
@@ -25,6 +26,8 @@ const WEBHOOK_SAMPLES = { perSecond: 1, burst: 10 };
 const BUCKETS_MAX = 10_000;
 /** Time to collect samples before a round. */
 const GATHER_MS = 250;
+/** Characters stored of a signed URL. HEADER_BYTES_MAX does not limit the request line, so a longer one is possible; it verifies nothing. */
+const URL_CHARACTERS_MAX = 8_192;
 /** Bytes waiting for a round. Samples over the limit are dropped. Headers count as in memory: two bytes per character. */
 export const WAITING_BYTES_MAX = 4_194_304;
 
@@ -45,6 +48,8 @@ interface Parts {
   limits: RingLimits;
   /** REJECTION_BODY_BYTES_MAX. A larger body is not stored, and its rejection cannot be checked again. */
   bodyBytesMax: number;
+  /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
+  publicUrl: string;
   /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
@@ -59,6 +64,7 @@ interface RejectionSample {
   bodyBytes: number;
   batch: boolean;
   dedupeKey: Uint8Array | null;
+  url: string | null;
   heldBytes: number;
 }
 
@@ -91,7 +97,7 @@ export class RejectionSampler {
     const heldBytes = (kept ? body.length : 0) + headerBytes(exchange.headers);
     if (this.#closed || this.#waitingBytes + heldBytes > WAITING_BYTES_MAX) return observer.passedOver('queue_full');
     const receivedAtMs = Date.now();
-    const dedupe = dedupeValue(exchange, webhook);
+    const dedupe = dedupeValue(exchange, webhook, body);
     this.#waitingBytes += heldBytes;
     this.#waiting.push({
       id: uuidText(uuidv7(receivedAtMs, this.#nextRandom())),
@@ -103,6 +109,7 @@ export class RejectionSampler {
       bodyBytes: body.length,
       batch: exchange.route.endsWith('/batch'),
       dedupeKey: dedupe === null ? null : dedupeKey(dedupe),
+      url: webhook.scheme.usesUrl ? signedUrl(this.#parts.publicUrl, exchange).slice(0, URL_CHARACTERS_MAX) : null,
       heldBytes,
     });
     this.#schedule();
@@ -147,7 +154,7 @@ export class RejectionSampler {
       ]);
       // Skips webhooks that were deleted since the sample was taken.
       const known = samples.filter(({ webhookId }) => keyrings.has(webhookId));
-      const requests = known.map(({ headers, body, webhookId }) => ({ headers, body, ...keyrings.get(webhookId)! }));
+      const requests = known.map((sample) => requestOf(keyrings.get(sample.webhookId)!, sample));
       const rows = (await diagnose(requests)).map((diagnosed, i) => rowOf(known[i]!, diagnosed));
       await storeRejections(database, rows, limits);
       observer.stored(rows.map(({ reason }) => reason));
@@ -176,6 +183,7 @@ function rowOf(sample: RejectionSample, { diagnosis, kept }: Diagnosed): Rejecti
     bytes: sample.bodyBytes,
     batch: sample.batch,
     dedupeKey: sample.dedupeKey,
+    url: sample.url,
   };
 }
 

@@ -1,6 +1,7 @@
 /** Input and output schemas of webhooks. */
 import { z } from 'zod';
 import type { Settings } from '../settings/read.ts';
+import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import {
   createdAt,
   example,
@@ -13,6 +14,7 @@ import {
   secretText,
   updatedAt,
 } from './fields.ts';
+import { checkCreated, schemeInput, schemeOutput } from './webhook-schemes.ts';
 
 /** Largest Postgres integer (32 bits). */
 const INTEGER_MAX = 2_147_483_647;
@@ -20,7 +22,11 @@ const OVERLAP_SECONDS_MAX = 31_536_000;
 
 type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAYS'>;
 
-const secret = secretText(1_000);
+const SECRET_BYTES_MAX = 1_024;
+const secret = secretText(SECRET_BYTES_MAX).refine(
+  (given) => Buffer.byteLength(given) <= SECRET_BYTES_MAX,
+  `Give at most ${SECRET_BYTES_MAX} bytes.`,
+);
 
 /** @param limits settings that a webhook may lower for itself */
 export function webhookInput(limits: WebhookLimits) {
@@ -28,6 +34,7 @@ export function webhookInput(limits: WebhookLimits) {
     name: nameText.describe('1 to 200 characters'),
     description: prose(2_000).describe('purpose of the webhook; at most 2000 characters'),
     enabled: z.boolean().describe('false: requests are answered 410'),
+    ...schemeInput,
     signature_header: fieldName
       .nullable()
       .describe('header that must carry the signature; null: either of the two default headers'),
@@ -54,6 +61,11 @@ export function webhookInput(limits: WebhookLimits) {
         ...fields,
         description: fields.description.default(''),
         enabled: fields.enabled.default(true),
+        signature_scheme: fields.signature_scheme.default(DEFAULT_SCHEME),
+        scheme_definition: fields.scheme_definition.default(null),
+        tolerance_seconds: fields.tolerance_seconds.default(null),
+        public_key: fields.public_key.default(null),
+        verify_token: fields.verify_token.default(null),
         signature_header: fields.signature_header.default(null),
         dedupe_header: fields.dedupe_header.default(null),
         max_payload_bytes: fields.max_payload_bytes.default(null),
@@ -66,7 +78,8 @@ export function webhookInput(limits: WebhookLimits) {
       .refine((given) => given.secret === null || !given.generate_secret, {
         path: ['generate_secret'],
         error: 'Give a secret or generate_secret, not both.',
-      }),
+      })
+      .superRefine(checkCreated),
     /** RFC 7396: absent members are unchanged, null unsets. */
     update: z
       .strictObject({
@@ -106,6 +119,7 @@ export const webhookSchema = z
       .datetime()
       .nullable()
       .describe('end of validity of the previous secret; null: there is none'),
+    ...schemeOutput,
     signature_header: z
       .string()
       .nullable()
@@ -128,6 +142,11 @@ export const webhookSchema = z
         enabled: true,
         has_secret: true,
         previous_secret_expires_at: null,
+        signature_scheme: DEFAULT_SCHEME,
+        scheme_definition: null,
+        tolerance_seconds: null,
+        public_key: null,
+        has_verify_token: false,
         signature_header: null,
         dedupe_header: null,
         max_payload_bytes: null,

@@ -54,8 +54,13 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
   if (!(await wasKeyUsed(database, current!)) && (await isServerConnected(database))) return { kind: 'not_started' };
   await recordCurrentKey(database, keys, actor, { again: true });
   const webhook_secrets = await rotateTable(database, keys, 'webhook_secrets');
+  const verify_tokens = await rotateTable(database, keys, 'verify_tokens');
   const idempotency_answers = await rotateTable(database, keys, 'idempotency_answers');
-  const counts = { webhook_secrets: webhook_secrets.count, idempotency_answers: idempotency_answers.count };
+  const counts = {
+    webhook_secrets: webhook_secrets.count,
+    verify_tokens: verify_tokens.count,
+    idempotency_answers: idempotency_answers.count,
+  };
   const names = { current_key: current!.toString('hex'), previous_key: previous?.toString('hex') ?? null };
   await database.transaction((query) =>
     record(query, actor, {
@@ -65,7 +70,7 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
     }),
   );
   const replaced_seconds = (previous && (await readReplacedSeconds(database, previous))) ?? null;
-  const previous_key_in_use = !(webhook_secrets.settled && idempotency_answers.settled);
+  const previous_key_in_use = !(webhook_secrets.settled && verify_tokens.settled && idempotency_answers.settled);
   return { kind: 'done', rotation: { ...names, counts, previous_key_in_use, replaced_seconds } };
 }
 

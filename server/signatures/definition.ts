@@ -36,7 +36,10 @@ const source = (more: RegExp[], wanted: string) =>
     .max(900)
     .refine((given) => [headerSource, pointer, ...more].some((form) => form.test(given)), wanted);
 
-const content = literal(512)
+const content = z
+  .string()
+  .regex(/^[\n\t\x20-\x7e]*$/, 'Give printable ASCII characters, tabs and line feeds.')
+  .max(512)
   .refine((given) => given.split('{body}').length === 2, 'Give {body} exactly once.')
   .refine(
     (given) => !/[{}]/.test(given.replace(/\{(?:body|timestamp|id|url|method)\}/g, '')),

@@ -1,18 +1,43 @@
 /** The table of presets, and the scheme that a webhook's settings select. */
 import type { SchemeDefinition } from './definition.ts';
 import type { Preset } from './preset.ts';
-import { firstPresets } from './presets/first.ts';
+import { fromAbly } from './presets/ably-to-brex.ts';
+import { fromBuildkite } from './presets/buildkite-to-coinbase-commerce.ts';
+import { fromCronofy } from './presets/cronofy-to-everee.ts';
+import { fromFinch } from './presets/finch-to-hookdeck.ts';
 import { generalPresets } from './presets/general.ts';
+import { fromHubspot } from './presets/hubspot-to-logto.ts';
+import { fromLoopReturns } from './presets/loop-returns-to-paystack.ts';
+import { fromPersona } from './presets/persona-to-revenuecat.ts';
+import { fromRootly } from './presets/rootly-to-sonarqube.ts';
+import { fromSonatypeNexus } from './presets/sonatype-nexus-to-telegram.ts';
+import { fromTelnyx } from './presets/telnyx-to-zavu.ts';
+import { fromZendesk } from './presets/zendesk-to-zoom.ts';
 import { compileScheme, compileSha256, type Scheme } from './scheme.ts';
 
 /** `signature_scheme` of a webhook with its own `scheme_definition`. */
 export const CUSTOM = 'custom';
 export const DEFAULT_SCHEME = 'sha256';
 
+const senders: readonly Preset[] = [
+  ...generalPresets.slice(3),
+  ...fromAbly,
+  ...fromBuildkite,
+  ...fromCronofy,
+  ...fromFinch,
+  ...fromHubspot,
+  ...fromLoopReturns,
+  ...fromPersona,
+  ...fromRootly,
+  ...fromSonatypeNexus,
+  ...fromTelnyx,
+  ...fromZendesk,
+];
+
 /** The general ones first, then the senders by title. */
 export const presets: readonly Preset[] = [
   ...generalPresets.slice(0, 3),
-  ...[...generalPresets.slice(3), ...firstPresets].sort((one, other) => one.title.localeCompare(other.title, 'en')),
+  ...[...senders].sort((one, other) => one.title.localeCompare(other.title, 'en')),
 ];
 
 const byName = new Map(presets.map((preset) => [preset.name, preset]));
@@ -20,6 +45,9 @@ const byName = new Map(presets.map((preset) => [preset.name, preset]));
 export function presetNamed(name: string): Preset | undefined {
   return byName.get(name);
 }
+
+/** Of a preset that a newer build set: without a usable public key, so that nothing verifies. */
+const UNKNOWN: SchemeDefinition = { algorithm: 'ed25519' };
 
 /** The members of a webhook that select its scheme. */
 export interface SchemeSettings {
@@ -41,11 +69,11 @@ export function definitionOf({
   return signatureScheme === 'token' ? { ...definition, header: signatureHeader ?? 'authorization' } : definition;
 }
 
-/** Compiles the scheme that the settings select; null if this build has no such preset. */
-export function schemeOf(settings: SchemeSettings): Scheme | null {
+/** Compiles the scheme that the settings select. That of a preset that this build does not have is never verified. */
+export function schemeOf(settings: SchemeSettings): Scheme {
   const { signatureScheme: name, signatureHeader, toleranceSeconds } = settings;
   const definition = definitionOf(settings);
-  if (definition === null) return null;
+  if (definition === null) return compileScheme({ name, definition: UNKNOWN }, null);
   const source = { ...byName.get(name), name, definition };
   return name === DEFAULT_SCHEME ? compileSha256(source, signatureHeader) : compileScheme(source, toleranceSeconds);
 }

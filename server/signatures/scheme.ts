@@ -159,7 +159,8 @@ function filled(parts: Template, values: Readonly<Record<string, string>>): stri
   return text;
 }
 
-function headerOf(source: string | undefined): string | null {
+/** The name in `header:NAME`; null for another source. */
+export function headerOf(source: string | undefined): string | null {
   return source?.startsWith('header:') ? source.slice('header:'.length) : null;
 }
 
@@ -208,7 +209,7 @@ function derSignature(signature: Buffer, bytes: number): Uint8Array | null {
 }
 
 /** ISO 8601, as some senders write the time. */
-const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$/;
 
 /**
  * How far the request's time is from the receiver's clock, in milliseconds; negative: it is behind. Null if it holds no time.
@@ -222,7 +223,9 @@ export function clockDistance(
 ): number | null {
   const text = path === null ? time : readPointer(body, path);
   if (text === null) return null;
-  if (ISO_TIME.test(text)) return Date.parse(text) - nowMs;
+  const iso = ISO_TIME.exec(text);
+  // Without a zone it is UTC, as the senders mean it.
+  if (iso !== null) return Date.parse(iso[1] === undefined ? `${text}Z` : text) - nowMs;
   if (!/^\d{1,16}(?:\.\d{1,9})?$/.test(text)) return null;
   return Number(text) * (unit === 's' ? 1000 : 1) - nowMs;
 }

@@ -27,6 +27,7 @@ const answers: Record<OperationName, string> = {
   endSessions: '403 session_required',
   endSession: '403 session_required',
   changePassword: '403 session_required',
+  listSchemes: '200',
   listWebhooks: '200',
   createWebhook: '422 invalid_request',
   listWebhookActivity: '200',

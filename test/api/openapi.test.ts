@@ -129,6 +129,11 @@ describe('every other route responds as documented', () => {
       [`/in/${NOTHING}`, { method: 'POST', body: 'x' }, 404],
       [world.webhook.path, { method: 'POST', body: 'x'.repeat(1_048_577) }, 413],
     ],
+    handshake: () => [[world.webhook.path, {}, 405]],
+    handshakeOptions: () => [
+      [world.webhook.path, { method: 'OPTIONS' }, 405],
+      [world.webhook.path, { method: 'OPTIONS', headers: { 'webhook-request-origin': 'a.example' } }, 200],
+    ],
     ingestBatch: () => [
       [`${world.webhook.path}/batch`, signedRequest({ secret: world.webhook.secret, body: '{}\n{}' }), 202],
       [`${world.webhook.path}/batch`, signedRequest({ secret: world.webhook.secret, body: '{' }), 422],

@@ -43,6 +43,11 @@ describe('webhook add', () => {
       enabled: true,
       has_secret: true,
       previous_secret_expires_at: null,
+      signature_scheme: 'sha256',
+      scheme_definition: null,
+      tolerance_seconds: null,
+      public_key: null,
+      has_verify_token: false,
       signature_header: 'x-own',
       dedupe_header: null,
       max_payload_bytes: null,
@@ -173,7 +178,7 @@ describe('webhook', () => {
     const { id } = await json('add', '--name', 'in the table', '--rate-limit', '7');
     const { out } = await weir(['list']);
     const [head, ...lines] = out.trimEnd().split('\n');
-    expect(head).toMatch(/^ID +NAME +STATE +SIGNED +RATE LIMIT +CREATED$/);
-    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +enabled +no +7 +2/);
+    expect(head).toMatch(/^ID +NAME +STATE +SCHEME +SIGNED +RATE LIMIT +CREATED$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +enabled +sha256 +no +7 +2/);
   });
 });

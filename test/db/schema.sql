@@ -1,5 +1,5 @@
 CREATE DOMAIN public.rejection_reason AS text
-	CONSTRAINT rejection_reason_check CHECK ((VALUE = ANY (ARRAY['header_missing'::text, 'header_other'::text, 'header_repeated'::text, 'secret_sent'::text, 'malformed_empty'::text, 'malformed_no_prefix'::text, 'malformed_prefix'::text, 'malformed_around'::text, 'malformed_base64'::text, 'malformed_algorithm'::text, 'malformed_length'::text, 'malformed'::text, 'previous_secret'::text, 'other_webhook'::text, 'secret_space'::text, 'secret_decoded'::text, 'secret_unset'::text, 'not_hmac'::text, 'body_empty'::text, 'body_line_end'::text, 'body_trimmed'::text, 'body_line_breaks'::text, 'body_reencoded'::text, 'body_form_decoded'::text, 'body_charset'::text, 'digest_differs'::text, 'body_too_large'::text, 'scheme_stripe'::text, 'scheme_slack'::text, 'scheme_zoom'::text, 'scheme_standard_webhooks'::text, 'scheme_shopify'::text, 'scheme_paddle'::text, 'scheme_github_sha1'::text, 'scheme_gitlab'::text, 'scheme_twilio'::text, 'scheme_ed25519'::text, 'verifies_now'::text])));
+	CONSTRAINT rejection_reason_check CHECK ((VALUE = ANY (ARRAY['header_missing'::text, 'header_other'::text, 'header_repeated'::text, 'secret_sent'::text, 'malformed_empty'::text, 'malformed_no_prefix'::text, 'malformed_prefix'::text, 'malformed_around'::text, 'malformed_base64'::text, 'malformed_algorithm'::text, 'malformed_length'::text, 'malformed'::text, 'signature_encoding'::text, 'clock_apart'::text, 'previous_secret'::text, 'other_webhook'::text, 'secret_space'::text, 'secret_decoded'::text, 'secret_undecoded'::text, 'secret_unset'::text, 'secret_mode'::text, 'not_hmac'::text, 'url_differs'::text, 'body_empty'::text, 'body_line_end'::text, 'body_trimmed'::text, 'body_line_breaks'::text, 'body_reencoded'::text, 'body_form_decoded'::text, 'body_charset'::text, 'digest_differs'::text, 'body_too_large'::text, 'scheme_stripe'::text, 'scheme_slack'::text, 'scheme_zoom'::text, 'scheme_standard_webhooks'::text, 'scheme_shopify'::text, 'scheme_paddle'::text, 'scheme_github_sha1'::text, 'scheme_gitlab'::text, 'scheme_twilio'::text, 'scheme_ed25519'::text, 'scheme_other'::text, 'verifies_now'::text])));
 
 CREATE FUNCTION public.announce_agent() RETURNS trigger
     LANGUAGE plpgsql
@@ -196,10 +196,12 @@ CREATE TABLE public.rejections (
     batch boolean DEFAULT false NOT NULL,
     dedupe_key bytea,
     accepted_event_id uuid,
+    url text,
     CONSTRAINT rejections_body_check CHECK ((length(body) <= 1048576)),
     CONSTRAINT rejections_bytes_check CHECK ((bytes >= 0)),
     CONSTRAINT rejections_check CHECK (((checked_at IS NULL) = (checked_reason IS NULL))),
-    CONSTRAINT rejections_dedupe_key_check CHECK ((length(dedupe_key) = 32))
+    CONSTRAINT rejections_dedupe_key_check CHECK ((length(dedupe_key) = 32)),
+    CONSTRAINT rejections_url_check CHECK ((length(url) <= 8192))
 );
 ALTER TABLE ONLY public.rejections ALTER COLUMN body SET STORAGE EXTERNAL;
 
@@ -304,13 +306,22 @@ CREATE TABLE public.webhooks (
     deleted_at timestamp with time zone,
     last_event_at timestamp with time zone,
     events_removed_before timestamp with time zone,
+    signature_scheme text DEFAULT 'sha256'::text NOT NULL,
+    scheme_definition jsonb,
+    tolerance_seconds integer,
+    public_key text,
+    verify_token bytea,
     CONSTRAINT webhooks_dedupe_header_check CHECK ((dedupe_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text)),
     CONSTRAINT webhooks_description_check CHECK ((length(description) <= 2000)),
     CONSTRAINT webhooks_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
     CONSTRAINT webhooks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT webhooks_public_key_check CHECK (((length(public_key) >= 1) AND (length(public_key) <= 2000))),
     CONSTRAINT webhooks_rate_limit_max_check CHECK ((rate_limit_max > 0)),
     CONSTRAINT webhooks_retention_days_check CHECK ((retention_days > 0)),
-    CONSTRAINT webhooks_signature_header_check CHECK ((signature_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text))
+    CONSTRAINT webhooks_scheme_definition_check CHECK (((signature_scheme = 'custom'::text) = (scheme_definition IS NOT NULL))),
+    CONSTRAINT webhooks_signature_header_check CHECK ((signature_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text)),
+    CONSTRAINT webhooks_signature_scheme_check CHECK ((signature_scheme ~ '^[a-z0-9-]{1,64}$'::text)),
+    CONSTRAINT webhooks_tolerance_seconds_check CHECK (((tolerance_seconds >= 0) AND (tolerance_seconds <= 31536000)))
 );
 
 ALTER TABLE ONLY public.agents
@@ -438,7 +449,7 @@ CREATE TRIGGER users_announce AFTER DELETE OR UPDATE ON public.users FOR EACH RO
 
 CREATE TRIGGER webhook_secrets_announce AFTER INSERT OR DELETE OR UPDATE OF slot, sealed, expires_at ON public.webhook_secrets FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('webhook_id');
 
-CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, updated_at, deleted_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
+CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, updated_at, deleted_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
 
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_made_by_fkey FOREIGN KEY (made_by) REFERENCES public.api_tokens(id) ON DELETE CASCADE;

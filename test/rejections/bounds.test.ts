@@ -42,6 +42,7 @@ describe('the ring buffer', () => {
     bytes: body.length,
     batch: false,
     dedupeKey: null,
+    url: null,
   });
   const limits = { rejectionsMax: 1_000, webhookRejectionsMax: 1_000, bytesMax: 1_000_000 };
 
@@ -201,13 +202,19 @@ describe('samples waiting for storage', () => {
       },
       limits: { rejectionsMax: 1_000, webhookRejectionsMax: 200, bytesMax: 1_000_000 },
       bodyBytesMax: 65_536,
+      publicUrl: 'http://127.0.0.1',
       nowMs: () => clock.nowMs,
     });
     return { keeper, outcomes, clock };
   }
 
   test('are bounded in bytes, exactly', async () => {
-    const webhook = { id: (await app.addWebhook({ secret: null })).id, dedupeHeader: null } as never;
+    const webhook = {
+      id: (await app.addWebhook({ secret: null })).id,
+      dedupeHeader: null,
+      dedupePath: null,
+      scheme: { usesUrl: false },
+    } as never;
     const { keeper, outcomes, clock } = keeperOf(async () => []);
     const offer = (bytes: number) => {
       clock.nowMs += 1_000;
@@ -229,7 +236,11 @@ describe('samples waiting for storage', () => {
     const taken = (webhookId: string, times: number) => {
       const before = outcomes.length;
       for (let i = 0; i < times; i++)
-        keeper.offer(exchange, { id: webhookId, dedupeHeader: null } as never, new Uint8Array(1));
+        keeper.offer(
+          exchange,
+          { id: webhookId, dedupeHeader: null, dedupePath: null, scheme: { usesUrl: false } } as never,
+          new Uint8Array(1),
+        );
       return times - (outcomes.length - before);
     };
     expect(taken('a', 11)).toBe(10);
@@ -244,7 +255,12 @@ describe('samples waiting for storage', () => {
   });
 
   test('a failed thread loses its batch, and the next one is stored', async () => {
-    const webhook = { id: (await app.addWebhook()).id, dedupeHeader: null } as never;
+    const webhook = {
+      id: (await app.addWebhook()).id,
+      dedupeHeader: null,
+      dedupePath: null,
+      scheme: { usesUrl: false },
+    } as never;
     let fails = true;
     const { keeper, outcomes } = keeperOf(async () => {
       if (!fails) return [];

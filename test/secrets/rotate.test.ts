@@ -78,7 +78,7 @@ async function openedBy(...keys: string[]): Promise<number[]> {
 test('every table with a sealed column is listed', async () => {
   const rows = await database.query<{ column: string }>({
     text: `select table_name || '.' || column_name as column from information_schema.columns
-           where table_schema = 'public' and data_type = 'bytea' and column_name ~ 'sealed|answer|secret' order by 1`,
+           where table_schema = 'public' and data_type = 'bytea' and column_name ~ 'sealed|answer|secret|verify_token' order by 1`,
   });
   const known = Object.values(sealedTables).map(({ name, column }) => `${name}.${column}`);
   // Hashes of credentials, which contain nothing encrypted.
@@ -104,6 +104,7 @@ describe('weir keys rotate', () => {
       previous_key: fingerprintOf(oldKey).toString('hex'),
       counts: {
         webhook_secrets: { stored: 5, reencrypted: 4, already_current: 1, unreadable: 0 },
+        verify_tokens: { stored: 0, reencrypted: 0, already_current: 0, unreadable: 0 },
         idempotency_answers: { stored: 0, reencrypted: 0, already_current: 0, unreadable: 0 },
       },
       previous_key_in_use: false,

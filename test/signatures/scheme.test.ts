@@ -30,7 +30,7 @@ const timeMs = 1_760_000_000_000;
 const request = { method: 'POST', url: URL_OF_HOOK, id: 'evt-17', timeMs, body: Buffer.from('{"a":"b c","n":1}') };
 const ofSenders = presets.map(({ name }): [string, SchemeDefinition] => {
   const settings = { signatureScheme: name, schemeDefinition: null, signatureHeader: 'x-own', toleranceSeconds: null };
-  const { definition } = schemeOf(settings)!;
+  const { definition } = schemeOf(settings);
   return [name, name === 'sha256' ? { ...definition, header: 'x-own' } : definition];
 });
 

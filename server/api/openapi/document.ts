@@ -16,7 +16,8 @@ import { plainSecurity, securityOf, securitySchemes } from './security.ts';
 interface PlainDescription {
   /** Request body by media type; null: any bytes. */
   input?: Readonly<Record<string, z.ZodType | null>>;
-  answers: Readonly<Record<number, z.ZodType>>;
+  /** Null: a response that is not JSON. */
+  answers: Readonly<Record<number, z.ZodType | null>>;
   problems: readonly ProblemCode[];
 }
 

@@ -4,6 +4,7 @@ import type { RejectionRecord } from '../../db/queries/rejections.ts';
 import { idOf } from '../../resources/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../resources/rejections.ts';
 import { type RejectionReason, rejectionReasons } from '../../signatures/diagnosis/reasons.ts';
+import { DEFAULT_SCHEME, definitionOf, presets } from '../../signatures/presets.ts';
 import { defaultSignatureHeaders } from '../../signatures/signature.ts';
 import { pageQuery } from '../paging.ts';
 
@@ -20,10 +21,19 @@ export const acceptedSchema = z.object({ event_id: idOf('event') });
 
 /** A rejection as the API returns it. Other columns are left out: no digest, no secret. */
 export function describeRejection(row: RejectionRecord): z.output<typeof rejectionSchema> {
-  const { checked_at, checked_reason, signatures, signature_header, ...rest } = row;
+  const { checked_at, checked_reason, signatures, signature_header, signature_scheme, scheme_definition, ...rest } =
+    row;
+  const settings = { signatureScheme: signature_scheme, schemeDefinition: scheme_definition };
+  const definition = definitionOf({ ...settings, signatureHeader: signature_header });
+  const own = signature_scheme === DEFAULT_SCHEME ? signature_header : definition?.header;
   return rejectionSchema.parse({
     ...rest,
-    expected_headers: signature_header === null ? [...defaultSignatureHeaders] : [signature_header],
+    expected_headers:
+      own !== null && own !== undefined
+        ? [own]
+        : signature_scheme === DEFAULT_SCHEME
+          ? [...defaultSignatureHeaders]
+          : [],
     signatures: signatures.map(({ name, shape }) => ({ name, shape })),
     hint: hintOf(row, row.reason),
     last_check:
@@ -38,9 +48,15 @@ export function describeRejection(row: RejectionRecord): z.output<typeof rejecti
   });
 }
 
-/** The hint of the reason table. Users of the API also see which webhook the other one is. */
-function hintOf({ other_webhook: other }: RejectionRecord, reason: RejectionReason): string {
+/** The hint of the reason table. Users of the API also see which webhook or scheme the other one is. */
+function hintOf(row: RejectionRecord, reason: RejectionReason): string {
+  const { other_webhook: other, signature_scheme: scheme, header } = row;
   const hint = rejectionReasons[reason];
+  if (reason === 'scheme_other') {
+    const senders = presets.filter(({ definition }) => definition.header === header);
+    const names = senders.map(({ title, name }) => `${title} (${name})`).join(', ');
+    if (names !== '') return `${hint} The header ${header} is that of ${names}; the webhook is set to ${scheme}.`;
+  }
   return reason === 'other_webhook' && other !== null
     ? `${hint} The other webhook is ${other.name} (${other.id}).`
     : hint;

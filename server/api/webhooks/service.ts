@@ -1,7 +1,8 @@
 /** Webhook management. A change resolves once it is committed, announced, and known to every process. */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
+import { verifyTokenContext } from '../../db/queries/sealed-rows.ts';
 import { replaceSecret } from '../../db/queries/webhook-secrets.ts';
 import {
   deleteWebhook,
@@ -9,14 +10,19 @@ import {
   insertWebhook,
   listWebhooks,
   lockWebhook,
+  setVerifyToken,
   updateWebhook,
   type WebhookFilter,
   type WebhookRecord,
 } from '../../db/queries/webhooks.ts';
+import { changesScheme, generateSecret, schemeFault, selectedDefinition } from '../../resources/webhook-schemes.ts';
 import type { NewWebhook, Rotation, WebhookPatch } from '../../resources/webhooks.ts';
 import { seal } from '../../secrets/seal.ts';
+import type { SchemeDefinition } from '../../signatures/definition.ts';
+import { isAsymmetric, secretFault } from '../../signatures/keys.ts';
 import { setAgents } from '../agents/subscriptions.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects } from '../change.ts';
+import { InputError } from '../input.ts';
 
 export interface WebhookParts extends ChangeParts {
   /** Current key derived for webhook secrets. */
@@ -49,26 +55,29 @@ export class Webhooks {
     return findWebhook(this.#parts.database.query, id);
   }
 
-  async add({ agent_ids, secret, generate_secret, ...columns }: NewWebhook): Promise<Change<WithSecret>> {
+  async add(given: NewWebhook): Promise<Change<WithSecret>> {
+    const { agent_ids, secret, generate_secret, verify_token, ...columns } = given;
     const id = randomUUID();
-    const generated = generate_secret ? { secret: generateSecret() } : {};
+    const generated = generate_secret ? { secret: generateSecret(selectedDefinition(columns)!) } : {};
     const inForce = generated.secret ?? secret;
     const made = await this.#changer.create(id, async (query) => {
       await insertWebhook(query, id, columns);
       if (inForce !== null) await replaceSecret(query, id, this.#seal(inForce, id), 0);
+      if (verify_token !== null) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       await setAgents(query, id, agent_ids);
     });
     return made.kind === 'done' ? { kind: 'done', value: { ...made.value, ...generated } } : made;
   }
 
   /** Sets the given members; the others are unchanged. */
-  update(
-    id: string,
-    { agent_ids, secret: _never, ...columns }: WebhookPatch,
-    expects: Expects<WebhookRecord> = asItIs,
-  ): Promise<Change<WebhookRecord>> {
+  update(id: string, patch: WebhookPatch, expects: Expects<WebhookRecord> = asItIs): Promise<Change<WebhookRecord>> {
+    const { agent_ids, secret: _never, verify_token, ...columns } = patch;
     return this.#changer.change(id, 'update', expects, async (query) => {
       await updateWebhook(query, id, columns);
+      if (verify_token !== undefined) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
+      // A webhook whose scheme a newer release set can still be renamed and disabled.
+      const fault = changesScheme(patch) ? schemeFault((await findWebhook(query, id))!) : null;
+      if (fault !== null) throw new InputError([fault.member], fault.detail);
       if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
     });
   }
@@ -84,8 +93,12 @@ export class Webhooks {
     { secret, overlap_seconds }: Rotation,
     expects: Expects<WebhookRecord> = asItIs,
   ): Promise<Change<WithSecret>> {
-    const inForce = secret ?? generateSecret();
+    let inForce = secret ?? '';
     const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
+      const definition = selectedDefinition((await findWebhook(query, id))!);
+      const fault = definition === null ? null : rotationFault(definition, secret);
+      if (fault !== null) throw new InputError(['secret'], fault);
+      inForce = secret ?? generateSecret(definition!);
       await replaceSecret(query, id, this.#seal(inForce, id), overlap_seconds);
       await updateWebhook(query, id, {});
     });
@@ -102,12 +115,17 @@ export class Webhooks {
     return this.#parts.database.transaction((query) => record(query, this.#actor, happened));
   }
 
-  #seal(secret: string, id: string): Buffer {
-    return seal(Buffer.from(secret), this.#parts.key, id);
+  #seal(secret: string, context: string): Buffer {
+    return seal(Buffer.from(secret), this.#parts.key, context);
+  }
+
+  #sealedVerifyToken(token: string | null, id: string): Buffer | null {
+    return token === null ? null : this.#seal(token, verifyTokenContext(id));
   }
 }
 
-/** 32 random bytes in hex. */
-function generateSecret(): string {
-  return randomBytes(32).toString('hex');
+/** Why the secret cannot become this one; null: it can. @param secret null: one is generated. */
+function rotationFault(definition: SchemeDefinition, secret: string | null): string | null {
+  if (isAsymmetric(definition.algorithm)) return 'The scheme of the webhook uses a public key: change public_key.';
+  return secret === null ? null : secretFault(definition, secret);
 }

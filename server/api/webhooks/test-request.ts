@@ -1,10 +1,13 @@
 /** POST /api/v1/webhooks/{id}/test: a signed request, sent to Weir's own port like a sender does. */
-import { createHmac } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { findSealedSecret } from '../../db/queries/webhook-secrets.ts';
 import type { WebhookRecord } from '../../db/queries/webhooks.ts';
+import { selectedDefinition } from '../../resources/webhook-schemes.ts';
 import { unseal } from '../../secrets/seal.ts';
+import { isAsymmetric } from '../../signatures/keys.ts';
+import { CannotSign, type Signed, signRequest } from '../../signatures/sign.ts';
 import { defaultSignatureHeaders } from '../../signatures/signature.ts';
 
 const BODY_CHARACTERS_MAX = 65_536;
@@ -38,33 +41,50 @@ export type SendTest = (
 /**
  * @param keys keys for webhook secrets, current first
  * @param ownUrl origin of the port that this process listens on
+ * @param publicUrl FRONTEND_PUBLIC_API_URL: signed URLs begin with it
  */
-export function createTest(database: Database, keys: readonly Buffer[], ownUrl: () => string): SendTest {
+export function createTest(
+  database: Database,
+  keys: readonly Buffer[],
+  ownUrl: () => string,
+  publicUrl: string,
+): SendTest {
   return async (webhook, input, requestId) => {
-    const body = input.body ?? JSON.stringify({ type: 'weir.test', sent_at: new Date().toISOString() });
+    const body = Buffer.from(input.body ?? JSON.stringify({ type: 'weir.test', sent_at: new Date().toISOString() }));
     const sealed = await findSealedSecret(database, webhook.id);
     // If no key opens the secret, the webhook refuses every sender; the response will show that.
     const secret = sealed === undefined ? null : unseal(sealed, keys, webhook.id);
-    const headers = {
-      'content-type': input.content_type,
-      'x-request-id': requestId,
-      ...(secret === null ? {} : { [webhook.signature_header ?? defaultSignatureHeaders[0]]: sign(body, secret) }),
-    };
+    const path = `/in/${webhook.id}`;
     const startMs = performance.now();
-    const answered = await post(`${ownUrl()}/in/${webhook.id}`, headers, body);
+    const signed = sign(webhook, secret, body, `${publicUrl}${path}`);
+    if (typeof signed === 'string') return { status: null, answer: { detail: signed }, duration_ms: 0 };
+    const headers = { 'content-type': input.content_type, 'x-request-id': requestId, ...signed.headers };
+    const answered = await post(`${ownUrl()}${path}`, headers, new Uint8Array(signed.body));
     return { ...answered, duration_ms: Math.round((performance.now() - startMs) * 100) / 100 };
   };
 }
 
-async function post(url: string, headers: Record<string, string>, body: string) {
+/** Signs by the webhook's scheme; the text says why that is not possible. */
+function sign(webhook: WebhookRecord, secret: Buffer | null, body: Buffer, url: string): Signed | string {
+  const definition = selectedDefinition(webhook);
+  if (definition !== null && isAsymmetric(definition.algorithm))
+    return `Weir cannot sign by the scheme ${webhook.signature_scheme}: only the sender has the private key.`;
+  if (definition === null || secret === null) return { headers: {}, body };
+  const request = { body, method: 'POST', url, id: randomUUID(), timeMs: Date.now() };
+  const header = definition.header ?? webhook.signature_header ?? defaultSignatureHeaders[0];
+  try {
+    return signRequest({ ...definition, header }, secret, request);
+  } catch (error) {
+    if (error instanceof CannotSign) return error.message;
+    throw error;
+  }
+}
+
+async function post(url: string, headers: Record<string, string>, body: Uint8Array<ArrayBuffer>) {
   try {
     const response = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(TIMEOUT_MS) });
     return { status: response.status, answer: await response.json() };
   } catch (error) {
     return { status: null, answer: { detail: `No response: ${(error as Error).message}.` } };
   }
-}
-
-function sign(body: string, secret: Buffer): string {
-  return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
 }

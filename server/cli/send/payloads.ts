@@ -3,6 +3,8 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { extname, resolve } from 'node:path';
+import type { SchemeDefinition } from '../../signatures/definition.ts';
+import { type Signed, signRequest } from '../../signatures/sign.ts';
 import { CommandError, type CommandIo } from '../io.ts';
 
 export interface Payload {
@@ -12,8 +14,8 @@ export interface Payload {
   githubEvent: string | null;
 }
 
-/** A payload with the signature of its exact bytes, computed once for all requests. */
-export type SignedPayload = Payload & { signature: string };
+/** A payload with a function that signs one request. It throws CannotSign. */
+export type SignedPayload = Payload & { sign: () => Pick<Signed, 'headers' | 'body'> };
 
 const JSON_TYPE = 'application/json';
 const contentTypes: Record<string, string> = {
@@ -82,20 +84,39 @@ function readGithubExamples(): Payload[] {
   );
 }
 
-/** Signs the exact bytes: `sha256=` and the HMAC-SHA256 in hex (specification, section 4). */
-export function sign(payload: Payload, secret: string): SignedPayload {
-  return { ...payload, signature: `sha256=${createHmac('sha256', secret).update(payload.body).digest('hex')}` };
+/**
+ * Signs by `sha256=` and the HMAC-SHA256 in hex (specification, section 4), computed once for all requests.
+ * @param header name of the signature header
+ */
+export function signedOnce(payload: Payload, secret: string, header: string): SignedPayload {
+  const signature = `sha256=${createHmac('sha256', secret).update(payload.body).digest('hex')}`;
+  const signed = { headers: { [header]: signature }, body: payload.body };
+  return { ...payload, sign: () => signed };
+}
+
+/**
+ * Signs each request by the scheme of a sender, with its own id and the time of the request.
+ * @param secret or, for a scheme with a public key, the private key in PEM.
+ * @param url of the webhook, as signed by schemes that sign it
+ */
+export function signedBy(payload: Payload, definition: SchemeDefinition, secret: string, url: string): SignedPayload {
+  const key = Buffer.from(secret);
+  const { body } = payload;
+  return {
+    ...payload,
+    sign: () => signRequest(definition, key, { body, method: 'POST', url, id: randomUUID(), timeMs: Date.now() }),
+  };
 }
 
 /**
  * Headers of one request. Each GitHub request has its own delivery id, which a retry keeps: GitHub lets receivers detect
  * duplicates by this id.
  */
-export function requestHeaders(payload: SignedPayload, signatureHeader: string): Record<string, string> {
+export function requestHeaders(payload: Payload, signed: Record<string, string>): Record<string, string> {
   const headers: Record<string, string> = {
     'Content-Type': payload.contentType,
     'User-Agent': payload.githubEvent === null ? 'weir-send' : 'GitHub-Hookshot/weir-send',
-    [signatureHeader]: payload.signature,
+    ...signed,
   };
   if (payload.githubEvent !== null) {
     headers['X-GitHub-Event'] = payload.githubEvent;

@@ -18,7 +18,6 @@ interface SendJob {
   concurrency: number;
   /** Whether to wait and retry after 429, 503 and lost connections. */
   wait: boolean;
-  signatureHeader: string;
 }
 
 /** Progress callbacks; must not throw. */
@@ -55,14 +54,15 @@ export async function runSend(
 
   /** Returns the last attempt of the request; null when `stop` ended it. */
   const sendOne = async (payload: SignedPayload): Promise<Attempt | null> => {
-    const headers = requestHeaders(payload, job.signatureHeader);
+    const signed = payload.sign();
+    const headers = requestHeaders(payload, signed.headers);
     let tries = 0;
     let refusals = 0;
     let notBeforeMs = 0;
     while (true) {
       await turn(notBeforeMs);
       if (stop.aborted) return null;
-      const attempt = await post(headers, payload.body);
+      const attempt = await post(headers, signed.body);
       if (attempt.kind === 'answered' && attempt.status === 429) refusals += 1;
       else tries += 1;
       if (stop.aborted && attempt.kind === 'failed') return null;

@@ -1,8 +1,10 @@
 /** The ring of rejections: a bounded store of requests whose signature was rejected. */
 import type { z } from 'zod';
 import { rejectionSchema } from '../../resources/rejections.ts';
+import type { SchemeDefinition } from '../../signatures/definition.ts';
 import type { KeptSignature } from '../../signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../signatures/diagnosis/reasons.ts';
+import type { SchemeSettings } from '../../signatures/presets.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoColumn, selectList } from './sql.ts';
@@ -32,6 +34,8 @@ export interface RejectionRow {
   bytes: number;
   batch: boolean;
   dedupeKey: Uint8Array | null;
+  /** The URL that the sender signed; null: the scheme signs none. */
+  url: string | null;
 }
 
 const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true, last_check: true });
@@ -39,7 +43,9 @@ const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true,
 /** A rejection without its body. */
 export interface RejectionRecord extends z.output<typeof columnsSchema> {
   signatures: KeptSignature[];
-  /** The webhook's current setting. */
+  /** The webhook's current settings. */
+  signature_scheme: string;
+  scheme_definition: SchemeDefinition | null;
   signature_header: string | null;
   checked_at: string | null;
   checked_reason: RejectionReason | null;
@@ -51,6 +57,7 @@ export interface RejectionDetail extends RejectionRecord {
   headers: string;
   body: Buffer | null;
   dedupe_key: Buffer | null;
+  url: string | null;
   webhook_enabled: boolean;
 }
 
@@ -63,8 +70,8 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
         name: 'insert-rejection',
         text: `
           insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid,
-            other_webhook_id, headers, signatures, body, bytes, batch, dedupe_key)
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+            other_webhook_id, headers, signatures, body, bytes, batch, dedupe_key, url)
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
         values: [
           row.id,
           row.webhookId,
@@ -80,6 +87,7 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
           row.bytes,
           row.batch,
           row.dedupeKey && Buffer.from(row.dedupeKey),
+          row.url,
         ],
       });
     await query({
@@ -105,13 +113,13 @@ const columns = `${selectList(columnsSchema, 'r', {
   reason: 'r.reason::text',
   other_webhook: other,
   body_kept: 'r.body is not null',
-})}, w.signature_header, ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
+})}, w.signature_scheme, w.scheme_definition, w.signature_header, ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
 /** Excludes deleted webhooks, whose rejections maintenance may not have deleted yet. */
 const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
 
 const detail = `
-  select ${columns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, w.enabled as webhook_enabled
+  select ${columns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled
   ${from} where r.id = $1`;
 
 /** Lists rejections, newest first. `before`: id of the last rejection of the previous page. */
@@ -165,19 +173,22 @@ export async function setRejectionAccepted(query: Query, id: string, eventId: st
   await query({ text: 'update rejections set accepted_event_id = $2 where id = $1', values: [id, eventId] });
 }
 
+export interface KeyringRow extends SchemeSettings {
+  id: string;
+  publicKey: string | null;
+  sealed: { hex: string; expired: boolean }[];
+}
+
 /**
  * Reads the keyrings of these webhooks and of the `othersMax` most recently changed ones; deleted webhooks are omitted. Sealed secrets
  * are listed current first and include expired ones.
  */
-export function readKeyringRows(
-  query: Query,
-  webhookIds: readonly string[],
-  othersMax: number,
-): Promise<{ id: string; signatureHeader: string | null; sealed: { hex: string; expired: boolean }[] }[]> {
+export function readKeyringRows(query: Query, webhookIds: readonly string[], othersMax: number): Promise<KeyringRow[]> {
   return query({
     name: 'read-keyrings',
     text: `
-      select w.id, w.signature_header as "signatureHeader",
+      select w.id, w.signature_scheme as "signatureScheme", w.scheme_definition as "schemeDefinition",
+        w.tolerance_seconds as "toleranceSeconds", w.public_key as "publicKey", w.signature_header as "signatureHeader",
         coalesce(json_agg(json_build_object('hex', encode(s.sealed, 'hex'),
           'expired', coalesce(s.expires_at <= now(), false)) order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed
       from webhooks w left join webhook_secrets s on s.webhook_id = w.id

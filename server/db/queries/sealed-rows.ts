@@ -26,6 +26,13 @@ export const sealedTables = {
     column: 'sealed',
     context: ({ id }) => id,
   },
+  verify_tokens: {
+    purpose: 'webhook-secrets',
+    name: 'webhooks',
+    key: ['id', 'name'],
+    column: 'verify_token',
+    context: ({ id }) => verifyTokenContext(id),
+  },
   idempotency_answers: {
     purpose: 'idempotency',
     name: 'idempotency_keys',
@@ -34,6 +41,11 @@ export const sealedTables = {
     context: ({ id, part }) => `${id} ${part}`,
   },
 } as const satisfies Record<string, SealedTable>;
+
+/** Context of a webhook's verify token, so that it cannot be exchanged for a secret of the webhook. */
+export function verifyTokenContext(webhookId: string): string {
+  return `${webhookId} verify_token`;
+}
 
 /** Sorts before every row. */
 export const beforeFirst = { id: '00000000-0000-0000-0000-000000000000', part: '' };

@@ -1,6 +1,7 @@
 /** Webhooks: management, the rows that ingest caches, and their activity. */
 import type { z } from 'zod';
 import { webhookActivitySchema, webhookSchema } from '../../resources/webhooks.ts';
+import type { SchemeDefinition } from '../../signatures/definition.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoText, selectList } from './sql.ts';
 
@@ -12,6 +13,7 @@ export type WebhookRecord = z.output<typeof storedSchema>;
 const settableSchema = storedSchema.omit({
   id: true,
   has_secret: true,
+  has_verify_token: true,
   previous_secret_expires_at: true,
   agent_ids: true,
   created_at: true,
@@ -30,6 +32,7 @@ export interface WebhookFilter {
 }
 
 const record = selectList(storedSchema, 'w', {
+  has_verify_token: 'w.verify_token is not null',
   has_secret: `exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current')`,
   previous_secret_expires_at: `(select ${isoText('s.expires_at')} from webhook_secrets s
     where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now())`,
@@ -86,7 +89,7 @@ export async function insertWebhook(query: Query, id: string, columns: WebhookCo
   await query({
     text: `insert into webhooks (id, ${webhookColumns.join(', ')})
            values ($1, ${webhookColumns.map((_, i) => `$${i + 2}`).join(', ')})`,
-    values: [id, ...webhookColumns.map((column) => columns[column])],
+    values: [id, ...webhookColumns.map((column) => parameterOf(columns, column))],
   });
 }
 
@@ -95,13 +98,26 @@ export async function updateWebhook(query: Query, id: string, columns: GivenColu
   const given = webhookColumns.filter((column) => columns[column] !== undefined);
   await query({
     text: `update webhooks set ${given.map((column, i) => `${column} = $${i + 2}, `).join('')}updated_at = now() where id = $1`,
-    values: [id, ...given.map((column) => columns[column])],
+    values: [id, ...given.map((column) => parameterOf(columns, column))],
   });
 }
 
-/** Soft-deletes the webhook; its secrets are deleted permanently. */
+function parameterOf(columns: GivenColumns, column: (typeof webhookColumns)[number]) {
+  if (column !== 'scheme_definition') return columns[column];
+  return columns.scheme_definition && JSON.stringify(columns.scheme_definition);
+}
+
+/** Stores the sealed verify token; null removes it. */
+export async function setVerifyToken(query: Query, id: string, sealed: Buffer | null): Promise<void> {
+  await query({ text: 'update webhooks set verify_token = $2 where id = $1', values: [id, sealed] });
+}
+
+/** Soft-deletes the webhook; its secrets and its verify token are deleted permanently. */
 export async function deleteWebhook(query: Query, id: string): Promise<void> {
-  await query({ text: 'update webhooks set deleted_at = now(), updated_at = now() where id = $1', values: [id] });
+  await query({
+    text: 'update webhooks set deleted_at = now(), updated_at = now(), verify_token = null where id = $1',
+    values: [id],
+  });
   await query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [id] });
 }
 
@@ -109,6 +125,12 @@ export async function deleteWebhook(query: Query, id: string): Promise<void> {
 export interface WebhookRow {
   id: string;
   enabled: boolean;
+  signatureScheme: string;
+  schemeDefinition: SchemeDefinition | null;
+  toleranceSeconds: number | null;
+  publicKey: string | null;
+  /** Sealed. */
+  verifyToken: Buffer | null;
   signatureHeader: string | null;
   dedupeHeader: string | null;
   maxPayloadBytes: number | null;
@@ -129,6 +151,11 @@ export async function readWebhooks(
     name: 'read-webhooks',
     text: `
       select w.id, w.enabled,
+        w.signature_scheme as "signatureScheme",
+        w.scheme_definition as "schemeDefinition",
+        w.tolerance_seconds as "toleranceSeconds",
+        w.public_key as "publicKey",
+        w.verify_token as "verifyToken",
         w.signature_header as "signatureHeader",
         w.dedupe_header as "dedupeHeader",
         w.max_payload_bytes as "maxPayloadBytes",

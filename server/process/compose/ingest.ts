@@ -6,7 +6,9 @@ import { writeLastEvents } from '../../db/queries/webhooks.ts';
 import { storeBatch } from '../../ingest/batch.ts';
 import { CommitHealth } from '../../ingest/commit-health.ts';
 import { EventStore } from '../../ingest/event-store.ts';
+import { createHandshake } from '../../ingest/handshake.ts';
 import { createIngest, type IngestParts } from '../../ingest/ingest.ts';
+import { createJudge } from '../../ingest/judge.ts';
 import { RowMaker } from '../../ingest/rows.ts';
 import { storeSingle } from '../../ingest/store.ts';
 import { Verifier } from '../../ingest/verify.ts';
@@ -81,11 +83,15 @@ export function composeIngest(
       windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     },
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
-    verifier,
-    onVerified: (webhook, place) => {
-      metrics.verified(isCurrent(webhook, place) ? 'current' : 'previous');
-      secretUses.note(webhook.secretIds[place]!, 1);
-    },
+    judge: createJudge({
+      verifier,
+      publicUrl: settings.FRONTEND_PUBLIC_API_URL,
+      onVerified: (webhook, place) => {
+        metrics.verified(isCurrent(webhook, place) ? 'current' : 'previous');
+        const secretId = webhook.secretIds[place];
+        if (secretId !== undefined) secretUses.note(secretId, 1);
+      },
+    }),
     onRejected,
   };
   const store = {
@@ -101,9 +107,12 @@ export function composeIngest(
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
   metrics.gauge('weir_database_up', () => Number(events.available));
 
+  const handshake = createHandshake(parts);
   return {
     handlers: {
       ingest: createIngest(parts, storeSingle(store)),
+      handshake,
+      handshakeOptions: handshake,
       ingestBatch: createIngest(parts, storeBatch(store, settings.BATCH_LINES_MAX)),
     },
     directory,

@@ -11,6 +11,7 @@ import type { LiveOperations } from '../../api/live/operations.ts';
 import { openApiDocument, openApiOperations } from '../../api/openapi/document.ts';
 import type { RejectionOperations } from '../../api/rejections/operations.ts';
 import type { Operations } from '../../api/routes.ts';
+import { schemeOperations } from '../../api/schemes/operations.ts';
 import { Api } from '../../api/serve.ts';
 import type { StatusOperations } from '../../api/status/operations.ts';
 import { tokenOperations } from '../../api/tokens/operations.ts';
@@ -75,8 +76,9 @@ export function composePeople(
     ...webhookOperations(
       { database, changes, key: secretKeys[0]! },
       settings,
-      createTest(database, secretKeys, ownUrl),
+      createTest(database, secretKeys, ownUrl, settings.FRONTEND_PUBLIC_API_URL),
     ),
+    ...schemeOperations,
     ...agentOperations({ database, changes }),
     ...eventOperations(database),
     ...deliveryOperations(database),

@@ -25,6 +25,7 @@ export function composeRejections(
       bytesMax: settings.REJECTIONS_KEPT_BYTES_MAX,
     },
     bodyBytesMax: settings.REJECTION_BODY_BYTES_MAX,
+    publicUrl: settings.FRONTEND_PUBLIC_API_URL,
     nowMs: () => performance.now(),
   });
   metrics.gauge('weir_rejection_bytes_held', () => keeper.waitingBytes);

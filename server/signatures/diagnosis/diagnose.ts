@@ -5,48 +5,17 @@
 import { createHash, createHmac } from 'node:crypto';
 import { presentedSignature } from '../signature.ts';
 import { bodyReadings } from './body-readings.ts';
+import { judgeByScheme, otherSchemes, schemeFindings } from './diagnose-scheme.ts';
 import { type SignatureField, signatureFields } from './fields.ts';
 import type { RejectionReason } from './reasons.ts';
+import { type Diagnosis, holdsSecret, type OtherWebhook, type RefusedRequest, type WebhookSecret } from './refused.ts';
 import { secretReadings, unsetSecrets } from './secret-readings.ts';
-
-interface WebhookSecret {
-  bytes: Buffer;
-  /** True for a previous secret whose overlap has ended. */
-  expired: boolean;
-}
-
-/** Another webhook, whose URL or secret the sender may have confused with this one. */
-interface OtherWebhook {
-  id: string;
-  /** Active secrets. */
-  secrets: readonly Buffer[];
-}
-
-export interface RefusedRequest {
-  /** Alternating names in lower case and values. */
-  headers: readonly string[];
-  /** Null: the body was too large to be stored. */
-  body: Buffer | null;
-  /** The webhook's `signature_header`, in lower case. */
-  signatureHeader: string | null;
-  secrets: readonly WebhookSecret[];
-  others: readonly OtherWebhook[];
-}
-
-export interface Diagnosis {
-  reason: RejectionReason;
-  /** Name of the faulty header; null if the fault is not in a header. */
-  header: string | null;
-  /** True if the request verifies once this fault is fixed; null if unknown. */
-  otherwiseValid: boolean | null;
-  /** For reason `other_webhook`: id of the webhook whose secret signed the request. */
-  otherWebhookId?: string;
-}
 
 /** Returns the first finding that fully explains the refusal, otherwise the first finding: they are ordered by relevance. */
 export function diagnose(request: RefusedRequest): Diagnosis {
   let first: Diagnosis | null = null;
-  for (const finding of findings(request)) {
+  const all = request.scheme === undefined ? findings(request) : schemeFindings(request, request.scheme);
+  for (const finding of all) {
     if (finding.otherwiseValid) return finding;
     first ??= finding;
   }
@@ -54,24 +23,15 @@ export function diagnose(request: RefusedRequest): Diagnosis {
 }
 
 /** Whether the request verifies with the webhook's present settings. */
-export function verifies({ headers, body, signatureHeader, secrets }: RefusedRequest): boolean {
+export function verifies(request: RefusedRequest): boolean {
+  if (request.scheme !== undefined) return judgeByScheme(request, request.scheme) === 'verified';
+  const { headers, body, signatureHeader, secrets } = request;
   const present = secrets.filter(({ expired }) => !expired);
   if (present.length === 0) return true;
   const presented = presentedSignature(headers, signatureHeader);
   if (body === null || presented.kind !== 'digests') return false;
   const expected = present.map(({ bytes }) => hmac(bytes, body));
   return presented.digests.some((digest) => expected.includes(hex(digest)));
-}
-
-/** Secrets shorter than this occur in unrelated text by chance. */
-const TELLING_BYTES = 8;
-
-/** Whether the text contains one of the secrets. A secret shorter than TELLING_BYTES must be the whole text, trimmed. */
-export function holdsSecret(text: string, secrets: readonly WebhookSecret[]): boolean {
-  return secrets.some(({ bytes }) => {
-    const secret = bytes.toString('utf8');
-    return bytes.length < TELLING_BYTES ? text.trim() === secret : text.includes(secret);
-  });
 }
 
 function* findings(request: RefusedRequest): Generator<Diagnosis> {
@@ -112,6 +72,7 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
       yield { reason: 'header_other', header: field.name, otherwiseValid: body && valid };
   }
   for (const field of ofScheme) yield schemeFinding(field, request);
+  if (ofScheme.length === 0) yield* otherSchemes(request, null, null);
   yield { reason: 'header_missing', header: null, otherwiseValid: null };
 }
 

@@ -1,9 +1,11 @@
 /** The stored part of a refused request: enough to check it again, without anything that reveals a secret. */
 
+import { isToken } from '../keys.ts';
+import { schemeOf } from '../presets.ts';
 import { storedHeaders } from '../stored-headers.ts';
-import { holdsSecret, type RefusedRequest } from './diagnose.ts';
 import { type SignatureField, signatureFields } from './fields.ts';
 import { shapeOf } from './loose-signature.ts';
+import { holdsSecret, type RefusedRequest } from './refused.ts';
 
 export interface KeptSignature {
   name: string;
@@ -23,38 +25,53 @@ export interface KeptRequest {
 
 export function keptRequest(request: RefusedRequest): KeptRequest {
   const { headers, body, signatureHeader, secrets } = request;
-  const fields = signatureFields(headers, signatureHeader);
+  const own = ownHeaders(request);
+  const fields = signatureFields(headers, signatureHeader).filter(({ name }) => !own.names.includes(name));
   const isSignature = (name: string, value: string) =>
     fields.some((field) => field.name === name && field.value === value);
   const others: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const [name, value] = [headers[i]!, headers[i + 1]!];
-    if (!isSignature(name, value) && !holdsSecret(value, secrets)) others.push(name, value);
+    if (own.names.includes(name)) own.kept.push({ name, value });
+    else if (!isSignature(name, value) && !holdsSecret(value, secrets)) others.push(name, value);
   }
   return {
     headers: storedHeaders(others, signatureHeader === null ? [] : [signatureHeader]),
-    signatures: fields.map((field) => ({
-      name: field.name,
-      shape: shapeOf(field.value),
-      value: isDigest(field) && !holdsSecret(field.value, secrets) ? field.value : null,
-    })),
+    signatures: [
+      ...own.kept.map(({ name, value }) => ({
+        name,
+        shape: shapeOf(value),
+        value: own.areDigests && !holdsSecret(value, secrets) ? value : null,
+      })),
+      ...fields.map((field) => ({
+        name: field.name,
+        shape: shapeOf(field.value),
+        value: isDigest(field) && !holdsSecret(field.value, secrets) ? field.value : null,
+      })),
+    ],
     keepsBody: body !== null && !holdsSecret(body.toString('latin1'), secrets.map(asLatin1)),
   };
 }
 
-/** Rebuilds the stored request, with the webhook's present settings. A signature value that was not stored becomes a malformed one. */
-export function restoredRequest(
-  kept: Pick<KeptRequest, 'headers' | 'signatures'>,
-  body: Buffer,
-  webhook: Omit<RefusedRequest, 'headers' | 'body'>,
-): RefusedRequest {
+/** The signature headers of the webhook's own scheme; none for sha256. `areDigests`: they hold well-formed signatures and no token. */
+function ownHeaders({ headers, scheme: context }: RefusedRequest) {
+  const kept: { name: string; value: string }[] = [];
+  if (context === undefined) return { names: [], areDigests: false, kept };
+  const scheme = schemeOf(context.settings);
+  const isSignature = !isToken(scheme.definition.algorithm);
+  const presented = scheme.present({ headers, method: 'POST', url: context.url });
+  return { names: scheme.headers, areDigests: isSignature && presented.kind === 'digests', kept };
+}
+
+/** Rebuilds the headers of the stored request. A signature value that was not stored becomes a malformed one. */
+export function restoredHeaders(kept: Pick<KeptRequest, 'headers' | 'signatures'>): string[] {
   const headers: string[] = [];
   for (const line of kept.headers === '' ? [] : kept.headers.split('\n')) {
     const colon = line.indexOf(': ');
     headers.push(line.slice(0, colon), line.slice(colon + 2));
   }
   for (const { name, value } of kept.signatures) headers.push(name, value ?? '(not kept)');
-  return { headers, body, ...webhook };
+  return headers;
 }
 
 function isDigest({ loose, scheme }: SignatureField): boolean {

@@ -4,7 +4,7 @@
  */
 export const rejectionReasons = {
   header_missing:
-    'The request carries no signature. Give the sender the secret of this webhook, and have it send sha256= and the hex HMAC-SHA256 of the body in the signature header.',
+    'The request carries no signature. Give the sender the secret of this webhook, and have it sign as the signature scheme of the webhook requires (sha256: sha256= and the hex HMAC-SHA256 of the body in the signature header).',
   header_other:
     'The signature is in another header. Set signature_header of the webhook to that header, or send the signature in the header that the webhook expects.',
   header_repeated:
@@ -22,7 +22,12 @@ export const rejectionReasons = {
   malformed_algorithm: 'The signature was made with another algorithm. Use HMAC-SHA256 and the prefix sha256=.',
   malformed_length:
     'The digest does not have 64 hex digits; it was truncated or computed with another algorithm. Send all 64 digits.',
-  malformed: 'The header does not contain a signature. It must be sha256= followed by 64 hex digits.',
+  malformed:
+    'The header does not contain a signature of the scheme of the webhook, or the scheme’s id or time is missing. For sha256 it must be sha256= followed by 64 hex digits.',
+  signature_encoding:
+    'The signature is right, but encoded in another way (hex, base64) than the scheme of the webhook says. Correct the encoding in the scheme definition, or at the sender.',
+  clock_apart:
+    'The signature is valid, but the time of the request was further from the clock of the server than the webhook allows. Set the clocks of both machines; raise tolerance_seconds if the sender repeats old requests.',
   previous_secret:
     'The signature was made with the previous secret, whose overlap has ended. Give the sender the current secret; use a longer overlap for the next rotation.',
   other_webhook:
@@ -31,6 +36,12 @@ export const rejectionReasons = {
     'The sender’s secret differs from the webhook’s by spaces, a line end or quotes around it. Store exactly the same characters on both sides.',
   secret_decoded:
     'The sender decodes the secret from hex or base64 before it signs. Have it use the characters of the secret as they are, or set the secret of the webhook to the decoded value.',
+  secret_undecoded:
+    'The sender signed with the characters of the secret, and the scheme of the webhook decodes them first (base64 after whsec_, or hex). Have the sender decode the secret, or correct secret in the scheme definition.',
+  secret_mode:
+    'The signature does not match, and the body is an event of the sender’s test mode. Test mode has a secret of its own: give the webhook that one, or use a second webhook for test mode.',
+  url_differs:
+    'The sender signed another URL than the one that Weir builds from FRONTEND_PUBLIC_API_URL. Enter the webhook’s URL at the sender exactly as Weir shows it, or correct that setting.',
   secret_unset:
     'The sender signed with an empty or undefined secret. Check whether its setting for the secret is read.',
   not_hmac:
@@ -53,25 +64,27 @@ export const rejectionReasons = {
   body_too_large:
     'The signature is well formed but does not match, and the body is larger than REJECTION_BODY_BYTES_MAX, so that Weir did not diagnose it. Compare the secrets; if they are equal, raise that setting and have the sender repeat the request.',
   scheme_stripe:
-    'This is a signature of Stripe, over a timestamp and the body. Weir does not verify it: use a relay that signs only the body, as sha256= and hex.',
+    'This is a signature of Stripe, over a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to stripe.',
   scheme_slack:
-    'This is a signature of Slack, over a version, a timestamp and the body. Weir does not verify it: use a relay that signs only the body.',
+    'This is a signature of Slack, over a version, a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to slack.',
   scheme_zoom:
-    'This is a signature of Zoom, over a version, a timestamp and the body. Weir does not verify it: use a relay that signs only the body.',
+    'This is a signature of Zoom, over a version, a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to zoom.',
   scheme_standard_webhooks:
-    'This is a signature by Standard Webhooks (also Svix), over an id, a timestamp and the body. Weir does not verify it: use a relay that signs only the body.',
+    'This is a signature by Standard Webhooks, over an id, a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to standard-webhooks, or to svix for headers that begin with svix-.',
   scheme_shopify:
-    'This is a signature of Shopify: HMAC-SHA256 of the body in base64. Weir does not verify it: use a relay that writes it as sha256= and hex.',
+    'This is a signature of Shopify, over the body, in base64, and the webhook is set to another scheme. Set signature_scheme of the webhook to shopify.',
   scheme_paddle:
-    'This is a signature of Paddle, over a timestamp and the body. Weir does not verify it: use a relay that signs only the body.',
+    'This is a signature of Paddle, over a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to paddle.',
   scheme_github_sha1:
     'This is GitHub’s old signature with SHA-1. Use X-Hub-Signature-256, which GitHub and compatible senders send as well.',
   scheme_gitlab:
-    'GitLab sends a secret token in a header and no signature. Weir does not accept the token: use a relay that signs the body.',
+    'GitLab sends its secret token in a header and no signature, and the webhook is set to another scheme. Set signature_scheme of the webhook to gitlab-token.',
   scheme_twilio:
-    'This is a signature of Twilio, over the URL and the form fields. Weir does not verify it: use a relay that signs only the body.',
+    'This is a signature of Twilio, over the URL and the form fields, and the webhook is set to another scheme. Set signature_scheme of the webhook to twilio.',
   scheme_ed25519:
-    'The request is signed with a private key (Ed25519), as by Discord. Weir does not verify it: use a relay that signs the body with the secret.',
+    'The request is signed with a private key (Ed25519), as by Discord, and the webhook is set to another scheme. Set signature_scheme of the webhook to discord, and its public_key.',
+  scheme_other:
+    'This is a signature of another scheme than that of the webhook. Set signature_scheme of the webhook to the scheme of the sender.',
   verifies_now:
     'The request verifies with the current secret and signature header. Accept it, or have the sender repeat it.',
 } as const;

@@ -56,6 +56,11 @@ describe('a new webhook', () => {
       enabled: true,
       has_secret: false,
       previous_secret_expires_at: null,
+      signature_scheme: 'sha256',
+      scheme_definition: null,
+      tolerance_seconds: null,
+      public_key: null,
+      has_verify_token: false,
       signature_header: null,
       dedupe_header: null,
       max_payload_bytes: null,
@@ -149,8 +154,8 @@ const wrong: [string, object, string, RegExp][] = [
 describe('a new webhook is refused, and nothing is created, with', () => {
   test.each([
     ...wrong,
-    ['an empty secret', { secret: '' }, '/secret', /1 to 1000 characters/],
-    ['a secret too long', { secret: 's'.repeat(1_001) }, '/secret', /1 to 1000 characters/],
+    ['an empty secret', { secret: '' }, '/secret', /1 to 1024 characters/],
+    ['a secret too long', { secret: 's'.repeat(1_025) }, '/secret', /1 to 1024 characters/],
     ['two secrets', { secret: 's', generate_secret: true }, '/generate_secret', /not both/],
     ['no name at all', { name: undefined }, '/name', /1 to 200/],
   ] satisfies typeof wrong)('%s', async (_what, bad, pointer, detail) => {

@@ -1,8 +1,9 @@
 import { createHash, createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { diagnose, type RefusedRequest } from '../../../server/signatures/diagnosis/diagnose.ts';
+import { diagnose } from '../../../server/signatures/diagnosis/diagnose.ts';
 import { rejectionReasons } from '../../../server/signatures/diagnosis/reasons.ts';
+import type { RefusedRequest } from '../../../server/signatures/diagnosis/refused.ts';
 
 const SECRET = 'kept between the two of us 7f3a';
 const BODY = '{"id":10,"title":"Größe <b>","b":[1.0,2.50],"a":{"z":1,"y":null}}';

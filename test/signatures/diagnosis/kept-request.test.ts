@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { RefusedRequest } from '../../../server/signatures/diagnosis/diagnose.ts';
-import { keptRequest, restoredRequest } from '../../../server/signatures/diagnosis/kept-request.ts';
+import { keptRequest, restoredHeaders } from '../../../server/signatures/diagnosis/kept-request.ts';
 import { shapeOf } from '../../../server/signatures/diagnosis/loose-signature.ts';
+import type { RefusedRequest } from '../../../server/signatures/diagnosis/refused.ts';
 
 const SECRET = 'kept between the two of us 7f3a';
 const HEX = 'a1'.repeat(32);
@@ -68,9 +68,7 @@ describe('a body', () => {
 
 test('the stored parts are sufficient for a re-check', () => {
   const headers = ['content-type', 'text/plain', 'svix-id', 'm: 1', 'svix-signature', `v1,${'A'.repeat(43)}=`];
-  const keyring = { signatureHeader: 'x-own', secrets: [], others: [] };
-  const restored = restoredRequest(keep(headers), Buffer.from('body'), keyring);
-  expect(restored).toEqual({ headers, body: Buffer.from('body'), ...keyring });
+  expect(restoredHeaders(keep(headers))).toEqual(headers);
 });
 
 test.each([

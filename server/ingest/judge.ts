@@ -1,0 +1,103 @@
+/** Step `verify`: decides whether a request carries a valid signature of its webhook, and whether its time is acceptable. */
+import type { ProblemCode } from '../errors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { findKey } from '../signatures/check.ts';
+import { isToken } from '../signatures/keys.ts';
+import { DEFAULT_SCHEME } from '../signatures/presets.ts';
+import { clockDistance } from '../signatures/scheme.ts';
+import type { Claims, Verifier } from './verify.ts';
+import { keyringAt, type Webhook } from './webhook.ts';
+
+export type Judgement =
+  | { kind: 'verified' }
+  | { kind: 'missing' }
+  | { kind: 'mismatch' }
+  /** `header`: the header that is malformed. */
+  | { kind: 'malformed'; header: string }
+  /** The signature is valid. `distanceMs`: how far its time is ahead of the clock; negative: behind. Null: it holds no time. */
+  | { kind: 'timestamp'; distanceMs: number | null }
+  /** No thread verified it in time. */
+  | { kind: 'unavailable' }
+  /** A secret that may verify it cannot be decrypted. */
+  | { kind: 'unreadable' };
+
+const verified: Judgement = { kind: 'verified' };
+const unreadableSecret: Judgement = { kind: 'unreadable' };
+
+export interface JudgeParts {
+  verifier: Verifier;
+  /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
+  publicUrl: string;
+  /** Called when a request is accepted. `keyPlace` is the index of the key in the webhook's keyring. */
+  onVerified: (webhook: Webhook, keyPlace: number) => void;
+}
+
+export type Judge = (exchange: Exchange, webhook: Webhook, body: Uint8Array<SharedArrayBuffer>) => Promise<Judgement>;
+
+export function createJudge({ verifier, publicUrl, onVerified }: JudgeParts): Judge {
+  return async (exchange, webhook, body) => {
+    const nowMs = Date.now();
+    const { scheme } = webhook;
+    const keyring = keyringAt(webhook, nowMs);
+    const unreadable = nowMs < webhook.unreadableUntilMs;
+    // Only the default scheme works without a secret.
+    if (keyring.keys.length === 0) return unreadable || scheme.name !== DEFAULT_SCHEME ? unreadableSecret : verified;
+    const { headers, method } = exchange;
+    const url = scheme.usesUrl ? signedUrl(publicUrl, exchange) : '';
+    const presented = scheme.present({ headers, method, url });
+    if (presented.kind !== 'digests') return presented;
+    const verdict = isToken(keyring.algorithm)
+      ? tokenVerdict(webhook, presented)
+      : await verifier.verify(body, presented, keyring);
+    // The unreadable secret may have made this signature, and a sender treats 403 as final.
+    if (verdict.kind !== 'verified') return verdict.kind === 'mismatch' && unreadable ? unreadableSecret : verdict;
+    if (scheme.clock !== null) {
+      const distanceMs = clockDistance(scheme.clock, presented.time, body, nowMs);
+      if (distanceMs === null || Math.abs(distanceMs) > scheme.clock.toleranceMs)
+        return { kind: 'timestamp', distanceMs };
+    }
+    onVerified(webhook, verdict.keyPlace);
+    return verified;
+  };
+}
+
+/** A token is compared here: its hash costs 1 us, a message to a thread more. */
+function tokenVerdict({ keyring }: Webhook, { digests }: Claims) {
+  const keyPlace = findKey(keyring, { prefix: '', body: digests[0]!, suffix: '' }, digests[0]!);
+  return keyPlace < 0 ? ({ kind: 'mismatch' } as const) : ({ kind: 'verified', keyPlace } as const);
+}
+
+/** The URL as the sender knows it. The Host header is not used: a client can choose it. */
+export function signedUrl(publicUrl: string, { path, query }: Pick<Exchange, 'path' | 'query'>): string {
+  return `${publicUrl}${path}${query === '' ? '' : `?${query}`}`;
+}
+
+type Refused = Extract<Judgement, { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' }>;
+
+/** The problem that a refused request is answered with. `detail` is absent where the table's sentence holds. */
+export function refusalOf({ scheme }: Webhook, judgement: Refused): { code: ProblemCode; detail?: string } {
+  const code = scheme.refusalStatus === 401 ? 'signature_unauthenticated' : (`signature_${judgement.kind}` as const);
+  if (scheme.name === DEFAULT_SCHEME) return { code };
+  return { code, detail: detailOf(scheme, judgement) };
+}
+
+function detailOf({ name, headers, clock }: Webhook['scheme'], judgement: Refused): string {
+  const where = headers.length === 0 ? 'the body' : headers.join(' or ');
+  switch (judgement.kind) {
+    case 'missing':
+      return `The webhook expects a signature of the scheme ${name} in ${where}, and the request has none.`;
+    case 'malformed':
+      return `The header ${judgement.header} is missing, was sent twice, or does not have the form of the scheme ${name}.`;
+    case 'mismatch':
+      return `The signature in ${where} does not match: compute it over the exact bytes that are sent, as the scheme ${name} requires, with the secret of this webhook.`;
+    case 'timestamp':
+      return timestampDetail(judgement.distanceMs, clock!.toleranceMs);
+  }
+}
+
+function timestampDetail(distanceMs: number | null, toleranceMs: number): string {
+  const allowed = `the webhook allows ${toleranceMs / 1000} s`;
+  if (distanceMs === null) return `The signature is valid, but the request holds no time that can be read; ${allowed}.`;
+  const seconds = Math.round(Math.abs(distanceMs) / 1000);
+  return `The signature is valid, but the time of the request is ${seconds} s ${distanceMs < 0 ? 'behind' : 'ahead of'} the clock of this server; ${allowed}. Set the clocks, or sign and send again.`;
+}

@@ -1,0 +1,200 @@
+/** Finds out why a request does not verify by the scheme of its webhook, for every scheme except sha256. */
+import { findKey } from '../check.ts';
+import type { SchemeDefinition } from '../definition.ts';
+import { isAsymmetric, isToken, keyOf, publicKeyOf } from '../keys.ts';
+import { presets, schemeOf } from '../presets.ts';
+import { clockDistance, compileScheme, type Presented, type Scheme } from '../scheme.ts';
+import { onlyValue } from '../signature.ts';
+import { bodyReadings } from './body-readings.ts';
+import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
+import { secretReadings, unsetSecrets } from './secret-readings.ts';
+
+type Judged = 'verified' | 'timestamp' | 'mismatch' | 'missing' | 'malformed' | 'body_too_large';
+
+/** Judges the request as ingest does, at the time of its receipt. */
+export function judgeByScheme(request: RefusedRequest, context: SchemeContext): Judged {
+  const scheme = schemeOf(context.settings);
+  const presented = presentedBy(scheme, request, context.url);
+  if (presented.kind !== 'digests') return presented.kind;
+  if (request.body === null && !isToken(scheme.definition.algorithm)) return 'body_too_large';
+  const body = request.body ?? Buffer.alloc(0);
+  const keys = activeKeys(scheme.definition, request, context);
+  if (!signedBy(scheme.definition, keys, presented, body)) return 'mismatch';
+  if (scheme.clock === null) return 'verified';
+  const distanceMs = clockDistance(scheme.clock, presented.time, body, context.receivedAtMs);
+  return distanceMs !== null && Math.abs(distanceMs) <= scheme.clock.toleranceMs ? 'verified' : 'timestamp';
+}
+
+/** Findings, the most relevant first; at least one. */
+export function* schemeFindings(request: RefusedRequest, context: SchemeContext): Generator<Diagnosis> {
+  const scheme = schemeOf(context.settings);
+  const { definition } = scheme;
+  const header = definition.header ?? null;
+  const finding = (reason: Diagnosis['reason'], otherwiseValid: boolean | null): Diagnosis => ({
+    reason,
+    header,
+    otherwiseValid,
+  });
+  const judged = judgeByScheme(request, context);
+  if (judged === 'verified') return yield { reason: 'verifies_now', header: null, otherwiseValid: true };
+  if (judged === 'timestamp') return yield { ...finding('clock_apart', true), header: timeHeader(definition) };
+  const active = request.secrets.filter(({ expired }) => !expired);
+  if (!isToken(definition.algorithm)) {
+    const { headers } = request;
+    for (let i = 0; i < headers.length; i += 2)
+      if (holdsSecret(headers[i + 1]!, active))
+        return yield { reason: 'secret_sent', header: headers[i]!, otherwiseValid: false };
+  }
+  if (judged === 'body_too_large') return yield finding('body_too_large', null);
+  if (judged === 'missing') {
+    yield* otherSchemes(request, context, definition);
+    return yield { ...finding('header_missing', null), header: null };
+  }
+  if (judged === 'malformed') {
+    if (header !== null && onlyValue(request.headers, header) === null) return yield finding('header_repeated', false);
+    for (const encoding of ['hex', 'base64', 'base64url'] as const)
+      if (verifiesBy({ ...definition, encoding }, request, context)) return yield finding('signature_encoding', true);
+    yield* otherSchemes(request, context, definition);
+    return yield finding('malformed', null);
+  }
+  yield* mismatches(request, context, scheme, finding);
+  yield* otherSchemes(request, context, definition);
+  const reason = isTestMode(context.settings.signatureScheme, request.body) ? 'secret_mode' : 'digest_differs';
+  yield finding(reason, false);
+}
+
+/** The mistakes that explain a well-formed signature that does not match. */
+function* mismatches(
+  request: RefusedRequest,
+  context: SchemeContext,
+  scheme: Scheme,
+  finding: (reason: Diagnosis['reason'], otherwiseValid: boolean) => Diagnosis,
+): Generator<Diagnosis> {
+  const { definition } = scheme;
+  const presented = presentedBy(scheme, request, context.url) as Extract<Presented, { kind: 'digests' }>;
+  const body = request.body ?? Buffer.alloc(0);
+  const keys = activeKeys(definition, request, context);
+  const fits = (key: Uint8Array) => signedBy(definition, [keyOf(definition, key)], presented, body);
+
+  for (const { bytes, expired } of request.secrets)
+    if (expired && fits(bytes)) return yield finding('previous_secret', true);
+  for (const { bytes, expired } of request.secrets) {
+    if (expired) continue;
+    // The sender used the characters of the secret where the scheme decodes them, or the other way round.
+    const undecoded = definition.secret === 'base64' || definition.secret === 'hex' ? [bytes, withoutMark(bytes)] : [];
+    if (undecoded.some((key) => signedBy(definition, [key], presented, body)))
+      return yield finding('secret_undecoded', true);
+    for (const [reason, key] of secretReadings(bytes)) if (fits(key)) return yield finding(reason, true);
+  }
+  for (const url of scheme.usesUrl ? otherUrls(request.headers, context.url) : []) {
+    const again = presentedBy(scheme, request, url);
+    if (again.kind === 'digests' && signedBy(definition, keys, again, body))
+      return yield { ...finding('url_differs', true), header: null };
+  }
+  if (!isToken(definition.algorithm))
+    for (const [reason, reading] of bodyReadings(body))
+      if (signedBy(definition, keys, presented, reading)) return yield finding(reason, true);
+  if (isAsymmetric(definition.algorithm)) return;
+  for (const { id, secrets } of request.others)
+    if (secrets.some(fits)) return yield { ...finding('other_webhook', true), otherWebhookId: id };
+  if (unsetSecrets.some((text) => text !== '' && fits(Buffer.from(text)))) yield finding('secret_unset', true);
+}
+
+/** Presets of another header that the request has: the sender signs by one of them. */
+export function* otherSchemes(
+  request: RefusedRequest,
+  context: SchemeContext | null,
+  own: SchemeDefinition | null,
+): Generator<Diagnosis> {
+  const candidates = presets.filter(
+    ({ name, definition: { header, algorithm } }) =>
+      header !== undefined &&
+      header !== own?.header &&
+      !isToken(algorithm) &&
+      name !== context?.settings.signatureScheme &&
+      onlyValue(request.headers, header) !== undefined,
+  );
+  const contextOf = (name: string): SchemeContext => ({
+    publicKey: null,
+    url: '',
+    receivedAtMs: 0,
+    ...context,
+    settings: { signatureScheme: name, schemeDefinition: null, signatureHeader: null, toleranceSeconds: 0 },
+  });
+  const found = candidates.find(
+    (preset) =>
+      !isAsymmetric(preset.definition.algorithm) &&
+      judgeByScheme({ ...request, scheme: contextOf(preset.name) }, contextOf(preset.name)) === 'verified',
+  );
+  const likely = found ?? (sameHeader(candidates) ? candidates[0] : undefined);
+  if (likely !== undefined)
+    yield {
+      reason: 'scheme_other',
+      header: likely.definition.header!,
+      otherwiseValid: found === undefined ? null : true,
+    };
+}
+
+/** Whether only one preset uses the header: a header that several share names no sender. */
+function sameHeader(candidates: readonly { definition: SchemeDefinition }[]): boolean {
+  return candidates.length === 1;
+}
+
+function verifiesBy(definition: SchemeDefinition, request: RefusedRequest, context: SchemeContext): boolean {
+  const scheme = compileScheme({ name: 'custom', definition }, 0);
+  const presented = presentedBy(scheme, request, context.url);
+  if (presented.kind !== 'digests' || request.body === null) return false;
+  return signedBy(definition, activeKeys(definition, request, context), presented, request.body);
+}
+
+function presentedBy(scheme: Scheme, { headers }: RefusedRequest, url: string): Presented {
+  return scheme.present({ headers, method: 'POST', url });
+}
+
+function signedBy(
+  { algorithm }: SchemeDefinition,
+  keys: readonly Uint8Array[],
+  { digests, prefix, suffix }: Extract<Presented, { kind: 'digests' }>,
+  body: Uint8Array,
+): boolean {
+  return findKey({ algorithm, keys }, { prefix, body, suffix }, Buffer.concat(digests)) >= 0;
+}
+
+function activeKeys(
+  definition: SchemeDefinition,
+  { secrets }: RefusedRequest,
+  { publicKey }: SchemeContext,
+): Uint8Array[] {
+  if (isAsymmetric(definition.algorithm)) {
+    const key = publicKeyOf(definition, publicKey ?? '');
+    return key === null ? [] : [key];
+  }
+  return secrets.filter(({ expired }) => !expired).map(({ bytes }) => keyOf(definition, bytes));
+}
+
+function timeHeader({ timestamp, header }: SchemeDefinition): string | null {
+  if (timestamp?.from.startsWith('header:')) return timestamp.from.slice('header:'.length);
+  return timestamp?.from.startsWith('field:') ? header! : null;
+}
+
+function withoutMark(secret: Buffer): Buffer {
+  return Buffer.from(secret.toString('utf8').replace(/^whsec_/, ''));
+}
+
+/** URLs that the sender may have signed: the other protocol, the address it was sent to, with and without a final slash. */
+function otherUrls(headers: readonly string[], url: string): string[] {
+  if (!URL.canParse(url)) return [];
+  const { pathname, search, host } = new URL(url);
+  const hosts = [
+    ...new Set([host, onlyValue(headers, 'x-forwarded-host') ?? host, onlyValue(headers, 'host') ?? host]),
+  ];
+  const paths = [pathname + search, pathname, `${pathname}/`];
+  return hosts
+    .flatMap((name) => ['https', 'http'].flatMap((protocol) => paths.map((path) => `${protocol}://${name}${path}`)))
+    .filter((other) => other !== url);
+}
+
+/** Stripe marks events of its test mode; each mode has its own secret. */
+function isTestMode(scheme: string, body: Buffer | null): boolean {
+  return scheme === 'stripe' && body !== null && /"livemode"\s*:\s*false/.test(body.toString('latin1'));
+}

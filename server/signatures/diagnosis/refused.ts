@@ -1,0 +1,59 @@
+/** A refused request as the diagnosis gets it, and what it finds. */
+import type { SchemeSettings } from '../presets.ts';
+import type { RejectionReason } from './reasons.ts';
+
+/** What a refused request of a scheme other than sha256 is judged by. */
+export interface SchemeContext {
+  settings: SchemeSettings;
+  publicKey: string | null;
+  /** The URL that the sender signed; empty if the scheme signs none. */
+  url: string;
+  receivedAtMs: number;
+}
+
+export interface WebhookSecret {
+  bytes: Buffer;
+  /** True for a previous secret whose overlap has ended. */
+  expired: boolean;
+}
+
+/** Another webhook, whose URL or secret the sender may have confused with this one. */
+export interface OtherWebhook {
+  id: string;
+  /** Active secrets. */
+  secrets: readonly Buffer[];
+}
+
+export interface RefusedRequest {
+  /** Alternating names in lower case and values. */
+  headers: readonly string[];
+  /** Null: the body was too large to be stored. */
+  body: Buffer | null;
+  /** The webhook's `signature_header`, in lower case. */
+  signatureHeader: string | null;
+  secrets: readonly WebhookSecret[];
+  others: readonly OtherWebhook[];
+  /** For a scheme other than sha256; absent: sha256. */
+  scheme?: SchemeContext;
+}
+
+export interface Diagnosis {
+  reason: RejectionReason;
+  /** Name of the faulty header; null if the fault is not in a header. */
+  header: string | null;
+  /** True if the request verifies once this fault is fixed; null if unknown. */
+  otherwiseValid: boolean | null;
+  /** For reason `other_webhook`: id of the webhook whose secret signed the request. */
+  otherWebhookId?: string;
+}
+
+/** Secrets shorter than this occur in unrelated text by chance. */
+const TELLING_BYTES = 8;
+
+/** Whether the text contains one of the secrets. A secret shorter than TELLING_BYTES must be the whole text, trimmed. */
+export function holdsSecret(text: string, secrets: readonly WebhookSecret[]): boolean {
+  return secrets.some(({ bytes }) => {
+    const secret = bytes.toString('utf8');
+    return bytes.length < TELLING_BYTES ? text.trim() === secret : text.includes(secret);
+  });
+}

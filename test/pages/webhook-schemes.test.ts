@@ -1,0 +1,85 @@
+/** The form of a webhook selects a sender, and its page shows how to set that sender up. */
+import { generateKeyPairSync } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { startPagesApp } from '../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+beforeAll(async () => {
+  app = await startPagesApp();
+  operator = await addPerson(app, 'operator');
+});
+afterAll(() => app.stop());
+
+async function open(path: string, fields?: Record<string, string>) {
+  const { cookie } = operator;
+  const form = fields && {
+    method: 'POST',
+    body: new URLSearchParams({ csrf: await csrfToken(app.url, cookie), ...fields }),
+  };
+  const response = await fetch(app.url + path, { headers: { cookie, origin: app.url }, redirect: 'manual', ...form });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+const given = { secret_choice: 'given', secret: 'whsec_a good secret' };
+const find = async (name: string) => {
+  const { body } = await operator.api('GET', `/api/v1/webhooks?q=${name}`);
+  return body.items[0];
+};
+
+test('the form offers every sender by name', async () => {
+  const { text } = await open('/webhooks/new');
+  expect(text).toContain('<option value="stripe">Stripe</option>');
+  expect(text).toContain('<option value="custom">');
+});
+
+test('the page of a webhook shows the steps of its sender, its URL to copy, and a command to try it', async () => {
+  const created = await open('/webhooks/new', { name: 'pay', signature_scheme: 'stripe', ...given });
+  expect(created.status).toBe(200);
+  expect(created.text).toContain('Set up Stripe');
+  expect(created.text).toContain('Signing secret (whsec_');
+  expect(created.text).not.toContain('a good secret');
+  const { url } = await find('pay');
+  expect(created.text).toContain(`data-copy="${url}"`);
+  expect(created.text).toContain(`npx weir send ${url} --scheme stripe`);
+});
+
+test('a sender with a public key needs no secret', async () => {
+  const { publicKey } = generateKeyPairSync('ed25519');
+  const public_key = publicKey.export({ format: 'pem', type: 'spki' }) as string;
+  const fields = { name: 'bot', signature_scheme: 'discord', secret_choice: 'generate', public_key };
+  expect((await open('/webhooks/new', fields)).status).toBe(200);
+  expect(await find('bot')).toMatchObject({ signature_scheme: 'discord', has_secret: false });
+});
+
+test('an error is shown beside its field, without what is secret', async () => {
+  const fields = { name: 'bad', signature_scheme: 'stripe', verify_token: 'a good token', ...given };
+  const { status, text } = await open('/webhooks/new', fields);
+  expect(status).toBe(422);
+  expect(text).toContain('id="e-verify_token"');
+  expect(text).not.toMatch(/a good (token|secret)/);
+});
+
+test('a definition is kept through the form, and text that is no definition is refused', async () => {
+  const scheme_definition = '{"header":"x-own","algorithm":"hmac-sha256"}';
+  const fields = { name: 'own', signature_scheme: 'custom', scheme_definition, ...given };
+  expect((await open('/webhooks/new', { ...fields, scheme_definition: '{' })).text).toContain(
+    'id="e-scheme_definition"',
+  );
+  expect((await open('/webhooks/new', fields)).status).toBe(200);
+  const { id } = await find('own');
+  const form = await open(`/webhooks/${id}/edit`);
+  expect(form.text.replaceAll('&quot;', '"')).toContain('"algorithm":"hmac-sha256"');
+  expect((await open(`/webhooks/${id}/edit`, { ...fields, name: 'own renamed' })).status).toBe(303);
+  expect((await find('own')).scheme_definition).toEqual(JSON.parse(scheme_definition));
+});
+
+test('a verify token stays when its field is empty', async () => {
+  const fields = { name: 'pages', signature_scheme: 'meta', ...given };
+  await open('/webhooks/new', { ...fields, verify_token: 'a good token' });
+  const { id } = await find('pages');
+  expect((await open(`/webhooks/${id}/edit`, fields)).status).toBe(303);
+  expect((await find('pages')).has_verify_token).toBe(true);
+});
