@@ -2,11 +2,11 @@
 
 import type { ProblemCode } from '../errors.ts';
 import { jsonPointer } from '../http/issues.ts';
+import { invalid, type Problem, problem } from '../http/problem.ts';
 import type { Change } from './change.ts';
-import { invalid, problem, type Reply } from './operation.ts';
 
 /** @param unknown problem code when the resource does not exist or cannot be changed */
-export function replyTo<T>(change: Change<T>, unknown: ProblemCode, answer: (value: T) => Reply): Reply {
+export function replyTo<T, R>(change: Change<T>, unknown: ProblemCode, answer: (value: T) => R): R | Problem {
   switch (change.kind) {
     case 'done':
       return answer(change.value);

@@ -14,18 +14,20 @@ import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto
 import type { Actor } from '../audit/actor.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../db/queries/idempotency.ts';
-import type { ProblemCode } from '../errors.ts';
+import { problem } from '../http/problem.ts';
 import type { Role } from '../resources/users.ts';
 import { seal, unseal } from '../secrets/seal.ts';
+import type { Outcome } from './operation.ts';
 
 /** A successful response, as sent. */
-export interface Rendered {
+interface Rendered {
   status: number;
   headers: Record<string, string>;
   text: string;
 }
 
 interface KeyedRequest {
+  userId: string;
   key: string;
   method: string;
   path: string;
@@ -35,12 +37,6 @@ interface KeyedRequest {
    */
   role: Role;
 }
-
-/** `again`: the stored response of an earlier request; nothing was done. */
-export type Once<T> =
-  | { kind: 'done'; value: T }
-  | { kind: 'again'; answer: Rendered }
-  | { kind: 'refused'; code: ProblemCode };
 
 /** 1 to 255 printable ASCII characters. */
 export function isKey(text: string): boolean {
@@ -59,28 +55,24 @@ export class Idempotency {
 
   /**
    * Runs the work once per user and key. Rejects with whatever the work rejects with.
-   * @param work receives the actor that the change must be recorded with
-   * @param rendered returns the response to store; null if nothing was changed
+   * @param work records its change with this `confirm`. Its response is stored if it is a success.
    */
-  async once<T>(
+  async once(
     request: KeyedRequest,
-    actor: Actor & { id: string },
-    work: (actor: Actor) => Promise<T>,
-    rendered: (value: T) => Rendered | null,
-  ): Promise<Once<T>> {
-    const own: KeyOf = { userId: actor.id, key: request.key };
+    work: (confirm: NonNullable<Actor['confirm']>) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const own: KeyOf = { userId: request.userId, key: request.key };
     const attempt = randomUUID();
     const kept = await takeKey(this.#database, own, this.#fingerprint(request, this.#keys[0]!), attempt);
     if (kept !== undefined) return this.#answerAgain(request, own, kept);
     try {
-      const value = await work({ ...actor, confirm: (query) => this.#confirm(query, attempt, own) });
-      const answer = rendered(value);
-      if (answer === null) await giveKeyBack(this.#database, attempt, own);
+      const outcome = await work((query) => this.#confirm(query, attempt, own));
+      if (outcome.kind !== 'done') await giveKeyBack(this.#database, attempt, own);
       // The change is committed: a failure to store the response must not withhold it.
-      else await keepAnswer(this.#database, attempt, own, this.#seal(answer, request, own)).catch(() => {});
-      return { kind: 'done', value };
+      else await keepAnswer(this.#database, attempt, own, this.#seal(outcome, request, own)).catch(() => {});
+      return outcome;
     } catch (error) {
-      if (error instanceof KeyLost) return { kind: 'refused', code: 'idempotency_in_progress' };
+      if (error instanceof KeyLost) return problem('idempotency_in_progress');
       await giveKeyBack(this.#database, attempt, own).catch(() => {});
       throw error;
     }
@@ -94,16 +86,23 @@ export class Idempotency {
     request: KeyedRequest,
     own: KeyOf,
     { fingerprint, changed, answer }: { fingerprint: Buffer; changed: boolean; answer: Buffer | null },
-  ): Once<never> {
+  ): Outcome {
     const opened = answer && unseal(answer, this.#keys, contextOf(own));
     if (opened !== null) {
       const { request: digest, ...rendered } = JSON.parse(opened.toString('utf8')) as Kept;
       if (digest === undefined ? !this.#isSame(request, fingerprint) : digest !== digestOf(request))
-        return { kind: 'refused', code: 'idempotency_key_reused' };
-      return { kind: 'again', answer: rendered };
+        return problem('idempotency_key_reused');
+      const headers = { ...rendered.headers, 'idempotent-replayed': 'true' };
+      return {
+        kind: 'encoded',
+        status: rendered.status,
+        contentType: 'application/json',
+        content: rendered.text,
+        headers,
+      };
     }
-    if (!this.#isSame(request, fingerprint)) return { kind: 'refused', code: 'idempotency_key_reused' };
-    return { kind: 'refused', code: changed ? 'idempotency_response_lost' : 'idempotency_in_progress' };
+    if (!this.#isSame(request, fingerprint)) return problem('idempotency_key_reused');
+    return problem(changed ? 'idempotency_response_lost' : 'idempotency_in_progress');
   }
 
   #isSame(request: KeyedRequest, fingerprint: Buffer): boolean {
@@ -114,8 +113,8 @@ export class Idempotency {
     return createHmac('sha256', key).update(textOf(request)).digest();
   }
 
-  #seal(answer: Rendered, request: KeyedRequest, own: KeyOf): Buffer {
-    const kept: Kept = { ...answer, request: digestOf(request) };
+  #seal({ status, headers, text }: Rendered, request: KeyedRequest, own: KeyOf): Buffer {
+    const kept: Kept = { status, headers, text, request: digestOf(request) };
     return seal(Buffer.from(JSON.stringify(kept)), this.#keys[0]!, contextOf(own));
   }
 }

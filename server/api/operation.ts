@@ -2,20 +2,52 @@
 import type { z } from 'zod';
 import type { Actor } from '../audit/actor.ts';
 import type { Person, Reader } from '../auth/person.ts';
+import type { Agent } from '../db/queries/agents.ts';
 import type { ProblemCode } from '../errors.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange, Unanswered } from '../http/exchange.ts';
+import type { Problem } from '../http/problem.ts';
 
-/** A reply: a success, or one row of the table of errors. */
-export type Reply =
-  | { kind: 'done'; status: number; body?: unknown; headers?: Record<string, string> }
-  | {
-      kind: 'problem';
-      code: ProblemCode;
-      detail?: string;
-      members?: Record<string, unknown>;
-      /** For 429 and 503. */
-      retryAfterSeconds?: number;
-    };
+/** Schema of the body of each success status; null: no body, or bytes. Members that the schema does not name are not sent. */
+export type Answers = Readonly<Record<number, z.ZodType | null>>;
+
+export interface Done<Status = number, Body = unknown> {
+  kind: 'done';
+  status: Status;
+  body: Body;
+  headers?: Record<string, string> | undefined;
+}
+
+/** A success that is already text or bytes. No schema is applied. */
+export interface Encoded {
+  kind: 'encoded';
+  status: number;
+  contentType: string;
+  content: string | Uint8Array;
+  headers?: Record<string, string> | undefined;
+}
+
+type Given<Schema> = Schema extends z.ZodType ? z.input<Schema> : undefined;
+export type Reply<A extends Answers> =
+  | { [Status in keyof A]: Done<Status, Given<A[Status]>> }[keyof A]
+  | Encoded
+  | Unanswered
+  | Problem;
+
+type Taken<Schema> = Schema extends z.ZodType ? z.output<Schema> : null;
+/** A success with the body that its schema returned. */
+export type Success<A> = A extends Answers
+  ? {
+      [Status in keyof A]: {
+        kind: 'done';
+        status: Status & number;
+        body: Taken<A[Status]>;
+        /** The body as JSON; '' without one. */
+        text: string;
+        headers: Record<string, string>;
+      };
+    }[keyof A]
+  : never;
+export type Outcome<A = Answers> = Success<A> | Encoded | Unanswered | Problem;
 
 /** Description of a response with bytes instead of JSON. */
 export interface AnswerBytes {
@@ -31,21 +63,19 @@ interface ApiRequest<Who, Query, Input> {
   id: string;
   query: Query;
   input: Input;
-  /** `who` as an actor in the audit log. */
-  actor: Actor;
+  /** The requester as an actor in the audit log. Created at each access, so that a read creates none. */
+  readonly actor: Actor;
   /** False if the request has an If-Match that the given representation, which is about to be changed, does not meet. */
   matches(representation: unknown): boolean;
   exchange: Exchange;
 }
 
-export interface Operation<Who = Person, Query = unknown, Input = unknown> {
+/** Who an operation may be for. */
+export type Who = Person | Reader | Agent | null;
+
+interface OperationFacts {
   /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
   id?: { schema: z.ZodType<string>; problem: ProblemCode };
-  query?: z.ZodType<Query>;
-  /** The JSON body. Without a schema, no body is read. */
-  input?: z.ZodType<Input>;
-  /** Body of each success status; null: no body. Members that the schema does not name are not sent. */
-  answers: Readonly<Record<number, z.ZodType | null>>;
   /** For a 200 without a schema. */
   bytes?: AnswerBytes;
   /**
@@ -59,46 +89,46 @@ export interface Operation<Who = Person, Query = unknown, Input = unknown> {
   idempotent?: true;
   /** Problems in addition to those of its access and inputs. */
   problems?: readonly ProblemCode[];
-  handle(request: ApiRequest<Who, Query, Input>): Promise<Reply>;
 }
 
-/** An operation for users. This function only infers the types. */
-export function operation<Query, Input>(given: Operation<Person, Query, Input>): Operation<Person, Query, Input> {
-  return given;
+interface TypedOperation<W, Query, Input, A extends Answers> extends OperationFacts {
+  query?: z.ZodType<Query>;
+  /** The JSON body. Without a schema, no body is read. */
+  input?: z.ZodType<Input>;
+  answers: A;
+  handle(request: ApiRequest<W, Query, Input>): Promise<Reply<NoInfer<A>>>;
 }
+
+/** Any operation. Its own types of query, input and answers are those of its schemas, which the runner applies. */
+export interface Operation<W = Who> extends OperationFacts {
+  query?: z.ZodType;
+  input?: z.ZodType;
+  answers: Answers;
+  handle(request: ApiRequest<W, unknown, unknown>): Promise<Reply<Answers>>;
+}
+
+function operationFor<W>() {
+  return <Query, Input, A extends Answers>(given: TypedOperation<W, Query, Input, A>): typeof given => given;
+}
+
+/** An operation for users. This function and the following ones only infer the types. */
+export const operation = operationFor<Person>();
 
 /** An operation of a mixed route: for users or, without one, for an agent, which sees only its own data. */
-export function readerOperation<Query, Input>(given: Operation<Reader, Query, Input>): Operation<Reader, Query, Input> {
-  return given;
-}
+export const readerOperation = operationFor<Reader>();
+
+/** An operation for agents alone. */
+export const agentOperation = operationFor<Agent>();
 
 /** An operation for anyone, signed in or not. Changes requested by pages of other sites are refused. */
-export function openOperation<Query, Input>(given: Operation<null, Query, Input>): Operation<null, Query, Input> {
-  return given;
-}
+export const openOperation = operationFor<null>();
 
-export function done(status: number, body?: unknown, headers?: Record<string, string>): Reply {
-  return { kind: 'done', status, body, ...(headers === undefined ? {} : { headers }) };
-}
-
-export function problem(code: ProblemCode, detail?: string, members?: Record<string, unknown>): Reply {
-  return {
-    kind: 'problem',
-    code,
-    ...(detail === undefined ? {} : { detail }),
-    ...(members === undefined ? {} : { members }),
-  };
-}
-
-/** For 429 and 503. */
-export function problemLater(code: ProblemCode, retryAfterSeconds: number): Reply {
-  return { kind: 'problem', code, retryAfterSeconds };
-}
-
-/**
- * A field that its schema alone cannot validate.
- * @param pointer RFC 6901, e.g. `/password`
- */
-export function invalid(pointer: string, detail: string): Reply {
-  return problem('invalid_request', undefined, { errors: [{ pointer, detail }] });
+export function done<Status extends number>(status: Status): Done<Status, undefined>;
+export function done<Status extends number, Body>(
+  status: Status,
+  body: Body,
+  headers?: Record<string, string>,
+): Done<Status, Body>;
+export function done(status: number, body?: unknown, headers?: Record<string, string>): Done {
+  return { kind: 'done', status, body, headers };
 }

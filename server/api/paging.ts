@@ -41,12 +41,12 @@ export function flagValue(given: z.output<typeof flag> | undefined): boolean | n
  * @param rows one more than `limit` if there is a next page
  * @param cursorOf cursor of the page after this row; default: its id, for lists ordered by id
  */
-export function pageOf<Row extends { id: string }>(
+export function pageOf<Row extends { id: string }, Item>(
   rows: readonly Row[],
   limit: number,
-  describe: (row: Row) => object,
+  describe: (row: Row) => Item,
   cursorOf: (row: Row) => string = ({ id }) => id,
-): { items: object[]; next_cursor: string | null } {
+): { items: Item[]; next_cursor: string | null } {
   const page = rows.slice(0, limit);
   return { items: page.map(describe), next_cursor: rows.length > limit ? cursorOf(page.at(-1)!) : null };
 }

@@ -11,10 +11,13 @@ export function etagOf(text: string): string {
 /**
  * Returns the If-Match check of a request. It passes for a representation whose tag is listed, and for any representation with
  * `*` or without the header. A weak tag never matches.
+ * @param field value of If-Match
  * @param schema schema of the GET response
  */
-export function ifMatch(exchange: Exchange, schema: z.ZodType | undefined): (representation: unknown) => boolean {
-  const field = fieldValue(exchange, 'if-match');
+export function ifMatch(
+  field: string | undefined,
+  schema: z.ZodType | undefined,
+): (representation: unknown) => boolean {
   if (field === undefined || schema === undefined || field.trim() === '*') return () => true;
   const listed = tagsIn(field).filter((tag) => !tag.startsWith('W/'));
   return (representation) => listed.includes(etagOf(JSON.stringify(schema.parse(representation))));
@@ -22,7 +25,7 @@ export function ifMatch(exchange: Exchange, schema: z.ZodType | undefined): (rep
 
 /** True if the client already has this representation (If-None-Match, weak comparison). */
 export function isKnown(exchange: Exchange, tag: string): boolean {
-  const field = fieldValue(exchange, 'if-none-match');
+  const field = fieldList(exchange, 'if-none-match');
   if (field === undefined) return false;
   return field.trim() === '*' || tagsIn(field).some((listed) => listed.replace(/^W\//, '') === tag);
 }
@@ -31,8 +34,8 @@ function tagsIn(field: string): string[] {
   return field.match(/(?:W\/)?"[\x21\x23-\x7e\x80-\uffff]*"/g) ?? [];
 }
 
-/** Joins repeated fields: a list may be sent in several of them. */
-function fieldValue({ headers }: Exchange, name: string): string | undefined {
+/** Value of a field. Joins repeated fields: a list may be sent in several of them. */
+export function fieldList({ headers }: Exchange, name: string): string | undefined {
   const values = headers.filter((_, i) => i % 2 === 1 && headers[i - 1] === name);
   return values.length === 0 ? undefined : values.join(', ');
 }

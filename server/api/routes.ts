@@ -4,14 +4,20 @@
  */
 
 import type { Person, Reader } from '../auth/person.ts';
+import type { Agent } from '../db/queries/agents.ts';
 import type { Method } from '../http/route.ts';
 import type { Role } from '../resources/users.ts';
 import type { Operation } from './operation.ts';
 
-/** `signature`: signature of the webhook; `agent`: credential or session of an agent. */
-type PlainAccess = 'anyone' | 'signature' | 'agent';
-/** `anyone`, or the lowest role allowed. On mixed routes an agent is allowed too, and sees only its own data. */
-export type OperationAccess = Role | 'viewer or agent' | 'anyone';
+/** `signature`: signature of the webhook. */
+type PlainAccess = 'anyone' | 'signature';
+/**
+ * `anyone`, or the lowest role allowed. On mixed routes an agent is allowed too, and sees only its own data. `agent`: credential or
+ * session of an agent; `agent credential`: checked by the operation itself.
+ */
+export type OperationAccess = Role | 'viewer or agent' | 'agent' | 'agent credential' | 'anyone';
+
+type OperationRouteRow = readonly [Method, string, string, OperationAccess, string];
 
 export const plainRoutes = [
   ['GET', '/healthz', 'live', 'anyone', '200 while the process is alive'],
@@ -20,16 +26,21 @@ export const plainRoutes = [
   ['GET', '/in/:webhook_id', 'handshake', 'anyone', "answers a sender's check of the URL; 405 if it is none"],
   ['OPTIONS', '/in/:webhook_id', 'handshakeOptions', 'anyone', 'the same for CloudEvents'],
   ['POST', '/in/:webhook_id/batch', 'ingestBatch', 'signature', '202 once every line is committed as an event'],
-  ['POST', '/api/v1/agent/session', 'agentSession', 'agent', 'creates a session for an agent credential'],
+  ['GET', '/assets/:name', 'asset', 'anyone', 'style sheets and scripts of the pages, cached permanently'],
+] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
+
+/** Operations for agents. */
+export const agentRoutes = [
+  ['POST', '/api/v1/agent/session', 'agentSession', 'agent credential', 'creates a session for an agent credential'],
   ['GET', '/api/v1/agent/me', 'agentMe', 'agent', 'the agent itself'],
   ['POST', '/api/v1/agent/deliveries/claim', 'claim', 'agent', 'claims deliveries; waits for one if there is none'],
   ['POST', '/api/v1/agent/deliveries/ack', 'ack', 'agent', 'acknowledges deliveries; lists lost leases'],
   ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'agent', 'returns deliveries for a later retry; lists lost leases'],
   ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'agent', 'extends leases; lists lost leases'],
-  ['GET', '/assets/:name', 'asset', 'anyone', 'style sheets and scripts of the pages, cached permanently'],
-] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
+] as const satisfies readonly OperationRouteRow[];
 
-export const operationRoutes = [
+/** Operations for users, for users or agents, and for anyone. */
+export const userRoutes = [
   ['GET', '/api/v1/openapi.json', 'showOpenApi', 'anyone', 'this API as OpenAPI 3.1'],
   ['POST', '/api/v1/setup', 'setUp', 'anyone', 'creates the first administrator; 404 once one exists'],
   ['POST', '/api/v1/session', 'signIn', 'anyone', 'creates a session cookie for an email and a password'],
@@ -91,7 +102,9 @@ export const operationRoutes = [
   ['GET', '/api/v1/users/:id', 'showUser', 'administrator', 'one user'],
   ['PATCH', '/api/v1/users/:id', 'updateUser', 'administrator', 'updates name, role, disabled or password of a user'],
   ['DELETE', '/api/v1/users/:id', 'deleteUser', 'administrator', '204; the sessions and tokens of the user end'],
-] as const satisfies readonly (readonly [Method, string, string, OperationAccess, string])[];
+] as const satisfies readonly OperationRouteRow[];
+
+export const operationRoutes = [...agentRoutes, ...userRoutes] as const;
 
 /** Pages for browsers. Changes are forms that lead back to a page. */
 export const pageRoutes = [
@@ -158,9 +171,12 @@ export const pageRoutes = [
 
 type OperationRow = (typeof operationRoutes)[number];
 export type OperationName = OperationRow[2];
-type Requester<Access> = Access extends 'anyone' ? null : Access extends 'viewer or agent' ? Reader : Person;
-/** One operation for each row of operationRoutes. */
-export type Operations = {
-  // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own
-  [Row in OperationRow as Row[2]]: Operation<Requester<Row[3]>, any, any>;
-};
+type WhoOf<Access> = Access extends 'anyone' | 'agent credential'
+  ? null
+  : Access extends 'viewer or agent'
+    ? Reader
+    : Access extends 'agent'
+      ? Agent
+      : Person;
+/** One operation for each row of operationRoutes, for those whom the row admits. */
+export type OperationTable = { [Row in OperationRow as Row[2]]: Operation<WhoOf<Row[3]>> };

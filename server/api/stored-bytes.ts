@@ -1,7 +1,6 @@
 /** Sends a stored request body. The sender chooses its type, so it is sent in a way that no browser displays or runs it. */
 
-import type { Exchange } from '../http/exchange.ts';
-import { type AnswerBytes, done, type Reply } from './operation.ts';
+import type { AnswerBytes, Encoded } from './operation.ts';
 
 const TYPE_HEADER = 'X-Weir-Content-Type';
 
@@ -12,16 +11,22 @@ export const storedBytes: AnswerBytes = {
 };
 
 /**
- * Answers 200 with the bytes unchanged, as a download in a sandboxed origin.
+ * The bytes unchanged, as a download in a sandboxed origin.
  * @param contentType Content-Type of the stored request
  */
-export function answerStoredBytes(exchange: Exchange, id: string, contentType: string | null, body: Buffer): Reply {
-  exchange.setHeader('content-disposition', `attachment; filename="${id}"`);
-  exchange.setHeader('content-security-policy', "sandbox; default-src 'none'");
+export function storedBytesReply(id: string, contentType: string | null, body: Buffer): Encoded {
   const type = headerText(contentType ?? '');
-  if (type !== '') exchange.setHeader(TYPE_HEADER.toLowerCase(), type);
-  exchange.answer(200, storedBytes.contentType, body);
-  return done(200);
+  return {
+    kind: 'encoded',
+    status: 200,
+    contentType: storedBytes.contentType,
+    content: body,
+    headers: {
+      'content-disposition': `attachment; filename="${id}"`,
+      'content-security-policy': "sandbox; default-src 'none'",
+      ...(type === '' ? {} : { [TYPE_HEADER.toLowerCase()]: type }),
+    },
+  };
 }
 
 /** Printable ASCII only: a line end would start another header field. */

@@ -7,11 +7,13 @@ import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import { type Agent, findAgentByLookupId, recordAgentSeen } from '../db/queries/agents.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { admit } from '../http/rate-limit.ts';
+import { type Problem, problem, problemLater } from '../http/problem.ts';
+import { overLimit } from '../http/rate-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../secrets/keys.ts';
 import { readSession, signSession } from './agent-session.ts';
 import { parseCredential } from './credential.ts';
+import type { AgentReader } from './person.ts';
 
 /** Short, so that a stolen session expires soon. Agents get a new session with their credential. */
 export const AGENT_SESSION_SECONDS = 900;
@@ -36,28 +38,22 @@ export class AgentAuth {
   }
 
   /**
-   * Returns the agent of a request to an agent-only route, or null when the request was refused; the exchange is then already
-   * answered. A valid session is not counted against the rate limit and not refused by it. A credential is counted, and so is
-   * every failure.
+   * Returns the agent of a request to an agent-only route. A valid session is not counted against the rate limit and not refused
+   * by it. A credential is counted, and so is every failure.
    */
-  async agent(exchange: Exchange): Promise<Agent | null> {
+  async agent(exchange: Exchange): Promise<AgentReader | Problem> {
     const token = bearer(exchange);
-    const session = await this.#bySession(exchange, token);
-    if (session === undefined) return refuseUnavailable(exchange);
-    if (session !== null) return session;
-    return (await this.count(exchange)) ? this.byCredential(exchange, token) : null;
+    return (
+      (await this.#bySession(exchange, token)) ?? (await this.overLimit(exchange)) ?? this.byCredential(exchange, token)
+    );
   }
 
-  /**
-   * Returns the agent of a request to a mixed route that has no authenticated user. Every agent request to such a route is
-   * counted. Null as for `agent`.
-   */
-  async fallback(exchange: Exchange): Promise<Agent | null> {
-    if (!(await this.count(exchange))) return null;
+  /** Returns the agent of a request to a mixed route that has no authenticated user. Every agent request to such a route is counted. */
+  async fallback(exchange: Exchange): Promise<AgentReader | Problem> {
+    const over = await this.overLimit(exchange);
+    if (over !== null) return over;
     const token = bearer(exchange);
-    const session = await this.#bySession(exchange, token);
-    if (session === undefined) return refuseUnavailable(exchange);
-    return session ?? this.byCredential(exchange, token, MIXED);
+    return (await this.#bySession(exchange, token)) ?? this.byCredential(exchange, token, MIXED);
   }
 
   /** Returns a session token valid for AGENT_SESSION_SECONDS from `nowMs`. */
@@ -71,43 +67,46 @@ export class AgentAuth {
 
   /**
    * @param text the credential, from the header or a body
-   * @param refusal error detail when the credential is not valid; default: the standard text
+   * @param detail of the problem when the credential is not valid; default: the standard text
    */
-  async byCredential(exchange: Exchange, text: string, refusal?: string): Promise<Agent | null> {
+  async byCredential(exchange: Exchange, text: string, detail?: string): Promise<AgentReader | Problem> {
+    const invalid = problem('agent_unauthenticated', detail);
     const credential = parseCredential('wa', text);
-    if (credential === null) return refuse(exchange, refusal);
+    if (credential === null) return invalid;
     try {
       const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);
-      if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash))
-        return refuse(exchange, refusal);
+      if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash)) return invalid;
       this.#parts.seen(found.id, exchange.client.address);
-      return found;
+      return { kind: 'agent', agent: found };
     } catch {
-      return refuseUnavailable(exchange);
+      return unavailable;
     }
   }
 
-  /** Null: not a valid session. Undefined: unknown, because the database is unavailable. */
-  async #bySession(exchange: Exchange, token: string): Promise<Agent | null | undefined> {
+  /** Null: not a valid session. */
+  async #bySession(exchange: Exchange, token: string): Promise<AgentReader | Problem | null> {
     const nowMs = Date.now();
     const claim = readSession(token, this.#parts.keys, nowMs, AGENT_SESSION_SECONDS * 1000 + CLOCK_DIFFERENCE_MS);
     if (claim === null) return null;
     if (claim.keyPlace > 0) {
       const accepted = await this.#parts.previousKey.isAccepted(AGENT_SESSION_SECONDS).catch(() => undefined);
-      if (accepted !== true) return accepted === undefined ? undefined : null;
+      if (accepted !== true) return accepted === undefined ? unavailable : null;
     }
     const agent = await this.#parts.agents.find(claim.agentId, nowMs);
-    if (agent === undefined) return undefined;
+    if (agent === undefined) return unavailable;
     if (agent?.generation !== claim.generation) return null;
     this.#parts.seen(agent.id, exchange.client.address);
-    return agent;
+    return { kind: 'agent', agent };
   }
 
-  /** Counts one authentication. Returns false when the rate limit is exceeded; the exchange is then already answered. */
-  count(exchange: Exchange): Promise<boolean> {
-    return admit(exchange, this.#parts.limiter, this.#parts.policy);
+  /** Counts one authentication. Returns the problem if the rate limit is exceeded. */
+  overLimit(exchange: Exchange): Promise<Problem | null> {
+    return overLimit(exchange, this.#parts.limiter, this.#parts.policy);
   }
 }
+
+/** The database cannot be reached, so it is unknown whether the agent is valid. */
+const unavailable = problemLater('database_unavailable', 1);
 
 /** Error detail on routes for users and agents. */
 const MIXED =
@@ -120,17 +119,6 @@ const MIXED =
 export function bearer(exchange: Exchange): string {
   const [value = '', ...more] = exchange.headers.filter((_, i, all) => i % 2 === 1 && all[i - 1] === 'authorization');
   return more.length > 0 ? '' : (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '');
-}
-
-function refuse(exchange: Exchange, detail?: string): null {
-  exchange.setHeader('www-authenticate', 'Bearer');
-  exchange.problem('agent_unauthenticated', detail);
-  return null;
-}
-
-function refuseUnavailable(exchange: Exchange): null {
-  exchange.problemLater('database_unavailable', 1);
-  return null;
 }
 
 /** Each process writes an agent at most once per interval. */

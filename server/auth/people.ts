@@ -9,7 +9,7 @@ import { findSessionUser } from '../db/queries/sessions.ts';
 import { findTokenUser } from '../db/queries/tokens.ts';
 import type { ActiveUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { Refused } from '../http/refused.ts';
+import { ProblemError, problem } from '../http/problem.ts';
 import { lesserRole } from '../resources/users.ts';
 import { bearer } from './agent.ts';
 import { parseCredential } from './credential.ts';
@@ -17,7 +17,7 @@ import type { Person } from './person.ts';
 
 /**
  * Returns the user of a JWT that the provider signed for this API, or null for any other token. Rejects with DatabaseUnavailable,
- * and with Refused when the provider is unavailable or the person has no role in Weir.
+ * and with ProblemError when the provider is unavailable or the person has no role in Weir.
  */
 export type ReadJwt = (token: string, exchange: Exchange) => Promise<ActiveUser | null>;
 
@@ -50,7 +50,7 @@ export class People {
 
   /**
    * Returns the person of a request, or null without valid credentials. If there is a bearer token, only the token is used.
-   * Rejects with DatabaseUnavailable or Refused; the server turns both into responses.
+   * Rejects with DatabaseUnavailable or ProblemError; the server turns both into responses.
    */
   async find(exchange: Exchange): Promise<Person | null> {
     if (exchange.header('authorization') === undefined) return this.#bySession(exchange.cookie(this.#parts.cookie));
@@ -73,7 +73,7 @@ export class People {
     const credential = parseCredential('wu', text);
     const row = credential && (await findTokenUser(this.#parts.database, credential.lookupId));
     if (!row || !timingSafeEqual(row.secretHash, credential.secretHash)) return null;
-    if (row.suspended) throw new Refused('token_suspended');
+    if (row.suspended) throw new ProblemError(problem('token_suspended'));
     return {
       ...described(row),
       role: lesserRole(row.role, row.tokenRole),

@@ -56,7 +56,8 @@ export function visitorActor(exchange: Exchange): Actor {
 }
 
 /** The reader on a mixed route: a user or, without one, an agent, which sees only its own deliveries and data. */
-export type Reader = { kind: 'user'; person: Person } | { kind: 'agent'; agent: Agent };
+export type Reader = { kind: 'user'; person: Person } | AgentReader;
+export type AgentReader = { kind: 'agent'; agent: Agent };
 
 /** The agent to whose own data the result is restricted; null: no restriction. */
 export function agentIdOf(reader: Reader): string | null {

@@ -1,6 +1,5 @@
-/** POST /api/v1/agent/deliveries/claim: leases deliveries, and waits up to `wait_seconds` if there are none. */
+/** Leases deliveries, and waits if there are none. */
 import { isUtf8 } from 'node:buffer';
-import { z } from 'zod';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
 import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
@@ -11,28 +10,18 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { ClaimWaiters } from './waiters.ts';
 import type { ClaimTurns, ClaimWatermarks } from './watermarks.ts';
 
-export const claimSchema = z.strictObject({
-  max: z
-    .int()
-    .min(1)
-    .max(1000)
-    .default(1)
-    .describe('maximum number of deliveries; the bodies of one response are limited to 16 MiB in total'),
-  lease_seconds: z
-    .int()
-    .min(5)
-    .max(3600)
-    .default(30)
-    .describe('how long each delivery stays leased without ack, nack or extend'),
-  wait_seconds: z
-    .int()
-    .min(0)
-    .max(30)
-    .default(0)
-    .describe('how long the request waits for a delivery when there is none'),
-  webhook_ids: z.array(z.guid()).max(1000).optional().describe('only deliveries of these webhooks; absent: of all'),
-});
-type ClaimInput = z.output<typeof claimSchema>;
+interface ClaimOrder {
+  /** Deliveries. */
+  max: number;
+  leaseSeconds: number;
+  /** How long to wait for a delivery if there is none. */
+  waitSeconds: number;
+  /** Only deliveries of these webhooks; null: all. */
+  webhookIds: readonly string[] | null;
+}
+
+/** `json`: the response. `gone`: the agent disconnected, and its deliveries are released. */
+type ClaimOutcome = { kind: 'claimed'; json: string } | { kind: 'gone' };
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
@@ -48,14 +37,14 @@ interface ClaimParts {
 }
 
 export function createClaim({ database, waiters, watermarks, turns, metrics, attemptsMax }: ClaimParts) {
-  return async function claim(exchange: Exchange, agent: Agent, input: ClaimInput): Promise<void> {
-    const untilMs = performance.now() + input.wait_seconds * 1000;
+  return async function claim(exchange: Exchange, agent: Agent, given: ClaimOrder): Promise<ClaimOutcome> {
+    const untilMs = performance.now() + given.waitSeconds * 1000;
     const order = {
       agentId: agent.id,
       generation: agent.generation,
-      max: input.max,
-      leaseSeconds: input.lease_seconds,
-      webhookIds: input.webhook_ids ?? null,
+      max: given.max,
+      leaseSeconds: given.leaseSeconds,
+      webhookIds: given.webhookIds,
       bytesMax: CLAIM_BYTES_MAX,
       attemptsMax,
     };
@@ -86,8 +75,11 @@ export function createClaim({ database, waiters, watermarks, turns, metrics, att
       exchange.waited();
       if (!exchange.aborted) claimed = await look();
     }
-    if (exchange.aborted && claimed.length > 0) return releaseDeliveries(database, agent.id, claimed.map(receiptOf));
-    exchange.answer(200, 'application/json', `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}`);
+    if (exchange.aborted) {
+      if (claimed.length > 0) await releaseDeliveries(database, agent.id, claimed.map(receiptOf));
+      return { kind: 'gone' };
+    }
+    return { kind: 'claimed', json: `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}` };
   };
 }
 

@@ -1,6 +1,6 @@
 /** Markdown tables of the settings, routes, errors, rejections, metrics and log events, generated from the code. */
 import { operationRoutes, plainRoutes } from '../api/routes.ts';
-import { type Problem, problems } from '../errors.ts';
+import { type ProblemRow, problems } from '../errors.ts';
 import { settingTable } from '../settings/table.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
 import { isAsymmetric } from '../signatures/keys.ts';
@@ -53,7 +53,7 @@ function routesTable(): string {
 }
 
 function errorsTable(): string {
-  const rows = Object.entries<Problem>(problems).sort(([, a], [, b]) => a.status - b.status);
+  const rows = Object.entries<ProblemRow>(problems).sort(([, a], [, b]) => a.status - b.status);
   return markdownTable(
     ['status', 'code', 'detail'],
     rows.map(([code, { status, detail }]) => [String(status), `\`${code}\``, detail]),

@@ -1,11 +1,12 @@
 /** One request and its answer. Holds a snapshot that outlives uWebSockets.js's HttpRequest, and is the only way to answer. */
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { type ProblemCode, problems } from '../errors.ts';
+import type { ProblemCode } from '../errors.ts';
 import { Stage, StageClock } from '../telemetry/stages.ts';
 import { answerAndClose, type Ending, writeAnswer, writeRest } from './answer.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
+import { type Problem, problem, problemDocument } from './problem.ts';
 import { openStream, type StreamAnswer } from './stream.ts';
 
 /** Stops browsers from sniffing JSON as another content type. */
@@ -19,14 +20,9 @@ export interface ExchangeHost {
   finished(exchange: Exchange): void;
 }
 
-/** Problem document (RFC 9457) with extension members. */
-export interface ProblemDocument {
-  type: string;
-  title: string;
-  status: number;
-  detail: string;
-  code: ProblemCode;
-  request_id: string;
+/** Nothing is left to send: the client disconnected, or reads an open stream. */
+export interface Unanswered {
+  kind: 'gone' | 'streaming';
 }
 
 export class Exchange {
@@ -54,7 +50,7 @@ export class Exchange {
   /** Cache-Control of the answer (RFC 9111). */
   cacheControl = 'no-store';
   /** Set on page routes: renders a problem as a page instead of a problem document. */
-  showProblem: ((problem: ProblemDocument) => void) | null = null;
+  showProblem: ((problem: Problem) => void) | null = null;
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   #ended = false;
@@ -206,21 +202,15 @@ export class Exchange {
     this.answer(status, 'application/json', JSON.stringify(value));
   }
 
-  /** Answers with a problem document (RFC 9457). `detail` replaces the sentence in the table; `members` are extension members. */
-  problem(code: ProblemCode, detail?: string, members: Record<string, unknown> = {}): void {
-    const { status, title, detail: usual } = problems[code];
-    this.problemCode = code;
-    const document: ProblemDocument = {
-      type: 'about:blank',
-      title,
-      status,
-      detail: detail ?? usual,
-      code,
-      request_id: this.requestId,
-      ...members,
-    };
-    if (this.showProblem === null) this.answer(status, 'application/problem+json', JSON.stringify(document));
-    else this.showProblem(document);
+  /** Answers with a problem document, and Retry-After if the problem has a time. */
+  problem(given: Problem): void {
+    this.problemCode = given.code;
+    if (this.showProblem !== null) return this.showProblem(given);
+    const document = problemDocument(given, this.requestId);
+    if (given.retryAfterSeconds !== undefined) this.setHeader('retry-after', String(given.retryAfterSeconds));
+    if (given.code === 'unauthenticated' || given.code === 'agent_unauthenticated')
+      this.setHeader('www-authenticate', 'Bearer');
+    this.answer(document.status, 'application/problem+json', JSON.stringify(document));
   }
 
   /**
@@ -229,13 +219,7 @@ export class Exchange {
    */
   problemAndClose(code: ProblemCode): void {
     this.#ending = this.method === 'HEAD' ? 'last' : 'cut';
-    this.problem(code);
-  }
-
-  /** Answers with a problem document and Retry-After, for 429 and 503. */
-  problemLater(code: ProblemCode, retryAfterSeconds: number): void {
-    this.setHeader('retry-after', String(retryAfterSeconds));
-    this.problem(code);
+    this.problem(problem(code));
   }
 
   #onAborted(): void {

@@ -1,5 +1,6 @@
 /** Validates input with a zod schema and reports one sentence for each invalid field, suitable for display beside the field. */
 import { z } from 'zod';
+import { type Problem, problem } from './problem.ts';
 
 /** Maximum issues reported for one input; further issues are only counted. */
 export const ISSUES_MAX = 20;
@@ -33,9 +34,25 @@ export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | Re
   return { issues, omitted: total - issues.length };
 }
 
-/** Problem document members: `errors`, and `errors_omitted` if issues were left out. */
-export function problemMembers<T>({ issues, omitted }: Refusal, describeIssue: (issue: FieldIssue) => T) {
-  return { errors: issues.map(describeIssue), ...(omitted > 0 ? { errors_omitted: omitted } : {}) };
+/** The problem of an invalid JSON body: each field by its JSON Pointer. */
+export function invalidBody(refusal: Refusal): Problem {
+  return problem(
+    'invalid_request',
+    undefined,
+    members(refusal, (path) => ({ pointer: jsonPointer(path) })),
+  );
+}
+
+/** The problem of invalid query parameters, each by its name. */
+export function invalidQuery(refusal: Refusal): Problem {
+  const named = members(refusal, (path) => ({ parameter: path.map(String).join('.') }));
+  return problem('invalid_request', 'The member errors lists each invalid query parameter.', named);
+}
+
+/** `errors_omitted` is present if issues were left out. */
+function members({ issues, omitted }: Refusal, place: (path: FieldIssue['path']) => object) {
+  const errors = issues.map(({ path, detail }) => ({ ...place(path), detail }));
+  return { errors, ...(omitted > 0 ? { errors_omitted: omitted } : {}) };
 }
 
 /** Formats a path as a JSON Pointer (RFC 6901). */

@@ -1,12 +1,11 @@
 /** Reads whole request bodies and parses them: JSON, validated with a zod schema, or form fields. */
 
 import { isUtf8 } from 'node:buffer';
-import type { z } from 'zod';
 import type { ProblemCode } from '../errors.ts';
 import type { BodyReader } from './body.ts';
-import type { Exchange } from './exchange.ts';
-import { check, jsonPointer, problemMembers } from './issues.ts';
+import type { Exchange, Unanswered } from './exchange.ts';
 import { jsonFault } from './json-text.ts';
+import { type Problem, problem, problemLater } from './problem.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
 /** Maximum size of a body on a route without authentication: sign-in, set-up and agent sessions. */
@@ -28,74 +27,68 @@ export const jsonBodyProblems = [
   'client_busy',
 ] as const satisfies readonly ProblemCode[];
 
+/** `gone`: the client disconnected before the body was complete. */
+export type Parsed<T> = { kind: 'parsed'; value: T } | Unanswered | Problem;
+
 export class ParsedBody {
-  readonly #exchange: Exchange;
   readonly #capBytes: number;
   readonly #reading: BodyReader;
 
   /** Starts reading. Create it synchronously in the handler, or the first chunks are lost. */
   constructor(exchange: Exchange, capBytes = BODY_BYTES_MAX) {
-    this.#exchange = exchange;
     this.#capBytes = capBytes;
     this.#reading = exchange.readBody(capBytes);
   }
 
-  /** Returns the validated value. On failure, answers the exchange and returns undefined. An empty body is read as `{}`. */
-  async json<T>(schema: z.ZodType<T>): Promise<T | undefined> {
-    const exchange = this.#exchange;
-    const bytes = await this.#whole();
-    if (bytes === undefined) return undefined;
-    const parsed = parseJson(bytes);
-    if ('fault' in parsed)
-      return void exchange.problem('invalid_json', `The body must be JSON in UTF-8: ${parsed.fault}.`);
-    const result = check(schema, parsed.value);
-    if ('data' in result) return result.data;
-    const members = problemMembers(result, ({ path, detail }) => ({ pointer: jsonPointer(path), detail }));
-    return void exchange.problem('invalid_request', undefined, members);
+  /** Parses JSON. An empty body is read as `{}`. */
+  async json(): Promise<Parsed<unknown>> {
+    const whole = await this.#whole();
+    return whole.kind === 'parsed' ? parseJson(whole.value) : whole;
   }
 
-  /** Returns the fields of an `application/x-www-form-urlencoded` body. On failure, answers the exchange and returns undefined. */
-  async form(): Promise<URLSearchParams | undefined> {
-    const bytes = await this.#whole();
-    if (bytes === undefined) return undefined;
-    if (countUpTo(FORM_FIELDS_MAX, bytes) < FORM_FIELDS_MAX) return new URLSearchParams(bytes.toString('utf8'));
-    return void this.#exchange.problem('invalid_request', `The form has more than ${FORM_FIELDS_MAX} fields.`);
+  /** Parses the fields of an `application/x-www-form-urlencoded` body. */
+  async form(): Promise<Parsed<URLSearchParams>> {
+    const whole = await this.#whole();
+    if (whole.kind !== 'parsed') return whole;
+    if (countUpTo(FORM_FIELDS_MAX, whole.value) >= FORM_FIELDS_MAX)
+      return problem('invalid_request', `The form has more than ${FORM_FIELDS_MAX} fields.`);
+    return { kind: 'parsed', value: new URLSearchParams(whole.value.toString('utf8')) };
   }
 
-  /** Releases the body. For a handler that answers without reading it. */
+  /** Releases the body. Calling it again does nothing. */
   release(): void {
     this.#reading.release();
   }
 
-  get #tooLarge(): string {
-    return `The request body exceeds ${this.#capBytes / 1024} KiB.`;
-  }
-
-  /** Copies the body and releases it. If the body is incomplete, answers the exchange and returns undefined. */
-  async #whole(): Promise<Buffer | undefined> {
+  /** Copies the body and releases it. */
+  async #whole(): Promise<Parsed<Buffer>> {
     try {
       const received = await this.#reading.outcome;
-      if (received.kind === 'aborted') return undefined;
-      if (received.kind === 'too_large') return void this.#exchange.problem('body_too_large', this.#tooLarge);
-      if (received.kind !== 'complete') return void this.#exchange.problemLater(received.kind, RETRY_SECONDS);
+      if (received.kind === 'aborted') return { kind: 'gone' };
+      if (received.kind === 'too_large')
+        return problem('body_too_large', `The request body exceeds ${this.#capBytes / 1024} KiB.`);
+      if (received.kind !== 'complete') return problemLater(received.kind, RETRY_SECONDS);
       // Copy: decoders reject shared memory, and the slab must be released.
-      return Buffer.from(received.bytes);
+      return { kind: 'parsed', value: Buffer.from(received.bytes) };
     } finally {
       this.#reading.release();
     }
   }
 }
 
-/** `fault`: why the bytes are not valid JSON, as text for the sender. */
-function parseJson(own: Buffer): { value: unknown } | { fault: string } {
-  if (own.length === 0) return { value: {} };
+function parseJson(own: Buffer): Parsed<unknown> {
+  if (own.length === 0) return { kind: 'parsed', value: {} };
   const excess = excessOf(own);
-  if (excess !== null) return { fault: excess };
+  if (excess !== null) return invalidJson(excess);
   // A valid body, the common case, is parsed once. Only an invalid body is scanned for the position of the fault.
   try {
-    if (isUtf8(own)) return { value: JSON.parse(own.toString('utf8')) };
+    if (isUtf8(own)) return { kind: 'parsed', value: JSON.parse(own.toString('utf8')) };
   } catch {}
-  return { fault: jsonFault(own)! };
+  return invalidJson(jsonFault(own)!);
+}
+
+function invalidJson(fault: string): Problem {
+  return problem('invalid_json', `The body must be JSON in UTF-8: ${fault}.`);
 }
 
 /** Checks DEPTH_MAX and VALUES_MAX without building a value, before recursive code or a schema sees the document. */

@@ -1,6 +1,7 @@
-/** Rate limits in answers: the RateLimit fields (draft-ietf-httpapi-ratelimit-headers-10) and the 429 answer. */
+/** Rate limits in answers: the RateLimit fields (draft-ietf-httpapi-ratelimit-headers-10) and the 429 problem. */
 import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Exchange } from './exchange.ts';
+import { type Problem, problemLater } from './problem.ts';
 
 /** Sets RateLimit-Policy and RateLimit on the answer. */
 export function setRateLimitFields(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
@@ -8,10 +9,9 @@ export function setRateLimitFields(exchange: Exchange, policy: Policy, { remaini
   exchange.setHeader('ratelimit', `"${policy.name}";r=${remaining};t=${resetSeconds}`);
 }
 
-/** Counts a request of the client against the policy. If the limit is exceeded, answers the exchange and returns false. */
-export async function admit(exchange: Exchange, limiter: RateLimiter, policy: Policy): Promise<boolean> {
+/** Counts a request of the client against the policy. Returns the problem if the limit is exceeded. */
+export async function overLimit(exchange: Exchange, limiter: RateLimiter, policy: Policy): Promise<Problem | null> {
   const decision = await limiter.take(exchange.client.limitKey(policy.name), policy);
   setRateLimitFields(exchange, policy, decision);
-  if (!decision.allowed) exchange.problemLater('rate_limited', decision.resetSeconds);
-  return decision.allowed;
+  return decision.allowed ? null : problemLater('rate_limited', decision.resetSeconds);
 }

@@ -8,7 +8,7 @@ import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
 import { Framing, framingProblem, framingWith } from './framing.ts';
-import { Refused } from './refused.ts';
+import { ProblemError, problem, problemLater } from './problem.ts';
 import type { Method, Route } from './route.ts';
 
 interface ServerOptions {
@@ -155,8 +155,8 @@ export class HttpServer implements ExchangeHost {
     this.#options.prepare(exchange);
     const unframed = framingProblem(framing, this.#options.acceptsChunked);
     if (unframed !== null) return exchange.problemAndClose(unframed);
-    if (headerBytes > this.#options.headerBytesMax) return exchange.problem('headers_too_large');
-    if (client.load.requests > this.#options.clientRequestsMax) return exchange.problemLater('client_busy', 1);
+    if (headerBytes > this.#options.headerBytesMax) return exchange.problem(problem('headers_too_large'));
+    if (client.load.requests > this.#options.clientRequestsMax) return exchange.problem(problemLater('client_busy', 1));
     exchange.lap(Stage.accept);
     try {
       const pending = route.handle(exchange);
@@ -167,16 +167,11 @@ export class HttpServer implements ExchangeHost {
   }
 
   #fail(exchange: Exchange, error: unknown): void {
-    if (error instanceof Refused) return answerRefused(exchange, error);
-    if (this.#options.isOutage(error)) return exchange.problemLater('database_unavailable', 1);
-    exchange.problem('internal');
+    if (error instanceof ProblemError) return exchange.problem(error.problem);
+    if (this.#options.isOutage(error)) return exchange.problem(problemLater('database_unavailable', 1));
+    exchange.problem(problem('internal'));
     this.#options.onFailure(exchange, error);
   }
-}
-
-function answerRefused(exchange: Exchange, { code, retryAfterSeconds }: Refused): void {
-  if (retryAfterSeconds === null) exchange.problem(code);
-  else exchange.problemLater(code, retryAfterSeconds);
 }
 
 type Handler = (res: HttpResponse, req: HttpRequest) => void;

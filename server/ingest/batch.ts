@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { uuidText } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { problem } from '../http/problem.ts';
 import { Stage } from '../telemetry/stages.ts';
 import { type LinesOutcome, readLines } from './ndjson.ts';
 import { dedupeKey, dedupeValue } from './rows.ts';
@@ -24,8 +25,7 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
     const batch = rows.many(exchange, webhook, bodies, LINE_TYPE);
     if (batch[0]!.headers.length * lines.length > HEADER_BYTES_MAX)
       return exchange.problem(
-        'batch_too_large',
-        'The headers are stored with each line, and are too long for this number of lines.',
+        problem('batch_too_large', 'The headers are stored with each line, and are too long for this number of lines.'),
       );
 
     const value = dedupeValue(exchange, webhook, body);
@@ -58,13 +58,12 @@ function refuseLines(
   outcome: Exclude<LinesOutcome<SharedArrayBuffer>, { kind: 'lines' }>,
   linesMax: number,
 ): void {
-  if (outcome.kind === 'empty') return exchange.problem('batch_empty');
+  if (outcome.kind === 'empty') return exchange.problem(problem('batch_empty'));
   if (outcome.kind === 'too_many')
     return exchange.problem(
-      'batch_too_large',
-      `The batch has more than ${linesMax} lines (BATCH_LINES_MAX); send it in parts.`,
+      problem('batch_too_large', `The batch has more than ${linesMax} lines (BATCH_LINES_MAX); send it in parts.`),
     );
-  exchange.problem('batch_invalid', undefined, { errors: outcome.faults });
+  exchange.problem(problem('batch_invalid', undefined, { errors: outcome.faults }));
 }
 
 /** Answers the ids in line order; a duplicate line has the id of the stored event. The status is 200 when all lines are duplicates. */

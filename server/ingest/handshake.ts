@@ -7,6 +7,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Directory } from '../db/directory.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { problem, problemLater } from '../http/problem.ts';
 import { setRateLimitFields } from '../http/rate-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { sha256 } from '../signatures/keys.ts';
@@ -43,9 +44,9 @@ export function createHandshake({ directory, limiter, policy }: HandshakeParts):
     const known = directory.known(webhookId);
     const limit = await takeIngest(limiter, policy, exchange, known);
     setRateLimitFields(exchange, known?.policy ?? policy, limit);
-    if (!limit.allowed) return exchange.problemLater('rate_limited', limit.resetSeconds);
+    if (!limit.allowed) return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
     const webhook = await directory.find(webhookId, Date.now());
-    if (webhook === undefined) return exchange.problemLater('database_unavailable', RETRY_SECONDS);
+    if (webhook === undefined) return exchange.problem(problemLater('database_unavailable', RETRY_SECONDS));
     if (webhook === null || !webhook.enabled) return wrongMethod(exchange);
     switch (webhook.scheme.handshake) {
       case 'hub-challenge':
@@ -62,14 +63,15 @@ export function createHandshake({ directory, limiter, policy }: HandshakeParts):
 
 function wrongMethod(exchange: Exchange): void {
   exchange.setHeader('allow', 'POST');
-  exchange.problem('method_not_allowed');
+  exchange.problem(problem('method_not_allowed'));
 }
 
 /** GET with hub.mode=subscribe: returns hub.challenge if hub.verify_token is the webhook's. */
 function hubChallenge(exchange: Exchange, { verifyToken }: Webhook, query: URLSearchParams): void {
   if (exchange.method !== 'GET' || query.get('hub.mode') !== 'subscribe') return wrongMethod(exchange);
   const given = sha256(query.get('hub.verify_token') ?? '');
-  if (verifyToken === null || !timingSafeEqual(given, verifyToken)) return exchange.problem('verify_token_mismatch');
+  if (verifyToken === null || !timingSafeEqual(given, verifyToken))
+    return exchange.problem(problem('verify_token_mismatch'));
   echo(exchange, query.get('hub.challenge'));
 }
 

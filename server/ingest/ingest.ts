@@ -17,6 +17,7 @@
 import type { Directory } from '../db/directory.ts';
 import type { BodyOutcome } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { problem, problemLater } from '../http/problem.ts';
 import { setRateLimitFields } from '../http/rate-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { Stage } from '../telemetry/stages.ts';
@@ -53,18 +54,18 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
       const limit = await takeIngest(limiter, policy, exchange, known);
       setRateLimitFields(exchange, known?.policy ?? policy, limit);
       exchange.lap(Stage.limit);
-      if (!limit.allowed) return exchange.problemLater('rate_limited', limit.resetSeconds);
+      if (!limit.allowed) return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
 
       const webhook = await directory.find(webhookId, Date.now());
-      if (webhook === undefined) return exchange.problemLater('database_unavailable', RETRY_SECONDS);
-      if (webhook === null) return exchange.problem('webhook_unknown');
-      if (!webhook.enabled) return exchange.problem('webhook_disabled');
+      if (webhook === undefined) return exchange.problem(problemLater('database_unavailable', RETRY_SECONDS));
+      if (webhook === null) return exchange.problem(problem('webhook_unknown'));
+      if (!webhook.enabled) return exchange.problem(problem('webhook_disabled'));
       if (answersValidation(exchange, webhook)) return;
 
       const received = await reading.outcome;
       exchange.lap(Stage.body);
       if (received.kind !== 'complete') return refuseBody(exchange, received);
-      if (received.bytes.length > webhook.capBytes) return exchange.problem('payload_too_large');
+      if (received.bytes.length > webhook.capBytes) return exchange.problem(problem('payload_too_large'));
 
       const judgement = await judge(exchange, webhook, received.bytes);
       exchange.lap(Stage.verify);
@@ -83,15 +84,16 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
     body: Uint8Array,
     judgement: Exclude<Judgement, { kind: 'verified' }>,
   ): void {
-    if (judgement.kind === 'unavailable') return exchange.problemLater('verification_unavailable', RETRY_SECONDS);
-    if (judgement.kind === 'unreadable') return exchange.problemLater('secret_unavailable', SECRET_RETRY_SECONDS);
-    const { code, detail } = refusalOf(webhook, judgement);
-    exchange.problem(code, detail);
+    if (judgement.kind === 'unavailable')
+      return exchange.problem(problemLater('verification_unavailable', RETRY_SECONDS));
+    if (judgement.kind === 'unreadable')
+      return exchange.problem(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
+    exchange.problem(refusalOf(webhook, judgement));
     parts.onRejected(exchange, webhook, body);
   }
 }
 
 function refuseBody(exchange: Exchange, { kind }: Exclude<BodyOutcome, { kind: 'complete' }>): void {
-  if (kind === 'too_large') exchange.problem('payload_too_large');
-  else if (kind !== 'aborted') exchange.problemLater(kind, RETRY_SECONDS);
+  if (kind === 'too_large') exchange.problem(problem('payload_too_large'));
+  else if (kind !== 'aborted') exchange.problem(problemLater(kind, RETRY_SECONDS));
 }

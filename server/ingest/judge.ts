@@ -1,6 +1,6 @@
 /** Step `verify`: decides whether a request carries a valid signature of its webhook, and whether its time is acceptable. */
-import type { ProblemCode } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { type Problem, problem } from '../http/problem.ts';
 import { findKey } from '../signatures/check.ts';
 import { isToken } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
@@ -75,10 +75,9 @@ export function signedUrl(publicUrl: string, { path, query }: Pick<Exchange, 'pa
 type Refused = Extract<Judgement, { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' }>;
 
 /** The problem that a refused request is answered with. `detail` is absent where the table's sentence holds. */
-export function refusalOf({ scheme }: Webhook, judgement: Refused): { code: ProblemCode; detail?: string } {
+export function refusalOf({ scheme }: Webhook, judgement: Refused): Problem {
   const code = scheme.refusalStatus === 401 ? 'signature_unauthenticated' : (`signature_${judgement.kind}` as const);
-  if (scheme.name === DEFAULT_SCHEME) return { code };
-  return { code, detail: detailOf(scheme, judgement) };
+  return problem(code, scheme.name === DEFAULT_SCHEME ? undefined : detailOf(scheme, judgement));
 }
 
 function detailOf({ name, headers, clock }: Webhook['scheme'], judgement: Refused): string {

@@ -1,6 +1,7 @@
 /** The last steps of ingest.ts, from a verified body to its answer. Here for a body that is one event, in batch.ts for lines. */
 import { uuidText, uuidv7Time } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { problem, problemLater } from '../http/problem.ts';
 import { Stage } from '../telemetry/stages.ts';
 import type { EventStore } from './event-store.ts';
 import type { StoreOutcome } from './group-commit.ts';
@@ -34,11 +35,10 @@ export function storeSingle({ rows, events, onStored }: StoreParts): Store {
 
 /** Answers a request whose events were not stored. */
 export function refuseStore(exchange: Exchange, outcome: Exclude<StoreOutcome, { kind: 'stored' }>): void {
-  if (outcome.kind === 'refused') exchange.problem('row_refused');
+  if (outcome.kind === 'refused') exchange.problem(problem('row_refused'));
   else
-    exchange.problemLater(
-      outcome.kind === 'queue_full' ? 'queue_full' : 'database_unavailable',
-      outcome.retryAfterSeconds,
+    exchange.problem(
+      problemLater(outcome.kind === 'queue_full' ? 'queue_full' : 'database_unavailable', outcome.retryAfterSeconds),
     );
 }
 

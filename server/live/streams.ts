@@ -5,7 +5,8 @@ import { uuidv7Milliseconds } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { readNewest } from '../db/queries/events.ts';
 import { readCurrentRoles } from '../db/queries/users.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange, Unanswered } from '../http/exchange.ts';
+import { type Problem, problemLater } from '../http/problem.ts';
 import { frame, StreamClient } from './client.ts';
 import { coalesced } from './coalesced.ts';
 import type { History, Live } from './counters.ts';
@@ -62,15 +63,18 @@ export class Streams {
   }
 
   /**
-   * Opens a stream, or responds with a problem. Rejects with DatabaseUnavailable.
+   * Opens a stream. Rejects with DatabaseUnavailable.
    * @param person as authenticated in this request: a separate object for each request
    */
-  async open(exchange: Exchange, person: Person, { webhookId, after }: StreamRequest): Promise<void> {
+  async open(exchange: Exchange, person: Person, { webhookId, after }: StreamRequest): Promise<Unanswered | Problem> {
     if (this.#closed || this.#clients.size + this.#opening.size >= this.#parts.clientsMax)
-      return exchange.problemLater('streams_full', 1);
-    if (this.#countOf(person.id) >= this.#parts.userClientsMax) return exchange.problemLater('user_streams_full', 1);
+      return problemLater('streams_full', 1);
+    if (this.#countOf(person.id) >= this.#parts.userClientsMax) return problemLater('user_streams_full', 1);
     // EventSource never sends HEAD. A HEAD request gets only the response head, and no stream is opened.
-    if (exchange.method === 'HEAD') return void exchange.stream(CONTENT_TYPE);
+    if (exchange.method === 'HEAD') {
+      exchange.stream(CONTENT_TYPE);
+      return { kind: 'streaming' };
+    }
     this.#opening.add(person);
     try {
       await this.#newest.watch(webhookId);
@@ -82,7 +86,7 @@ export class Streams {
     const answer = this.#closed ? null : exchange.stream(CONTENT_TYPE);
     if (answer === null) {
       this.#newest.unwatch(webhookId);
-      return exchange.problemLater('streams_full', 1);
+      return problemLater('streams_full', 1);
     }
     const client = new StreamClient(answer, person, webhookId, after, performance.now());
     this.#clients.add(client);
@@ -95,6 +99,7 @@ export class Streams {
     if (after !== null) await this.#catchUp(client, after);
     // Announcements made while the stream was opening did not reach it.
     await this.recheck();
+    return { kind: 'streaming' };
   }
 
   /** Sends the counters of a new second to all streams. */

@@ -1,5 +1,8 @@
 /** /agents: the list, one agent, and all changes to an agent. */
-import { activityOf } from './activity.ts';
+import type { Success } from '../api/operation.ts';
+import type { Operations } from '../api/operations.ts';
+import { agentActivity } from './activity.ts';
+import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
@@ -16,10 +19,9 @@ const agentList: Page = async ({ call, query }) => {
   ]);
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
-  const activity = await activityOf(
+  const activity = await agentActivity(
     call,
-    'listAgentActivity',
-    list.page.items.map(({ id }: Agent) => id),
+    list.page.items.map(({ id }) => id),
   );
   return view('agents/list', 'Agents', { filters, ...list, webhooks, activity, now: Date.now() });
 };
@@ -45,7 +47,7 @@ const showAgent: Page = async (request) => {
 const editAgent: Page = async (request) => {
   const agent = await request.call('showAgent', { id: request.id });
   if (agent.kind !== 'done') return asProblem(agent);
-  return formView(request, `Edit ${agent.body.name}`, { ...agent.body, tag: agent.tag }, noErrors);
+  return formView(request, `Edit ${agent.body.name}`, { ...agent.body, tag: tagOf(agent) }, noErrors);
 };
 
 const updateAgent: Page = async (request) => {
@@ -98,8 +100,7 @@ export const agentPages = {
   replayDeadLetters,
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: a document of the API
-type Agent = any;
+type Agent = Success<Operations['showAgent']['answers']>['body'];
 
 async function agentView({ call }: PageRequest, agent: Agent, more: object, status = 200): Promise<PageReply> {
   const deliveriesIn = (state: string) =>
@@ -109,7 +110,7 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
     deliveriesIn('leased'),
     deliveriesIn('dead'),
     call('countDeliveries', { query: { agent_id: agent.id } }),
-    activityOf(call, 'listAgentActivity', [agent.id]),
+    agentActivity(call, [agent.id]),
     namesOf(call, 'listWebhooks', agent.webhook_ids),
   ]);
   const shown = {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import type { Exchange } from '../http/exchange.ts';
+import { problem } from '../http/problem.ts';
 import { acceptedCoding } from './compress.ts';
 
 interface Asset {
@@ -51,7 +52,7 @@ export class Assets {
   /** GET /assets/:name */
   readonly serve = (exchange: Exchange): void => {
     const asset = this.#byPath.get(exchange.parameters[0]!);
-    if (asset === undefined) return exchange.problem('not_found');
+    if (asset === undefined) return exchange.problem(problem('not_found'));
     const coding = acceptedCoding(exchange);
     exchange.cacheControl = 'public, max-age=31536000, immutable';
     exchange.setHeader('vary', 'accept-encoding');

@@ -1,5 +1,5 @@
 /** /audit: the list of actions, one entry with its changes, and verification of the log. */
-import { problemOf } from './call.ts';
+import { problem } from '../http/problem.ts';
 import { filtersOf } from './filters.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from './page.ts';
 
@@ -7,8 +7,6 @@ import { asProblem, itemsOf, listOf, type Page, view } from './page.ts';
 const actionKinds = ['account', 'agent', 'delivery', 'event', 'rejection', 'session', 'token', 'user', 'webhook'].map(
   (kind) => `${kind}.`,
 );
-
-type User = { id: string; email: string };
 
 const auditList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['action', 'actor_id', 'target_id', 'from', 'to', 'cursor']);
@@ -18,7 +16,7 @@ const auditList: Page = async ({ call, query }) => {
     call('listUsers', { query: { limit: '200' } }),
   ]);
   if (listed.kind === 'problem') return listed;
-  const people = new Map<string, string>(itemsOf(users).items.map((user: User) => [user.id, user.email]));
+  const people = new Map<string, string>(itemsOf(users).items.map((user) => [user.id, user.email]));
   // A user who is deleted or not on the first page of users is shown by the name in the audit entries.
   const { actor_id: id } = filters;
   const list = listOf(listed);
@@ -28,11 +26,11 @@ const auditList: Page = async ({ call, query }) => {
 
 /** Lists with the cursor entry + 2: the first two items are the entry's successor and the entry. */
 const showAuditEntry: Page = async ({ call, id }) => {
-  const unknown = problemOf('not_found', 'The audit log has no entry with this number.');
+  const unknown = problem('not_found', 'The audit log has no entry with this number.');
   if (!/^[1-9]\d{0,13}$/.test(id)) return unknown;
   const list = await call('listAudit', { query: { cursor: String(Number(id) + 2), limit: '2' } });
   if (list.kind !== 'done') return asProblem(list);
-  const numbered = (number: number) => list.body.items.find((entry: { number: number }) => entry.number === number);
+  const numbered = (number: number) => list.body.items.find((entry) => entry.number === number);
   const entry = numbered(Number(id));
   if (entry === undefined) return unknown;
   const hasNext = numbered(entry.number + 1) !== undefined;

@@ -1,94 +1,75 @@
-/** Calls API operations from a page, with the same input and output schemas and the same role checks as over HTTP. */
-import { z } from 'zod';
-import type { Operation, Reply } from '../api/operation.ts';
+/** Calls API operations from a page as the requesting user, with the same rules and checks as over HTTP. */
+import type { Answers, Success } from '../api/operation.ts';
+import type { Operations } from '../api/operations.ts';
 import { etagOf } from '../api/precondition.ts';
-import { type OperationName, type Operations, operationRoutes } from '../api/routes.ts';
-import { type Person, personActor, visitorActor } from '../auth/person.ts';
-import { type ProblemCode, problems } from '../errors.ts';
+import type { OperationName } from '../api/routes.ts';
+import type { Runner } from '../api/run.ts';
+import type { Person } from '../auth/person.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { check, type Refusal } from '../http/issues.ts';
+import type { Problem } from '../http/problem.ts';
 import { recordOf } from '../http/record.ts';
-import { allows } from '../resources/users.ts';
-import type { Call, CallArguments, Called } from './page.ts';
 
-const accessOf = new Map<string, string>(operationRoutes.map(([, , name, access]) => [name, access]));
+/** Error messages by field name; '' is the form as a whole. */
+export interface Invalid {
+  kind: 'invalid';
+  errors: Record<string, string>;
+}
+
+/** The result of an operation, with the body that API clients get. */
+export type Called<Name extends OperationName = OperationName> =
+  | Success<Operations[Name]['answers']>
+  | Invalid
+  | Problem;
+
+export interface CallArguments {
+  id?: string;
+  query?: Record<string, string | undefined>;
+  input?: unknown;
+  /** The tag of the version that the form was rendered from: prevents overwriting another user's change unnoticed. */
+  ifMatch?: string;
+}
+
+export type Call = <Name extends OperationName>(name: Name, given?: CallArguments) => Promise<Called<Name>>;
 
 /** Creates the call function for this user and request. @param person null when not signed in. */
-export function createCall(operations: Operations, person: Person | null, exchange: Exchange): Call {
-  return async (name: OperationName, given: CallArguments = {}): Promise<Called> => {
-    // biome-ignore lint/suspicious/noExplicitAny: each operation has types of its own, checked by its schemas
-    const operation = operations[name] as Operation<any, any, any>;
-    const access = accessOf.get(name)!;
-    const refusal = refuse(person, access);
-    if (refusal !== null) return refusal;
-    if (operation.sessionOnly && person?.via.kind !== 'session') return problemOf('session_required');
-    const id = given.id?.toLowerCase() ?? '';
-    if (operation.id !== undefined && !operation.id.schema.safeParse(id).success)
-      return problemOf(operation.id.problem);
-    const query = check(operation.query ?? z.unknown(), withoutEmpty(given.query ?? {}));
-    if ('issues' in query) return { kind: 'invalid', errors: byField(query) };
-    const input = check(operation.input ?? z.unknown(), given.input ?? {});
-    if ('issues' in input) return { kind: 'invalid', errors: byField(input) };
-    const who = access === 'viewer or agent' ? { kind: 'user', person } : access === 'anyone' ? null : person;
-    const reply = await operation.handle({
-      who,
+export function createCall(runner: Runner, person: Person | null, exchange: Exchange): Call {
+  return async (name, { id = '', query = {}, input = {}, ifMatch } = {}) => {
+    const outcome = await runner.run(name, {
+      requester: person === null ? { kind: 'anyone' } : { kind: 'user', person },
       id,
-      query: query.data,
-      input: input.data,
-      actor: person === null ? visitorActor(exchange) : personActor(person, exchange),
-      matches: (representation) => isStill(given.ifMatch, operation.representation, representation),
+      query: withoutEmpty(query),
+      input: async () => ({ kind: 'parsed', value: input }),
+      ifMatch,
+      // The page has checked the token of its form.
+      isForged: () => false,
       exchange,
     });
-    return called(operation, reply);
+    if (outcome.kind === 'problem') return refused(outcome);
+    if (outcome.kind === 'done') return outcome;
+    throw new Error(`${name} returns no document that a page can show`);
   };
 }
 
-function refuse(person: Person | null, access: string): Called | null {
-  if (access === 'anyone') return null;
-  if (person === null) return problemOf('unauthenticated');
-  const needed = access === 'viewer or agent' ? 'viewer' : (access as Person['role']);
-  if (allows(person.role, needed)) return null;
-  return problemOf('forbidden', `This needs the role ${needed}; yours is ${person.role}.`);
+/** The tag of a version, for the hidden field of its form. */
+export function tagOf({ text }: Success<Answers>): string {
+  return etagOf(text);
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: as above
-function called(operation: Operation<any, any, any>, reply: Reply): Called {
-  if (reply.kind === 'problem') return refused(reply);
-  const schema = operation.answers[reply.status];
-  const body = schema ? schema.parse(reply.body) : null;
-  return { kind: 'done', status: reply.status, body, tag: etagOf(JSON.stringify(body)), headers: reply.headers ?? {} };
-}
-
-/** Whether the resource is unchanged since the form was rendered. */
-function isStill(tag: string | undefined, schema: z.ZodType | undefined, representation: unknown): boolean {
-  return tag === undefined || !schema || etagOf(JSON.stringify(schema.parse(representation))) === tag;
-}
-
-/** Converts a problem of the handler. Errors of single fields are shown beside the field, like schema errors. */
-function refused({ code, detail, members, retryAfterSeconds }: Extract<Reply, { kind: 'problem' }>): Called {
-  const pointed = code === 'invalid_request' ? (members?.errors as { pointer: string; detail: string }[]) : undefined;
-  if (pointed === undefined)
-    return { ...problemOf(code, detail, members), retryAfterSeconds: retryAfterSeconds ?? null };
+/** Errors of single fields are shown beside the field, the first one of each. */
+function refused(problem: Problem): Invalid | Problem {
+  if (problem.code !== 'invalid_request') return problem;
   const errors = recordOf<string>();
-  for (const { pointer, detail } of pointed) errors[pointer.split('/')[1] ?? ''] ??= detail;
+  const { errors: given, errors_omitted: omitted = 0 } = problem.members as unknown as InvalidMembers;
+  for (const { pointer, parameter, detail } of given)
+    errors[pointer?.split('/')[1] ?? parameter?.split('.')[0] ?? ''] ??= detail;
+  if (omitted > 0) errors[''] ??= `${omitted} more problems are not shown.`;
   return { kind: 'invalid', errors };
 }
 
-export function problemOf(
-  code: ProblemCode,
-  detail?: string,
-  members: Record<string, unknown> = {},
-): Extract<Called, { kind: 'problem' }> {
-  const { status, title, detail: usual } = problems[code];
-  return { kind: 'problem', status, code, title, detail: detail ?? usual, members, retryAfterSeconds: null };
-}
-
-/** The first error for each field. */
-function byField({ issues, omitted }: Refusal): Record<string, string> {
-  const errors = recordOf<string>();
-  for (const { path, detail } of issues) errors[String(path[0] ?? '')] ??= detail;
-  if (omitted > 0) errors[''] ??= `${omitted} more problems are not shown.`;
-  return errors;
+/** Members of `invalid_request`. */
+interface InvalidMembers {
+  errors: { pointer?: string; parameter?: string; detail: string }[];
+  errors_omitted?: number;
 }
 
 /** Removes empty values: a form sends an empty field as ''. */

@@ -1,19 +1,20 @@
 /** /deliveries: the list, one delivery, and its replay. */
+
+import type { Call } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { choicesOf, listBy, namesOf } from './names.ts';
-import { asProblem, type Call, listOf, type Page, redirect, view } from './page.ts';
+import { asProblem, listOf, type Page, redirect, view } from './page.ts';
 
 const filterNames = ['state', 'agent_id', 'webhook_id', 'event_id', 'cursor'] as const;
-type Delivery = { agent_id: string; webhook_id: string };
 type Filters = ReturnType<typeof filtersOf<(typeof filterNames)[number]>>;
 
 const deliveryList: Page = async ({ call, query }) => {
-  const { filters, listed } = await listBy<Filters>(call, 'listDeliveries', filtersOf(query, filterNames));
+  const { filters, listed } = await listBy(call, 'listDeliveries', filtersOf(query, filterNames));
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
   const [agents, webhooks, replayable] = await Promise.all([
-    choicesOf(call, 'listAgents', [...list.page.items.map((one: Delivery) => one.agent_id), filters.agent_id]),
-    choicesOf(call, 'listWebhooks', [...list.page.items.map((one: Delivery) => one.webhook_id), filters.webhook_id]),
+    choicesOf(call, 'listAgents', [...list.page.items.map((one) => one.agent_id), filters.agent_id]),
+    choicesOf(call, 'listWebhooks', [...list.page.items.map((one) => one.webhook_id), filters.webhook_id]),
     listed.kind === 'done' ? replayableIn(call, filters) : 0,
   ]);
   return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, replayable });

@@ -5,9 +5,9 @@ import { describeEvent } from '../api/events/filter.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/events.ts';
+import { problem } from '../http/problem.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { showBody } from './body-view.ts';
-import { problemOf } from './call.ts';
 import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
@@ -25,7 +25,7 @@ export function eventPages(database: Database) {
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
     const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null, complete: true };
     const { errors, ...feedback } = listed.kind === 'done' ? noErrors : formErrors(listed);
-    const ids = page.items.map((event: { webhook_id: string }) => event.webhook_id);
+    const ids = page.items.map((event) => event.webhook_id);
     const webhooks = await choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]);
     return view('events/list', 'Events', { filters, page, errors, webhooks }, feedback);
   };
@@ -33,7 +33,7 @@ export function eventPages(database: Database) {
   const showEvent: Page = async ({ call, id, query }) => {
     // Read the event directly, once: the API operation omits the body.
     const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
-    if (stored === undefined) return problemOf('event_unknown');
+    if (stored === undefined) return problem('event_unknown');
     const event = describeEvent(stored);
     const [deliveries, webhook, agents, replayTo] = await Promise.all([
       call('listDeliveries', { query: { event_id: id, limit: '200' } }),

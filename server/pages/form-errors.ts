@@ -1,6 +1,6 @@
 /** Errors of a form whose change was refused. */
-import type { ProblemCode } from '../errors.ts';
-import type { Called } from './page.ts';
+import { type ProblemCode, problems } from '../errors.ts';
+import type { Called } from './call.ts';
 import { plural } from './show.ts';
 
 /** Error messages by field, and the response status of the page. */
@@ -8,15 +8,15 @@ export interface FormFeedback {
   /** Key '' is the form as a whole, see partials/form-error. */
   errors: Record<string, string>;
   status: number;
-  retryAfterSeconds: number | null;
+  retryAfterSeconds?: number | undefined;
 }
 
 /** For a form that is shown for the first time. */
-export const noErrors: FormFeedback = { errors: {}, status: 200, retryAfterSeconds: null };
+export const noErrors: FormFeedback = { errors: {}, status: 200 };
 
 /** For a field that the page itself validates. */
 export function fieldError(field: string, sentence: string): FormFeedback {
-  return { errors: { [field]: sentence }, status: 422, retryAfterSeconds: null };
+  return { errors: { [field]: sentence }, status: 422 };
 }
 
 /** @param fieldOf maps a problem code to its field; any other problem concerns the form as a whole. */
@@ -25,12 +25,13 @@ export function formErrors(
   fieldOf: Partial<Record<ProblemCode, string>> = {},
 ): FormFeedback {
   if (refused.kind === 'invalid') return { ...noErrors, errors: refused.errors, status: 422 };
-  const { code, status, retryAfterSeconds } = refused;
+  const { code, retryAfterSeconds } = refused;
+  const { status, detail: usual } = problems[code];
   // The API's text mentions the ETag, which users do not see. The form holds it in a hidden field, see nextTag.
   const detail =
     code === 'precondition_failed'
       ? 'It was changed by another user. Save again to overwrite that change.'
-      : refused.detail;
-  const wait = retryAfterSeconds === null ? '' : ` Try again in ${plural(retryAfterSeconds, 'second')}.`;
-  return { errors: { [fieldOf[code as ProblemCode] ?? '']: detail + wait }, status, retryAfterSeconds };
+      : (refused.detail ?? usual);
+  const wait = retryAfterSeconds === undefined ? '' : ` Try again in ${plural(retryAfterSeconds, 'second')}.`;
+  return { errors: { [fieldOf[code] ?? '']: detail + wait }, status, retryAfterSeconds };
 }

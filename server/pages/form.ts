@@ -1,6 +1,7 @@
 /** Converts form fields to API input. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
 import type { ProblemCode } from '../errors.ts';
-import type { CallArguments, Called } from './page.ts';
+import type { Problem } from '../http/problem.ts';
+import { type CallArguments, type Called, type Invalid, tagOf } from './call.ts';
 
 export function field(form: URLSearchParams, name: string): string {
   // Browsers send line ends of text areas as CR LF.
@@ -45,10 +46,10 @@ export function basis(form: URLSearchParams): Pick<CallArguments, 'ifMatch'> {
 /** The tag for a refused form. After a conflict it is the current tag, so submitting again overwrites the other user's change. */
 export async function nextTag(
   form: URLSearchParams,
-  refused: Called,
+  refused: Invalid | Problem,
   current: () => Promise<Called>,
 ): Promise<string | null> {
   if (refused.kind !== 'problem' || refused.code !== 'precondition_failed') return form.get('tag');
   const now = await current();
-  return now.kind === 'done' ? now.tag : null;
+  return now.kind === 'done' ? tagOf(now) : null;
 }

@@ -2,7 +2,7 @@
 
 import { recordOf } from '../http/record.ts';
 import { recordId } from '../resources/fields.ts';
-import type { Call, Called } from './page.ts';
+import type { Call, Called, Invalid } from './call.ts';
 import { plural } from './show.ts';
 
 const showOperations = { listWebhooks: 'showWebhook', listAgents: 'showAgent' } as const;
@@ -77,13 +77,13 @@ export async function idsOf(
 }
 
 /** Resolves names in `field` to ids, then makes the change. */
-export async function withIds<Field extends string, Input extends Record<Field, string[]>>(
+export async function withIds<Field extends string, Input extends Record<Field, string[]>, Outcome>(
   call: Call,
   list: List,
   field: Field,
   input: Input,
-  change: (input: Input) => Promise<Called>,
-): Promise<Called> {
+  change: (input: Input) => Promise<Outcome>,
+): Promise<Outcome | Invalid> {
   const found = await idsOf(call, list, input[field]);
   return 'error' in found
     ? { kind: 'invalid', errors: { [field]: found.error } }
@@ -91,11 +91,10 @@ export async function withIds<Field extends string, Input extends Record<Field, 
 }
 
 /** Calls a list operation whose filters `webhook_id` and `agent_id` may be names. Returns the filters with ids. */
-export async function listBy<Filters extends { webhook_id?: string; agent_id?: string }>(
-  call: Call,
-  operation: 'listEvents' | 'listDeliveries' | 'listRejections',
-  given: Filters,
-): Promise<{ filters: Filters; listed: Called }> {
+export async function listBy<
+  Name extends 'listEvents' | 'listDeliveries' | 'listRejections',
+  Filters extends { webhook_id?: string; agent_id?: string },
+>(call: Call, operation: Name, given: Filters): Promise<{ filters: Filters; listed: Called<Name> }> {
   const filters = { ...given };
   for (const [field, list] of [
     ['webhook_id', 'listWebhooks'],
@@ -112,7 +111,7 @@ export async function listBy<Filters extends { webhook_id?: string; agent_id?: s
 async function idOf(call: Call, list: List, name: string): Promise<string | { error: string }> {
   const listed = await call(list, { query: { q: name, limit: String(LISTED_MAX) } });
   if (listed.kind !== 'done') return { error: `Give the name or the id of ${indefinite(list)}.` };
-  const similar: Named[] = listed.body.items;
+  const similar: readonly Named[] = listed.body.items;
   const same = similar.filter((one) => one.name.toLowerCase() === name.toLowerCase());
   const matches = same.length > 0 ? same : similar;
   if (matches.length === 1) return matches[0]!.id;

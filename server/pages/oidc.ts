@@ -2,10 +2,9 @@
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { Person } from '../auth/person.ts';
 import { sessionCookie } from '../auth/sessions.ts';
+import { type Problem, ProblemError, problem, problemLater } from '../http/problem.ts';
 import { setRateLimitFields } from '../http/rate-limit.ts';
-import { Refused } from '../http/refused.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
-import { problemOf } from './call.ts';
 import { type Page, redirect } from './page.ts';
 
 /** Each callback may send a request to the provider, so callbacks are limited for each client. */
@@ -26,7 +25,7 @@ export function oidcPages(parts: OidcParts | null) {
     try {
       return redirect((await signIn.begin(exchange, query.get('return_to'), query.get('fresh') === 'true')).href);
     } catch (error) {
-      if (error instanceof Refused) return refusal(error);
+      if (error instanceof ProblemError) return refusal(error.problem);
       throw error;
     }
   };
@@ -34,9 +33,9 @@ export function oidcPages(parts: OidcParts | null) {
   const oidcCallback: Page<Person | null> = async ({ exchange }) => {
     const decision = await limiter.take(exchange.client.limitKey('oidc-callback'), callbackPolicy);
     setRateLimitFields(exchange, callbackPolicy, decision);
-    if (!decision.allowed) return refusal({ code: 'rate_limited', retryAfterSeconds: decision.resetSeconds });
+    if (!decision.allowed) return refusal(problemLater('rate_limited', decision.resetSeconds));
     const outcome = await signIn.finish(exchange);
-    if (outcome.kind === 'refused') return refusal(outcome);
+    if (outcome.kind === 'problem') return refusal(outcome);
     return redirect(outcome.returnTo, undefined, { 'set-cookie': sessionCookie(publicUrl, outcome.session) });
   };
 
@@ -44,9 +43,9 @@ export function oidcPages(parts: OidcParts | null) {
 }
 
 const noProvider: Page<Person | null> = async () =>
-  problemOf('not_found', 'AUTH_MODE is local: there is no sign-in with an identity provider.');
+  problem('not_found', 'AUTH_MODE is local: there is no sign-in with an identity provider.');
 
 /** After a failed sign-in, the page links to the sign-in page. */
-function refusal({ code, retryAfterSeconds }: Pick<Refused, 'code' | 'retryAfterSeconds'>) {
-  return { ...problemOf(code), retryAfterSeconds, link: { to: '/sign-in', text: 'Sign in' } };
+function refusal(refused: Problem) {
+  return { ...refused, link: { to: '/sign-in', text: 'Sign in' } };
 }

@@ -19,7 +19,7 @@ export function overviewPage(history: History): Page {
       // The primary counts deliveries while a page is open. The first visitor counts directly instead of waiting for the primary.
       latest?.deliveries ?? call('countDeliveries').then((called) => (called.kind === 'done' ? called.body : null)),
     ]);
-    const events: { webhook_id: string }[] = listed.kind === 'done' ? listed.body.items : [];
+    const events = listed.kind === 'done' ? listed.body.items : [];
     const ids = events.map((event) => event.webhook_id);
     return view('overview', 'Overview', {
       live: latest,

@@ -1,18 +1,20 @@
 /** Serves pages: authenticates, authorizes, reads the form, and renders the whole page or, for htmx, its main part. */
 import { etagOf } from '../api/precondition.ts';
-import type { Operations } from '../api/routes.ts';
-import type { AdmitsOpen } from '../api/serve.ts';
+import type { Runner } from '../api/run.ts';
+import type { OverOpenLimit } from '../api/serve.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
 import type { People } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { isFresh } from '../auth/step-up.ts';
-import type { Exchange, ProblemDocument } from '../http/exchange.ts';
-import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
+import { problems } from '../errors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../http/parsed-body.ts';
+import { type Problem, problem, titleOf } from '../http/problem.ts';
 import { allows, type Role } from '../resources/users.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Assets } from './assets.ts';
-import { createCall, problemOf } from './call.ts';
+import { createCall } from './call.ts';
 import { compress } from './compress.ts';
 import { noticeOf } from './notices.ts';
 import type { Page, PageReply } from './page.ts';
@@ -23,8 +25,8 @@ type Handler = (exchange: Exchange) => Promise<void>;
 interface PageParts {
   people: People;
   csrf: Csrf;
-  operations: Operations;
-  admitsOpen: AdmitsOpen;
+  runner: Runner;
+  overOpenLimit: OverOpenLimit;
   /** Null when users sign in at Weir itself. */
   signIn: HostedSignIn | null;
   renderer: Renderer;
@@ -51,7 +53,7 @@ export class Pages {
           : null;
         if (confirmation) return redirectBrowser(exchange, confirmation.href);
         if (!allows(person.role, needed))
-          return problemOf('forbidden', `This page needs the role ${needed}; yours is ${person.role}.`);
+          return problem('forbidden', `This page needs the role ${needed}; yours is ${person.role}.`);
         return page(this.#request(exchange, person, form));
       });
   }
@@ -63,10 +65,10 @@ export class Pages {
 
   /** Answers an unknown path or method: a page for browsers, only the problem for programs. */
   readonly refuse = (exchange: Exchange, code: 'not_found' | 'method_not_allowed'): void => {
-    if (!prefersHtml(exchange)) return exchange.problem(code);
+    if (!prefersHtml(exchange)) return exchange.problem(problem(code));
     const detail = code === 'method_not_allowed' ? 'This URL accepts only form submissions (POST).' : undefined;
-    const shown = this.#serve(exchange, async () => problemOf(code, detail));
-    shown.catch(() => exchange.problem(code));
+    const shown = this.#serve(exchange, async () => problem(code, detail));
+    shown.catch(() => exchange.problem(problem(code)));
   };
 
   #request<Who extends Person | null>(exchange: Exchange, person: Who, form: URLSearchParams) {
@@ -75,7 +77,7 @@ export class Pages {
       id: exchange.parameters[0] ?? '',
       query: new URLSearchParams(exchange.query),
       form,
-      call: createCall(this.#parts.operations, person, exchange),
+      call: createCall(this.#parts.runner, person, exchange),
       exchange,
     };
   }
@@ -87,21 +89,23 @@ export class Pages {
     open = false,
   ): Promise<void> {
     let person: Person | null = null;
-    exchange.showProblem = (problem) => this.#showProblem(exchange, person, problem);
+    exchange.showProblem = (failure) => this.#showProblem(exchange, person, failure);
     const body = exchange.method === 'POST' ? new ParsedBody(exchange, open ? OPEN_BODY_BYTES_MAX : undefined) : null;
-    let form: URLSearchParams | undefined;
+    let form: Parsed<URLSearchParams> = { kind: 'parsed', value: new URLSearchParams() };
     try {
-      if (open && body !== null && !(await this.#parts.admitsOpen(exchange))) return;
+      const over = open && body !== null ? await this.#parts.overOpenLimit(exchange) : null;
+      if (over !== null) return exchange.problem(over);
       person = await this.#parts.people.find(exchange);
       // The form of a page that requires sign-in is not parsed for users who are not signed in.
-      form = body !== null && (open || person !== null) ? await body.form() : new URLSearchParams();
+      if (body !== null && (open || person !== null)) form = await body.form();
     } finally {
       body?.release();
     }
-    if (form === undefined) return;
-    if (body !== null && !this.#mayChange(exchange, person, form.get('csrf') ?? undefined))
-      return this.#send(exchange, person, problemOf('csrf_refused'));
-    const answered = await reply(person, form);
+    if (form.kind === 'problem') return exchange.problem(form);
+    if (form.kind !== 'parsed') return;
+    if (body !== null && !this.#mayChange(exchange, person, form.value.get('csrf') ?? undefined))
+      return this.#send(exchange, person, problem('csrf_refused'));
+    const answered = await reply(person, form.value);
     if (answered !== null) await this.#send(exchange, person, answered);
   }
 
@@ -114,12 +118,12 @@ export class Pages {
   }
 
   /** Shows an error from outside the page, e.g. the database is down. This page needs no database. */
-  #showProblem(exchange: Exchange, person: Person | null, problem: ProblemDocument): void {
+  #showProblem(exchange: Exchange, person: Person | null, failure: Problem): void {
     // If the page fails too, the plain problem document is sent.
     exchange.showProblem = null;
     const link = exchange.method === 'POST' ? undefined : { to: addressOf(exchange), text: 'Try again' };
-    const reply = { ...problemOf(problem.code, problem.detail), ...(link && problem.status >= 500 ? { link } : {}) };
-    this.#send(exchange, person, reply).catch(() => exchange.problem(problem.code));
+    const reply = { ...failure, ...(link && problems[failure.code].status >= 500 ? { link } : {}) };
+    this.#send(exchange, person, reply).catch(() => exchange.problem(failure));
   }
 
   #redirectToSignIn(exchange: Exchange): null {
@@ -136,8 +140,7 @@ export class Pages {
       return redirectTo(exchange, reply.notice === undefined ? reply.to : `${reply.to}${joint}notice=${reply.notice}`);
     }
     const { renderer, assets, csrf, settings } = this.#parts;
-    const shown = reply.kind === 'view' ? reply : { ...problemView(reply), status: reply.status, address: undefined };
-    if (reply.retryAfterSeconds) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
+    const shown = reply.kind === 'view' ? reply : problemView(reply);
     const session = person?.via.kind === 'session' ? person.via.sessionId : null;
     const common = {
       person,
@@ -163,6 +166,7 @@ export class Pages {
     const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, main });
     // A form's path cannot be opened with GET: the URL stays that of the page, or becomes that of the created resource.
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
+    if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
     await this.#sendHtml(exchange, shown.status ?? 200, html);
   }
 
@@ -229,8 +233,10 @@ function redirectTo(exchange: Exchange, path: string): void {
   exchange.answer(303, 'text/plain', '');
 }
 
-function problemView({ title, detail, code, link = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {
-  return { view: 'problem', title, data: { detail, code, link } };
+function problemView({ code, detail, link = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {
+  const { status, detail: usual } = problems[code];
+  const data = { detail: detail ?? usual, code, link };
+  return { view: 'problem', title: titleOf(status), status, data, address: undefined };
 }
 
 function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [string, string][] {

@@ -1,7 +1,7 @@
 /** /setup: creates the first administrator, at the URL that the first start printed. */
 import type { Person } from '../auth/person.ts';
-import type { ProblemCode } from '../errors.ts';
-import { problemOf } from './call.ts';
+import { type ProblemCode, problems } from '../errors.ts';
+import { problem } from '../http/problem.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { type Page, redirect, view } from './page.ts';
 
@@ -13,7 +13,7 @@ interface SetupParts {
 export function setupPages({ whyClosed }: SetupParts) {
   const setUp: Page<Person | null> = async ({ query }) => {
     const closed = await whyClosed();
-    if (closed !== null) return problemOf(closed);
+    if (closed !== null) return problem(closed);
     return setupForm({ token: query.get('token') ?? '', email: '', name: '' }, noErrors);
   };
 
@@ -22,7 +22,7 @@ export function setupPages({ whyClosed }: SetupParts) {
     const given = { token: field('token'), email: field('email'), name: field('name') };
     const made = await call('setUp', { input: { ...given, password: field('password') } });
     if (made.kind === 'done') return redirect('/', 'set-up', made.headers);
-    if (made.kind === 'problem' && made.status === 404) return made;
+    if (made.kind === 'problem' && problems[made.code].status === 404) return made;
     return setupForm(given, formErrors(made, { email_taken: 'email' }));
   };
 

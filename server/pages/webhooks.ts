@@ -1,7 +1,10 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
 
+import type { Success } from '../api/operation.ts';
+import type { Operations } from '../api/operations.ts';
 import { DEFAULT_SCHEME, presetNamed, presets } from '../signatures/presets.ts';
-import { activityOf } from './activity.ts';
+import { webhookActivity } from './activity.ts';
+import { tagOf } from './call.ts';
 import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
@@ -17,10 +20,9 @@ const webhookList: Page = async ({ call, query }) => {
   const [listed, agents] = await Promise.all([call('listWebhooks', { query: filters }), namesOf(call, 'listAgents')]);
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
-  const activity = await activityOf(
+  const activity = await webhookActivity(
     call,
-    'listWebhookActivity',
-    list.page.items.map(({ id }: Webhook) => id),
+    list.page.items.map(({ id }) => id),
   );
   return view('webhooks/list', 'Webhooks', { filters, ...list, agents, activity, now: Date.now() });
 };
@@ -52,7 +54,7 @@ const showWebhook: Page = async (request) => {
 const editWebhook: Page = async (request) => {
   const webhook = await request.call('showWebhook', { id: request.id });
   if (webhook.kind !== 'done') return asProblem(webhook);
-  return formView(request, `Edit ${webhook.body.name}`, valuesOfWebhook(webhook.body, webhook.tag), noErrors);
+  return formView(request, `Edit ${webhook.body.name}`, valuesOfWebhook(webhook.body, tagOf(webhook)), noErrors);
 };
 
 const updateWebhook: Page = async (request) => {
@@ -121,8 +123,7 @@ export const webhookPages = {
   deleteWebhook,
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: a document of the API
-type Webhook = any;
+type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 
 async function webhookView(
   { call }: PageRequest,
@@ -134,7 +135,7 @@ async function webhookView(
     call('listEvents', { query: { webhook_id: webhook.id, limit: String(EVENTS_SHOWN) } }),
     namesOf(call, 'listAgents', webhook.agent_ids),
     call('listSecrets', { id: webhook.id }),
-    activityOf(call, 'listWebhookActivity', [webhook.id]),
+    webhookActivity(call, [webhook.id]),
   ]);
   const data = {
     webhook,

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { expectedAnswers } from '../api/openapi/document.ts';
 import { pendingMigrations } from '../db/migrate.ts';
 import { type Horizon, nearestWithin } from '../db/partitions.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
@@ -70,8 +71,9 @@ export async function startApp(
   const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents.committed);
   const live = composeLive(base, order.history);
   const status = composeStatus(base, live.history, doctor);
-  const operations = { ...rejections.operations, ...live.operations, ...status.operations };
+  const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
   const people = composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
+  for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const pages = composePages(base, people, live.history);
   const ready = createReady({
     database,
@@ -85,10 +87,7 @@ export async function startApp(
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
-    routeTable(
-      { live: alive, ready, ...ingest.handlers, ...agents.handlers, ...pages.handlers },
-      { ...people, ...pages },
-    ),
+    routeTable({ live: alive, ready, ...ingest.handlers, ...pages.handlers }, { ...people, ...pages }),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
       clients: new Clients(

@@ -1,6 +1,5 @@
 /** Dependencies that all parts of a process share. */
 
-import { expectedAnswers } from '../api/openapi/document.ts';
 import { Changes } from '../db/announce.ts';
 import { type Database, openDatabase } from '../db/pool.ts';
 import type { StartOrder } from '../primary/messages.ts';
@@ -28,7 +27,6 @@ export interface Base {
 /** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
 export async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {
   const metrics = new Metrics();
-  for (const { path, statuses } of expectedAnswers()) metrics.expect(path, statuses);
   const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
   const database = openDatabase(conninfo, {
     connectionsMax: settings.DB_POOL_MAX,

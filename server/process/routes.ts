@@ -1,8 +1,7 @@
 /** Maps each row of the tables in api/routes.ts to its handler. */
-import type { Operation } from '../api/operation.ts';
-import { type OperationAccess, type Operations, operationRoutes, pageRoutes, plainRoutes } from '../api/routes.ts';
+import { operationRoutes, pageRoutes, plainRoutes } from '../api/routes.ts';
 import type { Api } from '../api/serve.ts';
-import type { Person, Reader } from '../auth/person.ts';
+import type { Person } from '../auth/person.ts';
 import type { Cors } from '../http/cors.ts';
 import type { Handler, Route } from '../http/route.ts';
 import type { Page } from '../pages/page.ts';
@@ -13,7 +12,6 @@ export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
 /** Handlers of the pages and the API. */
 interface PeopleHandlers {
   api: Api;
-  operations: Operations;
   pages: Pages;
   pageTable: PageTable;
   cors: Cors;
@@ -26,7 +24,7 @@ export type PageTable = {
 };
 
 /** Builds the route table with handlers; API paths also answer preflights. */
-export function routeTable(handlers: Handlers, { api, operations, pages, pageTable, cors }: PeopleHandlers): Route[] {
+export function routeTable(handlers: Handlers, { api, pages, pageTable, cors }: PeopleHandlers): Route[] {
   const plain = plainRoutes.map(
     ([method, path, name]): Route => ({
       method,
@@ -39,7 +37,7 @@ export function routeTable(handlers: Handlers, { api, operations, pages, pageTab
     ([method, path, name, access]): Route => ({
       method,
       path,
-      handle: served(api, access, operations[name]),
+      handle: api.handler(name, access),
     }),
   );
   const shown = pageRoutes.map(
@@ -53,12 +51,6 @@ export function routeTable(handlers: Handlers, { api, operations, pages, pageTab
     }),
   );
   return [...plain, ...managed, ...preflights([...plain, ...managed], cors), ...shown];
-}
-
-function served(api: Api, access: OperationAccess, operation: Operations[keyof Operations]): Handler {
-  if (access === 'anyone') return api.forAnyone(operation as Operation<null>);
-  if (access === 'viewer or agent') return api.forReaders('viewer', operation as Operation<Reader>);
-  return api.forUsers(access, operation as Operation<Person>);
 }
 
 /** OPTIONS for everything below /api/. Known paths have their own rows, so that Allow names OPTIONS. */

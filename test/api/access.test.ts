@@ -1,10 +1,12 @@
 /** Every operation by each role: who may call it, the exact answer, and that a cookie alone changes nothing. See also csrf.test.ts. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OperationName, operationRoutes } from '../../server/api/routes.ts';
+import { userRoutes } from '../../server/api/routes.ts';
 import { type Role, roles } from '../../server/resources/users.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, csrfToken, request, type TestPerson } from '../helpers/people.ts';
+
+type OperationName = (typeof userRoutes)[number][2];
 
 const allowedPage = 'https://console.example.org';
 let app: TestApp;
@@ -86,7 +88,7 @@ const bySession: Partial<typeof answers> = {
 };
 
 const unknownId = '00000000-0000-7000-8000-000000000000';
-const rows = operationRoutes.map(([method, path, name, access]) => ({
+const rows = userRoutes.map(([method, path, name, access]) => ({
   method,
   path: path.replace(':id', unknownId),
   name,

@@ -1,7 +1,7 @@
 /** Invalid input to every operation: the response is a 4xx or the input is stored unchanged; never a 5xx. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { operationRoutes } from '../../server/api/routes.ts';
+import { userRoutes } from '../../server/api/routes.ts';
 import { fuzzRuns, shareOf } from '../helpers/fuzz.ts';
 import { ApiDocument, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -17,8 +17,8 @@ beforeAll(async () => {
 });
 afterAll(() => world.app.stop());
 
-type Row = { method: string; path: string; name: (typeof operationRoutes)[number][2] };
-const rows: Row[] = operationRoutes.map(([method, path, name]) => ({ method, path, name }));
+type Row = { method: string; path: string; name: (typeof userRoutes)[number][2] };
+const rows: Row[] = userRoutes.map(([method, path, name]) => ({ method, path, name }));
 
 /** 503 with a stated reason: too many requests of this kind at the same time. */
 const busy = ['search_busy', 'sign_in_busy', 'streams_full', 'user_streams_full'];

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { operationRoutes } from '../../server/api/routes.ts';
+import { userRoutes } from '../../server/api/routes.ts';
 import { deleteExpiredAnswers } from '../../server/db/queries/idempotency.ts';
 import { addAgent, type SecondApp, send, startAgentApp, startSecondApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
@@ -247,7 +247,7 @@ test('every operation that creates something accepts a key', async () => {
   const { paths } = (await (await fetch(`${app.url}/api/v1/openapi.json`)).json()) as {
     paths: Record<string, Record<string, { parameters?: { name: string }[] }>>;
   };
-  const taking = operationRoutes.filter(([method, path]) =>
+  const taking = userRoutes.filter(([method, path]) =>
     paths[path.replace(/:(\w+)/g, '{$1}')]![method.toLowerCase()]!.parameters?.some(
       ({ name }) => name === 'Idempotency-Key',
     ),

@@ -1,6 +1,6 @@
 /** An id does not grant access: agents see their own data, users their own tokens and sessions. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OperationName, operationRoutes } from '../../server/api/routes.ts';
+import { type OperationName, userRoutes } from '../../server/api/routes.ts';
 import { addAgent, type TestAgent } from '../helpers/agents.ts';
 import { receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => world.app.stop());
 
 type Row = { method: string; path: string; name: OperationName; access: string };
-const rows: Row[] = operationRoutes.map(([method, path, name, access]) => ({ method, path, name, access }));
+const rows: Row[] = userRoutes.map(([method, path, name, access]) => ({ method, path, name, access }));
 const collectionOf = (path: string) => path.split('/')[3]!;
 
 function ask({ method, path, name }: Row, id: string, token: string) {

@@ -2,7 +2,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { plainDescriptions } from '../../server/api/openapi/document.ts';
-import { operationRoutes, plainRoutes } from '../../server/api/routes.ts';
+import { type agentRoutes, operationRoutes, plainRoutes, userRoutes } from '../../server/api/routes.ts';
 import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
@@ -66,7 +66,7 @@ const elsewhere: Record<string, string> = {
 };
 
 describe('every operation responds as documented', () => {
-  test.each(operationRoutes.map(([method, path, name]) => ({ method, path, name })))(
+  test.each(userRoutes.map(([method, path, name]) => ({ method, path, name })))(
     '$name',
     async ({ method, path, name }) => {
       const operation = documented(name);
@@ -120,7 +120,10 @@ describe('every operation responds as documented', () => {
 });
 
 describe('every other route responds as documented', () => {
-  const asked: Record<Exclude<(typeof plainRoutes)[number][2], 'asset'>, () => [string, RequestInit, number][]> = {
+  const asked: Record<
+    Exclude<(typeof plainRoutes | typeof agentRoutes)[number][2], 'asset'>,
+    () => [string, RequestInit, number][]
+  > = {
     live: () => [['/healthz', {}, 200]],
     ready: () => [['/readyz', {}, 200]],
     ingest: () => [

@@ -7,10 +7,11 @@ import { noSessionCookie } from '../../auth/sessions.ts';
 import type { SignInParts } from '../../auth/sign-in.ts';
 import { changePassword } from '../../auth/step-up.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../db/queries/sessions.ts';
+import { invalid, problem, problemLater } from '../../http/problem.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { email, enteredPassword, idOf, nameOf, recordId } from '../../resources/fields.ts';
 import { roles, userSessionSchema } from '../../resources/users.ts';
-import { done, invalid, operation, problem, problemLater } from '../operation.ts';
+import { done, operation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
 const accountSchema = z.object({

@@ -7,10 +7,11 @@ import { setUp } from '../../auth/setup.ts';
 import { type SignedIn, type SignInParts, signIn } from '../../auth/sign-in.ts';
 import { deleteSession } from '../../db/queries/sessions.ts';
 import type { Exchange } from '../../http/exchange.ts';
+import { invalid, problem, problemLater } from '../../http/problem.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { email, emailText, enteredPassword, idOf, nameOf, optionalNameText } from '../../resources/fields.ts';
 import { roles } from '../../resources/users.ts';
-import { done, invalid, openOperation, operation, problem, problemLater, type Reply } from '../operation.ts';
+import { done, openOperation, operation } from '../operation.ts';
 
 const signInInput = z.strictObject({
   email: emailText.describe('email address of the user'),
@@ -56,7 +57,7 @@ export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...pa
   const { database, publicUrl, devices } = parts;
 
   /** Sets two cookies: the session cookie and the device cookie. */
-  function signedIn(exchange: Exchange, status: number, { user, session }: SignedIn): Reply {
+  function signedIn<Status extends number>(exchange: Exchange, status: Status, { user, session }: SignedIn) {
     exchange.setHeader('set-cookie', sessionCookie(publicUrl, session));
     devices.keep(exchange, user.id, Date.now());
     return done(status, { user, csrf_token: csrf.token(session.id) });

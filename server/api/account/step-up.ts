@@ -2,7 +2,7 @@
 
 import { type Confirmation, REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
 import type { ProblemCode } from '../../errors.ts';
-import { problem, problemLater, type Reply } from '../operation.ts';
+import { type Problem, problem, problemLater } from '../../http/problem.ts';
 
 /** Problems of an operation with step-up. */
 export const stepUpProblems = [
@@ -14,7 +14,7 @@ export const stepUpProblems = [
 const SIGN_IN_AGAIN = `Sign in at the identity provider again: open /oidc/start?fresh=true in the browser, then repeat the change within ${REAUTHENTICATION_SECONDS / 60} minutes.`;
 
 /** Maps a confirmation to a problem. Null: confirmed. */
-export function refusalOf(confirmation: Confirmation): Reply | null {
+export function refusalOf(confirmation: Confirmation): Problem | null {
   switch (confirmation.kind) {
     case 'confirmed':
       return null;

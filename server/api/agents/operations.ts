@@ -2,11 +2,12 @@
 import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../db/queries/agents.ts';
+import { problem } from '../../http/problem.ts';
 import { agentActivitySchema, agentInput, agentSchema } from '../../resources/agents.ts';
 import { recordId, text } from '../../resources/fields.ts';
 import type { ChangeParts } from '../change.ts';
 import { replyTo } from '../change-reply.ts';
-import { done, operation, problem } from '../operation.ts';
+import { done, operation } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { Agents } from './service.ts';
 

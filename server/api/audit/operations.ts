@@ -71,12 +71,11 @@ export function auditOperations(database: Database) {
       query: listQuery.omit({ limit: true }),
       answers: { 200: null },
       bytes: { contentType: EXPORT_TYPE },
-      handle: async ({ query, exchange }) => {
+      handle: async ({ query }) => {
         const rows = await listAudit(database, auditFilterOf(query), query.cursor ?? null, EXPORTED_MAX);
         const lines = rows.map((row) => `${JSON.stringify(auditEntrySchema.parse(describeEntry(row)))}\n`);
-        exchange.setHeader('content-disposition', 'attachment; filename="audit.jsonl"');
-        exchange.answer(200, EXPORT_TYPE, lines.join(''));
-        return done(200);
+        const headers = { 'content-disposition': 'attachment; filename="audit.jsonl"' };
+        return { kind: 'encoded', status: 200, contentType: EXPORT_TYPE, content: lines.join(''), headers };
       },
     }),
 
@@ -92,9 +91,11 @@ export function auditOperations(database: Database) {
   };
 }
 
+type AuditEntry = z.input<typeof auditEntrySchema>;
+
 /** An entry as the API returns it. */
-export function describeEntry({ id, entry, hash }: AuditRow): object {
-  return { ...(entry as object), number: Number(id), hash: hash.toString('hex') };
+export function describeEntry({ id, entry, hash }: AuditRow): AuditEntry {
+  return { ...(entry as Omit<AuditEntry, 'number' | 'hash'>), number: Number(id), hash: hash.toString('hex') };
 }
 
 /** Converts the filter parameters into a database filter. */

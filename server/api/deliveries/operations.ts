@@ -4,9 +4,10 @@ import { agentIdOf } from '../../auth/person.ts';
 import type { Database } from '../../db/pool.ts';
 import { findDelivery, listDeliveries } from '../../db/queries/deliveries.ts';
 import { countOrEstimateDeliveries } from '../../db/queries/delivery-counts.ts';
+import { problem } from '../../http/problem.ts';
 import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../resources/events.ts';
 import { recordId } from '../../resources/fields.ts';
-import { done, operation, problem, readerOperation } from '../operation.ts';
+import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { replayMany, replayOne } from './replay.ts';
 

@@ -4,10 +4,11 @@ import { agentIdOf } from '../../auth/person.ts';
 import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
 import { findEvent } from '../../db/queries/events.ts';
+import { problem, problemLater } from '../../http/problem.ts';
 import { eventSchema } from '../../resources/events.ts';
-import { done, operation, problem, problemLater, readerOperation } from '../operation.ts';
+import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, pageOf } from '../paging.ts';
-import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
+import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { describeEvent, eventFilterOf, eventListQuery, eventPageSchema } from './filter.ts';
 import { replayEvent } from './replay.ts';
 import { EventSearch } from './search.ts';
@@ -65,10 +66,10 @@ export function eventOperations(database: Database) {
       id,
       answers: { 200: null },
       bytes: storedBytes,
-      handle: async ({ who, id, exchange }) => {
+      handle: async ({ who, id }) => {
         const event = await findEvent(database, agentIdOf(who), id);
         if (event === undefined) return problem('event_unknown');
-        return answerStoredBytes(exchange, event.id, event.content_type, event.body);
+        return storedBytesReply(event.id, event.content_type, event.body);
       },
     }),
 

@@ -21,13 +21,11 @@ const streamQuery = z.strictObject({
     ),
 });
 
-export type LiveOperations = ReturnType<typeof liveOperations>;
-
 export function liveOperations({ history, streams }: { history: History; streams: Streams }) {
   return {
     showCounters: operation({
       answers: { 200: countersSchema },
-      handle: async () => done(200, { latest: history.latest, history: history.seconds }),
+      handle: async () => done(200, { latest: history.latest, history: [...history.seconds] }),
     }),
 
     stream: operation({
@@ -38,8 +36,7 @@ export function liveOperations({ history, streams }: { history: History; streams
       handle: async ({ who, query, exchange }) => {
         const lastEventId = exchange.header('last-event-id');
         const after = lastEventId !== undefined && isTimedId(lastEventId) ? lastEventId.toLowerCase() : query.after;
-        await streams.open(exchange, who, { webhookId: query.webhook_id ?? null, after: after ?? null });
-        return done(200);
+        return streams.open(exchange, who, { webhookId: query.webhook_id ?? null, after: after ?? null });
       },
     }),
   };

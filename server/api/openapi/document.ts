@@ -1,13 +1,12 @@
 /** The OpenAPI 3.1 document, generated from the route table and the schemas that validate. */
 import { z } from 'zod';
-import { agentDescriptions } from '../../deliveries/described.ts';
 import { type ProblemCode, problems } from '../../errors.ts';
 import { healthDescriptions } from '../../http/health.ts';
 import type { Method } from '../../http/route.ts';
 import { ingestDescriptions } from '../../ingest/described.ts';
-import { done, type Operation, openOperation } from '../operation.ts';
-import { type Operations, operationRoutes, plainRoutes } from '../routes.ts';
-import { sendJson } from '../serve.ts';
+import { type Operation, openOperation } from '../operation.ts';
+import type { Operations } from '../operations.ts';
+import { agentRoutes, operationRoutes, plainRoutes } from '../routes.ts';
 import { problemSchema, problemsOf } from './problems.ts';
 import { headers, responsesOf } from './responses.ts';
 import { type Json, Schemas } from './schemas.ts';
@@ -25,19 +24,23 @@ interface PlainDescription {
 export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDescription | null> = {
   ...healthDescriptions,
   ...ingestDescriptions,
-  ...agentDescriptions,
   asset: null,
 };
 
 /** Statuses that senders and agents can get, by route. Their metrics series exist from the start. */
-export function expectedAnswers(): { path: string; statuses: number[] }[] {
-  return plainRoutes.flatMap(([, path, name]) => {
-    const description = plainDescriptions[name];
-    if (description === null) return [];
-    const problemStatuses = description.problems.map((code) => problems[code].status);
-    return [{ path, statuses: [...Object.keys(description.answers).map(Number), ...problemStatuses] }];
+export function expectedAnswers(operations: Operations): { path: string; statuses: number[] }[] {
+  const plain = plainRoutes.flatMap(([, path, name]) => ({ path, ...(plainDescriptions[name] ?? nothing) }));
+  const ofAgents = agentRoutes.map(([method, path, name, access]) => {
+    const { answers } = operations[name];
+    return { path, answers, problems: problemsOf(method, access, operations[name]) };
   });
+  return [...plain, ...ofAgents].map(({ path, answers, problems: codes }) => ({
+    path,
+    statuses: [...Object.keys(answers).map(Number), ...codes.map((code) => problems[code].status)],
+  }));
 }
+
+const nothing = { answers: {}, problems: [] };
 
 /**
  * Serves the document as /api/v1/openapi.json.
@@ -47,10 +50,7 @@ export function openApiOperations(read: () => string) {
   return {
     showOpenApi: openOperation({
       answers: { 200: z.looseObject({ openapi: z.string().describe('OpenAPI version') }) },
-      handle: async ({ exchange }) => {
-        sendJson(exchange, 200, read());
-        return done(200);
-      },
+      handle: async () => ({ kind: 'encoded', status: 200, contentType: 'application/json', content: read() }),
     }),
   };
 }
@@ -62,9 +62,6 @@ interface DocumentParts {
   /** Name of the session cookie. */
   cookie: string;
 }
-
-// biome-ignore lint/suspicious/noExplicitAny: each operation's own types do not matter here
-type AnyOperation = Operation<any, any, any>;
 
 export function openApiDocument({ operations, url, cookie }: DocumentParts): Json {
   const schemas = new Schemas();
@@ -86,7 +83,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     });
   }
   for (const [method, path, name, access, meaning] of operationRoutes) {
-    const operation: AnyOperation = operations[name];
+    const operation: Operation = operations[name];
     const { id, query, input, answers, bytes, representation, sessionOnly = false, idempotent } = operation;
     add(method, path, {
       ...heading(name, path, meaning),

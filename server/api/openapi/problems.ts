@@ -23,6 +23,7 @@ const hostedProblems: readonly ProblemCode[] = [
   'email_of_another_user',
   'identity_provider_unavailable',
 ];
+const agentProblems: readonly ProblemCode[] = ['agent_unauthenticated', 'rate_limited'];
 const idempotencyProblems: readonly ProblemCode[] = [
   'idempotency_key_invalid',
   'idempotency_in_progress',
@@ -34,13 +35,12 @@ const idempotencyProblems: readonly ProblemCode[] = [
 export function problemsOf(
   method: Method,
   access: OperationAccess,
-  // biome-ignore lint/suspicious/noExplicitAny: the operation's own types do not matter here
-  { id, query, input, representation, sessionOnly, idempotent, problems: own = [] }: Operation<any, any, any>,
+  { id, query, input, representation, sessionOnly, idempotent, problems: own = [] }: Operation,
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
     ...(method !== 'GET' && access === 'anyone' ? (['rate_limited'] as const) : []),
-    ...(method === 'GET' ? [] : (['csrf_refused'] as const)),
+    ...(method === 'GET' || isOfAgents(access) ? [] : (['csrf_refused'] as const)),
     ...(id === undefined ? [] : [id.problem]),
     ...(query === undefined ? [] : (['invalid_request'] as const)),
     ...(input === undefined ? [] : jsonBodyProblems),
@@ -51,9 +51,14 @@ export function problemsOf(
   ];
 }
 
+function isOfAgents(access: OperationAccess): boolean {
+  return access === 'agent' || access === 'agent credential';
+}
+
 function accessProblems(access: OperationAccess): readonly ProblemCode[] {
   if (access === 'anyone') return [];
-  if (access === 'viewer or agent') return [...hostedProblems, 'agent_unauthenticated', 'rate_limited'];
+  if (isOfAgents(access)) return agentProblems;
+  if (access === 'viewer or agent') return [...hostedProblems, ...agentProblems];
   return [...hostedProblems, 'unauthenticated', ...(access === 'viewer' ? [] : (['forbidden'] as const))];
 }
 

@@ -34,13 +34,13 @@ export function securitySchemes(cookie: string): Json {
 /** Security by access of a plain route. */
 export const plainSecurity: Readonly<Record<string, Json[]>> = {
   anyone: [],
-  agent: [{ agent: [] }],
   signature: [{ signature: [] }, {}],
 };
 
 /** Alternatives: any one of them is sufficient. */
 export function securityOf(method: Method, access: OperationAccess, sessionOnly: boolean): Json[] {
   if (access === 'anyone') return [];
+  if (access === 'agent' || access === 'agent credential') return [{ agent: [] }];
   const session = method === 'GET' ? { session: [] } : { session: [], csrf: [] };
   if (sessionOnly) return [session];
   return [session, { token: [] }, ...(access === 'viewer or agent' ? [{ agent: [] }] : [])];

@@ -1,12 +1,13 @@
 /** /api/v1/rejections: requests with a refused signature, the reason, and whether they verify now. */
 
 import { findRejection, listRejections } from '../../db/queries/rejections.ts';
+import { problem, problemLater } from '../../http/problem.ts';
 import { type RejectionParts, Rejections } from '../../rejections/recheck.ts';
 import { recheckSchema, rejectionDetailSchema, rejectionSchema } from '../../resources/rejections.ts';
 import { readStoredHeaders } from '../../signatures/stored-headers.ts';
-import { done, operation, problem, problemLater } from '../operation.ts';
+import { done, operation } from '../operation.ts';
 import { eventId, pageOf, pageSchema } from '../paging.ts';
-import { answerStoredBytes, storedBytes } from '../stored-bytes.ts';
+import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { acceptedSchema, describeRejection, previewOf, rejectionQuery } from './schema.ts';
 
 const RETRY_SECONDS = 1;
@@ -56,12 +57,12 @@ export function rejectionOperations(parts: RejectionParts) {
       answers: { 200: null },
       bytes: storedBytes,
       problems: ['rejection_without_body'],
-      handle: async ({ id, exchange }) => {
+      handle: async ({ id }) => {
         const found = await findRejection(database.query, id);
         if (found === undefined) return problem('rejection_unknown');
         if (found.body === null) return problem('rejection_without_body');
         const contentType = readStoredHeaders(found.headers)['content-type'] ?? null;
-        return answerStoredBytes(exchange, found.id, contentType, found.body);
+        return storedBytesReply(found.id, contentType, found.body);
       },
     }),
 
@@ -71,7 +72,7 @@ export function rejectionOperations(parts: RejectionParts) {
       problems: ['rejection_without_body', 'verification_unavailable'],
       handle: async ({ id, actor }) => {
         const outcome = await rejections.recheck(id, actor);
-        if (outcome.kind === 'done') return done(200, describeRejection(outcome.rejection).last_check);
+        if (outcome.kind === 'done') return done(200, describeRejection(outcome.rejection).last_check!);
         if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
         return problem(outcome.kind === 'unknown' ? 'rejection_unknown' : 'rejection_without_body');
       },
@@ -91,5 +92,3 @@ export function rejectionOperations(parts: RejectionParts) {
     }),
   };
 }
-
-export type RejectionOperations = ReturnType<typeof rejectionOperations>;

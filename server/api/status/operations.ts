@@ -84,8 +84,6 @@ interface StatusParts {
   rateLimitStore: () => 'ok' | 'degraded';
 }
 
-export type StatusOperations = ReturnType<typeof statusOperations>;
-
 export function statusOperations(parts: StatusParts) {
   const { settings, conninfo, database, history, doctor } = parts;
   const versions = readVersions();
@@ -98,7 +96,7 @@ export function statusOperations(parts: StatusParts) {
         return done(200, {
           versions: { ...versions, postgres: server.version },
           started_at: startedAt,
-          uptime_seconds: startedAt && Math.round((Date.now() - Date.parse(startedAt)) / 1000),
+          uptime_seconds: startedAt === null ? null : Math.round((Date.now() - Date.parse(startedAt)) / 1000),
           processes: history.latest?.processes ?? [],
           database: {
             kind: settings.database.kind,
@@ -112,7 +110,7 @@ export function statusOperations(parts: StatusParts) {
           retention_days: settings.RETENTION_DAYS,
           rate_limit_store: { backend: settings.RATE_LIMIT_BACKEND, state: parts.rateLimitStore() },
           settings: describeSettings(settings),
-          doctor: checkup,
+          doctor: { ...checkup, checks: [...checkup.checks] },
         });
       },
     }),

@@ -3,11 +3,12 @@ import { z } from 'zod';
 import { hasSession, type Person } from '../../auth/person.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
 import type { Database } from '../../db/pool.ts';
+import { invalid, type Problem, problem } from '../../http/problem.ts';
 import type { Passwords } from '../../passwords/hash.ts';
 import { nameText } from '../../resources/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../resources/users.ts';
 import { refusalOf, stepUpProblems } from '../account/step-up.ts';
-import { done, invalid, operation, problem, type Reply } from '../operation.ts';
+import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './service.ts';
 
@@ -156,6 +157,6 @@ function mineOrAll(who: Person): string | null {
   return isAdministrator(who) ? null : who.id;
 }
 
-function wrong(field: string, detail: string): Reply {
+function wrong(field: string, detail: string): Problem {
   return invalid(`/${field}`, detail);
 }

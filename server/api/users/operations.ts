@@ -5,11 +5,12 @@ import { hasSession, type Person } from '../../auth/person.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
 import type { UserRecord } from '../../db/queries/users.ts';
 import type { Exchange } from '../../http/exchange.ts';
+import { invalid, type Problem, problem, problemLater } from '../../http/problem.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { recordId, text } from '../../resources/fields.ts';
 import { currentPassword, givenRole, userInput, userSchema } from '../../resources/users.ts';
 import { refusalOf, stepUpProblems } from '../account/step-up.ts';
-import { done, invalid, operation, problem, problemLater, type Reply } from '../operation.ts';
+import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { etagOf } from '../precondition.ts';
 import { type UserOutcome, type UserParts, Users } from './service.ts';
@@ -129,7 +130,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
   };
 }
 
-function answered<T>(outcome: UserOutcome<T>, whenDone: (value: T) => Reply): Reply {
+function answered<T, R>(outcome: UserOutcome<T>, whenDone: (value: T) => R): R | Problem {
   switch (outcome.kind) {
     case 'done':
       return whenDone(outcome.value);

@@ -4,6 +4,7 @@ import type { Actor } from '../../audit/actor.ts';
 import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { readSecretUses } from '../../db/queries/webhook-secrets.ts';
 import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity, type WebhookRecord } from '../../db/queries/webhooks.ts';
+import { problem } from '../../http/problem.ts';
 import { recordId, text } from '../../resources/fields.ts';
 import {
   rotateInput,
@@ -14,7 +15,7 @@ import {
 } from '../../resources/webhooks.ts';
 import type { Settings } from '../../settings/read.ts';
 import { replyTo } from '../change-reply.ts';
-import { done, operation, problem, readerOperation } from '../operation.ts';
+import { done, operation, readerOperation } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';

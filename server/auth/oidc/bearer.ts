@@ -4,7 +4,7 @@ import type { Database } from '../../db/pool.ts';
 import { findHostedUser } from '../../db/queries/hosted-users.ts';
 import type { ActiveUser } from '../../db/queries/users.ts';
 import type { Exchange } from '../../http/exchange.ts';
-import { Refused } from '../../http/refused.ts';
+import { ProblemError, problem } from '../../http/problem.ts';
 import type { ReadJwt } from '../people.ts';
 import { admitIdentity, recordAdmission } from './admit.ts';
 import { type Identity, identityOf } from './claims.ts';
@@ -23,7 +23,7 @@ interface BearerParts {
 
 /**
  * Creates the token reader. The subject of a token becomes a user at its first use, with the role in the token. The reader
- * rejects with Refused when the provider is unavailable and its keys are not cached, and when the token contains no role.
+ * rejects with ProblemError when the provider is unavailable and its keys are not cached, and when the token contains no role.
  */
 export function createReadJwt({ provider, database, audience, roleClaim, roleDays }: BearerParts): ReadJwt {
   return async (token, exchange) => {
@@ -63,14 +63,14 @@ async function findOrAdmit(
   exchange: Exchange,
   roleDays: number,
 ): Promise<ActiveUser> {
-  if (identity.role === null) throw new Refused('role_missing');
+  if (identity.role === null) throw new ProblemError(problem('role_missing'));
   const known = await findHostedUser(database.query, identity.issuer, identity.subject);
-  if (known?.disabled) throw new Refused('user_disabled');
+  if (known?.disabled) throw new ProblemError(problem('user_disabled'));
   if (known !== undefined) return { ...known, role: identity.role };
   return database.transaction(async (query) => {
     const admission = await admitIdentity(query, identity, exchange, roleDays);
     if (admission.kind !== 'admitted')
-      throw new Refused(admission.kind === 'refused' ? admission.code : 'role_missing');
+      throw new ProblemError(problem(admission.kind === 'refused' ? admission.code : 'role_missing'));
     await recordAdmission(query, admission);
     return admission.user;
   });

@@ -1,7 +1,7 @@
 /** Identifies the person after the redirect from the provider: exchanges the code, verifies the ID token, collects the claims. */
 import { errors as joseErrors, jwtVerify } from 'jose';
 import * as oidc from 'openid-client';
-import { Refused } from '../../http/refused.ts';
+import { ProblemError, problem } from '../../http/problem.ts';
 import { combinedClaims, type Identity, type IdentityClaims, identityOf } from './claims.ts';
 import type { Pending } from './pending.ts';
 import { CLOCK_TOLERANCE_SECONDS, type KnownProvider, providerAway, signingAlgorithms } from './provider.ts';
@@ -10,7 +10,7 @@ import { CLOCK_TOLERANCE_SECONDS, type KnownProvider, providerAway, signingAlgor
 const AGAIN_MS = 1_000;
 
 /**
- * Rejects with Refused; its cause is for operators. `authTime` is the time of the sign-in at the provider, in seconds since 1970;
+ * Rejects with ProblemError; its cause is for operators. `authTime` is the time of the sign-in at the provider, in seconds since 1970;
  * null: the provider does not report it.
  * @param callback the callback URL that the browser requested
  * @param roleClaim OIDC_ROLE_CLAIM
@@ -31,7 +31,8 @@ export async function identify(
     await checkSignature(known, tokens.id_token!);
     const claims: IdentityClaims = { ...tokens.claims() };
     const identity = identityOf(known.issuer, claims, roleClaim);
-    if (identity === null) throw new Refused('identity_refused', { cause: new Error('the subject is not ASCII text') });
+    if (identity === null)
+      throw new ProblemError(problem('identity_refused'), new Error('the subject is not ASCII text'));
     const authTime = typeof claims.auth_time === 'number' ? claims.auth_time : null;
     if (identity.role !== null && identity.email !== null) return { identity, authTime };
     const more = await userInfo(known.config, tokens.access_token, identity.subject);
@@ -63,8 +64,8 @@ async function userInfo(config: oidc.Configuration, accessToken: string, subject
 }
 
 function refusalOf(error: unknown): unknown {
-  if (error instanceof Refused) return error;
-  if (error instanceof oidc.AuthorizationResponseError) return new Refused('sign_in_denied', { cause: error });
+  if (error instanceof ProblemError) return error;
+  if (error instanceof oidc.AuthorizationResponseError) return new ProblemError(problem('sign_in_denied'), error);
   if (isAway(error)) return providerAway(AGAIN_MS, error);
   const isRefusal = [
     oidc.ClientError,
@@ -72,7 +73,7 @@ function refusalOf(error: unknown): unknown {
     oidc.WWWAuthenticateChallengeError,
     joseErrors.JOSEError,
   ].some((kind) => error instanceof kind);
-  return isRefusal ? new Refused('identity_refused', { cause: error }) : error;
+  return isRefusal ? new ProblemError(problem('identity_refused'), error) : error;
 }
 
 /** The request did not reach the provider, or the provider failed. */

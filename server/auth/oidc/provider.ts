@@ -4,7 +4,7 @@
  */
 import { createRemoteJWKSet, customFetch, type FetchImplementation, type RemoteJWKSet } from 'jose';
 import * as oidc from 'openid-client';
-import { Refused } from '../../http/refused.ts';
+import { ProblemError, problemLater } from '../../http/problem.ts';
 import { backoffMs } from '../../net/backoff.ts';
 
 /** Accepted clock difference between Weir and the provider. */
@@ -55,7 +55,7 @@ export class Provider {
     this.#keys = new Attempts(onChange);
   }
 
-  /** Returns the provider. Rejects with Refused (identity_provider_unavailable) if discovery has never succeeded. */
+  /** Returns the provider. Rejects with ProblemError (identity_provider_unavailable) if discovery has never succeeded. */
   async find(): Promise<KnownProvider> {
     if (this.#known !== null && Date.now() < this.#known.staleAtMs) return this.#known.provider;
     this.#underWay ??= this.#discover().finally(() => {
@@ -154,9 +154,9 @@ class Attempts {
   }
 }
 
-export function providerAway(waitMs: number, cause?: unknown): Refused {
+export function providerAway(waitMs: number, cause?: unknown): ProblemError {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
-  return new Refused('identity_provider_unavailable', { cause, retryAfterSeconds });
+  return new ProblemError(problemLater('identity_provider_unavailable', retryAfterSeconds), cause);
 }
 
 /**
@@ -185,7 +185,7 @@ export async function signOutAddress(provider: Provider, publicUrl: string): Pro
     if (config.serverMetadata().end_session_endpoint === undefined) return null;
     return oidc.buildEndSessionUrl(config, { post_logout_redirect_uri: `${publicUrl}/` }).href;
   } catch (error) {
-    if (error instanceof Refused) return null;
+    if (error instanceof ProblemError) return null;
     throw error;
   }
 }

@@ -4,9 +4,8 @@
 import * as oidc from 'openid-client';
 import type { Database, Query } from '../../db/pool.ts';
 import { type ActiveUser, countAdministrators } from '../../db/queries/users.ts';
-import type { ProblemCode } from '../../errors.ts';
 import type { Exchange } from '../../http/exchange.ts';
-import { Refused } from '../../http/refused.ts';
+import { type Problem, ProblemError, problem } from '../../http/problem.ts';
 import type { Person } from '../person.ts';
 import { extendPresentedSession, type OpenedSession } from '../sessions.ts';
 import { returnAddress, startSession } from '../sign-in.ts';
@@ -26,9 +25,7 @@ const HOSTED_SESSION_SECONDS_MAX = 12 * 3600;
 const FRESH_SECONDS = 60;
 
 /** Result of a callback; the pages render it. */
-type CallbackOutcome =
-  | { kind: 'signed_in'; session: OpenedSession; returnTo: string }
-  | { kind: 'refused'; code: ProblemCode; retryAfterSeconds: number | null };
+type CallbackOutcome = { kind: 'signed_in'; session: OpenedSession; returnTo: string } | Problem;
 
 interface HostedSignInParts {
   provider: Provider;
@@ -60,7 +57,7 @@ export class HostedSignIn {
   }
 
   /**
-   * Stores the pending sign-in in a cookie and returns the provider's authorization URL. Rejects with Refused while the provider
+   * Stores the pending sign-in in a cookie and returns the provider's authorization URL. Rejects with ProblemError while the provider
    * is unavailable.
    * @param returnTo path of a page
    * @param fresh requests a sign-in that has just taken place, see step-up.ts
@@ -97,7 +94,7 @@ export class HostedSignIn {
     if (via.kind !== 'session' || via.secondsLeft > sessionSeconds / 2) return null;
     if ((await pending.read(exchange, Date.now())) !== null) return null;
     return this.begin(exchange, path).catch((error) => {
-      if (error instanceof Refused) return null;
+      if (error instanceof ProblemError) return null;
       throw error;
     });
   }
@@ -109,7 +106,7 @@ export class HostedSignIn {
     const { pending, provider, publicUrl, roleClaim } = this.#parts;
     const begun = await pending.read(exchange, Date.now());
     const states = new URLSearchParams(exchange.query).getAll('state');
-    if (begun === null || states.length !== 1 || states[0] !== begun.state) return refused('sign_in_expired');
+    if (begun === null || states.length !== 1 || states[0] !== begun.state) return problem('sign_in_expired');
     try {
       const callback = new URL(`${redirectUri(publicUrl)}?${exchange.query}`);
       const { identity, authTime } = await identify(await provider.find(), callback, begun, roleClaim);
@@ -117,11 +114,11 @@ export class HostedSignIn {
       pending.forget(exchange);
       return outcome;
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof ProblemError)) throw error;
       // While the provider is unavailable the same callback can be retried.
-      if (error.retryAfterSeconds === null) pending.forget(exchange);
+      if (error.problem.retryAfterSeconds === undefined) pending.forget(exchange);
       if (error.cause !== undefined) this.#parts.onRefused(exchange, reasonOf(error.cause));
-      return { kind: 'refused', code: error.code, retryAfterSeconds: error.retryAfterSeconds };
+      return error.problem;
     }
   }
 
@@ -139,12 +136,12 @@ export class HostedSignIn {
       if (admission.kind === 'role_ended') return admission;
       return { ...admission, session: await this.#session(query, exchange, admission.user, authenticatedSecondsAgo) };
     });
-    if (outcome.kind === 'refused') return refused(outcome.code);
+    if (outcome.kind === 'refused') return problem(outcome.code);
     const { user, roleBefore } = outcome;
     // The provider's roles apply to every user, the last administrator included: the provider can assign the next one.
     if (roleBefore === 'administrator' && user.role !== 'administrator' && (await countAdministrators(database)) === 0)
       onNoAdministrator(exchange, user);
-    if (outcome.kind === 'role_ended') return refused('role_missing');
+    if (outcome.kind === 'role_ended') return problem('role_missing');
     return { kind: 'signed_in', session: outcome.session, returnTo };
   }
 
@@ -180,8 +177,4 @@ function secondsSince(authTime: number | null, fresh: boolean): number | null {
 /** The redirect URI; it must be registered at the provider. */
 export function redirectUri(publicUrl: string): string {
   return `${publicUrl}/oidc/callback`;
-}
-
-function refused(code: ProblemCode): CallbackOutcome {
-  return { kind: 'refused', code, retryAfterSeconds: null };
 }

@@ -1,12 +1,11 @@
 /** The parts of a process that serve agents. */
 
+import { ownAgentOperations } from '../../api/agent/operations.ts';
 import { AgentAuth, LastSeen } from '../../auth/agent.ts';
 import { Directory } from '../../db/directory.ts';
 import { type Agent, readAgents } from '../../db/queries/agents.ts';
-import { claimSchema, createClaim } from '../../deliveries/claim.ts';
-import { forAgent, forAgentWith } from '../../deliveries/route.ts';
-import { createMe, createSession } from '../../deliveries/session.ts';
-import { ackSchema, createSettle, extendSchema, nackSchema } from '../../deliveries/settle.ts';
+import { createClaim } from '../../deliveries/claim.ts';
+import { createSettle } from '../../deliveries/settle.ts';
 import { ClaimWaiters, CommitNotifier } from '../../deliveries/waiters.ts';
 import { ClaimTurns, ClaimWatermarks } from '../../deliveries/watermarks.ts';
 import { derivedKeys, PreviousKey } from '../../secrets/keys.ts';
@@ -33,22 +32,16 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
   const waiters = new ClaimWaiters(database, watermarks);
   const notifier = new CommitNotifier(database, waiters, () => directory.size > 0);
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
-  const settle = createSettle({ database, metrics, attemptsMax });
   metrics.gauge('weir_claims_waiting', () => waiters.size);
 
   return {
-    handlers: {
-      agentSession: createSession(auth),
-      agentMe: forAgent(auth, createMe(database)),
-      claim: forAgentWith(
-        auth,
-        claimSchema,
-        createClaim({ database, metrics, waiters, watermarks, turns, attemptsMax }),
-      ),
-      ack: forAgentWith(auth, ackSchema, settle.ack),
-      nack: forAgentWith(auth, nackSchema, settle.nack),
-      extend: forAgentWith(auth, extendSchema, settle.extend),
-    },
+    operations: ownAgentOperations({
+      database,
+      auth,
+      claim: createClaim({ database, metrics, waiters, watermarks, turns, attemptsMax }),
+      settle: createSettle({ database, metrics }),
+      attemptsMax,
+    }),
     auth,
     directory,
     /** Events were committed by this process. */

@@ -1,7 +1,7 @@
 /** The parts of a process that show pages. */
 
-import type { Operations } from '../../api/routes.ts';
-import type { AdmitsOpen } from '../../api/serve.ts';
+import type { Runner } from '../../api/run.ts';
+import type { OverOpenLimit } from '../../api/serve.ts';
 import type { Csrf } from '../../auth/csrf.ts';
 import type { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import type { People } from '../../auth/people.ts';
@@ -32,8 +32,8 @@ import type { PageTable } from '../routes.ts';
 interface PeopleParts {
   people: People;
   csrf: Csrf;
-  operations: Operations;
-  admitsOpen: AdmitsOpen;
+  runner: Runner;
+  overOpenLimit: OverOpenLimit;
   /** `signIn` is null where people sign in at Weir itself. */
   oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
 }
@@ -41,7 +41,7 @@ interface PeopleParts {
 /** @param history the last minutes, for the overview. */
 export function composePages(
   { settings, database, limiter }: Base,
-  { people, csrf, operations, admitsOpen, oidc }: PeopleParts,
+  { people, csrf, runner, overOpenLimit, oidc }: PeopleParts,
   history: History,
 ) {
   const publicUrl = settings.PUBLIC_URL;
@@ -49,8 +49,8 @@ export function composePages(
   const pages = new Pages({
     people,
     csrf,
-    operations,
-    admitsOpen,
+    runner,
+    overOpenLimit,
     signIn: oidc.signIn,
     renderer: new Renderer(),
     assets,

@@ -7,13 +7,12 @@ import { auditOperations } from '../../api/audit/operations.ts';
 import { deliveryOperations } from '../../api/deliveries/operations.ts';
 import { eventOperations } from '../../api/events/operations.ts';
 import { Idempotency } from '../../api/idempotency.ts';
-import type { LiveOperations } from '../../api/live/operations.ts';
 import { openApiDocument, openApiOperations } from '../../api/openapi/document.ts';
-import type { RejectionOperations } from '../../api/rejections/operations.ts';
-import type { Operations } from '../../api/routes.ts';
+import type { Operations, OtherOperations } from '../../api/operations.ts';
+import type { OperationTable } from '../../api/routes.ts';
+import { Runner } from '../../api/run.ts';
 import { schemeOperations } from '../../api/schemes/operations.ts';
 import { Api } from '../../api/serve.ts';
-import type { StatusOperations } from '../../api/status/operations.ts';
 import { tokenOperations } from '../../api/tokens/operations.ts';
 import { userOperations } from '../../api/users/operations.ts';
 import { webhookOperations } from '../../api/webhooks/operations.ts';
@@ -28,19 +27,14 @@ import { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import { cookieName, People } from '../../auth/people.ts';
 import { Cors } from '../../http/cors.ts';
 import type { Exchange } from '../../http/exchange.ts';
-import { admit } from '../../http/rate-limit.ts';
+import { overLimit } from '../../http/rate-limit.ts';
 import { Passwords } from '../../passwords/hash.ts';
 import type { Policy } from '../../ratelimit/limiter.ts';
 import { derivedKeys, PreviousKey } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
 
 /** @param ownUrl origin of the port that this process listens on. */
-export function composePeople(
-  base: Base,
-  agentAuth: AgentAuth,
-  others: RejectionOperations & LiveOperations & StatusOperations,
-  ownUrl: () => string,
-) {
+export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
   const { settings, keys, metrics, database, changes, limiter } = base;
   const oidc = composeOidc(base);
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
@@ -53,7 +47,7 @@ export function composePeople(
     max: settings.RATE_LIMIT_SIGN_IN_MAX,
     windowSeconds: settings.RATE_LIMIT_SIGN_IN_WINDOW_SECONDS,
   };
-  const admitsOpen = (exchange: Exchange) => admit(exchange, limiter, openPolicy);
+  const overOpenLimit = (exchange: Exchange) => overLimit(exchange, limiter, openPolicy);
   const cookie = cookieName(settings.PUBLIC_URL);
   const people = new People({ database, cookie, readJwt: oidc.readJwt });
   const hosted = settings.AUTH_MODE === 'hosted';
@@ -85,14 +79,16 @@ export function composePeople(
     ...tokenOperations({ database, passwords, hosted }),
     ...auditOperations(database),
     ...others,
-  };
+  } satisfies OperationTable;
+  const runner = new Runner(operations, idempotency);
   return {
     people,
     csrf,
     operations,
+    runner,
     oidc,
-    admitsOpen,
-    api: new Api({ people, agentAuth, csrf, idempotency, admitsOpen }),
+    overOpenLimit,
+    api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit }),
     cors: new Cors(settings.CORS_ORIGINS),
   };
 }

@@ -1,7 +1,7 @@
 /** Every operation that changes something writes exactly one entry, and no entry contains a secret. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OperationName, operationRoutes } from '../../../server/api/routes.ts';
+import { type OperationName, userRoutes } from '../../../server/api/routes.ts';
 import { setupAddress } from '../../../server/auth/setup.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/secrets/keys.ts';
 import { addAgent, send } from '../../helpers/agents.ts';
@@ -287,7 +287,7 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
   },
 };
 
-const changing = operationRoutes.filter(([method]) => (method as string) !== 'GET').map(([, , name]) => name);
+const changing = userRoutes.filter(([method]) => (method as string) !== 'GET').map(([, , name]) => name);
 
 const entriesOf = ({ database }: TestApp) =>
   database.query<{ text: string; action: string }>({
@@ -319,7 +319,7 @@ describe('every operation that changes something writes one entry:', () => {
     const viewer = await addPerson(app, 'viewer');
     const before = (await entriesOf(app)).length;
     const done: string[] = [];
-    for (const [method, path, name, access] of operationRoutes) {
+    for (const [method, path, name, access] of userRoutes) {
       if ((method as string) === 'GET' || access === 'anyone') continue;
       const { status } = await viewer.api(method, path.replace(':id', randomUUID()), { nonsense: 1 });
       if (status < 300) done.push(name);

@@ -1,0 +1,96 @@
+/** /api/v1/agent: the session of an agent, and its deliveries. */
+import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
+import type { Database } from '../../db/pool.ts';
+import { readAgentActivity } from '../../db/queries/agents.ts';
+import { countDeliveries } from '../../db/queries/delivery-counts.ts';
+import type { createClaim } from '../../deliveries/claim.ts';
+import type { createSettle } from '../../deliveries/settle.ts';
+import { agentOperation, done, openOperation } from '../operation.ts';
+import {
+  ackInput,
+  claimedSchema,
+  claimInput,
+  extendInput,
+  meSchema,
+  nackInput,
+  sessionInput,
+  sessionSchema,
+  settledSchema,
+} from './schema.ts';
+
+interface AgentParts {
+  database: Database;
+  auth: AgentAuth;
+  claim: ReturnType<typeof createClaim>;
+  settle: ReturnType<typeof createSettle>;
+  /** DELIVERY_MAX_ATTEMPTS */
+  attemptsMax: number;
+}
+
+export function ownAgentOperations({ database, auth, claim, settle, attemptsMax }: AgentParts) {
+  return {
+    /** Exchanges a credential, sent in the body or as the bearer token, for a session. */
+    agentSession: openOperation({
+      input: sessionInput,
+      answers: { 200: sessionSchema },
+      handle: async ({ input, exchange }) => {
+        const known = await auth.byCredential(exchange, input.credential ?? bearer(exchange));
+        if (known.kind === 'problem') return known;
+        const { id, name } = known.agent;
+        return done(200, {
+          access_token: auth.session(known.agent, Date.now()),
+          token_type: 'Bearer' as const,
+          expires_in: AGENT_SESSION_SECONDS,
+          agent: { id, name },
+        });
+      },
+    }),
+
+    agentMe: agentOperation({
+      answers: { 200: meSchema },
+      handle: async ({ who: { id, name } }) => {
+        const [{ pending }, [activity]] = await Promise.all([
+          countDeliveries(database, { agentId: id }),
+          readAgentActivity(database, [id]),
+        ]);
+        const since = activity?.waiting_since ?? null;
+        const waitedMs = since === null ? null : Math.max(0, Date.now() - Date.parse(since));
+        const waitedSeconds = waitedMs === null ? null : Math.round(waitedMs / 1000);
+        return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds });
+      },
+    }),
+
+    /** Waits up to `wait_seconds` if there are no deliveries. */
+    claim: agentOperation({
+      input: claimInput,
+      answers: { 200: claimedSchema },
+      handle: async ({ who, input, exchange }) => {
+        const { max, lease_seconds: leaseSeconds, wait_seconds: waitSeconds, webhook_ids: webhookIds = null } = input;
+        const claimed = await claim(exchange, who, { max, leaseSeconds, waitSeconds, webhookIds });
+        if (claimed.kind === 'gone') return claimed;
+        // Already JSON: the schema would copy up to 16 MiB of bodies.
+        return { kind: 'encoded', status: 200, contentType: 'application/json', content: claimed.json };
+      },
+    }),
+
+    ack: agentOperation({
+      input: ackInput,
+      answers: { 200: settledSchema },
+      handle: async ({ who, input }) => done(200, await settle(who, input.receipts, { kind: 'ack' })),
+    }),
+
+    nack: agentOperation({
+      input: nackInput,
+      answers: { 200: settledSchema },
+      handle: async ({ who, input: { receipts, delay_seconds: delaySeconds = null, reason = null } }) =>
+        done(200, await settle(who, receipts, { kind: 'nack', delaySeconds, reason, attemptsMax })),
+    }),
+
+    extend: agentOperation({
+      input: extendInput,
+      answers: { 200: settledSchema },
+      handle: async ({ who, input }) =>
+        done(200, await settle(who, input.receipts, { kind: 'extend', leaseSeconds: input.lease_seconds })),
+    }),
+  };
+}

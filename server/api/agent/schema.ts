@@ -1,0 +1,165 @@
+/** Input and output schemas of the routes for agents. */
+import { z } from 'zod';
+import { AGENT_SESSION_SECONDS } from '../../auth/agent.ts';
+import { COUNTED_MAX } from '../../resources/events.ts';
+import { contentType, example, idOf, nameOf, receivedAt, timeOf } from '../../resources/fields.ts';
+
+const agentExample = { id: example.agent_id, name: 'invoices' };
+const receipt = `${example.delivery_id}.17`;
+
+/** The credential is sent as a bearer token or in the body. */
+export const sessionInput = z
+  .strictObject({
+    credential: z
+      .string()
+      .max(200)
+      .optional()
+      .describe('credential of the agent (wa_…), unless it is sent as the bearer token'),
+  })
+  .meta({ examples: [{ credential: 'wa_…' }] });
+
+export const claimInput = z
+  .strictObject({
+    max: z
+      .int()
+      .min(1)
+      .max(1000)
+      .default(1)
+      .describe('maximum number of deliveries; the bodies of one response are limited to 16 MiB in total'),
+    lease_seconds: z
+      .int()
+      .min(5)
+      .max(3600)
+      .default(30)
+      .describe('how long each delivery stays leased without ack, nack or extend'),
+    wait_seconds: z
+      .int()
+      .min(0)
+      .max(30)
+      .default(0)
+      .describe('how long the request waits for a delivery when there is none'),
+    webhook_ids: z.array(z.guid()).max(1000).optional().describe('only deliveries of these webhooks; absent: of all'),
+  })
+  .meta({ examples: [{ max: 10, lease_seconds: 60, wait_seconds: 20 }] });
+
+/** In characters, as Postgres counts them. The deliveries table has the same limit. */
+const REASON_CHARACTERS_MAX = 500;
+
+/** Cuts between characters, not inside a surrogate pair. Replaces NUL and lone surrogates by U+FFFD: Postgres cannot store them. */
+function storable(reason: string): string {
+  const wellFormed = Buffer.from(reason.slice(0, 2 * REASON_CHARACTERS_MAX))
+    .toString()
+    .replaceAll('\0', '\ufffd');
+  return Array.from(wellFormed).slice(0, REASON_CHARACTERS_MAX).join('');
+}
+
+const receipts = z.array(z.string().max(100)).min(1).max(1000).describe('receipts of claimed deliveries, 1 to 1000');
+export const ackInput = z.strictObject({ receipts }).meta({ examples: [{ receipts: [receipt] }] });
+export const nackInput = z
+  .strictObject({
+    receipts,
+    delay_seconds: z
+      .number()
+      .min(0)
+      .max(86_400)
+      .optional()
+      .describe('time until the deliveries can be claimed again; absent: increases with each attempt'),
+    reason: z
+      .string()
+      .transform(storable)
+      .optional()
+      .describe(`why the agent refused, stored with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
+  })
+  .meta({ examples: [{ receipts: [receipt], delay_seconds: 60, reason: 'the invoice service answers 503' }] });
+export const extendInput = z
+  .strictObject({
+    receipts,
+    lease_seconds: z.int().min(5).max(3600).describe('length of the lease from now on'),
+  })
+  .meta({ examples: [{ receipts: [receipt], lease_seconds: 120 }] });
+
+const agent = z.object({ id: idOf('agent'), name: nameOf('agent') });
+
+export const meSchema = agent
+  .extend({
+    pending: z.int().describe(`deliveries in state pending, counted up to ${COUNTED_MAX}`),
+    oldest_pending_seconds: z
+      .int()
+      .nullable()
+      .describe('how long the oldest claimable delivery has waited; null: no delivery is waiting'),
+  })
+  .meta({ examples: [{ ...agentExample, pending: 3, oldest_pending_seconds: 12 }] });
+
+export const sessionSchema = z
+  .object({
+    access_token: z.string().describe('the bearer token of all other requests of the agent'),
+    token_type: z.literal('Bearer').describe('type of the token (RFC 6750)'),
+    expires_in: z.int().describe('seconds for which access_token is valid'),
+    agent: agent.describe('the agent that the credential belongs to'),
+  })
+  .meta({
+    examples: [
+      {
+        access_token: 'ws_…',
+        token_type: 'Bearer',
+        expires_in: AGENT_SESSION_SECONDS,
+        agent: agentExample,
+      },
+    ],
+  });
+
+export const claimedSchema = z
+  .object({
+    deliveries: z
+      .array(
+        z.object({
+          id: idOf('delivery'),
+          receipt: z.string().describe('identifies this delivery and this attempt'),
+          attempt: z.int().describe('1 for the first claim of this delivery'),
+          leased_until: timeOf('end of the lease; after it the delivery can be claimed again'),
+          event: z
+            .object({
+              id: idOf('event'),
+              webhook_id: idOf('webhook'),
+              webhook_name: nameOf('webhook'),
+              received_at: receivedAt,
+              content_type: contentType,
+              headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
+              body: z.string().optional().describe('the body, when its bytes are UTF-8 without NUL'),
+              body_base64: z.string().optional().describe('any other body, in base64'),
+            })
+            .describe('the stored request'),
+        }),
+      )
+      .describe('the claimed deliveries; empty: no delivery was waiting'),
+  })
+  .meta({
+    examples: [
+      {
+        deliveries: [
+          {
+            id: example.delivery_id,
+            receipt,
+            attempt: 1,
+            leased_until: example.leased_until,
+            event: {
+              id: example.event_id,
+              webhook_id: example.webhook_id,
+              webhook_name: 'shop',
+              received_at: example.received_at,
+              content_type: 'application/json',
+              headers: { 'content-type': 'application/json' },
+              body: '{"type":"order.created","order":{"id":1042}}',
+            },
+          },
+        ],
+      },
+    ],
+  });
+
+export const settledSchema = z
+  .object({
+    done: z.array(z.string()).describe('receipts that were settled'),
+    gone: z.array(z.string()).describe('receipts whose leases were lost'),
+  })
+  .meta({ examples: [{ done: [receipt], gone: [] }] });

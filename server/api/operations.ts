@@ -1,0 +1,35 @@
+/** The types of all operations. Each keeps its own types of query, input and answers, so that a page gets typed bodies. */
+import type { accountOperations } from './account/operations.ts';
+import type { signInOperations } from './account/sign-in-operations.ts';
+import type { ownAgentOperations } from './agent/operations.ts';
+import type { agentOperations } from './agents/operations.ts';
+import type { auditOperations } from './audit/operations.ts';
+import type { deliveryOperations } from './deliveries/operations.ts';
+import type { eventOperations } from './events/operations.ts';
+import type { liveOperations } from './live/operations.ts';
+import type { openApiOperations } from './openapi/document.ts';
+import type { rejectionOperations } from './rejections/operations.ts';
+import type { schemeOperations } from './schemes/operations.ts';
+import type { statusOperations } from './status/operations.ts';
+import type { tokenOperations } from './tokens/operations.ts';
+import type { userOperations } from './users/operations.ts';
+import type { webhookOperations } from './webhooks/operations.ts';
+
+/** Operations that need parts of the process other than those of users. */
+export type OtherOperations = ReturnType<typeof ownAgentOperations> &
+  ReturnType<typeof rejectionOperations> &
+  ReturnType<typeof liveOperations> &
+  ReturnType<typeof statusOperations>;
+
+export type Operations = OtherOperations &
+  ReturnType<typeof openApiOperations> &
+  ReturnType<typeof signInOperations> &
+  ReturnType<typeof accountOperations> &
+  ReturnType<typeof userOperations> &
+  ReturnType<typeof webhookOperations> &
+  typeof schemeOperations &
+  ReturnType<typeof agentOperations> &
+  ReturnType<typeof eventOperations> &
+  ReturnType<typeof deliveryOperations> &
+  ReturnType<typeof tokenOperations> &
+  ReturnType<typeof auditOperations>;

@@ -1,0 +1,129 @@
+/**
+ * Runs operations for HTTP and pages with the same rules: access, id, query, input, precondition, idempotency key, handler, and
+ * the schema of the response.
+ */
+import { z } from 'zod';
+import type { Actor } from '../audit/actor.ts';
+import { type Person, personActor, type Reader, visitorActor } from '../auth/person.ts';
+import type { Exchange, Unanswered } from '../http/exchange.ts';
+import { check, invalidBody, invalidQuery } from '../http/issues.ts';
+import { type Problem, problem } from '../http/problem.ts';
+import { allows } from '../resources/users.ts';
+import { type Idempotency, isKey } from './idempotency.ts';
+import type { Answers, Operation, Outcome, Reply, Who } from './operation.ts';
+import type { Operations } from './operations.ts';
+import { etagOf, ifMatch } from './precondition.ts';
+import { type OperationAccess, type OperationName, operationRoutes } from './routes.ts';
+
+/** `anyone`: neither a user nor an agent. */
+export type Requester = { kind: 'anyone' } | Reader;
+
+/** A request to an operation, not yet validated. */
+export interface Asked {
+  /** As authenticated by the caller. */
+  requester: Requester;
+  /** Id in the path; '' without one. */
+  id: string;
+  query: Readonly<Record<string, string>>;
+  /** Reads the parsed body. Called once the rest of the request is valid, and only if the operation has an input. */
+  input: () => Promise<{ kind: 'parsed'; value: unknown } | Unanswered | Problem>;
+  /** Value of If-Match. */
+  ifMatch: string | undefined;
+  idempotencyKey?: string | undefined;
+  /** True for a change that a page of another site may have sent in the name of this user. */
+  isForged: (person: Person) => boolean;
+  exchange: Exchange;
+}
+
+type OutcomeOf<Name extends OperationName> = Outcome<Operations[Name]['answers']>;
+
+const accessOf = Object.fromEntries(operationRoutes.map(([, , name, access]) => [name, access])) as Readonly<
+  Record<OperationName, OperationAccess>
+>;
+
+export class Runner {
+  readonly #operations: Operations;
+  readonly #idempotency: Idempotency;
+
+  constructor(operations: Operations, idempotency: Idempotency) {
+    this.#operations = operations;
+    this.#idempotency = idempotency;
+  }
+
+  /** Rejects with DatabaseUnavailable and ProblemError. */
+  run<Name extends OperationName>(name: Name, asked: Asked): Promise<OutcomeOf<Name>> {
+    // The schema of the response has checked the body against this type.
+    return this.#run(this.#operations[name], accessOf[name], asked) as Promise<OutcomeOf<Name>>;
+  }
+
+  async #run(operation: Operation, access: OperationAccess, asked: Asked): Promise<Outcome> {
+    const { requester, exchange } = asked;
+    const admitted = admit(operation, access, asked);
+    if (admitted.kind === 'problem') return admitted;
+    const id = asked.id.toLowerCase();
+    if (operation.id?.schema.safeParse(id).success === false) return problem(operation.id.problem);
+    const query = check(operation.query ?? anything, asked.query);
+    if ('issues' in query) return invalidQuery(query);
+    const body = operation.input === undefined ? emptyBody : await asked.input();
+    if (body.kind !== 'parsed') return body;
+    const input = check(operation.input ?? anything, body.value);
+    if ('issues' in input) return invalidBody(input);
+
+    const actor = () => (requester.kind === 'user' ? personActor(requester.person, exchange) : visitorActor(exchange));
+    const handle = async (by: () => Actor) =>
+      render(
+        operation,
+        await operation.handle({
+          who: admitted.who,
+          id,
+          query: query.data,
+          input: input.data,
+          get actor() {
+            return by();
+          },
+          matches: ifMatch(asked.ifMatch, operation.representation),
+          exchange,
+        }),
+      );
+    const key = operation.idempotent ? asked.idempotencyKey : undefined;
+    if (key === undefined || requester.kind !== 'user') return handle(actor);
+    if (!isKey(key)) return problem('idempotency_key_invalid');
+    const { method, path } = exchange;
+    const keyed = { key, method, path, input: input.data, role: requester.person.role, userId: requester.person.id };
+    return this.#idempotency.once(keyed, (confirm) => handle(() => ({ ...actor(), confirm })));
+  }
+}
+
+const anything = z.unknown();
+const emptyBody = { kind: 'parsed', value: {} } as const;
+
+/** Checks that the requester may run the operation. `who` is the requester as the handler gets it. */
+function admit(
+  { sessionOnly }: Operation,
+  access: OperationAccess,
+  { requester, isForged }: Asked,
+): { kind: 'admitted'; who: Who } | Problem {
+  if (access === 'anyone' || access === 'agent credential') return { kind: 'admitted', who: null };
+  const isMixed = access === 'viewer or agent';
+  if (requester.kind === 'agent' && (isMixed || access === 'agent'))
+    return { kind: 'admitted', who: isMixed ? requester : requester.agent };
+  if (requester.kind !== 'user' || access === 'agent') return problem('unauthenticated');
+  const { person } = requester;
+  if (sessionOnly && person.via.kind !== 'session') return problem('session_required');
+  const needed = isMixed ? 'viewer' : access;
+  if (!allows(person.role, needed))
+    return problem('forbidden', `This needs the role ${needed}; your role is ${person.role}.`);
+  return isForged(person) ? problem('csrf_refused') : { kind: 'admitted', who: isMixed ? requester : person };
+}
+
+/** Applies the schema of the response. A representation that GET would return has its entity tag in the response to a change too. */
+function render(operation: Operation, reply: Reply<Answers>): Outcome {
+  if (reply.kind !== 'done') return reply;
+  const { kind, status, headers = {} } = reply;
+  const schema = operation.answers[status];
+  if (!schema) return { kind, status, headers, body: null, text: '' };
+  const body = schema.parse(reply.body);
+  const text = JSON.stringify(body);
+  const tagged = schema === operation.representation ? { ...headers, etag: etagOf(text) } : headers;
+  return { kind, status, headers: tagged, body, text };
+}
