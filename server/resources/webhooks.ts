@@ -24,7 +24,8 @@ type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAY
 
 const SECRET_BYTES_MAX = 1_024;
 const secret = secretText(SECRET_BYTES_MAX).refine(
-  (given) => Buffer.byteLength(given) <= SECRET_BYTES_MAX,
+  // A text with too many characters is reported once.
+  (given) => given.length > SECRET_BYTES_MAX || Buffer.byteLength(given) <= SECRET_BYTES_MAX,
   `Give at most ${SECRET_BYTES_MAX} bytes.`,
 );
 
