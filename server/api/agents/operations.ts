@@ -1,7 +1,7 @@
 /** /api/v1/agents. */
 import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
-import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../db/queries/agents.ts';
+import { ACTIVE_AGENTS_MAX, findAgent, listAgents, readAgentActivity } from '../../db/queries/agents.ts';
 import { problem } from '../../http/problem.ts';
 import { agentActivitySchema, agentInput, agentSchema } from '../../resources/agents.ts';
 import { recordId, text } from '../../resources/fields.ts';
@@ -22,15 +22,16 @@ const listQuery = z.strictObject({
 const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional() });
 
 export function agentOperations(parts: ChangeParts) {
+  const { database } = parts;
   const by = (actor: Actor) => new Agents(parts, actor);
 
   return {
     listAgents: operation({
       query: listQuery,
       answers: { 200: pageSchema(agentSchema) },
-      handle: async ({ actor, query: { revoked, q, cursor, limit } }) => {
+      handle: async ({ query: { revoked, q, cursor, limit } }) => {
         const filter = { revoked: flagValue(revoked), contains: q ?? null };
-        const rows = await by(actor).list(filter, cursor ?? null, limit + 1);
+        const rows = await listAgents(database, filter, cursor ?? null, limit + 1);
         return done(
           200,
           pageOf(rows, limit, (row) => row),
@@ -42,8 +43,7 @@ export function agentOperations(parts: ChangeParts) {
     listAgentActivity: operation({
       query: activityQuery,
       answers: { 200: listSchema(agentActivitySchema) },
-      handle: async ({ query }) =>
-        done(200, { items: await readAgentActivity(parts.database, query.agent_ids ?? null) }),
+      handle: async ({ query }) => done(200, { items: await readAgentActivity(database, query.agent_ids ?? null) }),
     }),
 
     createAgent: operation({
@@ -60,8 +60,8 @@ export function agentOperations(parts: ChangeParts) {
     showAgent: operation({
       id,
       answers: { 200: agentSchema },
-      handle: async ({ actor, id }) => {
-        const agent = await by(actor).find(id);
+      handle: async ({ id }) => {
+        const agent = await findAgent(database.query, id);
         return agent === undefined ? problem('agent_unknown', 'No agent has this id.') : done(200, agent);
       },
     }),

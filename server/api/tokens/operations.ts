@@ -1,8 +1,10 @@
 /** /api/v1/tokens: a user's own API tokens; administrators see and revoke the tokens of all users. */
+
 import { z } from 'zod';
 import { hasSession, type Person } from '../../auth/person.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
 import type { Database } from '../../db/pool.ts';
+import { findTokenRecord, listTokens } from '../../db/queries/tokens.ts';
 import { invalid, type Problem, problem } from '../../http/problem.ts';
 import type { Passwords } from '../../passwords/hash.ts';
 import { nameText } from '../../resources/fields.ts';
@@ -58,14 +60,14 @@ export function tokenOperations(parts: { database: Database; passwords: Password
     listTokens: operation({
       query: listQuery,
       answers: { 200: pageSchema(tokenSchema) },
-      handle: async ({ who, query: { all, user_id, cursor, limit }, actor }) => {
+      handle: async ({ who, query: { all, user_id, cursor, limit } }) => {
         const userId = all === 'true' ? null : (user_id ?? who.id);
         if (userId !== who.id && !isAdministrator(who))
           return problem(
             'forbidden',
             "Everybody's tokens are for administrators; without all and user_id you see yours.",
           );
-        const rows = await new Tokens(database, actor).list(userId, cursor ?? null, limit + 1);
+        const rows = await listTokens(database, userId, cursor ?? null, limit + 1);
         return done(
           200,
           pageOf(rows, limit, (row) => row),
@@ -104,8 +106,8 @@ export function tokenOperations(parts: { database: Database; passwords: Password
     showToken: operation({
       id,
       answers: { 200: tokenSchema },
-      handle: async ({ who, id, actor }) => {
-        const token = await new Tokens(database, actor).find(id, mineOrAll(who));
+      handle: async ({ who, id }) => {
+        const token = await findTokenRecord(database, id, mineOrAll(who));
         return token === undefined ? problem('token_unknown') : done(200, token);
       },
     }),

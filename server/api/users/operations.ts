@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
 import { hasSession, type Person } from '../../auth/person.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
-import type { UserRecord } from '../../db/queries/users.ts';
+import { findUser, listUsers, type UserRecord } from '../../db/queries/users.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { invalid, type Problem, problem, problemLater } from '../../http/problem.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
@@ -42,9 +42,9 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
     listUsers: operation({
       query: listQuery,
       answers: { 200: pageSchema(userSchema) },
-      handle: async ({ query, actor }) => {
+      handle: async ({ query }) => {
         const filter = { contains: query.q ?? null, role: query.role ?? null };
-        const rows = await new Users(parts, actor).list(filter, query.cursor ?? null, query.limit + 1);
+        const rows = await listUsers(parts.database, filter, query.cursor ?? null, query.limit + 1);
         const cursorOf = ({ email }: UserRecord) => email;
         return done(
           200,
@@ -78,8 +78,8 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
     showUser: operation({
       id,
       answers: { 200: userSchema },
-      handle: async ({ id, actor }) => {
-        const user = await new Users(parts, actor).find({ id });
+      handle: async ({ id }) => {
+        const user = await findUser(parts.database, { id });
         return user === undefined ? problem('user_unknown') : done(200, user);
       },
     }),

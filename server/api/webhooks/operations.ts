@@ -3,7 +3,13 @@ import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
 import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { readSecretUses } from '../../db/queries/webhook-secrets.ts';
-import { ACTIVE_WEBHOOKS_MAX, readWebhookActivity, type WebhookRecord } from '../../db/queries/webhooks.ts';
+import {
+  ACTIVE_WEBHOOKS_MAX,
+  findWebhook,
+  listWebhooks,
+  readWebhookActivity,
+  type WebhookRecord,
+} from '../../db/queries/webhooks.ts';
 import { problem } from '../../http/problem.ts';
 import { recordId, text } from '../../resources/fields.ts';
 import {
@@ -35,6 +41,7 @@ const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 
 /** @param send sends a test request to a webhook of this process */
 export function webhookOperations(parts: WebhookParts, settings: Settings, send: SendTest) {
   const input = webhookInput(settings);
+  const { database } = parts;
   const by = (actor: Actor) => new Webhooks(parts, actor);
   const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
 
@@ -43,9 +50,9 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     listWebhooks: readerOperation({
       query: listQuery,
       answers: { 200: pageSchema(webhookSchema) },
-      handle: async ({ who, actor, query: { enabled, q, cursor, limit } }) => {
+      handle: async ({ who, query: { enabled, q, cursor, limit } }) => {
         const filter = { agentId: agentIdOf(who), enabled: flagValue(enabled), contains: q ?? null };
-        const rows = await by(actor).list(filter, cursor ?? null, limit + 1);
+        const rows = await listWebhooks(database, filter, cursor ?? null, limit + 1);
         return done(
           200,
           pageOf(rows, limit, (row) => describe(seenBy(who, row))),
@@ -57,8 +64,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     listWebhookActivity: operation({
       query: activityQuery,
       answers: { 200: listSchema(webhookActivitySchema) },
-      handle: async ({ query }) =>
-        done(200, { items: await readWebhookActivity(parts.database, query.webhook_ids ?? null) }),
+      handle: async ({ query }) => done(200, { items: await readWebhookActivity(database, query.webhook_ids ?? null) }),
     }),
 
     createWebhook: operation({
@@ -74,8 +80,8 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     showWebhook: readerOperation({
       id,
       answers: { 200: webhookSchema },
-      handle: async ({ who, actor, id }) => {
-        const webhook = await by(actor).find(id);
+      handle: async ({ who, id }) => {
+        const webhook = await findWebhook(database.query, id);
         const agentId = agentIdOf(who);
         if (webhook === undefined || (agentId !== null && !webhook.agent_ids.includes(agentId)))
           return problem('webhook_unknown');
@@ -109,9 +115,9 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     listSecrets: operation({
       id,
       answers: { 200: listSchema(secretSchema) },
-      handle: async ({ actor, id }) => {
-        if ((await by(actor).find(id)) === undefined) return problem('webhook_unknown');
-        return done(200, { items: await readSecretUses(parts.database, id) });
+      handle: async ({ id }) => {
+        if ((await findWebhook(database.query, id)) === undefined) return problem('webhook_unknown');
+        return done(200, { items: await readSecretUses(database, id) });
       },
     }),
 
@@ -120,7 +126,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       input: testInput,
       answers: { 200: testSchema },
       handle: async ({ actor, id, input, exchange }) => {
-        const webhook = await by(actor).find(id);
+        const webhook = await findWebhook(database.query, id);
         if (webhook === undefined) return problem('webhook_unknown');
         const tested = await send(webhook, input, exchange.requestId);
         await by(actor).recordTest(webhook, tested.status);
