@@ -6,7 +6,7 @@ import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
 import { isAsymmetric } from '../signatures/keys.ts';
 import { presets } from '../signatures/presets.ts';
 import { logEvents } from '../telemetry/log.ts';
-import { metricTable } from '../telemetry/metrics.ts';
+import { metricTable } from '../telemetry/metric-table.ts';
 
 /** One row of `settingTable`, as the documentation needs it. */
 export interface SettingRow {

@@ -1,7 +1,8 @@
 /** Metrics of the primary itself, as families of samples, and the labels of agents. */
 import { readFileSync } from 'node:fs';
 import { DAY_MS, type Horizon } from '../db/partitions.ts';
-import { cpuSeconds, deliveryOutcomes, metricFamily } from '../telemetry/metrics.ts';
+import { metricFamily } from '../telemetry/metric-table.ts';
+import { cpuSeconds, deliveryOutcomes } from '../telemetry/metrics.ts';
 import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
 import type { MetricsSnapshot } from './messages.ts';
 

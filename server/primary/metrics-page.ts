@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import type { Horizon } from '../db/partitions.ts';
-import { type MetricName, metricTable } from '../telemetry/metrics.ts';
+import { type MetricName, metricTable } from '../telemetry/metric-table.ts';
 import type { DatabaseFigures } from './database-figures.ts';
 import { AgentSeries, databaseFamilies, primaryFamilies, readVersion } from './families.ts';
 import type { MetricsSnapshot } from './messages.ts';

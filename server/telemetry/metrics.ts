@@ -1,8 +1,9 @@
-/** The table of all metrics. Each process counts; the primary sums (see primary/metrics-page.ts). */
+/** The measurements of a process. Each process counts; the primary sums (see primary/metrics-page.ts). */
 import { Gauge, Registry } from 'prom-client';
 import { type ProblemCode, problems } from '../errors.ts';
 import { limitNames, type Policy } from '../ratelimit/limiter.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
+import { type MetricName, metricFamily, metricTable } from './metric-table.ts';
 import { Distribution, HotCounter, type MetricSample } from './series.ts';
 import { type Stage, stageNames } from './stages.ts';
 
@@ -12,101 +13,11 @@ export const secondsBuckets = [
 ];
 const sizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-export const metricTable = {
-  weir_requests_total: ['counter', 'answered requests, by route and status'],
-  weir_requests_aborted_total: ['counter', 'requests whose client disconnected before the response, by route'],
-  weir_problems_total: ['counter', 'responses with a problem document, by code (see the table of errors)'],
-  weir_stage_seconds: [
-    'histogram',
-    'duration of each step of an ingest request (accept, body, limit, verify, commit, respond)',
-  ],
-  weir_request_seconds: ['histogram', 'time from the first header to the response, by route'],
-  weir_commit_seconds: ['histogram', 'duration of one group commit'],
-  weir_commit_events: ['histogram', 'events in one group commit'],
-  weir_verify_batch_requests: ['histogram', 'requests in one batch for an HMAC thread'],
-  weir_events_committed_total: ['counter', 'events stored'],
-  weir_events_duplicate_total: [
-    'counter',
-    'duplicates, which were not stored again: the value of their dedupe_header was known',
-  ],
-  weir_events_in_doubt_total: ['counter', 'events whose commit was not confirmed and had to be looked up, by outcome'],
-  weir_signatures_verified_total: ['counter', 'verified signatures, by secret (current, previous)'],
-  weir_rejections_total: ['counter', 'refused signatures, by outcome (stored, sampled_out, queue_full, failed)'],
-  weir_rejections_stored_total: ['counter', 'refused signatures that were stored, by reason'],
-  weir_rejection_bytes_held: ['gauge', 'memory of refused requests that wait for diagnosis and storage'],
-  weir_thread_failures_total: ['counter', 'HMAC threads that exited or hung'],
-  weir_password_hashes_total: ['counter', 'password hashes computed for sign-ins, set-up and password changes'],
-  weir_password_requests: ['gauge', 'requests that hash a password, running or waiting'],
-  weir_queue_events: ['gauge', 'events that wait for their commit'],
-  weir_verify_queue_requests: ['gauge', 'requests that wait for an HMAC thread'],
-  weir_body_bytes_held: ['gauge', 'memory held by request bodies'],
-  weir_connections: ['gauge', 'open TCP connections'],
-  weir_open_requests: ['gauge', 'requests in progress'],
-  weir_streams: ['gauge', 'open live streams (GET /api/v1/stream)'],
-  weir_streams_dropped_total: ['counter', 'live streams that were closed because their client did not read'],
-  weir_claims_waiting: ['gauge', 'claims that wait for a delivery'],
-  weir_threads: ['gauge', 'HMAC threads that are up'],
-  weir_webhooks_secret_unavailable: [
-    'gauge',
-    'webhooks with a stored secret that no key decrypts; their requests are answered 503 secret_unavailable',
-  ],
-  weir_database_up: ['gauge', 'processes whose commit connection is up'],
-  weir_requests_uncounted_total: [
-    'counter',
-    'requests allowed without being counted because the shared rate-limit store was unavailable, by limit',
-  ],
-  weir_pool_wait_seconds: ['histogram', 'time that a query waited for a connection of the pool (DB_POOL_MAX)'],
-  weir_rate_limit_degraded: ['gauge', 'processes whose shared rate-limit store is unavailable'],
-  weir_event_loop_lag_seconds: [
-    'gauge',
-    '99th percentile of the event-loop delay in the worst second of the last 60, of the worst process',
-  ],
-  weir_resident_bytes: ['gauge', 'resident memory, summed over processes'],
-  weir_processes: ['gauge', 'serving processes'],
-  weir_deliveries_unhandled_total: [
-    'counter',
-    'deliveries removed by retention before an agent settled them (counted by the primary that removed them)',
-  ],
-  weir_deliveries_pending: ['gauge', 'deliveries in state pending, by agent, of the whole database'],
-  weir_deliveries_oldest_pending_seconds: [
-    'gauge',
-    'how long the oldest claimable delivery has waited, by agent, of the whole database; 0 if none is waiting',
-  ],
-  weir_deliveries_leased: ['gauge', 'deliveries under lease, by agent, of the whole database'],
-  weir_deliveries_dead: ['gauge', 'dead letters, by agent, of the whole database'],
-  weir_deliveries_exact: [
-    'gauge',
-    '1: the numbers of deliveries are counted; 0: more than 10,000 are waiting or dead, and the numbers are estimated from a sample',
-  ],
-  weir_deliveries_settled_total: [
-    'counter',
-    'deliveries settled, by outcome (acknowledged, retried, dead) and agent (the first 100; all others are other)',
-  ],
-  weir_leases_expired_total: ['counter', 'leases that expired without an acknowledgement, by agent'],
-  weir_database_bytes: ['gauge', 'size of the database on disk, with indexes'],
-  weir_database_read_timestamp_seconds: [
-    'gauge',
-    'when the metrics of the whole database were last read (Unix time); at most every 5 s, not while the database is unavailable',
-  ],
-  weir_partitions_ahead: ['gauge', 'days after today that have partitions'],
-  weir_maintenance_timestamp_seconds: [
-    'gauge',
-    'end of the last successful hourly maintenance (Unix time); 0: none since the start',
-  ],
-  weir_build_info: ['gauge', 'always 1; labels: versions of Weir and Node.js'],
-  process_start_time_seconds: ['gauge', 'start of the primary (Unix time)'],
-  process_cpu_seconds_total: ['counter', 'user and system CPU time, summed over the primary and all processes'],
-  weir_process_restarts_total: ['counter', 'processes that exited unexpectedly, or were not ready in time'],
-  weir_rolling_restarts_total: ['counter', 'rolling restarts (HUP), by outcome (restarted, failed)'],
-} as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
-
-export type MetricName = keyof typeof metricTable;
-
 /** Outcomes of a delivery that an agent had leased. */
 export const deliveryOutcomes = ['acknowledged', 'retried', 'dead'] as const;
 type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 
-/** Maximum agents with their own series in one process. The metrics page shows fewer (primary/agent-series.ts). */
+/** Maximum agents with their own series in one process. The metrics page shows fewer (primary/families.ts). */
 const AGENTS_COUNTED_MAX = 1_000;
 
 const rejectionOutcomes = ['stored', 'sampled_out', 'queue_full', 'failed'] as const;
@@ -305,12 +216,6 @@ export class Metrics {
     const metric = { name, get: () => metricFamily(name, samples(name)) };
     this.registry.registerMetric(metric as unknown as Gauge);
   }
-}
-
-/** Returns one metric in prom-client's JSON form. @param aggregator how to combine series with the same labels. */
-export function metricFamily(name: MetricName, values: MetricSample[], aggregator: 'sum' | 'max' = 'sum') {
-  const [type, help] = metricTable[name];
-  return { name, help, type, values, aggregator };
 }
 
 /** CPU seconds used by this operating-system process. */

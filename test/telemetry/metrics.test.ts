@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { problems } from '../../server/errors.ts';
 import { LAG_WINDOW_SECONDS, LoopLag } from '../../server/live/sample.ts';
 import { limitNames } from '../../server/ratelimit/limiter.ts';
-import { metricTable } from '../../server/telemetry/metrics.ts';
+import { metricTable } from '../../server/telemetry/metric-table.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 
 let app: TestApp;
