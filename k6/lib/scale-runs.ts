@@ -10,7 +10,7 @@ export interface Step {
   requestsPerSecond: number;
   p50Ms: number;
   p99Ms: number;
-  /** Number of answers by status; `other` includes requests without a response. */
+  /** Number of responses by status; `other` includes requests without a response. */
   statuses: Record<string, number>;
 }
 
@@ -75,10 +75,10 @@ export function tableOf(runs: Run[]): string {
   const lines = rows.map(({ workers, vus, requestsPerSecond, p50Ms, p99Ms, statuses }) => {
     const base = rows.find((row) => row.vus === vus)!;
     const cells = [vus, workers, requestsPerSecond, p50Ms, p99Ms, factor(requestsPerSecond, base.requestsPerSecond)];
-    const answers = Object.entries(statuses).filter(([, count]) => count > 0);
-    return `${row(cells)}   ${answers.map(([status, count]) => `${status}: ${count}`).join(', ')}`;
+    const responses = Object.entries(statuses).filter(([, count]) => count > 0);
+    return `${row(cells)}   ${responses.map(([status, count]) => `${status}: ${count}`).join(', ')}`;
   });
-  return `${[`${row(['VUs', 'workers', 'requests/s', 'p50 ms', 'p99 ms', 'times'])}   answers`, ...lines].join('\n')}\n`;
+  return `${[`${row(['VUs', 'workers', 'requests/s', 'p50 ms', 'p99 ms', 'times'])}   responses`, ...lines].join('\n')}\n`;
 }
 
 function row(cells: (string | number)[]): string {

@@ -73,7 +73,7 @@ test('the table puts the last runs of each number of processes side by side, if 
   ];
   expect(tableOf(runs)).toBe(
     [
-      '        VUs    workers requests/s     p50 ms     p99 ms      times   answers',
+      '        VUs    workers requests/s     p50 ms     p99 ms      times   responses',
       '          4          1        100        1.5         20       1.00   202: 1000',
       '          4          2        190        1.5         20       1.90   202: 1900',
       '          8          1        200        1.5         20       1.00   202: 2000',
