@@ -21,7 +21,7 @@ import { isOutage, sqlStateKind } from './sql-states.ts';
 const QUERY_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
 /** A connection lost without a wake-up is detected within this time. */
-const LOOK_EVERY_MS = 250;
+const POLL_EVERY_MS = 250;
 
 /** The database cannot be reached or cannot run the statement now; a retry may succeed. The cause is libpq's error. */
 export class DatabaseUnavailable extends Error {
@@ -90,7 +90,7 @@ export function openDatabase(
     nativeConnectionString: weirConninfo(conninfo, applicationName),
   } as pg.PoolConfig);
   pool.on('error', (error) => onError?.(error));
-  lookAfter(pool);
+  pollConnections(pool);
   const sessions: Sessions = {
     pool,
     modes: new PlanModes(),
@@ -116,16 +116,16 @@ interface Sessions {
  * When the server closes a connection with unread bytes from us, no callback runs (see copy.ts), and a query would wait for
  * QUERY_TIMEOUT_MS. A timer therefore makes every connection read, as if its socket were readable.
  */
-function lookAfter(pool: pg.Pool): void {
-  const lookouts = new Map<pg.PoolClient, NodeJS.Timeout>();
+function pollConnections(pool: pg.Pool): void {
+  const timers = new Map<pg.PoolClient, NodeJS.Timeout>();
   pool.on('connect', (client) => {
     const { pq } = (client as unknown as { native: NativeClient }).native;
-    lookouts.set(client, setInterval(() => pq.emit('readable'), LOOK_EVERY_MS).unref());
+    timers.set(client, setInterval(() => pq.emit('readable'), POLL_EVERY_MS).unref());
   });
   pool.on('remove', (client) => {
     outliveClose(client);
-    clearInterval(lookouts.get(client));
-    lookouts.delete(client);
+    clearInterval(timers.get(client));
+    timers.delete(client);
   });
 }
 
@@ -184,11 +184,11 @@ function isReadOnly(error: unknown): boolean {
 }
 
 /** Takes a connection from the pool. Closes connections opened before the server was last found read-only. */
-async function borrow({ pool, renewal, onWaited }: Sessions): Promise<pg.PoolClient> {
+async function acquire({ pool, renewal, onWaited }: Sessions): Promise<pg.PoolClient> {
   const startedMs = performance.now();
   for (;;) {
     const client = await pool.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));
-    if (renewal.mayUse(client)) {
+    if (renewal.isCurrent(client)) {
       onWaited(performance.now() - startedMs);
       return client;
     }
@@ -198,7 +198,7 @@ async function borrow({ pool, renewal, onWaited }: Sessions): Promise<pg.PoolCli
 
 /** Runs `work` with a connection. Closes it if `work` rejects or the connection is lost, unless the cause is a read-only session. */
 async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  const client = await borrow(sessions);
+  const client = await acquire(sessions);
   let failure: Error | undefined;
   // The call in progress rejects too, but an unhandled error event would end the process.
   const lost = (error: Error) => {
@@ -219,8 +219,8 @@ async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) =
 
 /** Without values the statement is sent as a simple query, which may contain several statements. */
 function prepared({ name, text, values, timeoutMs }: Statement): pg.QueryConfig {
-  const patience = timeoutMs === undefined ? {} : { query_timeout: timeoutMs };
-  if (values === undefined) return { text, ...patience };
+  const timeout = timeoutMs === undefined ? {} : { query_timeout: timeoutMs };
+  if (values === undefined) return { text, ...timeout };
   const sent = values.map((value) => (Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : value));
-  return { text, values: sent, ...(name === undefined ? {} : { name }), ...patience };
+  return { text, values: sent, ...(name === undefined ? {} : { name }), ...timeout };
 }

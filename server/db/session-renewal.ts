@@ -23,13 +23,13 @@ export class SessionRenewal<Session extends object> {
   }
 
   /** False: close the session and open a new one. */
-  mayUse(session: Session): boolean {
+  isCurrent(session: Session): boolean {
     return this.#generations.get(session) === this.#generation;
   }
 
   /** Reports that the session could not write. */
   readOnly(session: Session): void {
-    if (!this.mayUse(session) || this.#nowMs() - this.#renewedMs < EVERY_MS) return;
+    if (!this.isCurrent(session) || this.#nowMs() - this.#renewedMs < EVERY_MS) return;
     this.#renewedMs = this.#nowMs();
     this.#generation++;
   }

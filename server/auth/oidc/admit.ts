@@ -46,7 +46,7 @@ export async function admitIdentity(
   exchange: Exchange,
   roleDays: number,
 ): Promise<Admission> {
-  if (identity.role === null) return turnAway(query, identity, exchange);
+  if (identity.role === null) return endRoleOrRefuse(query, identity, exchange);
   const { issuer, subject, role } = identity;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     // Lock the email row first. A concurrent transaction that links this row to the same subject has then committed before the
@@ -60,7 +60,7 @@ export async function admitIdentity(
     const free = sameEmail === undefined || sameEmail.id === before?.id;
     const user: HostedUser = {
       id: before?.id ?? randomUUID(),
-      email: (free ? identity.email : null) ?? before?.email ?? standInEmail(identity),
+      email: (free ? identity.email : null) ?? before?.email ?? placeholderEmail(identity),
       name: identity.name || before?.name || '',
       role,
       issuer,
@@ -76,7 +76,7 @@ export async function admitIdentity(
 }
 
 /** Refuses a person without a role. Existing sessions and the role of the same person end immediately. */
-async function turnAway(query: Query, { issuer, subject }: Identity, exchange: Exchange): Promise<Admission> {
+async function endRoleOrRefuse(query: Query, { issuer, subject }: Identity, exchange: Exchange): Promise<Admission> {
   const known = await findHostedUser(query, issuer, subject);
   if (known === undefined || known.disabled || !(await endRole(query, known.id)))
     return { kind: 'refused', code: 'role_missing' };
@@ -108,16 +108,16 @@ function admitted(user: HostedUser, before: HostedUserRow | null, exchange: Exch
 function changeOf(user: HostedUser, before: HostedUserRow | null): AuditRecord | null {
   const target = { kind: 'user', id: user.id, name: user.email };
   if (before === null) return { action: 'user.create', target, after: user };
-  const { disabled: _, hosted, ...was } = before;
-  if (!hosted) return { action: 'user.link', target, before: was, after: user };
-  return changes(before, user) ? { action: 'user.update', target, before: was, after: user } : null;
+  const { disabled: _, hosted, ...previous } = before;
+  if (!hosted) return { action: 'user.link', target, before: previous, after: user };
+  return changes(before, user) ? { action: 'user.update', target, before: previous, after: user } : null;
 }
 
 /**
  * Placeholder address for people without an email claim. The domain is reserved (RFC 2606), and the address is the same at every
  * sign-in.
  */
-function standInEmail({ issuer, subject }: Identity): string {
+function placeholderEmail({ issuer, subject }: Identity): string {
   const hash = createHash('sha256').update(`${issuer}\n${subject}`).digest('hex');
   return `${hash.slice(0, 32)}@oidc.invalid`;
 }
