@@ -23,7 +23,6 @@ const CHANGES = 50;
 test('50 concurrent changes, at two processes and to two kinds of resources, write 50 entries of one chain', async () => {
   const agents = agentsOf(app);
   const before = (await verifyAudit(app.database, null)).entries;
-  const startedMs = performance.now();
   await Promise.all(
     Array.from({ length: CHANGES }, async (_, i) => {
       if (i % 10 === 0) return void (await agents.add({ name: `agent ${i}`, webhook_ids: [] }));
@@ -33,13 +32,11 @@ test('50 concurrent changes, at two processes and to two kinds of resources, wri
         headers: { authorization: `Bearer ${token}` },
         body: JSON.stringify({ name: `token ${i}`, role: 'viewer' }),
       });
+      // Of two in a deadlock Postgres would fail one.
       expect(status).toBe(201);
     }),
   );
-  const tookMs = performance.now() - startedMs;
   expect(await verifyAudit(app.database, null)).toMatchObject({ intact: true, entries: before + CHANGES });
-  // Postgres reports a deadlock after a second at the earliest, and then one of the two fails.
-  expect(tookMs).toBeLessThan(10_000);
 });
 
 test('a token that is revoked concurrently has one entry', async () => {

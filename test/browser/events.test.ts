@@ -5,6 +5,8 @@ import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { openStream } from '../helpers/stream.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let browser: Browser;
@@ -35,8 +37,10 @@ describe('the list', () => {
     await tab.page.locator(`#events a[href="/events/${first}"]`).waitFor();
     await tab.page.getByRole('button', { name: 'Pause live updates' }).click();
     const before = await rows.count();
+    const stream = await openStream(`${app.url}/api/v1/stream`, { cookie: operator.cookie });
     const second = await send('{"second":1}');
-    await tab.page.waitForTimeout(2_500);
+    await stream.next('event', ({ id }) => id === second);
+    stream.leave();
     expect(await rows.count()).toBe(before);
     await tab.page.getByRole('button', { name: 'Resume live updates' }).click();
     // The events of the pause appear without another event.
@@ -53,7 +57,7 @@ describe('the list', () => {
     await tab.page.getByLabel('Text in the body').fill(needle);
     await tab.page.getByRole('button', { name: 'Filter' }).click();
     await tab.page.waitForURL(/q=needle/);
-    await expect.poll(() => tab.page.locator('#events tbody tr').count()).toBe(1);
+    await until(async () => (await tab.page.locator('#events tbody tr').count()) === 1);
     await tab.page.locator(`#events a[href="/events/${id}"]`).click();
     await tab.page.waitForURL(`**/events/${id}`);
     await tab.page.goBack();

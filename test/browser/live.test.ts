@@ -6,6 +6,7 @@ import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/brow
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
 
 let browser: Browser;
 beforeAll(async () => {
@@ -48,10 +49,10 @@ test('a hidden page closes its stream, and an untouched page shows no message', 
   const person = await addPerson(app, 'viewer');
   const tab = await openTab(browser, app, person);
   await tab.page.goto('/events');
-  await expect.poll(() => app.metric('weir_streams')).toBe(1);
+  await until(async () => (await app.metric('weir_streams')) === 1);
   expect(await tab.page.locator('#connection').isVisible()).toBe(false);
   await tab.page.goto('/webhooks/');
-  await expect.poll(() => app.metric('weir_streams')).toBe(0);
+  await until(async () => (await app.metric('weir_streams')) === 0);
   await tab.close();
   await app.stop();
 });
@@ -69,7 +70,7 @@ describe('a page that is open', () => {
     const tab = await openTab(browser, before, await addPerson(before, 'viewer'));
     await tab.page.goto('/events');
     await tab.page.getByText('No events yet').waitFor();
-    await expect.poll(() => before.metric('weir_streams')).toBe(1);
+    await until(async () => (await before.metric('weir_streams')) === 1);
     await before.stop();
     await tab.page.getByText('Weir does not respond. This page reconnects automatically').waitFor();
     const after = await startTestApp(settings, host);
@@ -105,7 +106,7 @@ describe('a page that is open', () => {
     const person = await addPerson(app, 'viewer');
     const tab = await openTab(browser, app, person);
     await tab.page.goto('/events?q=kept');
-    await expect.poll(() => app.metric('weir_streams')).toBe(1);
+    await until(async () => (await app.metric('weir_streams')) === 1);
     await person.browse('DELETE', '/api/v1/session');
     await tab.page.getByText('You are signed out.').waitFor();
     await tab.page.getByRole('link', { name: 'Sign in' }).click();

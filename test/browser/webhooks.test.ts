@@ -11,6 +11,7 @@ import {
 } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let browser: Browser;
@@ -115,7 +116,7 @@ describe.each([
       await page.getByLabel('Type its name').fill('another');
       await page.getByRole('button', { name: 'Delete webhook' }).click();
       await page.getByText('Type changed to delete it.').waitFor();
-      if (javaScriptEnabled) await expect.poll(() => page.evaluate('document.activeElement.name')).toBe('name');
+      if (javaScriptEnabled) await until(async () => (await page.evaluate('document.activeElement.name')) === 'name');
       await page.getByLabel('Type its name').fill('changed');
       await page.getByRole('button', { name: 'Delete webhook' }).click();
       await page.getByText('Deleted.').waitFor();
