@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, TestAgent } from '../helpers/agents.ts';
 import { closeTabs, openTab, startBrowser, type Tab } from '../helpers/browser.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 120_000;
@@ -166,5 +167,5 @@ test('times are in the time zone of the browser, with UTC on hover', async () =>
   const iso = (await time.getAttribute('datetime'))!;
   expect(await time.getAttribute('title')).toBe(`${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`);
   const local = new Date(iso).toLocaleTimeString('sv-SE', { timeZone: 'Europe/Berlin' });
-  await expect.poll(() => time.innerText()).toContain(local);
+  await until(async () => (await time.innerText()).includes(local));
 });

@@ -6,6 +6,7 @@ import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
 import { RawClient, signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let people: Record<string, TestPerson>;
@@ -98,7 +99,7 @@ describe('an error', () => {
     const text = await answers[0]!.text();
     expect(text).toContain('The database cannot be reached');
     expect(text).toContain('<a href="/events?q=a">Try again</a>');
-    await expect.poll(async () => (await get('/events')).status, { timeout: 15_000 }).toBe(200);
+    await until(async () => (await get('/events')).status === 200);
   });
 
   test('of a form that is too large is a page', async () => {

@@ -98,8 +98,9 @@ test('a last lease that maintenance ends is counted for its agent', async () => 
 
 test('agents over the limit share one series', async () => {
   const webhook = await app.addWebhook();
-  for (let i = 0; i < AGENT_SERIES_MAX; i++)
-    made(await agentsOf(app).add({ name: `one of many ${i}`, webhook_ids: [] }));
+  const agents = agentsOf(app);
+  const names = Array.from({ length: AGENT_SERIES_MAX }, (_, i) => `one of many ${i}`);
+  await Promise.all(names.map(async (name) => made(await agents.add({ name, webhook_ids: [] }))));
   const last = await addAgent(app, [webhook]);
   await send(webhook);
   await last.ack([(await last.claimOne()).receipt]);
