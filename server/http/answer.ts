@@ -9,7 +9,7 @@ import { STATUS_CODES } from 'node:http';
  * connection without an answer.
  * `cut`: closes before anything after the head is parsed.
  */
-export type Ending = 'keep' | 'last' | 'cut';
+export type ConnectionEnding = 'keep' | 'last' | 'cut';
 
 export const statusLines = Object.fromEntries(
   Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]),

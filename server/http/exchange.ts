@@ -3,14 +3,11 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ProblemCode } from '../errors.ts';
 import { Stage, StageClock } from '../telemetry/stages.ts';
-import { answerAndClose, type Ending, writeAnswer, writeRest } from './answer.ts';
+import { answerAndClose, type ConnectionEnding, writeAnswer, writeRest } from './answer.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
 import { type Problem, problem, problemDocument } from './problem.ts';
 import { openStream, type StreamAnswer } from './stream.ts';
-
-/** Stops browsers from sniffing JSON as another content type. */
-const securityFields = '\r\nx-content-type-options: nosniff';
 
 /** The parts of the server that an exchange uses. */
 export interface ExchangeHost {
@@ -54,7 +51,7 @@ export class Exchange {
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   #ended = false;
-  #ending: Ending;
+  #ending: ConnectionEnding;
   #extraFields = '';
   #body: BodyReader | null = null;
   #onGone: (() => void) | null = null;
@@ -173,9 +170,9 @@ export class Exchange {
     else writeRest(this.#res, body, () => this.#finishAfterWait());
   }
 
-  /** The value of content-type, followed by all other fields. */
+  /** The value of content-type, followed by all other fields. The field nosniff stops browsers from guessing another type. */
   #fields(contentType: string): string {
-    return `${contentType}\r\nx-request-id: ${this.requestId}${securityFields}\r\ncache-control: ${this.cacheControl}${this.#extraFields}`;
+    return `${contentType}\r\nx-request-id: ${this.requestId}\r\nx-content-type-options: nosniff\r\ncache-control: ${this.cacheControl}${this.#extraFields}`;
   }
 
   /**
@@ -190,10 +187,8 @@ export class Exchange {
       return null;
     }
     this.status = 200;
-    const stream = openStream(this.#res, this.#fields(contentType), {
-      isEnded: () => this.#ended,
-      onEnd: () => this.#finishAfterWait(),
-    });
+    const host = { isEnded: () => this.#ended, onEnd: () => this.#finishAfterWait() };
+    const stream = openStream(this.#res, this.#fields(contentType), host);
     this.lap(Stage.respond);
     return stream;
   }

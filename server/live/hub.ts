@@ -12,7 +12,8 @@ const DEPTH_EVERY_MS = 5_000;
 interface HubParts {
   /** Resolves once `take` has been called for every process that responds in time. Rejects if the processes cannot be asked now. */
   collect: () => Promise<void>;
-  tell: (live: Live) => void;
+  /** Sends the counts of the last second to every process. */
+  send: (live: Live) => void;
   /** Rejects if the deliveries cannot be counted now. */
   countDeliveries: () => Promise<Depth>;
 }
@@ -22,7 +23,7 @@ export class LiveHub {
   readonly #tally = new Tally(Date.now());
   readonly #history = new History();
   #timer: NodeJS.Timeout | null = null;
-  #asking = false;
+  #collecting = false;
   #depth: Depth | null = null;
   #depthDueMs = 0;
 
@@ -52,16 +53,16 @@ export class LiveHub {
   }
 
   async #tick(): Promise<void> {
-    if (this.#asking) return;
-    this.#asking = true;
+    if (this.#collecting) return;
+    this.#collecting = true;
     // Without new counts, the second repeats the last ones.
     await this.#parts.collect().catch(() => {});
-    this.#asking = false;
+    this.#collecting = false;
     if (!this.#tally.watched) this.#depth = null;
     else if (performance.now() >= this.#depthDueMs) this.#countDeliveries();
     const live = this.#tally.second(Date.now(), this.#depth);
     this.#history.add(live);
-    this.#parts.tell(live);
+    this.#parts.send(live);
   }
 
   /** Not awaited, so that the count does not delay the seconds. */

@@ -18,14 +18,12 @@ import { portError, probePort } from '../settings/port.ts';
 import type { Configuration, Given, Settings } from '../settings/read.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from '../telemetry/log.ts';
 import { FigureReader } from './database-figures.ts';
-import { findEntryFile, prepareForks } from './entry.ts';
-import { greet } from './greeting.ts';
+import { chooseServingUser, findEntryFile, prepareForks } from './forks.ts';
 import { extendPartitions, runMaintenance } from './maintenance.ts';
 import type { Plan } from './member.ts';
 import { Members } from './members.ts';
 import { MetricsPage } from './metrics-page.ts';
 import { createRestart } from './restart.ts';
-import { chooseServingUser } from './serving-user.ts';
 import { type Ending, waitForEnd } from './signals.ts';
 import { Supervisor } from './supervisor.ts';
 import { UndoStack } from './undo.ts';
@@ -142,7 +140,7 @@ async function start(
   });
   const live: LiveHub = new LiveHub({
     collect: () => members.takeSamples(),
-    tell: (second) => members.broadcast({ kind: 'live', live: second }),
+    send: (second) => members.broadcast({ kind: 'live', live: second }),
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
   let current = settings;
@@ -217,4 +215,23 @@ async function firstAdministrator(database: Database, settings: Settings, key: B
   if (settings.AUTH_MODE === 'hosted') return null;
   await ensureAdministrator(database, settings);
   return setupAddress(database, key, settings.PUBLIC_URL);
+}
+
+/** Prints Weir's URL and the next step. @param setupAddress null when an administrator exists. */
+function greet(settings: Settings, setupAddress: string | null, out: { write(text: string): unknown }): void {
+  out.write(
+    [
+      '',
+      `  Weir receives webhooks at ${settings.FRONTEND_PUBLIC_API_URL}`,
+      `  Pages:                    ${settings.PUBLIC_URL}`,
+      '',
+      ...(setupAddress === null ? [] : [`  Create the administrator: ${setupAddress}`, '']),
+      '  Create a webhook:   npx weir webhook add --name github --generate-secret',
+      '  Send test events:   npx weir send URL --secret SECRET --github-examples',
+      `  Metrics:            http://${settings.METRICS_HOST}:${settings.METRICS_PORT}/metrics`,
+      '  Stop:               Ctrl-C',
+      '',
+      '',
+    ].join('\n'),
+  );
 }

@@ -14,10 +14,10 @@ export function runProcess(): void {
   /** The last message of each kind that arrived before the App existed. */
   const missed = new Map<ToProcess['kind'], ToProcess>();
 
-  const tell = (message: FromProcess) => {
+  const send = (message: FromProcess) => {
     if (process.connected) process.send?.(message);
   };
-  const doctor = new DoctorRelay((ticket) => tell({ kind: 'ask_doctor', ticket }));
+  const doctor = new DoctorRelay((ticket) => send({ kind: 'ask_doctor', ticket }));
   const end = (code: number): never => {
     destination.flush();
     process.exit(code);
@@ -37,9 +37,9 @@ export function runProcess(): void {
       log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
       app = await startApp({ ...order, settings }, log, undefined, doctor);
       for (const message of missed.values()) await onMessage(message);
-      tell({ kind: 'listening' });
+      send({ kind: 'listening' });
     } catch (error) {
-      tell({ kind: 'refused', message: (error as Error).message });
+      send({ kind: 'refused', message: (error as Error).message });
       end(1);
     }
   }
@@ -65,13 +65,13 @@ export function runProcess(): void {
       case 'change':
         // The reload may fail while the database is down. The cached state is already dropped, which is what matters.
         await app.change(message.payload).catch(() => {});
-        return tell({ kind: 'applied', number: message.number });
+        return send({ kind: 'applied', number: message.number });
       case 'horizon':
         return app.setHorizon(message.horizon);
       case 'collect_metrics':
-        return tell({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
+        return send({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
       case 'take_sample':
-        return tell({ kind: 'sample', number: message.number, sample: app.sample() });
+        return send({ kind: 'sample', number: message.number, sample: app.sample() });
       case 'live':
         return app.live(message.live);
       case 'checkup':
@@ -85,5 +85,5 @@ export function runProcess(): void {
   }
 
   process.on('message', (message: ToProcess) => void onMessage(message));
-  tell({ kind: 'awaiting_order', protocol: PROTOCOL });
+  send({ kind: 'awaiting_order', protocol: PROTOCOL });
 }

@@ -1,12 +1,12 @@
 /**
- * Entry point of the trial. Under root, primary/serving-user.ts runs it as the intended serving user. It loads everything that a serving
+ * Entry point of the trial. Under root, primary/forks.ts runs it as the intended serving user. It loads everything that a serving
  * process loads, connects and listens once, and prints failures as JSON. When it cannot be loaded it prints no JSON.
  */
 import { text } from 'node:stream/consumers';
 import './app.ts';
 import { withoutSecrets } from '../db/conninfo.ts';
 import { openDatabase } from '../db/pool.ts';
-import type { TrialOrder, TrialResult } from '../primary/serving-user.ts';
+import type { TrialOrder, TrialResult } from '../primary/forks.ts';
 import { probePort } from '../settings/port.ts';
 
 const { conninfo, host, port } = JSON.parse(await text(process.stdin)) as TrialOrder;

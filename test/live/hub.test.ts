@@ -16,7 +16,7 @@ test('a collection that fails does not end the seconds', async () => {
     collect: async () => {
       if (++collections === 1) throw new Error('the processes cannot be asked');
     },
-    tell: (live) => seconds.push(live),
+    send: (live) => seconds.push(live),
     countDeliveries: () => Promise.reject(new Error('not asked: no stream is open')),
   });
   hub.start();

@@ -282,7 +282,7 @@ describe('counters', () => {
     // Done by the primary for its processes; here for one.
     hub = new LiveHub({
       collect: async () => hub.take(process.pid, app.app.sample()),
-      tell: (live) => app.app.live(live),
+      send: (live) => app.app.live(live),
       countDeliveries: async () => ({ pending: 1, leased: 2, dead: 3, exact: true, at: new Date().toISOString() }),
     });
     hub.start();

@@ -6,7 +6,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lookUpUser, SYSTEM_USER } from '../../server/db/embedded/binaries.ts';
-import { chooseServingUser } from '../../server/primary/serving-user.ts';
+import { chooseServingUser } from '../../server/primary/forks.ts';
 import { installWeir } from '../helpers/installation.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
