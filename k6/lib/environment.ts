@@ -1,4 +1,5 @@
 /** Reads environment variables. An invalid value throws an Error that names the variable and the fix. An empty value counts as unset. */
+import { defaultScheme, isSupported, type Scheme } from './signing.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -6,9 +7,10 @@ export interface Target {
   /** Full URL of the webhook. */
   url: string;
   secret: string;
+  scheme: Scheme;
 }
 
-/** Reads WEIR_URL and WEIR_SECRET, which every script requires. */
+/** Reads WEIR_URL and WEIR_SECRET, which every script requires, and WEIR_SCHEME. */
 export function readTarget(environment: Environment): Target {
   const url = environment.WEIR_URL ?? '';
   // k6 has no URL class.
@@ -18,7 +20,31 @@ export function readTarget(environment: Environment): Target {
     );
   const secret = environment.WEIR_SECRET ?? '';
   if (secret === '') throw new Error('WEIR_SECRET is unset; it must be the secret of the webhook of WEIR_URL');
-  return { url, secret };
+  return { url, secret, scheme: readScheme(environment) };
+}
+
+/** Reads WEIR_SCHEME: JSON of a definition, or of a scheme with a definition, as `weir scheme show NAME --json` prints it. */
+function readScheme(environment: Environment): Scheme {
+  const given = environment.WEIR_SCHEME ?? '';
+  if (given === '') return defaultScheme;
+  const scheme = parsedScheme(given);
+  if (scheme === null)
+    throw new Error('WEIR_SCHEME is not a signature scheme; give the output of: weir scheme show NAME --json');
+  if (!isSupported(scheme))
+    throw new Error(
+      `WEIR_SCHEME has the algorithm ${scheme.algorithm}; supported: hmac-sha256, hmac-sha1 and hmac-sha512, with the time in a header`,
+    );
+  return scheme;
+}
+
+function parsedScheme(json: string): Scheme | null {
+  try {
+    const value = JSON.parse(json);
+    const scheme = value.definition ?? value;
+    return typeof scheme.algorithm === 'string' ? scheme : null;
+  } catch {
+    return null;
+  }
 }
 
 /** Reads a duration in k6's format; returns milliseconds. */

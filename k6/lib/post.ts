@@ -1,10 +1,12 @@
 /** The only module that uses k6's modules for sending and signing. */
 import { hmac } from 'k6/crypto';
+import { b64decode } from 'k6/encoding';
 import exec from 'k6/execution';
 import http, { type RefinedResponse, type ResponseType } from 'k6/http';
 import { Counter } from 'k6/metrics';
+import type { Target } from './environment.ts';
 import { payloadOf } from './payloads.ts';
-import { requestHeaders, signatureOf } from './signing.ts';
+import { isRepeatable, signatureHeaders } from './signing.ts';
 
 export type Response = RefinedResponse<ResponseType | undefined>;
 
@@ -17,25 +19,28 @@ export interface Extra {
   timeout?: number;
 }
 
-/** Signs a body with k6's HMAC. */
-export function sign(body: string, secret: string): string {
-  return signatureOf(body, secret, hmac);
+/** Signs a body by the scheme, with k6's HMAC, the current time and a new id. Returns the headers to send. */
+export function sign({ url, secret, scheme }: Target, body: string): Record<string, string> {
+  const timeMs = Date.now();
+  // Unique over runs too: Weir stores an id once.
+  const id = `k6-${timeMs}-${Math.random().toString(36).slice(2)}`;
+  return signatureHeaders(scheme, { body, secret, url, id, timeMs }, { hmac, b64decode });
 }
 
 /**
  * Posts a body.
- * @param signature null sends the request unsigned
+ * @param signature headers from `sign`; none send the request unsigned
  * @param expectedStatus the status that k6 does not count in http_req_failed
  */
 export function post(
   url: string,
   body: string,
-  signature: string | null,
+  signature: Record<string, string>,
   expectedStatus: number,
   { tags, ...extra }: Extra = {},
 ): Response {
   return http.post(url, body, {
-    headers: requestHeaders(signature),
+    headers: { 'Content-Type': 'application/json', ...signature },
     responseCallback: http.expectedStatuses(expectedStatus),
     // One name for all webhooks: the webhook id in the URL would create a separate time series.
     tags: { name: 'POST /in/{webhook_id}', ...tags },
@@ -49,20 +54,18 @@ const unavailable = new Counter('weir_unavailable_503');
 /**
  * Returns a function that sends signed requests and expects 202. It counts 429 and 503.
  *
- * Each virtual user creates its body and signature once: CPU that k6 uses is not available to a server on the same machine.
+ * Each virtual user creates its body once, and its signature too if the scheme allows it: CPU that k6 uses is not available
+ * to a server on the same machine.
  */
-export function sender({ url, secret, bodyBytes }: { url: string; secret: string; bodyBytes: number }) {
-  let signed: { body: string; signature: string } | null = null;
+export function sender(target: Target & { bodyBytes: number }) {
+  let body: string | null = null;
+  let signature: Record<string, string> | null = null;
   return function send(extra?: Extra): Response {
-    signed ??= signedPayload(bodyBytes, secret);
-    const answer = post(url, signed.body, signed.signature, 202, extra);
+    body ??= payloadOf(target.bodyBytes, exec.vu.idInTest);
+    if (signature === null || !isRepeatable(target.scheme)) signature = sign(target, body);
+    const answer = post(target.url, body, signature, 202, extra);
     if (answer.status === 429) rateLimited.add(1);
     if (answer.status === 503) unavailable.add(1);
     return answer;
   };
-}
-
-function signedPayload(bodyBytes: number, secret: string): { body: string; signature: string } {
-  const body = payloadOf(bodyBytes, exec.vu.idInTest);
-  return { body, signature: sign(body, secret) };
 }

@@ -8,14 +8,16 @@ import {
   readSoakSettings,
   unknownWebhookUrl,
 } from '../../k6/lib/settings.ts';
+import { defaultScheme } from '../../k6/lib/signing.ts';
 
 const url = 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001';
 const target = { WEIR_URL: url, WEIR_SECRET: 's' };
 
-const sending = { url, secret: 's', bodyBytes: 1024 };
+const readTarget = { url, secret: 's', scheme: defaultScheme };
+const sending = { ...readTarget, bodyBytes: 1024 };
 
 test('URL and secret are sufficient, and the number of processes for comparisons', () => {
-  expect(readSmokeSettings(target)).toEqual({ url, secret: 's', payloadBytesMax: 1_048_576 });
+  expect(readSmokeSettings(target)).toEqual({ ...readTarget, payloadBytesMax: 1_048_576 });
   expect(readLoadSettings(target)).toEqual({ ...sending, ratePerSecond: 200, durationMs: 30_000, vus: 50, p99Ms: 60 });
   expect(readOverloadSettings(target)).toEqual({
     ...sending,
@@ -49,7 +51,7 @@ test('URL and secret are sufficient, and the number of processes for comparisons
 
 test('an empty variable counts as unset', () => {
   const names =
-    'RATE DURATION VUS BODY_BYTES P99_MS WEBHOOK_MAX_PAYLOAD_BYTES RATE_START RATE_PEAK RECOVERY_P99_MS WEIR_TOKEN METRICS_URL LATE_LATENCY_PERCENT_MAX LATE_MEMORY_PERCENT_MAX STEPS RUNS';
+    'RATE DURATION VUS BODY_BYTES P99_MS WEBHOOK_MAX_PAYLOAD_BYTES RATE_START RATE_PEAK RECOVERY_P99_MS WEIR_TOKEN WEIR_SCHEME METRICS_URL LATE_LATENCY_PERCENT_MAX LATE_MEMORY_PERCENT_MAX STEPS RUNS';
   const empty = { ...target, ...Object.fromEntries(names.split(' ').map((name) => [name, ''])) };
   expect(readLoadSettings(empty)).toEqual(readLoadSettings(target));
   expect(readSmokeSettings(empty)).toEqual(readSmokeSettings(target));
@@ -60,7 +62,7 @@ test('an empty variable counts as unset', () => {
 
 test('every variable is read', () => {
   const common = { ...target, DURATION: '1h30m2s5ms', VUS: '400', BODY_BYTES: '16384', P99_MS: '7' };
-  const read = { url, secret: 's', bodyBytes: 16_384, durationMs: 5_402_005, p99Ms: 7 };
+  const read = { ...readTarget, bodyBytes: 16_384, durationMs: 5_402_005, p99Ms: 7 };
   expect(readSmokeSettings({ ...target, WEBHOOK_MAX_PAYLOAD_BYTES: '2048' }).payloadBytesMax).toBe(2048);
   expect(readLoadSettings({ ...common, RATE: '5000' })).toEqual({ ...read, vus: 400, ratePerSecond: 5_000 });
   expect(
@@ -83,6 +85,12 @@ test('every variable is read', () => {
   });
 });
 
+test('a scheme is read from its definition, and from what the command prints', () => {
+  const definition = { algorithm: 'hmac-sha1', header: 'x-own' };
+  for (const given of [definition, { name: 'own', definition }])
+    expect(readLoadSettings({ ...target, WEIR_SCHEME: JSON.stringify(given) }).scheme).toEqual(definition);
+});
+
 describe('an error names the variable and what is allowed', () => {
   test.each([
     [{ WEIR_URL: '' }, 'WEIR_URL is unset; it must be the full URL of the webhook'],
@@ -91,6 +99,14 @@ describe('an error names the variable and what is allowed', () => {
     [{ WEIR_URL: `${url}/batch` }, 'WEIR_URL is'],
     [{ WEIR_URL: `${url}?a=1` }, 'WEIR_URL is'],
     [{ WEIR_SECRET: '' }, 'WEIR_SECRET is unset; it must be the secret'],
+    [{ WEIR_SCHEME: 'stripe' }, 'WEIR_SCHEME is not a signature scheme; give the output of: weir scheme show'],
+    [{ WEIR_SCHEME: '{}' }, 'WEIR_SCHEME is not a signature scheme'],
+    [{ WEIR_SCHEME: 'null' }, 'WEIR_SCHEME is not a signature scheme'],
+    [{ WEIR_SCHEME: '{"algorithm":"ed25519"}' }, 'WEIR_SCHEME has the algorithm ed25519; supported: hmac-sha256'],
+    [
+      { WEIR_SCHEME: '{"algorithm":"hmac-sha256","timestamp":{"from":"json:/t"}}' },
+      'WEIR_SCHEME has the algorithm hmac-sha256; supported: hmac-sha256, hmac-sha1 and hmac-sha512, with the time in a header',
+    ],
     [{ RATE: '0' }, 'RATE is "0"; allowed: a whole number from 1 to 1000000'],
     [{ RATE: 'many' }, 'RATE is "many"; allowed'],
     [{ RATE: '1000001' }, 'RATE is "1000001"; allowed'],
