@@ -137,14 +137,17 @@ async function webhookView(
     call('listSecrets', { id: webhook.id }),
     webhookActivity(call, [webhook.id]),
   ]);
+  const preset = presetNamed(webhook.signature_scheme);
+  const idSource = webhook.dedupe_header ?? (webhook.scheme_definition ?? preset?.definition)?.id;
   const data = {
     webhook,
     agents,
+    idSource: idSource?.replace(/^header:/, ''),
     removedBefore: activity[webhook.id]?.events_removed_before ?? null,
     secrets: secrets.kind === 'done' ? secrets.body.items : [],
     events: events.kind === 'done' ? events.body.items : [],
     tryIt: tryItOf(webhook),
-    setUp: webhook.signature_scheme === DEFAULT_SCHEME ? null : (presetNamed(webhook.signature_scheme) ?? null),
+    setUp: webhook.signature_scheme === DEFAULT_SCHEME ? null : preset,
     errors: {},
     ...more,
   };
