@@ -46,6 +46,14 @@ test('the page of a webhook shows the steps of its sender, its URL to copy, and 
   expect(created.text).toContain(`npx weir send ${url} --scheme stripe`);
 });
 
+test('a generated secret comes with a link to where the secret of the sender is pasted', async () => {
+  const fields = { name: 'later', signature_scheme: 'svix', secret_choice: 'generate' };
+  const { text } = await open('/webhooks/new', fields);
+  expect(text).toContain('<a href="#secret">paste it here</a>');
+  expect(text).toContain('as Svix signs (scheme svix)');
+  expect(text).toContain('not stored again when svix-id repeats');
+});
+
 test('a sender with a public key needs no secret', async () => {
   const { publicKey } = generateKeyPairSync('ed25519');
   const public_key = publicKey.export({ format: 'pem', type: 'spki' }) as string;
