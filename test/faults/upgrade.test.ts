@@ -111,7 +111,7 @@ describe('settings', () => {
     [
       'settings of the primary',
       ['HOST=0.0.0.0', 'METRICS_HOST=0.0.0.0', 'THREADS=2'],
-      'HOST, METRICS_HOST have changed, which needs a restart of Weir: stop and start it, or set the earlier value and send HUP again',
+      'HOST, METRICS_HOST have changed, which needs a restart of Weir; stop and start it, or set the earlier value and send HUP again',
     ],
     [
       'more connections than the database allows',
