@@ -46,6 +46,7 @@ const content = z
     'Use only {body}, {timestamp}, {id}, {url} and {method} in braces.',
   );
 
+const HOW = 'how requests are signed; token and basic compare a header with the secret';
 const shape = {
   header: field.describe('header that carries the signature, or the token'),
   items: literal(4).optional().describe('separator of several items in the header'),
@@ -56,7 +57,10 @@ const shape = {
   content: content.optional().describe('what is signed; default: {body}'),
   timestamp: z
     .strictObject({
-      from: source([/^field:[\x21-\x7e]{1,64}$/], 'Give field:KEY, header:NAME in lower case, or json:/POINTER.'),
+      from: source(
+        [/^field:[\x21-\x7e]{1,64}$/],
+        'Give field:KEY, header:NAME in lower case, or json:/POINTER.',
+      ).describe('field:KEY of the signature header, header:NAME, or json:/POINTER into the body'),
       unit: z.enum(['s', 'ms']).optional().describe('default: s'),
       tolerance: z
         .int()
@@ -88,13 +92,19 @@ function consistent(given: Omit<SchemeDefinition, 'algorithm'>, context: z.Refin
 
 /** A definition as an operator gives it. */
 export const definitionSchema = z
-  .strictObject({ algorithm: z.enum(algorithms), ...shape })
+  .strictObject({ algorithm: z.enum(algorithms).describe(HOW), ...shape })
   .superRefine(consistent)
   .meta({ id: 'SchemeDefinition' });
 
 /** The definition of a preset. `header` is absent where the webhook names it, or where the signature is in the body. */
 export const presetDefinitionSchema = z
-  .strictObject({ algorithm: z.enum([...algorithms, ...codeAlgorithms]), ...shape, header: field.optional() })
+  .strictObject({
+    algorithm: z.enum([...algorithms, ...codeAlgorithms]).describe(HOW),
+    ...shape,
+    header: shape.header
+      .optional()
+      .describe('header of the signature; absent: the webhook names it, or the signature is in the body'),
+  })
   .superRefine(consistent);
 
 export interface SchemeDefinition extends Omit<z.output<typeof presetDefinitionSchema>, 'algorithm'> {

@@ -28,8 +28,14 @@ export async function closeTabs(browser: Browser | undefined): Promise<void> {
 
 function launch(): Promise<Browser> {
   const executablePath = execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim();
-  // Chromium's own sandbox does not work for root.
-  return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
+  // Chromium's own sandbox does not work for root. The handlers would end this process at a SIGINT that a test of a command emits.
+  return chromium.launch({
+    executablePath,
+    args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+    handleSIGHUP: false,
+    handleSIGINT: false,
+    handleSIGTERM: false,
+  });
 }
 
 export interface Tab {
