@@ -39,7 +39,7 @@ const FASTIFY_CONNECTIONS = 10;
 /** Starts all four, in the order of the rotation. `undo` stops them. */
 export async function startContestants(
   { undo, say }: BenchContext,
-  { directory, conninfo, database }: BenchDatabase,
+  { directory, conninfo, database, secretsKey }: BenchDatabase,
   secret: string,
 ): Promise<Contestant[]> {
   const contestants: Contestant[] = [];
@@ -48,7 +48,7 @@ export async function startContestants(
     [WEIR_2, 2],
   ] as const) {
     say(`starting ${name}`);
-    const weir = await startWeir({ directory, conninfo, processes, secret });
+    const weir = await startWeir({ directory, conninfo, secretsKey, processes, secret });
     undo(() => weir.stop());
     contestants.push({ name, url: weir.url, processes: weir.processes, table: 'events' });
   }

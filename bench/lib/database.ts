@@ -1,4 +1,5 @@
 /** The database of one scenario: embedded Postgres in its own folder, fsync on, removed with the scenario. */
+import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,6 +18,8 @@ export interface BenchDatabase {
   directory: string;
   conninfo: string;
   database: Database;
+  /** SECRETS_KEY of every Weir on this database, in base64. With another key Weir does not start. */
+  secretsKey: string;
 }
 
 /** Creates the folder and a migrated database with today's partitions; `context.undo` removes both. */
@@ -30,7 +33,7 @@ export async function openBenchDatabase({ undo, say }: BenchContext): Promise<Be
   undo(() => database.close());
   await migrate(database);
   await createPartitions(database, Date.now());
-  return { directory, conninfo: embedded.conninfo, database };
+  return { directory, conninfo: embedded.conninfo, database, secretsKey: randomBytes(32).toString('base64') };
 }
 
 /** The same address for node-postgres, which does not parse libpq's `key=value` format. */

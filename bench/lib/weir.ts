@@ -40,10 +40,11 @@ interface BenchAgent {
 export async function startWeir(options: {
   directory: string;
   conninfo: string;
+  secretsKey: string;
   processes: number;
   secret: string;
 }): Promise<RunningWeir> {
-  const { conninfo, processes, secret } = options;
+  const { conninfo, secretsKey, processes, secret } = options;
   const directory = join(options.directory, `weir-${processes}`);
   mkdirSync(directory);
   const port = await freePort();
@@ -57,7 +58,7 @@ export async function startWeir(options: {
     WORKERS: String(processes),
     DATA_DIR: directory,
     DATABASE_URL: conninfo,
-    SECRETS_KEY: randomBytes(32).toString('base64'),
+    SECRETS_KEY: secretsKey,
     LOG_LEVEL: 'info',
   };
   const child = await startChild({
