@@ -7,6 +7,8 @@ export default defineConfig({
     maxWorkers: 2,
     // One process runs many files one after another: to import the server for each of 200 takes 1.1 s of CPU time a file.
     isolate: false,
+    // As in a serving process (server/primary/forks.ts): read when uWebSockets.js is loaded.
+    env: { UWS_HTTP_MAX_HEADERS_SIZE: '131072' },
     testTimeout: 60_000,
     hookTimeout: 120_000,
     globalSetup: ['test/helpers/global-setup.ts'],

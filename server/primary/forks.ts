@@ -138,6 +138,13 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
 const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
 
 /**
+ * Environment of each serving process. uWebSockets.js reads its own limit of a request line with its headers from the environment when
+ * it is loaded. Its default, 4,096 bytes, is far below HEADER_BYTES_MAX: on Node 24 it answers every longer request 431, on Node 20
+ * those that TCP cuts. This limit leaves room for the largest HEADER_BYTES_MAX (65,536) and a long URL.
+ */
+export const parserEnvironment = { UWS_HTTP_MAX_HEADERS_SIZE: '131072' };
+
+/**
  * Configures later forks to run `entryFile`, which is resolved at each fork.
  * @param user null: the user of the primary.
  */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { problems } from '../../server/errors.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
@@ -121,6 +122,16 @@ describe('request headers', () => {
 
   test('at the limit are accepted', async () => {
     expect((await rawRequest(app.port, padded(16_384 - others)))!.status).toBe(200);
+  });
+
+  test('at the limit are accepted when TCP cuts them', async () => {
+    const client = await RawClient.connect(app.port);
+    const request = padded(16_384 - others);
+    await client.send(request.slice(0, 9_000));
+    await delay(100);
+    await client.send(request.slice(9_000));
+    expect((await client.answer())!.status).toBe(200);
+    client.destroy();
   });
 
   test('one byte over the limit are answered 431, and the next request on the connection is served', async () => {
