@@ -34,6 +34,7 @@ export function writeAnswer(
   closes: boolean,
 ): boolean {
   const bodyBytes = Buffer.byteLength(body);
+  const content = typeof body === 'string' ? inUtf8(body, bodyBytes) : body;
   let taken = true;
   res.cork(() => {
     res.writeStatus(statusLines[status]!);
@@ -41,11 +42,20 @@ export function writeAnswer(
     if (bodiless.has(status)) endHead(res, null, closes);
     else if (isHead) endHead(res, bodyBytes, closes);
     // Closes the connection after everything is sent, or 10 s after the client stopped reading.
-    else if (closes) res.end(body, true);
+    else if (closes) res.end(content, true);
     // tryEnd costs as much as end (9 us with the fields). end would buffer everything that the client does not read.
-    else taken = res.tryEnd(body, bodyBytes)[0];
+    else taken = res.tryEnd(content, bodyBytes)[0];
   });
   return taken;
+}
+
+/**
+ * Text as uWebSockets.js sends it in UTF-8. On Node 24 it sends a string of characters up to U+00FF in Latin-1 (3.0.6), so text beyond
+ * ASCII is encoded here.
+ * @param bytes length of the text in UTF-8
+ */
+export function inUtf8(text: string, bytes: number): string | Uint8Array {
+  return bytes === text.length ? text : Buffer.from(text);
 }
 
 /**

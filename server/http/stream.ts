@@ -1,6 +1,6 @@
 /** Answers of unknown length, such as server-sent events. */
 import type { HttpResponse } from 'uWebSockets.js';
-import { statusLines } from './answer.ts';
+import { inUtf8, statusLines } from './answer.ts';
 
 /** A streaming answer. After its end, all methods do nothing. */
 export interface StreamAnswer {
@@ -30,7 +30,7 @@ export function openStream(res: HttpResponse, fields: string, host: StreamHost):
       let flows = false;
       if (!host.isEnded())
         res.cork(() => {
-          flows = res.write(text);
+          flows = res.write(inUtf8(text, Buffer.byteLength(text)));
         });
       return flows;
     },
