@@ -355,9 +355,13 @@ describe('a client that does not read', () => {
     return client;
   }
 
+  /** More than the buffers of the kernel ever take: from here on the client is behind. */
+  const fillBuffers = () => app.app.live(largeLive(40_000));
+
   test('is disconnected after ten seconds, with bounded memory', async () => {
     const clock = takeClock();
     const client = await openUnread();
+    fillBuffers();
     const live = largeLive(2_000);
     const cutBefore = await app.metric('weir_streams_dropped_total');
     const rssBefore = process.memoryUsage.rss();
@@ -377,8 +381,7 @@ describe('a client that does not read', () => {
 
   test('and reads again is informed of the gap', async () => {
     const client = await openUnread();
-    // More than the buffers of the kernel ever take.
-    app.app.live(largeLive(40_000));
+    fillBuffers();
     await send();
     // The look for new events comes once a second.
     await delay(1_500);
