@@ -19,7 +19,7 @@ import { type OperationAccess, type OperationName, operationRoutes } from './rou
 export type Requester = { kind: 'anyone' } | Reader;
 
 /** A request to an operation, not yet validated. */
-export interface Asked {
+interface Asked {
   /** As authenticated by the caller. */
   requester: Requester;
   /** Id in the path; '' without one. */

@@ -7,7 +7,7 @@ export const ISSUES_MAX = 20;
 /** Maximum UTF-16 units of a reported name. A sender chooses the names of unknown fields. */
 const NAME_UNITS_MAX = 100;
 
-export interface FieldIssue {
+interface FieldIssue {
   path: readonly PropertyKey[];
   /** E.g. `Give at least 1.` */
   detail: string;

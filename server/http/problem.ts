@@ -54,7 +54,7 @@ export function titleOf(status: number): string {
 }
 
 /** Extension members are added to it. */
-export interface ProblemDocument {
+interface ProblemDocument {
   type: string;
   title: string;
   status: number;

@@ -24,7 +24,7 @@ export type Judgement =
 const verified: Judgement = { kind: 'verified' };
 const unreadableSecret: Judgement = { kind: 'unreadable' };
 
-export interface JudgeParts {
+interface JudgeParts {
   verifier: Verifier;
   /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
   publicUrl: string;

@@ -1,9 +1,10 @@
 /** Converts verified requests to rows of `events`, with their deduplication keys. */
-import { createHash, randomFillSync } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import type { EventRow } from '../db/copy-rows.ts';
 import { uuidv7 } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { readPointer } from '../signatures/code-schemes.ts';
+import { sha256 } from '../signatures/keys.ts';
 import { printable, storedHeaders } from '../signatures/stored-headers.ts';
 import type { Webhook } from './webhook.ts';
 
@@ -55,9 +56,7 @@ export function dedupeValue(exchange: Exchange, webhook: Webhook, body: Uint8Arr
 
 /** Key of a value: its SHA-256, so that every key is 32 bytes. @param line number in a batch, from 1. */
 export function dedupeKey(value: string, line?: number): Uint8Array {
-  return createHash('sha256')
-    .update(line === undefined ? value : `${value}#${line}`)
-    .digest();
+  return sha256(line === undefined ? value : `${value}#${line}`);
 }
 
 /** RFC 9562, section 6.2, method 2: a random number incremented by one for each id of the same millisecond. */

@@ -12,7 +12,7 @@ const BATCH_BYTES_MAX = 4_194_304;
 const TRIES = 2;
 
 /** `keyPlace`: index of the key in the keyring. */
-export type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
+type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
 
 export interface VerifyObserver {
   batch(items: number): void;

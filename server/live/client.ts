@@ -12,7 +12,7 @@ export const SLOW_MS = 10_000;
 const RETRY_MS = 1_000;
 
 /** Comment that keeps a proxy from treating the connection as idle. */
-export const HEARTBEAT = ':\n\n';
+const HEARTBEAT = ':\n\n';
 
 /** Characters of frames that the client has not read yet; beyond this limit, frames are dropped. */
 const HELD_CHARS_MAX = 262_144;

@@ -17,7 +17,7 @@ const SHOWN_MAX = 5;
 type Named = { id: string; name: string };
 
 /** Webhooks or agents to choose from. */
-export interface Choices {
+interface Choices {
   /** Names by id, sorted by name; also used to look up typed names. */
   names: Record<string, string>;
   /** False when there are more; those are chosen by typing a name or an id. */

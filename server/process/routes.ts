@@ -7,7 +7,7 @@ import type { Handler, Route } from '../http/route.ts';
 import type { Page } from '../pages/page.ts';
 import type { Pages } from '../pages/serve.ts';
 
-export type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
+type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
 
 /** Handlers of the pages and the API. */
 interface PeopleHandlers {

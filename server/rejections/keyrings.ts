@@ -8,7 +8,7 @@ import type { RefusedRequest, SchemeContext } from '../signatures/diagnosis/refu
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 
 /** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
-export type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'scheme'> & {
+type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'scheme'> & {
   /** Null: sha256. */
   scheme: Omit<SchemeContext, 'url' | 'receivedAtMs'> | null;
 };

@@ -51,7 +51,7 @@ export const schemeOutput = {
 };
 
 /** The members, after a change. */
-export interface SchemeMembers {
+interface SchemeMembers {
   signature_scheme: string;
   scheme_definition: SchemeDefinition | null;
   signature_header: string | null;
@@ -61,7 +61,7 @@ export interface SchemeMembers {
   has_verify_token: boolean;
 }
 
-export interface SchemeFault {
+interface SchemeFault {
   member: string;
   detail: string;
 }

@@ -7,7 +7,7 @@ export interface Fault {
 }
 
 /** A fault as one sentence. Instructions of several lines follow a finding that ends with a colon. */
-export function faultText({ finding, fix }: Fault): string {
+function faultText({ finding, fix }: Fault): string {
   if (fix === null) return finding;
   return `${finding}${finding.endsWith(':') ? '\n' : '; '}${fix}`;
 }

@@ -17,7 +17,7 @@ type Parsed = {
 };
 
 /** The database: the embedded server, or the server in a connection string. */
-export type DatabaseTarget = { kind: 'embedded' } | { kind: 'server'; conninfo: string };
+type DatabaseTarget = { kind: 'embedded' } | { kind: 'server'; conninfo: string };
 
 /** All settings by name, including computed defaults. Plain data that can be sent between processes. */
 export type Settings = Parsed & {

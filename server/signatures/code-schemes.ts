@@ -31,7 +31,7 @@ export function twilioContent(url: string, body: Uint8Array): string | null {
 
 /** Mailgun signs the time and the token in the body, not the event data. */
 export function checkMailgun(key: Uint8Array, body: Uint8Array): boolean {
-  const signature = member(parse(body), 'signature');
+  const signature = member(parsed(body), 'signature');
   const [timestamp, token, claimed] = ['timestamp', 'token', 'signature'].map((name) => member(signature, name));
   // The lengths are checked so that no digit can move between time and token.
   if (!/^\d{10}$/.test(String(timestamp)) || typeof token !== 'string' || !/^[\w-]{16,128}$/.test(token)) return false;
@@ -42,7 +42,7 @@ export function checkMailgun(key: Uint8Array, body: Uint8Array): boolean {
 
 /** Microsoft Graph repeats the subscription's clientState in each notification of the body. */
 export function checkGraph(key: Uint8Array, body: Uint8Array): boolean {
-  const notifications = member(parse(body), 'value');
+  const notifications = member(parsed(body), 'value');
   if (!Array.isArray(notifications) || notifications.length === 0) return false;
   const expected = sha256(key);
   return notifications.every((notification) => {
@@ -53,7 +53,7 @@ export function checkGraph(key: Uint8Array, body: Uint8Array): boolean {
 
 /** Reads a JSON Pointer (RFC 6901) in a body. Returns the text of a string or number; null if there is none. */
 export function readPointer(body: Uint8Array, path: readonly string[]): string | null {
-  let value = parse(body);
+  let value = parsed(body);
   for (const name of path) value = member(value, name);
   return typeof value === 'string' || typeof value === 'number' ? String(value) : null;
 }
@@ -64,7 +64,8 @@ function member(value: unknown, name: string): unknown {
     : undefined;
 }
 
-function parse(body: Uint8Array): unknown {
+/** The value of a JSON body; undefined if it is not JSON or longer than PARSED_BYTES_MAX. */
+export function parsed(body: Uint8Array): unknown {
   if (body.length > PARSED_BYTES_MAX) return undefined;
   try {
     return JSON.parse(textOf(body));

@@ -14,7 +14,6 @@ export const algorithms = [
 const codeAlgorithms = ['twilio', 'mailgun', 'microsoft-graph'] as const;
 export type Algorithm = (typeof algorithms)[number] | (typeof codeAlgorithms)[number];
 
-export const PLACEHOLDER = /\{(body|timestamp|id|url|method)\}/;
 /** Largest tolerance: a year, in seconds. */
 export const TOLERANCE_SECONDS_MAX = 31_536_000;
 

@@ -12,7 +12,7 @@ export const SIGNATURES_MAX = 16;
 const PART = /^[\x21-\x7e]{1,256}$/;
 const DEFAULT_CONTENT = '{body}';
 
-export interface SignedRequest {
+interface SignedRequest {
   /** Alternating field names in lower case and values. */
   readonly headers: readonly string[];
   readonly method: string;
@@ -65,7 +65,7 @@ export function compileSha256(preset: SchemeSource, configured: string | null): 
 }
 
 /** What a scheme is compiled from: a preset, or a webhook's own definition. */
-export interface SchemeSource {
+interface SchemeSource {
   name: string;
   definition: SchemeDefinition;
   handshake?: Handshake;
@@ -125,7 +125,7 @@ export function compileScheme(source: SchemeSource, toleranceSeconds: number | n
 
   /** Reads a header value; null if it holds no well-formed signature. */
   function itemParser({ items, pair, key, prefix: mark, encoding }: SchemeDefinition) {
-    const timeKey = timestamp?.from.startsWith('field:') ? timestamp.from.slice('field:'.length) : null;
+    const timeKey = fieldOf(timestamp?.from);
     const decode = decoder(algorithm, encoding ?? 'hex', mark ?? '');
     return (value: string): { digests: Uint8Array[]; time: string | null } | null => {
       const digests: Uint8Array[] = [];
@@ -164,6 +164,11 @@ function filled(parts: Template, values: Readonly<Record<string, string>>): stri
 /** The name in `header:NAME`; null for another source. */
 export function headerOf(source: string | undefined): string | null {
   return source?.startsWith('header:') ? source.slice('header:'.length) : null;
+}
+
+/** The name in `field:NAME`, an item of the signature header; null for another source. */
+export function fieldOf(source: string | undefined): string | null {
+  return source?.startsWith('field:') ? source.slice('field:'.length) : null;
 }
 
 /** The path of `json:/a/b`; null for another source. */

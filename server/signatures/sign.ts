@@ -3,6 +3,7 @@ import { createHmac, createPrivateKey, type KeyObject, sign as signBytes } from 
 import { twilioContent } from './code-schemes.ts';
 import type { SchemeDefinition } from './definition.ts';
 import { isAsymmetric, keyOf } from './keys.ts';
+import { fieldOf, headerOf, pointerOf } from './scheme.ts';
 
 export interface Unsigned {
   body: Buffer;
@@ -32,10 +33,15 @@ export class CannotSign extends Error {}
 export function signRequest(definition: SchemeDefinition, secret: Uint8Array, request: Unsigned): Signed {
   const { algorithm, header, timestamp, id } = definition;
   const time = String(timestamp?.unit === 'ms' ? request.timeMs : Math.floor(request.timeMs / 1000));
+  const timeField = fieldOf(timestamp?.from);
+  const timePath = pointerOf(timestamp?.from);
   const headers: Record<string, string> = {};
-  const body = algorithm === 'mailgun' || algorithm === 'microsoft-graph' ? request.body : withTime(request.body);
-  if (timestamp?.from.startsWith('header:')) headers[timestamp.from.slice('header:'.length)] = time;
-  if (id?.startsWith('header:')) headers[id.slice('header:'.length)] = request.id;
+  const putsTime = timePath !== null && algorithm !== 'mailgun' && algorithm !== 'microsoft-graph';
+  const body = putsTime ? withMember(request.body, timePath, Number(time)) : request.body;
+  const timeHeader = headerOf(timestamp?.from);
+  if (timeHeader !== null) headers[timeHeader] = time;
+  const idHeader = headerOf(id);
+  if (idHeader !== null) headers[idHeader] = request.id;
 
   switch (algorithm) {
     case 'token':
@@ -43,7 +49,7 @@ export function signRequest(definition: SchemeDefinition, secret: Uint8Array, re
     case 'basic':
       return { headers: { ...headers, [header!]: `Basic ${Buffer.from(secret).toString('base64')}` }, body };
     case 'mailgun':
-      return { headers, body: withMembers(body, { signature: mailgunSignature(secret, time, request.id) }) };
+      return { headers, body: withMember(body, ['signature'], mailgunSignature(secret, time, request.id)) };
     case 'microsoft-graph':
       return { headers, body: Buffer.from(JSON.stringify({ value: [{ clientState: textOf(secret) }] })) };
   }
@@ -78,15 +84,7 @@ export function signRequest(definition: SchemeDefinition, secret: Uint8Array, re
     const { items, pair, key, prefix } = definition;
     const marked = `${prefix ?? ''}${signature}`;
     const item = pair ? `${key ?? ''}${pair}${marked}` : marked;
-    return timestamp?.from.startsWith('field:')
-      ? `${timestamp.from.slice('field:'.length)}${pair}${time}${items}${item}`
-      : item;
-  }
-
-  function withTime(given: Buffer): Buffer {
-    return timestamp?.from.startsWith('json:/')
-      ? withMembers(given, { [timestamp.from.slice('json:/'.length)]: Number(time) })
-      : given;
+    return timeField === null ? item : `${timeField}${pair}${time}${items}${item}`;
   }
 }
 
@@ -103,17 +101,27 @@ function privateKey(pem: Uint8Array): KeyObject {
   }
 }
 
-/** Sets members of a JSON object. */
-function withMembers(body: Buffer, members: Record<string, unknown>): Buffer {
+/** Sets a member of a JSON object. @param path names from the outermost object on. */
+function withMember(body: Buffer, path: readonly string[], member: unknown): Buffer {
   let value: unknown;
   try {
     value = JSON.parse(body.toString('utf8'));
   } catch {
     value = null;
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
+  if (!isObject(value))
     throw new CannotSign('The scheme puts its time or signature into the body: give a JSON object.');
-  return Buffer.from(JSON.stringify({ ...value, ...members }));
+  return Buffer.from(JSON.stringify(setAt(value, path, member)));
+}
+
+function setAt(target: Record<string, unknown>, [name, ...rest]: readonly string[], member: unknown): object {
+  if (name === undefined) return target;
+  const inner = target[name];
+  return { ...target, [name]: rest.length === 0 ? member : setAt(isObject(inner) ? inner : {}, rest, member) };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function textOf(secret: Uint8Array): string {

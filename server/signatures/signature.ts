@@ -3,7 +3,7 @@
  */
 
 /** Length of an HMAC-SHA256 digest in bytes. */
-export const DIGEST_BYTES = 32;
+const DIGEST_BYTES = 32;
 
 /** Read when a webhook has no `signature_header`. A signature in either header may verify. */
 export const defaultSignatureHeaders = ['x-hub-signature-256', 'x-webhook-signature'] as const;

@@ -142,6 +142,17 @@ describe('the distance to the clock', () => {
   });
 });
 
+test('a time that belongs to a nested member of the body is set there, and its neighbours stay', () => {
+  const definition: SchemeDefinition = {
+    algorithm: 'hmac-sha256',
+    header: 'x-own',
+    timestamp: { from: 'json:/meta/sent~1at', tolerance: 300 },
+  };
+  const signed = signRequest(definition, Buffer.from('s'), { ...request, body: Buffer.from('{"meta":{"n":1},"a":2}') });
+  expect(JSON.parse(signed.body.toString())).toEqual({ meta: { n: 1, 'sent/at': timeMs / 1000 }, a: 2 });
+  expect(verifies(definition, [Buffer.from('s')], signed)).toBe(true);
+});
+
 test('an id cannot be split at another place', () => {
   const { definition } = presetNamed('standard-webhooks')!;
   const [secret, key] = keyPair(definition);

@@ -7,7 +7,7 @@ import { presets } from '../../signatures/presets.ts';
 import { done, openOperation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
-export const signatureSchemeSchema = z
+const signatureSchemeSchema = z
   .object({
     name: z.string().describe('value of signature_scheme'),
     title: z.string().describe('the sender, as people know it'),

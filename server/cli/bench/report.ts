@@ -5,7 +5,7 @@ import { faultsOf, type Run } from './run.ts';
 import { WARM_UP_SECONDS } from './window.ts';
 
 /** The document of `--json`. */
-export interface BenchReport {
+interface BenchReport {
   /** Cores of this machine, shared by Weir, Postgres and the senders. */
   cores: number;
   /** Load average of the minute before the run: tasks of other programs that use the cores. */

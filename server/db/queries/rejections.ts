@@ -173,7 +173,7 @@ export async function setRejectionAccepted(query: Query, id: string, eventId: st
   await query({ text: 'update rejections set accepted_event_id = $2 where id = $1', values: [id, eventId] });
 }
 
-export interface KeyringRow extends SchemeSettings {
+interface KeyringRow extends SchemeSettings {
   id: string;
   publicKey: string | null;
   sealed: { hex: string; expired: boolean }[];

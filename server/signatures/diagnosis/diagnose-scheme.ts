@@ -3,7 +3,7 @@ import { findKey } from '../check.ts';
 import type { SchemeDefinition } from '../definition.ts';
 import { isAsymmetric, isToken, keyOf, publicKeyOf } from '../keys.ts';
 import { presets, schemeOf } from '../presets.ts';
-import { clockDistance, compileScheme, type Presented, type Scheme } from '../scheme.ts';
+import { clockDistance, compileScheme, fieldOf, headerOf, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
 import { bodyReadings } from './body-readings.ts';
 import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
@@ -123,21 +123,16 @@ export function* otherSchemes(
   });
   const found = candidates.find(
     (preset) =>
-      !isAsymmetric(preset.definition.algorithm) &&
-      judgeByScheme({ ...request, scheme: contextOf(preset.name) }, contextOf(preset.name)) === 'verified',
+      !isAsymmetric(preset.definition.algorithm) && judgeByScheme(request, contextOf(preset.name)) === 'verified',
   );
-  const likely = found ?? (sameHeader(candidates) ? candidates[0] : undefined);
+  // A header that several presets share names no sender.
+  const likely = found ?? (candidates.length === 1 ? candidates[0] : undefined);
   if (likely !== undefined)
     yield {
       reason: 'scheme_other',
       header: likely.definition.header!,
       otherwiseValid: found === undefined ? null : true,
     };
-}
-
-/** Whether only one preset uses the header: a header that several share names no sender. */
-function sameHeader(candidates: readonly { definition: SchemeDefinition }[]): boolean {
-  return candidates.length === 1;
 }
 
 function verifiesBy(definition: SchemeDefinition, request: RefusedRequest, context: SchemeContext): boolean {
@@ -173,8 +168,7 @@ function activeKeys(
 }
 
 function timeHeader({ timestamp, header }: SchemeDefinition): string | null {
-  if (timestamp?.from.startsWith('header:')) return timestamp.from.slice('header:'.length);
-  return timestamp?.from.startsWith('field:') ? header! : null;
+  return fieldOf(timestamp?.from) === null ? headerOf(timestamp?.from) : header!;
 }
 
 function withoutMark(secret: Buffer): Buffer {
