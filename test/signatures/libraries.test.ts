@@ -3,11 +3,12 @@ import * as octokit from '@octokit/webhooks-methods';
 import * as standardWebhooks from 'standardwebhooks';
 import Stripe from 'stripe';
 import * as svix from 'svix';
+import twilio from 'twilio/lib/webhooks/webhooks.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keyOf } from '../../server/signatures/keys.ts';
 import { presetNamed } from '../../server/signatures/presets.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
-import { type SignedTestRequest, verifies } from '../helpers/signed.ts';
+import { type SignedTestRequest, URL_OF_HOOK, verifies } from '../helpers/signed.ts';
 
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const BODY = '{"id":"evt_17","größe":"水 🌊"}\n';
@@ -88,5 +89,30 @@ describe('a request that the library signed', () => {
     const post = (body: string) => fetch(`${app.url}${path}`, { method: 'POST', headers, body });
     expect((await post(BODY.replace('17', '18'))).status).toBe(403);
     expect((await post(BODY)).status).toBe(202);
+  });
+
+  test('of twilio, a form, verifies at its URL, and not with one byte changed', async () => {
+    const { definition } = presetNamed('twilio')!;
+    const keys = [keyOf(definition, Buffer.from(SECRET))];
+    const fields = { From: '+15551234567', Body: 'größe & 水', NumMedia: '0' };
+    const body = new URLSearchParams(fields).toString();
+    const signedFor = (url: string) => ({
+      'x-twilio-signature': twilio.getExpectedTwilioSignature(SECRET, url, fields),
+    });
+    const signed = { headers: signedFor(URL_OF_HOOK), body: Buffer.from(body) };
+    expect(verifies(definition, keys, signed)).toBe(true);
+    expect(verifies(definition, keys, { ...signed, url: `${URL_OF_HOOK}?a=1` })).toBe(false);
+    expect(changedRequests(signed).filter((request) => verifies(definition, keys, request))).toEqual([]);
+
+    const { path } = await app.addWebhook({ secret: SECRET, signature_scheme: 'twilio' });
+    const url = `${app.settings.FRONTEND_PUBLIC_API_URL}${path}`;
+    const post = (sent: string) =>
+      fetch(`${app.url}${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded', ...signedFor(url) },
+        body: sent,
+      });
+    expect((await post(`${body}&Extra=1`)).status).toBe(403);
+    expect((await post(body)).status).toBe(202);
   });
 });
