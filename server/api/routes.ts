@@ -118,6 +118,7 @@ export const pageRoutes = [
   ['GET', '/', 'overview', 'viewer', 'overview: live counters and problems'],
   ['GET', '/account', 'account', 'viewer', 'name, role and sessions of the signed-in user'],
   ['POST', '/account/password', 'changePassword', 'viewer', 'changes the password'],
+  ['POST', '/account/appearance', 'setAppearance', 'viewer', 'sets theme and density of this browser'],
   ['POST', '/account/sessions/:id/end', 'endSession', 'viewer', 'ends one session'],
   ['POST', '/account/sign-out-everywhere', 'signOutEverywhere', 'viewer', 'ends all sessions of the signed-in user'],
   ['GET', '/users', 'userList', 'administrator', 'users'],

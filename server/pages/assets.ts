@@ -1,4 +1,4 @@
-/** Style sheet and scripts: read and compressed once, named by a content hash, cached by browsers without expiry. */
+/** Style sheet, fonts, icons and scripts: read and compressed once, named by a content hash, cached by browsers without expiry. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,18 +10,23 @@ import { acceptedCoding } from './compress.ts';
 interface Asset {
   contentType: string;
   plain: Buffer;
-  gzip: Buffer;
-  br: Buffer;
+  /** Null for a font, which is compressed already. */
+  compressed: { gzip: Buffer; br: Buffer } | null;
 }
 
 const require = createRequire(import.meta.url);
 const own = (name: string) => new URL(`../../views/assets/${name}`, import.meta.url);
 
-/** Public name, location and content type. */
+/** Public name, location and content type. The style sheet comes after the fonts, whose paths it contains. */
 const sources = [
+  // Geist by Vercel, see geist-license.txt: weights 400 to 700, Latin, made with fonttools (29 KB as published, 18 KB here).
+  ['geist.woff2', own('geist.woff2'), 'font/woff2'],
+  ['geist-mono.woff2', own('geist-mono.woff2'), 'font/woff2'],
   ['weir.css', own('weir.css'), 'text/css; charset=utf-8'],
   ['weir.js', own('weir.js'), 'text/javascript; charset=utf-8'],
+  ['frame.js', own('frame.js'), 'text/javascript; charset=utf-8'],
   ['icon.svg', own('icon.svg'), 'image/svg+xml'],
+  ['icon-alert.svg', own('icon-alert.svg'), 'image/svg+xml'],
   ['htmx.js', require.resolve('htmx.org/dist/htmx.min.js'), 'text/javascript; charset=utf-8'],
 ] as const;
 
@@ -34,14 +39,22 @@ export class Assets {
   /** Reads all assets. Throws when a file is missing: the installation is then broken. */
   constructor() {
     for (const [name, place, contentType] of sources) {
-      const plain = readFileSync(place);
+      const file = readFileSync(place);
+      const plain = name === 'weir.css' ? Buffer.from(this.#withPaths(file.toString())) : file;
       const hash = createHash('sha256').update(plain).digest('base64url').slice(0, 12);
       const path = `${hash}-${name}`;
       this.#paths.set(name, `/assets/${path}`);
-      const gzip = gzipSync(plain, { level: 9 });
-      const br = brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } });
-      this.#byPath.set(path, { contentType, plain, gzip, br });
+      this.#byPath.set(path, {
+        contentType,
+        plain,
+        compressed: contentType === 'font/woff2' ? null : compressed(plain),
+      });
     }
+  }
+
+  /** A style sheet with the public paths of the files it names as `url("NAME")`. */
+  #withPaths(css: string): string {
+    return css.replace(/url\("([\w.-]+)"\)/g, (_, name: AssetName) => `url("${this.path(name)}")`);
   }
 
   /** The URL path of an asset, for use in pages. */
@@ -53,10 +66,17 @@ export class Assets {
   readonly serve = (exchange: Exchange): void => {
     const asset = this.#byPath.get(exchange.parameters[0]!);
     if (asset === undefined) return exchange.problem(problem('not_found'));
-    const coding = acceptedCoding(exchange);
+    const coding = asset.compressed && acceptedCoding(exchange);
     exchange.cacheControl = 'public, max-age=31536000, immutable';
     exchange.setHeader('vary', 'accept-encoding');
     if (coding !== null) exchange.setHeader('content-encoding', coding);
-    exchange.answer(200, asset.contentType, coding === null ? asset.plain : asset[coding]);
+    exchange.answer(200, asset.contentType, coding ? asset.compressed![coding] : asset.plain);
+  };
+}
+
+function compressed(plain: Buffer): { gzip: Buffer; br: Buffer } {
+  return {
+    gzip: gzipSync(plain, { level: 9 }),
+    br: brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
   };
 }

@@ -11,11 +11,13 @@ import { problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../http/parsed-body.ts';
 import { type Problem, problem, titleOf } from '../http/problem.ts';
+import type { History } from '../live/counters.ts';
 import { allows, type Role } from '../resources/users.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Assets } from './assets.ts';
 import { createCall } from './call.ts';
 import { compress } from './compress.ts';
+import { frameOf } from './frame.ts';
 import { noticeOf } from './notices.ts';
 import type { Page, PageReply } from './page.ts';
 import type { Renderer } from './render.ts';
@@ -32,6 +34,8 @@ interface PageParts {
   renderer: Renderer;
   assets: Assets;
   settings: Settings;
+  /** The last minutes, for the counts of problems in the navigation. */
+  history: History;
 }
 
 export class Pages {
@@ -139,13 +143,14 @@ export class Pages {
       const joint = reply.to.includes('?') ? '&' : '?';
       return redirectTo(exchange, reply.notice === undefined ? reply.to : `${reply.to}${joint}notice=${reply.notice}`);
     }
-    const { renderer, assets, csrf, settings } = this.#parts;
+    const { renderer, assets, csrf, settings, history } = this.#parts;
     const shown = reply.kind === 'view' ? reply : problemView(reply);
     const session = person?.via.kind === 'session' ? person.via.sessionId : null;
     const common = {
       person,
       csrf: session === null ? '' : csrf.token(session),
       path: exchange.path,
+      frame: frameOf(exchange, person === null ? null : history),
       requestId: exchange.requestId,
       title: shown.title,
       notice: noticeOf(new URLSearchParams(exchange.query)),
@@ -244,6 +249,7 @@ function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [st
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
+    "font-src 'self'",
     "img-src 'self'",
     `connect-src 'self' ${FRONTEND_PUBLIC_API_URL}`,
     "form-action 'self'",

@@ -9,7 +9,7 @@ import { extname, join } from 'node:path';
 
 const folders = ['server', 'workers', 'bench', 'views'];
 /** Files that the compiled code reads at run time; copied unchanged. */
-const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg'];
+const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg', '.woff2', '.txt'];
 /** Other inputs of the build. */
 const recipe = ['tsconfig.json', 'package-lock.json', 'server/setup/build.mjs'];
 const stamp = join('dist', '.weir-build.json');

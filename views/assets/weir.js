@@ -172,6 +172,9 @@ function follow() {
     renew('event');
   });
   stream.addEventListener('gap', () => renew('event'));
+  stream.addEventListener('counters', ({ data }) =>
+    document.dispatchEvent(new CustomEvent('weir:counters', { detail: JSON.parse(data) })),
+  );
   for (const kind of ['counters', 'event']) stream.addEventListener(kind, () => renew(kind));
   stream.addEventListener('error', async () => {
     failures++;

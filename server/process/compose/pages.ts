@@ -14,6 +14,7 @@ import { Assets } from '../../pages/assets.ts';
 import { auditPages } from '../../pages/audit.ts';
 import { deliveryPages } from '../../pages/deliveries.ts';
 import { eventPages } from '../../pages/events.ts';
+import { framePages } from '../../pages/frame.ts';
 import { oidcPages } from '../../pages/oidc.ts';
 import { overviewPage } from '../../pages/overview.ts';
 import { rejectionPages } from '../../pages/rejections.ts';
@@ -38,7 +39,7 @@ interface PeopleParts {
   oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
 }
 
-/** @param history the last minutes, for the overview. */
+/** @param history the last minutes, for the overview and the counts in the navigation. */
 export function composePages(
   { settings, database, limiter }: Base,
   { people, csrf, runner, overOpenLimit, oidc }: PeopleParts,
@@ -55,6 +56,7 @@ export function composePages(
     renderer: new Renderer(),
     assets,
     settings,
+    history,
   });
   async function whySetupIsClosed(): Promise<ProblemCode | null> {
     if (settings.AUTH_MODE === 'hosted') return 'local_mode_only';
@@ -69,6 +71,7 @@ export function composePages(
     ...oidcPages(oidc.signIn && { signIn: oidc.signIn, limiter, publicUrl }),
     ...setupPages({ whyClosed: whySetupIsClosed }),
     ...accountPages,
+    ...framePages,
     ...userListPages,
     ...userPages,
     ...tokenPages,

@@ -1,0 +1,63 @@
+/** The frame around every page: appearance chosen in this browser, and counts of current problems. */
+import type { Exchange } from '../http/exchange.ts';
+import type { History } from '../live/counters.ts';
+import { type Page, redirect } from './page.ts';
+
+export const themes = ['system', 'light', 'dark'] as const;
+export const densities = ['comfortable', 'compact'] as const;
+
+export interface Appearance {
+  theme: (typeof themes)[number];
+  density: (typeof densities)[number];
+}
+
+export interface Frame extends Appearance {
+  /** Dead letters, as last counted. The primary counts them while a page is open. */
+  dead: number;
+  /** Requests rejected in the seconds of the history. */
+  rejected: number;
+  /** Before the title of a page; '' when there is no problem. */
+  badge: string;
+}
+
+/** Read by frame.js as well. It holds no secret and is no authentication. */
+const COOKIE = 'weir_appearance';
+const YEAR_SECONDS = 31_536_000;
+const COUNT_MAX = 999;
+
+/** @param history null for a client that is not signed in: it sees no counts. */
+export function frameOf(exchange: Exchange, history: History | null): Frame {
+  const dead = history?.latest?.deliveries?.dead ?? 0;
+  const rejected = (history?.seconds ?? []).reduce((sum, second) => sum + second.rejected, 0);
+  const isDown = history?.latest?.database === 'down';
+  const badge = isDown ? '(!) ' : dead > 0 ? `(${dead > COUNT_MAX ? `${COUNT_MAX}+` : dead}) ` : '';
+  return { ...appearanceOf(exchange), dead, rejected, badge };
+}
+
+/** `THEME.DENSITY` of the cookie; unknown values count as the first of the list. */
+function appearanceOf(exchange: Exchange): Appearance {
+  const [theme, density] = (exchange.cookie(COOKIE) ?? '').split('.');
+  return { theme: oneOf(themes, theme) ?? 'system', density: oneOf(densities, density) ?? 'comfortable' };
+}
+
+/** POST /account/appearance: stores the choice in a cookie of this browser, and returns to the page of the form. */
+const setAppearance: Page = async ({ exchange, form }) => {
+  const current = appearanceOf(exchange);
+  const theme = oneOf(themes, form.get('theme')) ?? current.theme;
+  const density = oneOf(densities, form.get('density')) ?? current.density;
+  const cookie = `${COOKIE}=${theme}.${density}; Path=/; Max-Age=${YEAR_SECONDS}; SameSite=Lax`;
+  return redirect(pathOf(exchange.header('referer')), undefined, { 'set-cookie': cookie });
+};
+
+export const framePages = { setAppearance };
+
+/** The path and query of a URL of any origin, so that the redirect stays on this one. */
+function pathOf(url: string | undefined): string {
+  if (url === undefined || !URL.canParse(url)) return '/account';
+  const { pathname, search } = new URL(url);
+  return pathname.startsWith('//') ? '/account' : `${pathname}${search}`;
+}
+
+function oneOf<Value extends string>(values: readonly Value[], given: string | null | undefined): Value | undefined {
+  return values.find((value) => value === given);
+}
