@@ -77,7 +77,7 @@ describe('a lock', () => {
 
   test('does not keep its process running', async () => {
     const holder = await startHolder(path, { lingers: false });
-    const [code] = await Promise.race([once(holder, 'exit'), delay(10_000, ['still running after 10 s'])]);
+    const [code] = await Promise.race([once(holder, 'exit'), delay(40_000, ['still running after 40 s'])]);
     expect(code).toBe(0);
     expect(await take('exclusive', 60)).not.toBeNull();
   });

@@ -9,6 +9,7 @@ import { checkDatabase, checkWritable } from '../../server/doctor/database.ts';
 import { readSettings } from '../../server/settings/read.ts';
 import { freePort } from '../helpers/ports.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../helpers/webhooks.ts';
 
 const otherKey = Buffer.alloc(32, 9).toString('base64');
@@ -148,13 +149,21 @@ describe('the doctor checks the database', () => {
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('trigger is off') });
   });
 
-  test('whose settings could lose committed events', async () => {
-    await run('alter role weir set synchronous_commit = off');
-    const [check] = (await examine({})).filter(({ name }) => name === 'durability');
-    await run('alter role weir reset synchronous_commit');
-    expect(check).toMatchObject({ state: 'problem' });
-    expect(check!.finding).toContain('synchronous_commit is off');
-    expect(check!.fix).toContain('alter system set synchronous_commit = on;');
+  test.each([
+    ['fsync', 'system'],
+    ['full_page_writes', 'system'],
+    ['synchronous_commit', 'role weir'],
+  ])('whose setting %s could lose committed events', async (setting, where) => {
+    /** A reload takes effect after the statement that asks for it. */
+    const changed = async (change: string, state: string) => {
+      await run(`alter ${where} ${change}`);
+      await run('select pg_reload_conf()');
+      return until(async () => (await examine({})).find((each) => each.name === 'durability' && each.state === state));
+    };
+    const check = await changed(`set ${setting} = off`, 'problem');
+    await changed(`reset ${setting}`, 'ok');
+    expect(check.finding).toContain(`${setting} is off`);
+    expect(check.fix).toContain(`alter system set ${setting} = on;`);
   });
 
   test.each([

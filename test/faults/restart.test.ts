@@ -28,7 +28,8 @@ const configure = (...lines: string[]) =>
 
 async function start(): Promise<void> {
   weir = await startWeir(
-    { DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, WORKERS: '' },
+    // A test that waited for these would not end.
+    { DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, WORKERS: '', DRAIN_SECONDS: 600 },
     { entry: installation.entry, directory },
   );
   webhook = await weir.addWebhook();
@@ -227,11 +228,8 @@ test('TERM during a hanging restart ends everything', { timeout: TEST_MS }, asyn
   await installation.replace('server/process/app.js', hang);
   weir.signal('SIGHUP');
   await until(async () => (await weir.servingPids()).length > WORKERS, eventually);
-  const startedMs = performance.now();
   weir.signal('SIGTERM');
   expect(await weir.ended).toBe(0);
-  // DRAIN_SECONDS is 10 here, and PROCESS_READY_SECONDS is 30.
-  expect(performance.now() - startedMs).toBeLessThan(9_000);
   expect(weir.events('restart_failed').at(-1)).toMatchObject({ reason: 'Weir is stopping', kept: WORKERS });
   expect(await processesOf(weir.dataDir)).toEqual([]);
   expect(await isListening(weir.port)).toBe(false);

@@ -12,3 +12,35 @@ export function takeClock(): { forward(ms: number): void } {
     },
   };
 }
+
+/**
+ * From here to the end of the test the clock stands still and timers of `ms` milliseconds do not fire: what happens then has another
+ * cause than the product's interval of that length. They fire at the end of the test, unless they were cleared.
+ */
+export function holdTimers(ms: number): void {
+  takeClock();
+  const [set, clear] = [setTimeout, clearTimeout];
+  const held = new Map<unknown, () => void>();
+  const holding = (callback: (...given: unknown[]) => void, delayMs?: number, ...given: unknown[]) => {
+    if (delayMs !== ms) return set(callback, delayMs, ...given);
+    const timer = set(callback, FAR_MS, ...given);
+    held.set(timer, () => callback(...given));
+    return timer;
+  };
+  const settingSpy = vi.spyOn(globalThis, 'setTimeout').mockImplementation(holding as typeof setTimeout);
+  const clearingSpy = vi.spyOn(globalThis, 'clearTimeout').mockImplementation((timer) => {
+    held.delete(timer);
+    clear(timer);
+  });
+  onTestFinished(() => {
+    settingSpy.mockRestore();
+    clearingSpy.mockRestore();
+    for (const [timer, callback] of held) {
+      clear(timer as NodeJS.Timeout);
+      callback();
+    }
+  });
+}
+
+/** Longer than a test run. */
+const FAR_MS = 86_400_000;

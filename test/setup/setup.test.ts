@@ -105,7 +105,7 @@ describe('a program that the set-up runs', () => {
     child.kill(signal);
     const codes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
     expect(await ended).toEqual([codes[signal], null]);
-    await vi.waitFor(() => expect(() => process.kill(grandchild, 0)).toThrow('ESRCH'), { timeout: 5_000 });
+    await vi.waitFor(() => expect(() => process.kill(grandchild, 0)).toThrow('ESRCH'), { timeout: 20_000 });
   });
 
   test('that does not exist has exit code 127 and an error', async () => {

@@ -292,7 +292,7 @@ describe('counters', () => {
   test('are sent each second, after the history', async () => {
     const stream = await watch();
     const before = (await stream.next('history')).data.length;
-    await until(() => stream.of('counters').length >= 3, { timeoutMs: 5_000 });
+    await until(() => stream.of('counters').length >= 3);
     expect((await viewer.api('GET', '/api/v1/counters')).body.history.length).toBeGreaterThan(before);
     const [, one, two] = stream.of('counters');
     expect(Date.parse(two.second.at) - Date.parse(one.second.at)).toBeGreaterThan(500);
@@ -330,7 +330,7 @@ describe('counters', () => {
     await app.cutOff();
     await stream.next('counters', (live) => live.database === 'down');
     await app.restore();
-    await until(async () => (await fetch(`${app.url}/readyz`)).status === 200, { timeoutMs: 20_000 });
+    await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
     const id = await send();
     await stream.next('event', (event) => event.id === id);
     expect(stream.ended).toBe(false);

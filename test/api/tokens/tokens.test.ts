@@ -272,6 +272,14 @@ test('an expired token is refused', async () => {
   expect((await viewer.api('GET', `/api/v1/tokens/${id}`)).body.state).toBe('expired');
 });
 
+test('a token with the secret of another one and correct check digits is refused', async () => {
+  const { id, token } = await make(viewer);
+  const { text, lookupId } = createCredential('wu');
+  const sql = 'update api_tokens set lookup_id = $2 where id = $1 returning 1';
+  expect(await app.database.query({ text: sql, values: [id, lookupId] })).toHaveLength(1);
+  expect([(await use(token)).status, (await use(text)).status]).toEqual([401, 401]);
+});
+
 test('a token of a disabled user is refused', async () => {
   const person = await addPerson(app, 'operator');
   const { token } = await make(person);

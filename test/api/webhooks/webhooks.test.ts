@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addAgent, request, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
+import { holdTimers } from '../../helpers/clock.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
@@ -287,9 +288,7 @@ describe('the list of secrets', () => {
     await statusOfSending(id, 'old');
     await statusOfSending(id, 'new');
     await statusOfSending(id, 'wrong');
-    await until(async () => (await secretsOf(id)).every(({ uses }: { uses: number }) => uses > 0), {
-      timeoutMs: 15_000,
-    });
+    await until(async () => (await secretsOf(id)).every(({ uses }: { uses: number }) => uses > 0));
     expect(await secretsOf(id)).toEqual([
       { slot: 'current', uses: 1, expires_at: null, created_at: expect.any(String), last_used_at: expect.any(String) },
       {
@@ -399,15 +398,12 @@ describe('an unknown webhook', () => {
   ])('%s ...%s is answered 404 at once', async (method, rest) => {
     const { id } = await made({});
     expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
-    const tookMs: number[] = [];
+    // A change waits up to a second for every process; without a change there is no wait, which would not end here.
+    holdTimers(1_000);
     for (const each of [id, randomUUID(), 'nonsense']) {
-      const startMs = performance.now();
       const { status, body } = await operator.api(method, `${PATH}/${each}${rest}`, method === 'GET' ? undefined : {});
       expect([status, body.code]).toEqual([404, 'webhook_unknown']);
-      tookMs.push(performance.now() - startMs);
     }
-    // A change waits for every process for up to 900 ms; without a change there is no wait.
-    expect(Math.min(...tookMs)).toBeLessThan(900);
   });
 
   test('accepts no more requests and is in no list', async () => {
