@@ -176,6 +176,7 @@ function makeRows(): EventRow[] {
     sourceIp,
     headers,
     contentType: 'application/json',
+    eventType: 'push',
     body: randomBytes(BODY_BYTES),
   }));
 }

@@ -20,7 +20,7 @@ const BODY_BYTES = 1024;
 const ADDRESS = '192.0.2.1';
 const HEADERS =
   'content-type: application/json\nuser-agent: GitHub-Hookshot/044aadd\nx-github-event: push\naccept: */*';
-const COLUMNS = 'id, webhook_id, received_at, source_ip, headers, content_type, body, bytes';
+const COLUMNS = 'id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes';
 
 export const persist: Scenario = {
   name: 'persist',
@@ -102,13 +102,13 @@ async function unnest(client: pg.Client, rows: readonly EventRow[]): Promise<voi
   await client.query({
     name: 'unnest',
     text: `insert into events (${COLUMNS}) select * from unnest(
-      $1::uuid[], $2::uuid[], $3::timestamptz[], $4::inet[], $5::bytea[], $6::text[], $7::bytea[], $8::int[])`,
-    values: Array.from({ length: 8 }, (_, column) => values.map((row) => row[column])),
+      $1::uuid[], $2::uuid[], $3::timestamptz[], $4::inet[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::int[])`,
+    values: Array.from({ length: 9 }, (_, column) => values.map((row) => row[column])),
   });
 }
 
 async function inserts(client: pg.Client, rows: readonly EventRow[]): Promise<void> {
-  const text = `insert into events (${COLUMNS}) values ($1, $2, $3, $4, $5, $6, $7, $8)`;
+  const text = `insert into events (${COLUMNS}) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`;
   const alone = rows.length === 1;
   if (!alone) await client.query('begin');
   for (const row of rows) await client.query({ name: 'insert', text, values: columnsOf(row) });
@@ -117,7 +117,7 @@ async function inserts(client: pg.Client, rows: readonly EventRow[]): Promise<vo
 
 /** The row as values for node-postgres. */
 function columnsOf(row: EventRow): unknown[] {
-  const { id, webhookId, receivedAtMs, headers, contentType, body } = row;
+  const { id, webhookId, receivedAtMs, headers, contentType, eventType, body } = row;
   const headerBytes = Buffer.from(headers);
   return [
     uuidText(id),
@@ -126,6 +126,7 @@ function columnsOf(row: EventRow): unknown[] {
     ADDRESS,
     headerBytes,
     contentType,
+    eventType,
     body,
     body.length,
   ];
@@ -141,6 +142,7 @@ function randomRows(count: number): EventRow[] {
     sourceIp,
     headers: HEADERS,
     contentType: 'application/json',
+    eventType: 'push',
     body: randomBytes(BODY_BYTES),
   }));
 }

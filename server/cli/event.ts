@@ -18,6 +18,7 @@ interface ListOptions extends Output {
   from?: string;
   to?: string;
   search?: string;
+  type?: string;
   limit: number;
 }
 
@@ -35,14 +36,15 @@ export function eventCommand(io: CommandIo): Command {
     .command('list')
     .description('show the newest events')
     .option('--webhook <id>', 'of this webhook', uuid)
+    .option('--type <type>', 'of this type, e.g. issues.opened')
     .option('--from <time>', 'received at or after this time, e.g. 2026-01-31T12:00:00Z', time)
     .option('--to <time>', 'received before this time', time)
     .option('--search <text>', 'with this text in the body, case-sensitive')
     .option('--limit <events>', 'maximum number', positive, 20)
     .option('--json', 'print one JSON document')
-    .action(({ webhook, from, to, search, limit, json }: ListOptions) =>
+    .action(({ webhook, type, from, to, search, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
-        const { filter, span } = eventFilterOf({ webhook_id: webhook, from, to, q: search, limit }, null, null);
+        const { filter, span } = eventFilterOf({ webhook_id: webhook, type, from, to, q: search, limit }, null, null);
         // The search limit cannot be reached: this is the only search in this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) printJson(io, { items: rows.map(describeEvent) });
@@ -51,14 +53,15 @@ export function eventCommand(io: CommandIo): Command {
           printText(
             io,
             table(
-              ['ID', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE'],
+              ['TYPE', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE', 'ID'],
               rows.map((row) => [
-                row.id,
+                row.event_type ?? '',
                 row.webhook_id,
                 row.received_at,
                 row.source_ip,
                 String(row.bytes),
                 row.content_type ?? '',
+                row.id,
               ]),
             ),
           );

@@ -29,6 +29,7 @@ interface AddOptions {
   toleranceSeconds?: number;
   signatureHeader?: string;
   dedupeHeader?: string;
+  eventTypeFrom?: string;
   rateLimit?: number;
   maxPayloadBytes?: number;
   retentionDays?: number;
@@ -66,6 +67,10 @@ export function webhookCommand(io: CommandIo): Command {
     )
     .option('--signature-header <name>', 'only this header carries the signature')
     .option('--dedupe-header <name>', 'a request that repeats the value of this header is not stored again')
+    .option(
+      '--event-type-from <source>',
+      'where the type of an event is: header:NAME, json:/POINTER, or two joined by +; default: as the scheme says; none: no types',
+    )
     .option('--rate-limit <requests>', 'requests per window and client IP, for this webhook only', positive)
     .option('--max-payload-bytes <bytes>', 'less than WEBHOOK_MAX_PAYLOAD_BYTES', positive)
     .option('--retention-days <days>', 'less than RETENTION_DAYS', positive)
@@ -141,6 +146,7 @@ async function add(
     tolerance_seconds: options.toleranceSeconds,
     signature_header: options.signatureHeader,
     dedupe_header: options.dedupeHeader,
+    event_type_from: options.eventTypeFrom,
     rate_limit_max: options.rateLimit,
     max_payload_bytes: options.maxPayloadBytes,
     retention_days: options.retentionDays,

@@ -10,6 +10,8 @@ export interface EventRow {
   /** Header field lines in UTF-8. */
   headers: string;
   contentType: string | null;
+  /** At most 200 characters. */
+  eventType: string | null;
   body: Uint8Array;
   /** Id of the request, for the log only; not stored. */
   requestId?: string;
@@ -17,11 +19,11 @@ export interface EventRow {
 
 /** The COPY statement for these bytes. */
 export const copyEventsSql =
-  'copy events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes) from stdin (format binary)';
+  'copy events (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes) from stdin (format binary)';
 
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
-const COLUMNS = 8;
-/** Column count and eight lengths, both UUIDs, timestamp and the int4 of `bytes`. */
+const COLUMNS = 9;
+/** Column count and nine lengths, both UUIDs, timestamp and the int4 of `bytes`. */
 const FIXED_ROW_BYTES = 2 + COLUMNS * 4 + 16 + 16 + 8 + 4;
 const TRAILER_BYTES = 2;
 /** A buffer that a large body grew beyond this size is not reused. */
@@ -32,7 +34,7 @@ const POSTGRES_EPOCH_MS = 946_684_800_000;
 /** Upper bound on the encoded size of a row in bytes. */
 export function rowBytesMax(row: EventRow): number {
   // A UTF-16 unit takes at most three bytes of UTF-8.
-  const textBytes = (row.headers.length + (row.contentType?.length ?? 0)) * 3;
+  const textBytes = (row.headers.length + (row.contentType?.length ?? 0) + (row.eventType?.length ?? 0)) * 3;
   return FIXED_ROW_BYTES + row.sourceIp.length + row.body.length + textBytes;
 }
 
@@ -65,7 +67,8 @@ function writeRow(buffer: Buffer, start: number, row: EventRow): number {
   at = writeTimestamp(buffer, at, row.receivedAtMs);
   at = writeBytes(buffer, at, row.sourceIp);
   at = writeText(buffer, at, row.headers);
-  at = row.contentType === null ? buffer.writeInt32BE(-1, at) : writeText(buffer, at, row.contentType);
+  at = writeOptionalText(buffer, at, row.contentType);
+  at = writeOptionalText(buffer, at, row.eventType);
   at = writeBytes(buffer, at, row.body);
   at = buffer.writeInt32BE(4, at);
   return buffer.writeInt32BE(row.body.length, at);
@@ -75,6 +78,10 @@ function writeBytes(buffer: Buffer, start: number, bytes: Uint8Array): number {
   const at = buffer.writeInt32BE(bytes.length, start);
   buffer.set(bytes, at);
   return at + bytes.length;
+}
+
+function writeOptionalText(buffer: Buffer, start: number, text: string | null): number {
+  return text === null ? buffer.writeInt32BE(-1, start) : writeText(buffer, start, text);
 }
 
 function writeText(buffer: Buffer, start: number, text: string): number {

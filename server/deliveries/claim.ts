@@ -94,6 +94,7 @@ function deliveryJson(claimed: Claimed): string {
     webhook_id: claimed.webhookId,
     webhook_name: claimed.webhookName,
     received_at: claimed.receivedAt,
+    event_type: claimed.eventType,
     content_type: claimed.contentType,
     headers: readStoredHeaders(claimed.headers.toString('utf8')),
     // Text with NUL is legal JSON, but few programs handle it.

@@ -32,6 +32,7 @@ export class RowMaker {
         exchange.sentRequestId ? null : exchange.requestId,
       ),
       contentType: contentType === undefined ? null : printable(contentType),
+      eventType: webhook.eventType === null ? null : webhook.eventType(exchange, body),
       body,
       requestId: exchange.requestId,
     };
@@ -41,7 +42,14 @@ export class RowMaker {
   many(exchange: Exchange, webhook: Webhook, bodies: readonly Uint8Array[], contentType: string): EventRow[] {
     const first = this.one(exchange, webhook, bodies[0]!);
     const seed = Buffer.from(first.id.buffer, first.id.byteOffset, 16).readUInt32BE(12) & 0x7fffffff;
-    return bodies.map((body, i) => ({ ...first, id: withLastWord(first.id, seed + i), contentType, body }));
+    const { eventType } = webhook;
+    return bodies.map((body, i) => ({
+      ...first,
+      id: withLastWord(first.id, seed + i),
+      contentType,
+      eventType: eventType === null ? null : eventType(exchange, body),
+      body,
+    }));
   }
 }
 

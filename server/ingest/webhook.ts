@@ -8,6 +8,7 @@ import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
 import type { Policy } from '../ratelimit/limiter.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Keyring } from '../signatures/check.ts';
+import { type EventTypeReader, eventTypeReader } from '../signatures/event-type.ts';
 import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../signatures/keys.ts';
 import { schemeOf } from '../signatures/presets.ts';
 import { headerOf, pointerOf, type Scheme } from '../signatures/scheme.ts';
@@ -21,6 +22,8 @@ export interface Webhook {
   readonly dedupeHeader: string | null;
   /** Path of the sender's id in the body, for a scheme that has it there; null: `dedupeHeader` alone counts. */
   readonly dedupePath: readonly string[] | null;
+  /** Reads the type of an event; null: its events have none, which costs nothing. */
+  readonly eventType: EventTypeReader | null;
   readonly capBytes: number;
   /** The webhook's own rate limit; null: the default limit applies. */
   readonly policy: Policy | null;
@@ -114,6 +117,7 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds }: WebhookSource)
     scheme,
     dedupeHeader,
     dedupePath: dedupeHeader === null ? pointerOf(id) : null,
+    eventType: eventTypeReader(row.eventTypeFrom, scheme),
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,

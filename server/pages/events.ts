@@ -15,7 +15,17 @@ import { formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 
-const filterNames = ['webhook_id', 'from', 'to', 'delivery_state', 'content_type', 'source', 'q', 'cursor'] as const;
+const filterNames = [
+  'webhook_id',
+  'type',
+  'from',
+  'to',
+  'delivery_state',
+  'content_type',
+  'source',
+  'q',
+  'cursor',
+] as const;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
@@ -43,7 +53,7 @@ export function eventPages(database: Database) {
     ]);
     const { body } = stored;
     const known = webhook.kind === 'done' ? webhook.body : null;
-    return view('events/show', `Event ${id.slice(-8)}`, {
+    return view('events/show', `${event.event_type ?? 'Event'} ${id.slice(-8)}`, {
       event,
       webhook: known,
       agents,

@@ -2,6 +2,7 @@
 
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
+import { eventTypeFromOf } from '../signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed, presets } from '../signatures/presets.ts';
 import { webhookActivity } from './activity.ts';
 import { tagOf } from './call.ts';
@@ -142,6 +143,7 @@ async function webhookView(
   const data = {
     webhook,
     agents,
+    typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
     idSource: idSource?.replace(/^header:/, ''),
     removedBefore: activity[webhook.id]?.events_removed_before ?? null,
     secrets: secrets.kind === 'done' ? secrets.body.items : [],
@@ -172,7 +174,8 @@ async function formView(
   const { errors, ...status } = feedback;
   // List all subscribed agents: a missing checkbox would end the subscription.
   const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
-  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets }, status);
+  const defaultType = eventTypeFromOf(null, String(values.signature_scheme ?? DEFAULT_SCHEME));
+  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets, defaultType }, status);
 }
 
 /** The fields that the create and edit forms share. */
@@ -187,6 +190,7 @@ function webhookOf(form: URLSearchParams) {
     ...(field(form, 'verify_token') === '' ? {} : { verify_token: field(form, 'verify_token') }),
     signature_header: optional(form, 'signature_header'),
     dedupe_header: optional(form, 'dedupe_header'),
+    event_type_from: optional(form, 'event_type_from'),
     max_payload_bytes: number(form, 'max_payload_bytes'),
     rate_limit_max: number(form, 'rate_limit_max'),
     retention_days: number(form, 'retention_days'),

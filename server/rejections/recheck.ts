@@ -20,6 +20,7 @@ import { dedupeKey } from '../ingest/rows.ts';
 import { inetBytes } from '../net/address.ts';
 import { verifies } from '../signatures/diagnosis/diagnose.ts';
 import type { RefusedRequest } from '../signatures/diagnosis/refused.ts';
+import { eventTypeReader } from '../signatures/event-type.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import { readKeyrings, storedRequest } from './keyrings.ts';
 
@@ -126,6 +127,9 @@ export async function acceptRejection(
 }
 
 function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number): KeyedRow {
+  const headers = readStoredHeaders(rejection.headers);
+  const scheme = { name: rejection.signature_scheme, headers: [] };
+  const typeOf = eventTypeReader(rejection.event_type_from, scheme);
   const refusedAt = `${REFUSED_AT_HEADER}: ${rejection.received_at}`;
   return {
     id: uuidv7(receivedAtMs, randomBytes(16)),
@@ -133,7 +137,8 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
     receivedAtMs,
     sourceIp: inetBytes(rejection.source_ip),
     headers: rejection.headers === '' ? refusedAt : `${rejection.headers}\n${refusedAt}`,
-    contentType: readStoredHeaders(rejection.headers)['content-type'] ?? null,
+    contentType: headers['content-type'] ?? null,
+    eventType: typeOf?.({ header: (name) => headers[name] }, body) ?? null,
     body,
     // Without the webhook's dedupe_header, the key is that of the rejection's id.
     key: rejection.dedupe_key ?? dedupeKey(rejection.id),

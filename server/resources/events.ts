@@ -1,6 +1,6 @@
 /** Events and their deliveries. */
 import { z } from 'zod';
-import { bodyBytes, contentType, example, idOf, receivedAt, sourceIp, timeOf } from './fields.ts';
+import { bodyBytes, contentType, eventType, example, idOf, receivedAt, sourceIp, timeOf } from './fields.ts';
 
 export const eventSchema = z
   .object({
@@ -8,6 +8,7 @@ export const eventSchema = z
     webhook_id: idOf('webhook'),
     received_at: receivedAt,
     source_ip: sourceIp,
+    event_type: eventType,
     content_type: contentType,
     bytes: bodyBytes,
     headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
@@ -20,6 +21,7 @@ export const eventSchema = z
         webhook_id: example.webhook_id,
         received_at: example.received_at,
         source_ip: '192.0.2.10',
+        event_type: 'order.created',
         content_type: 'application/json',
         bytes: 44,
         headers: { 'content-type': 'application/json' },

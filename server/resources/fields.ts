@@ -1,5 +1,6 @@
 /** Fields shared by the schemas of resources: members of answers with their descriptions, and inputs with their limits. */
 import { z } from 'zod';
+import { EVENT_TYPE_CHARACTERS_MAX } from '../signatures/event-type.ts';
 
 /** Ids and times for the examples in the OpenAPI document. The ids of event and delivery encode received_at. */
 export const example = {
@@ -27,6 +28,11 @@ export const receivedAt = timeOf('when Weir received it, to the millisecond');
 export const sourceIp = z.string().describe('address of the sender, as determined from trusted proxies');
 export const bodyBytes = z.number().describe('size of the body in bytes');
 export const contentType = z.string().nullable().describe('Content-Type of the request; null: the request had none');
+export const eventType = z
+  .string()
+  .nullable()
+  .describe('type of the event, read as event_type_from of the webhook says; null: the request had none')
+  .meta({ maxLength: EVENT_TYPE_CHARACTERS_MAX });
 export const email = z.string().describe('email address, in lower case');
 
 const EMAIL_WANTED = 'Give an email address, such as ada@example.org.';

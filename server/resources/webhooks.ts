@@ -1,6 +1,7 @@
 /** Input and output schemas of webhooks. */
 import { z } from 'zod';
 import type { Settings } from '../settings/read.ts';
+import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from '../signatures/event-type.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import {
   createdAt,
@@ -22,6 +23,8 @@ const OVERLAP_SECONDS_MAX = 31_536_000;
 
 type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAYS'>;
 
+const EVENT_TYPE_FROM =
+  'where a request has the type of its event: header:NAME, json:/POINTER (RFC 6901), or two joined by +; null: as the signature scheme says; none: events have no type';
 const SECRET_BYTES_MAX = 1_024;
 const secret = secretText(SECRET_BYTES_MAX).refine(
   // A text with too many characters is reported once.
@@ -42,6 +45,16 @@ export function webhookInput(limits: WebhookLimits) {
     dedupe_header: fieldName
       .nullable()
       .describe('header whose value identifies duplicates: a request with a known value is not stored again'),
+    event_type_from: z
+      .string()
+      .max(EVENT_TYPE_FROM_CHARACTERS_MAX)
+      .overwrite(normalEventTypeFrom)
+      .superRefine((given, context) => {
+        const message = eventTypeFault(given);
+        if (message !== null) context.addIssue({ code: 'custom', message });
+      })
+      .nullable()
+      .describe(EVENT_TYPE_FROM),
     max_payload_bytes: atMost('WEBHOOK_MAX_PAYLOAD_BYTES', limits.WEBHOOK_MAX_PAYLOAD_BYTES),
     rate_limit_max: z
       .int()
@@ -69,6 +82,7 @@ export function webhookInput(limits: WebhookLimits) {
         verify_token: fields.verify_token.default(null),
         signature_header: fields.signature_header.default(null),
         dedupe_header: fields.dedupe_header.default(null),
+        event_type_from: fields.event_type_from.default(null),
         max_payload_bytes: fields.max_payload_bytes.default(null),
         rate_limit_max: fields.rate_limit_max.default(null),
         retention_days: fields.retention_days.default(null),
@@ -126,6 +140,7 @@ export const webhookSchema = z
       .nullable()
       .describe('header that carries the signature; null: either of the two default headers'),
     dedupe_header: z.string().nullable().describe('header whose value identifies duplicates; null: none'),
+    event_type_from: z.string().nullable().describe(EVENT_TYPE_FROM),
     max_payload_bytes: z.int().nullable().describe('largest body; null: WEBHOOK_MAX_PAYLOAD_BYTES'),
     rate_limit_max: z.int().nullable().describe('requests per window and client address; null: the default limit'),
     retention_days: z.int().nullable().describe('days for which the events are kept; null: RETENTION_DAYS'),
@@ -150,6 +165,7 @@ export const webhookSchema = z
         has_verify_token: false,
         signature_header: null,
         dedupe_header: null,
+        event_type_from: 'json:/type',
         max_payload_bytes: null,
         rate_limit_max: null,
         retention_days: 30,

@@ -20,10 +20,15 @@ export function storedHeaders(
   let lines = requestId === null ? '' : `x-request-id: ${requestId}`;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
-    if (leftOut.has(name) || signatureHeaders.includes(name) || secretName.test(name)) continue;
+    if (!isStoredHeader(name) || signatureHeaders.includes(name)) continue;
     lines += `${lines === '' ? '' : '\n'}${name}: ${printable(headers[i + 1]!)}`;
   }
   return lines;
+}
+
+/** Whether events store a header of this name (in lower case), unless it carries the webhook's signature. */
+export function isStoredHeader(name: string): boolean {
+  return !leftOut.has(name) && !secretName.test(name);
 }
 
 /** Parses stored field lines into an object. Values of a repeated field are joined with a comma (RFC 9110, section 5.3). */

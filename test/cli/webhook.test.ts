@@ -32,6 +32,8 @@ describe('webhook add', () => {
       '--generate-secret',
       '--signature-header',
       'X-Own',
+      '--event-type-from',
+      'header:X-Kind+json:/action',
       '--rate-limit',
       '100',
     );
@@ -50,6 +52,7 @@ describe('webhook add', () => {
       has_verify_token: false,
       signature_header: 'x-own',
       dedupe_header: null,
+      event_type_from: 'header:x-kind+json:/action',
       max_payload_bytes: null,
       rate_limit_max: 100,
       retention_days: null,

@@ -159,6 +159,7 @@ CREATE TABLE public.events (
     content_type text,
     body bytea NOT NULL,
     bytes integer NOT NULL,
+    event_type character varying(200),
     CONSTRAINT events_bytes_check CHECK ((bytes >= 0))
 )
 PARTITION BY RANGE (received_at);
@@ -311,8 +312,10 @@ CREATE TABLE public.webhooks (
     tolerance_seconds integer,
     public_key text,
     verify_token bytea,
+    event_type_from text,
     CONSTRAINT webhooks_dedupe_header_check CHECK ((dedupe_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text)),
     CONSTRAINT webhooks_description_check CHECK ((length(description) <= 2000)),
+    CONSTRAINT webhooks_event_type_from_check CHECK ((length(event_type_from) <= 1000)),
     CONSTRAINT webhooks_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
     CONSTRAINT webhooks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT webhooks_public_key_check CHECK (((length(public_key) >= 1) AND (length(public_key) <= 2000))),
@@ -449,7 +452,7 @@ CREATE TRIGGER users_announce AFTER DELETE OR UPDATE ON public.users FOR EACH RO
 
 CREATE TRIGGER webhook_secrets_announce AFTER INSERT OR DELETE OR UPDATE OF slot, sealed, expires_at ON public.webhook_secrets FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('webhook_id');
 
-CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, updated_at, deleted_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
+CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, event_type_from, updated_at, deleted_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
 
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_made_by_fkey FOREIGN KEY (made_by) REFERENCES public.api_tokens(id) ON DELETE CASCADE;

@@ -147,6 +147,7 @@ test('a dedupe key is deleted with its event', async () => {
     sourceIp: Buffer.from([2, 32, 0, 4, 127, 0, 0, 1]),
     headers: Buffer.alloc(0),
     contentType: null,
+    eventType: null,
     body: new Uint8Array(new SharedArrayBuffer(1)),
     key: Buffer.alloc(32, 1),
   };

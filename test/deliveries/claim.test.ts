@@ -30,7 +30,11 @@ test('the lines of a batch are delivered in order, in one claim and in several',
 
 describe('a delivery', () => {
   test('has exactly the members of the contract', async () => {
-    const webhook = await app.addWebhook({ name: 'orders', signature_header: 'X-Own' });
+    const webhook = await app.addWebhook({
+      name: 'orders',
+      signature_header: 'X-Own',
+      event_type_from: 'header:x-event',
+    });
     const agent = await addAgent(app, [webhook]);
     const body = '{"grüße":"\\u0000 is not a NUL"}';
     const sentMs = Date.now();
@@ -61,6 +65,7 @@ describe('a delivery', () => {
         webhook_id: webhook.id,
         webhook_name: 'orders',
         received_at,
+        event_type: 'made',
         content_type: 'application/json; charset=utf-8',
         headers: expect.any(Object),
         body,

@@ -25,6 +25,7 @@ export interface Delivery {
     webhook_id: string;
     webhook_name: string;
     received_at: string;
+    event_type: string | null;
     content_type: string | null;
     headers: Record<string, string>;
     body?: string;

@@ -54,7 +54,16 @@ function newRow(): EventRow {
   const receivedAtMs = Date.now();
   const id = uuidv7(receivedAtMs, randomBytes(16));
   const body = Buffer.from(`{"id":"${uuidText(id)}"}`);
-  return { id, webhookId, receivedAtMs, sourceIp: inetBytes('192.0.2.1'), headers: '', contentType: null, body };
+  return {
+    id,
+    webhookId,
+    receivedAtMs,
+    sourceIp: inetBytes('192.0.2.1'),
+    headers: '',
+    contentType: null,
+    eventType: null,
+    body,
+  };
 }
 
 const newKey = () => randomBytes(32);

@@ -48,14 +48,15 @@ async function eventsOf(webhook: TestWebhook): Promise<string[]> {
 
 describe('after the webhook gets the sender’s secret, a rejection', () => {
   test('becomes its event, and its agents receive it', async () => {
-    const webhook = await app.addWebhook();
+    const webhook = await app.addWebhook({ event_type_from: 'header:x-kind' });
     const agent = await addAgent(app, [webhook]);
     const { id, received_at } = await refused(webhook, { 'x-kind': 'order' });
     await fix(webhook);
     const [status, eventId] = await accept(id);
     expect(status).toBe(201);
     const { event } = await agent.claimOne({ wait_seconds: 5 });
-    expect(event).toMatchObject({ id: eventId, webhook_id: webhook.id, content_type: 'application/json', body: BODY });
+    const content = { event_type: 'order', content_type: 'application/json', body: BODY };
+    expect(event).toMatchObject({ id: eventId, webhook_id: webhook.id, ...content });
     expect(event.headers).toMatchObject({ 'x-kind': 'order', 'weir-refused-at': received_at });
     expect(Date.parse(event.received_at)).toBeGreaterThan(Date.parse(received_at));
     const shown = (await operator.api('GET', `/api/v1/events/${eventId}`)).body;

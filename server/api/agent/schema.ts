@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { AGENT_SESSION_SECONDS } from '../../auth/agent.ts';
 import { COUNTED_MAX } from '../../resources/events.ts';
-import { contentType, example, idOf, nameOf, receivedAt, timeOf } from '../../resources/fields.ts';
+import { contentType, eventType, example, idOf, nameOf, receivedAt, timeOf } from '../../resources/fields.ts';
 
 const agentExample = { id: example.agent_id, name: 'invoices' };
 const receipt = `${example.delivery_id}.17`;
@@ -123,6 +123,7 @@ export const claimedSchema = z
               webhook_id: idOf('webhook'),
               webhook_name: nameOf('webhook'),
               received_at: receivedAt,
+              event_type: eventType,
               content_type: contentType,
               headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
               body: z.string().optional().describe('the body, when its bytes are UTF-8 without NUL'),
@@ -147,6 +148,7 @@ export const claimedSchema = z
               webhook_id: example.webhook_id,
               webhook_name: 'shop',
               received_at: example.received_at,
+              event_type: 'order.created',
               content_type: 'application/json',
               headers: { 'content-type': 'application/json' },
               body: '{"type":"order.created","order":{"id":1042}}',

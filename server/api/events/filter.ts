@@ -3,7 +3,8 @@ import { z } from 'zod';
 import type { EventRecord } from '../../db/queries/events.ts';
 import { parseNetwork } from '../../net/address.ts';
 import { deliveryStates, eventSchema } from '../../resources/events.ts';
-import { instant } from '../../resources/fields.ts';
+import { instant, text } from '../../resources/fields.ts';
+import { EVENT_TYPE_CHARACTERS_MAX } from '../../signatures/event-type.ts';
 import { readStoredHeaders } from '../../signatures/stored-headers.ts';
 import { pageQuery, pageSchema } from '../paging.ts';
 import type { Search } from './search.ts';
@@ -27,6 +28,7 @@ const filterQuery = {
     .describe(
       'only events with a delivery in this state (for an agent: a delivery to it); none: only events without a delivery',
     ),
+  type: text(1, EVENT_TYPE_CHARACTERS_MAX).optional().describe('only events of this type, case-sensitive'),
   content_type: z
     .string()
     .regex(/^[ -~]{1,200}$/, 'Give at most 200 printable ASCII characters.')
@@ -60,6 +62,7 @@ export function eventFilterOf(
       agentId,
       webhookId: query.webhook_id ?? null,
       deliveryState: query.delivery_state ?? null,
+      type: query.type ?? null,
       contentType: query.content_type ?? null,
       source: query.source ?? null,
       text: query.q === undefined ? null : Buffer.from(query.q),

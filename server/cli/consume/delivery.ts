@@ -12,6 +12,7 @@ export interface Delivery {
     webhook_id: string;
     webhook_name: string;
     received_at: string;
+    event_type: string | null;
     content_type: string | null;
     headers: Record<string, string>;
     /** Present when the bytes are UTF-8 without NUL; otherwise body_base64. */
@@ -41,6 +42,7 @@ export function environmentOf({ id, attempt, event }: Delivery): Record<string, 
     WEIR_WEBHOOK_NAME: event.webhook_name,
     WEIR_ATTEMPT: String(attempt),
     WEIR_RECEIVED_AT: event.received_at,
+    WEIR_EVENT_TYPE: event.event_type ?? '',
     WEIR_CONTENT_TYPE: event.content_type ?? '',
     WEIR_HEADERS: JSON.stringify(event.headers),
   };

@@ -35,6 +35,7 @@ export interface Claimed {
   webhookId: string;
   webhookName: string;
   receivedAt: string;
+  eventType: string | null;
   contentType: string | null;
   headers: Buffer;
   body: Buffer;
@@ -159,7 +160,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
         ${isoText('c.available_at')} as "leasedUntil",
         (select extract(epoch from min(available_at)) * 1000 from candidates)::float8 as "oldestSinceMs", c.place::int,
         ${isoText('c.received_at')} as "receivedAt",
-        e.content_type as "contentType", e.headers, e.body
+        e.event_type as "eventType", e.content_type as "contentType", e.headers, e.body
       from claimed c
       left join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
         and c.state = 'leased'

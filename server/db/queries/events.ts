@@ -36,6 +36,8 @@ export interface EventFilter {
   webhookId: string | null;
   /** Events with a delivery in this state (to the agent, if one is given); `none`: events without any delivery. */
   deliveryState: DeliveryState | 'none' | null;
+  /** Exactly this type. */
+  type: string | null;
   /** Prefix of the content type, in lower case. */
   contentType: string | null;
   /** An address or a network, in inet syntax. */
@@ -149,9 +151,10 @@ function timeConditions(given: Placeholders, { from, to, before, downTo }: Event
 }
 
 /** Ordered by cost, the most expensive last: Postgres evaluates conditions of equal cost in this order. */
-function eventConditions(given: Placeholders, { webhookId, source, contentType, text }: EventFilter): string[] {
+function eventConditions(given: Placeholders, { webhookId, type, source, contentType, text }: EventFilter): string[] {
   return [
     ...(webhookId === null ? [] : [`e.webhook_id = ${given.of(webhookId, 'uuid')}`]),
+    ...(type === null ? [] : [`e.event_type = ${given.of(type, 'text')}`]),
     ...(source === null ? [] : [`e.source_ip <<= ${given.of(source, 'inet')}`]),
     ...(contentType === null
       ? []

@@ -33,8 +33,8 @@ export async function storeDeduped(
     text: `
       with given as materialized (
         select * from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::inet[], $5::text[], $6::text[], $7::text[],
-            $8::integer[], $9::text[]) with ordinality
-          as row (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes, key, place)
+            $8::integer[], $9::text[], $11::text[]) with ordinality
+          as row (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes, key, event_type, place)
       ), claimed as (
         insert into dedupe_keys as known (webhook_id, key, event_id, expires_at)
         select webhook_id, decode(key, 'base64'), given.id,
@@ -46,9 +46,10 @@ export async function storeDeduped(
           expires_at = case when known.expires_at > now() then known.expires_at else excluded.expires_at end
         returning known.webhook_id, known.key, known.event_id
       ), stored as (
-        insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
+        insert into events (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes)
         select given.id, given.webhook_id, given.received_at, given.source_ip, decode(given.headers, 'base64'),
-          convert_from(decode(given.content_type, 'base64'), 'UTF8'), decode(given.body, 'base64'), given.bytes
+          convert_from(decode(given.content_type, 'base64'), 'UTF8'),
+          convert_from(decode(given.event_type, 'base64'), 'UTF8'), decode(given.body, 'base64'), given.bytes
         from given join claimed on claimed.event_id = given.id and claimed.webhook_id = given.webhook_id
       )
       select claimed.event_id as "eventId"
@@ -65,6 +66,7 @@ export async function storeDeduped(
       array(rows, ({ body }) => String(body.length)),
       array(rows, ({ key }) => base64(key)),
       retentionDays,
+      array(rows, ({ eventType }) => (eventType === null ? null : base64(Buffer.from(eventType)))),
     ],
   });
   return found.map(({ eventId }) => eventId);

@@ -133,6 +133,7 @@ export interface WebhookRow {
   verifyToken: Buffer | null;
   signatureHeader: string | null;
   dedupeHeader: string | null;
+  eventTypeFrom: string | null;
   maxPayloadBytes: number | null;
   rateLimitMax: number | null;
   sealed: Buffer[];
@@ -158,6 +159,7 @@ export async function readWebhooks(
         w.verify_token as "verifyToken",
         w.signature_header as "signatureHeader",
         w.dedupe_header as "dedupeHeader",
+        w.event_type_from as "eventTypeFrom",
         w.max_payload_bytes as "maxPayloadBytes",
         w.rate_limit_max as "rateLimitMax",
         coalesce(json_agg(encode(s.sealed, 'hex') order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed,

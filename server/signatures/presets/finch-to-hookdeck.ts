@@ -49,7 +49,7 @@ export const fromFinch: readonly Preset[] = [
       'Enter a secret of your choice, and paste the same secret into Weir.',
     ],
     definition: { algorithm: 'hmac-sha256', header: 'x-forgejo-signature' },
-    eventType: 'header:x-forgejo-event',
+    eventType: 'header:x-forgejo-event+json:/action',
   },
   // Source: documentation.
   {
@@ -112,7 +112,7 @@ export const fromFinch: readonly Preset[] = [
       'Enter a secret of your choice, and paste the same secret into Weir.',
     ],
     definition: { algorithm: 'hmac-sha256', header: 'x-gitea-signature' },
-    eventType: 'header:x-gitea-event',
+    eventType: 'header:x-gitea-event+json:/action',
   },
   // Source: SDK (octokit/webhooks-methods.js).
   {
@@ -125,7 +125,7 @@ export const fromFinch: readonly Preset[] = [
       'Enter a secret of your choice under Secret, and paste the same secret into Weir.',
     ],
     definition: { algorithm: 'hmac-sha256', header: 'x-hub-signature-256', prefix: 'sha256=' },
-    eventType: 'header:x-github-event',
+    eventType: 'header:x-github-event+json:/action',
   },
   // Source: documentation (the merge request that added it).
   {
@@ -187,7 +187,7 @@ export const fromFinch: readonly Preset[] = [
       'Enter a secret of your choice, and paste the same secret into Weir.',
     ],
     definition: { algorithm: 'hmac-sha256', header: 'x-gogs-signature' },
-    eventType: 'header:x-gogs-event',
+    eventType: 'header:x-gogs-event+json:/action',
   },
   // Source: documentation; details from receivers in public repositories.
   {

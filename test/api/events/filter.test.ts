@@ -19,12 +19,40 @@ const NEWEST_MS = Date.now() - 60_000;
 const minutesAgo = (minutes: number) => new Date(NEWEST_MS - minutes * 60_000).toISOString();
 
 const stored = [
-  { name: 'json', type: 'application/json', source: '192.0.2.1', body: '{"a":"Needle 100%"}', state: 'pending' },
-  { name: 'charset', type: 'Application/JSON; charset=utf-8', source: '192.0.2.77', body: 'a_b', state: 'leased' },
-  { name: 'text', type: 'text/plain', source: '2001:db8::1', body: "'; drop table events; --", state: 'done' },
-  { name: 'binary', type: null, source: '198.51.100.9', body: Buffer.of(0, 0xff, 0xc3, 0x28), state: 'dead' },
-  { name: 'unicode', type: 'text/plain', source: '192.0.2.1', body: 'größer als 🦊', state: null },
-  { name: 'unheard', type: 'text/plain', source: '192.0.3.1', body: 'needle', state: null },
+  {
+    name: 'json',
+    event: 'issues.opened',
+    type: 'application/json',
+    source: '192.0.2.1',
+    body: '{"a":"Needle 100%"}',
+    state: 'pending',
+  },
+  {
+    name: 'charset',
+    event: 'issues.closed',
+    type: 'Application/JSON; charset=utf-8',
+    source: '192.0.2.77',
+    body: 'a_b',
+    state: 'leased',
+  },
+  {
+    name: 'text',
+    event: null,
+    type: 'text/plain',
+    source: '2001:db8::1',
+    body: "'; drop table events; --",
+    state: 'done',
+  },
+  {
+    name: 'binary',
+    event: null,
+    type: null,
+    source: '198.51.100.9',
+    body: Buffer.of(0, 0xff, 0xc3, 0x28),
+    state: 'dead',
+  },
+  { name: 'unicode', event: 'größer', type: 'text/plain', source: '192.0.2.1', body: 'größer als 🦊', state: null },
+  { name: 'unheard', event: 'issues.opened', type: 'text/plain', source: '192.0.3.1', body: 'needle', state: null },
 ] as const;
 
 beforeAll(async () => {
@@ -33,9 +61,9 @@ beforeAll(async () => {
   pushed = await app.addWebhook();
   other = await app.addWebhook();
   agent = await addAgent(app, [pushed]);
-  const made = stored.map(async ({ name, type, source, body, state }, minutes) => {
+  const made = stored.map(async ({ name, event, type, source, body, state }, minutes) => {
     const webhook = state === null ? other : pushed;
-    const id = await store({ webhook, ms: NEWEST_MS - minutes * 60_000, type, source, body: Buffer.from(body) });
+    const id = await store({ webhook, ms: NEWEST_MS - minutes * 60_000, event, type, source, body: Buffer.from(body) });
     await app.database.query({
       text: `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead') then now() end where event_id = $1`,
       values: [id, state],
@@ -49,17 +77,19 @@ afterAll(() => app.stop());
 interface Given {
   webhook: TestWebhook;
   ms: number;
+  /** Type of the event. */
+  event?: string | null;
   type: string | null;
   source: string;
   body: Buffer;
 }
 
-async function store({ webhook, ms, type, source, body }: Given): Promise<string> {
+async function store({ webhook, ms, event = null, type, source, body }: Given): Promise<string> {
   const id = uuidText(uuidv7(ms, randomBytes(16)));
   await app.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
-           values ($1, $2, $3, $4, '', $5, $6, $7)`,
-    values: [id, webhook.id, new Date(ms).toISOString(), source, type, body, body.length],
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, event_type, content_type, body, bytes)
+           values ($1, $2, $3, $4, '', $8, $5, $6, $7)`,
+    values: [id, webhook.id, new Date(ms).toISOString(), source, type, body, body.length, event],
   });
   return id;
 }
@@ -94,6 +124,11 @@ const delivered = all.slice(0, 4);
 describe('the events of a user', () => {
   test.each<[Record<string, string>, readonly string[]]>([
     [{}, all],
+    [{ type: 'issues.opened' }, ['json', 'unheard']],
+    [{ type: 'größer' }, ['unicode']],
+    [{ type: 'issues' }, []],
+    [{ type: 'Issues.opened' }, []],
+    [{ type: 'issues.opened', content_type: 'application/json' }, ['json']],
     [{ content_type: 'application/json' }, ['json', 'charset']],
     [{ content_type: 'APPLICATION/json; charset' }, ['charset']],
     [{ content_type: 'json' }, []],
@@ -197,7 +232,15 @@ describe('invalid parameters', () => {
 });
 
 describe('a search through many events', () => {
-  const filter = { agentId: null, webhookId: null, deliveryState: null, contentType: null, source: null, text: null };
+  const filter = {
+    agentId: null,
+    webhookId: null,
+    deliveryState: null,
+    type: null,
+    contentType: null,
+    source: null,
+    text: null,
+  };
   const sought = { ...filter, text: Buffer.from('to be found') };
   const open = { from: null, to: null, before: null };
   let found: string[];

@@ -198,6 +198,7 @@ function lease(row: Row, untilMs: number): object {
       webhook_id: row.webhookId,
       webhook_name: "a hook's name",
       received_at: '2026-01-01T00:00:00.000Z',
+      event_type: 'order.created',
       content_type: 'application/json',
       headers: { 'user-agent': 'a "test"', 'x-länge': '1' },
       ...(isText ? { body: text } : { body_base64: row.body.toString('base64') }),

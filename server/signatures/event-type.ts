@@ -1,0 +1,108 @@
+/** Where a request has the type of its event: `header:x-github-event`, `json:/type`, or two joined by `+`. */
+import { compilePath, type PathStep, SCANNED_CHARACTERS_MAX, scanJson } from './json-scan.ts';
+import { presetNamed, presets } from './presets.ts';
+import { isStoredHeader } from './stored-headers.ts';
+
+/** As `event_type_from`: the events of the webhook have no type, although its signature scheme has a default. */
+export const NO_EVENT_TYPE = 'none';
+/** Longest type, in UTF-16 units. Column events.event_type has the same limit. */
+export const EVENT_TYPE_CHARACTERS_MAX = SCANNED_CHARACTERS_MAX;
+export const EVENT_TYPE_FROM_CHARACTERS_MAX = 1_000;
+
+const header = /^header:([a-z0-9!#$%&'*+.^_`|~-]{1,100})$/;
+const pointer = /^json:((?:\/(?:[^/~\p{Cc}]|~[01]){1,100}){1,8})$/u;
+const PARTS_MAX = 2;
+/** Controls, and what Postgres cannot store: NUL and unpaired surrogates. */
+const unprintable = /[\p{Cc}\p{Cs}]/gu;
+
+type Part = { header: string } | { path: readonly PathStep[] };
+
+/** What a type is read from. */
+export interface TypedRequest {
+  /** The first value of a header, by its name in lower case. */
+  header(name: string): string | undefined;
+}
+
+/** Reads the type of an event, at most EVENT_TYPE_CHARACTERS_MAX UTF-16 units; null if the request has none. Never throws. */
+export type EventTypeReader = (request: TypedRequest, body: Uint8Array) => string | null;
+
+/** The text with the names of headers in lower case, as it is stored. */
+export function normalEventTypeFrom(text: string): string {
+  return partsOf(text.trim())
+    .map((part) => (/^header:/i.test(part) ? part.toLowerCase() : part))
+    .join('+');
+}
+
+/** What is wrong with an `event_type_from`; null: nothing. */
+export function eventTypeFault(text: string): string | null {
+  if (text === NO_EVENT_TYPE) return null;
+  const parts = partsOf(text);
+  if (parts.length > PARTS_MAX || parts.some((part) => parsed(part) === null))
+    return 'Give header:NAME, json:/POINTER, two of them joined by +, or none.';
+  const hidden = parts.find(
+    (part) => header.test(part) && !isStoredHeader(part.slice('header:'.length)) && !isOfPreset(part),
+  );
+  return hidden === undefined ? null : `A type cannot be read from ${hidden}: such headers are never stored.`;
+}
+
+/** Bitbucket's X-Event-Key has the name of a credential, but is none. */
+function isOfPreset(part: string): boolean {
+  return presets.some(({ eventType }) => eventType === part);
+}
+
+/** Splits at the + between two sources. A plus may also be in a name. */
+function partsOf(text: string): string[] {
+  return text.split(/\+(?=header:|json:)/i);
+}
+
+function parsed(part: string): Part | null {
+  const name = header.exec(part)?.[1];
+  if (name !== undefined) return { header: name };
+  const names = pointer.exec(part)?.[1];
+  if (names === undefined) return null;
+  const decoded = names.slice(1).split('/');
+  return { path: compilePath(decoded.map((one) => one.replaceAll('~1', '/').replaceAll('~0', '~'))) };
+}
+
+/** The source in effect: that of the webhook, else of its scheme; null: none. */
+export function eventTypeFromOf(own: string | null, schemeName: string): string | null {
+  const source = own ?? presetNamed(schemeName)?.eventType ?? NO_EVENT_TYPE;
+  return source === NO_EVENT_TYPE ? null : source;
+}
+
+/**
+ * Compiles the source in effect; null: the events have no type. Of two values the reader joins those that exist by a dot: GitHub's
+ * `issues` with action `opened` is `issues.opened`, its `push`, which has no action, `push`.
+ * @param signatureHeaders of the scheme: they are never stored, thus no type either
+ */
+export function eventTypeReader(
+  own: string | null,
+  scheme: { name: string; headers: readonly string[] },
+): EventTypeReader | null {
+  const source = eventTypeFromOf(own, scheme.name);
+  if (source === null) return null;
+  const parts = partsOf(source)
+    .map(parsed)
+    .filter((part) => part !== null && !('header' in part && scheme.headers.includes(part.header))) as Part[];
+  const [first, second] = parts;
+  if (first === undefined) return null;
+  if (second === undefined) return (request, body) => readPart(first, request, body);
+  return (request, body) => {
+    const one = readPart(first, request, body);
+    const other = readPart(second, request, body);
+    if (one === null || other === null) return one ?? other;
+    return cut(`${one}.${other}`);
+  };
+}
+
+function readPart(part: Part, request: TypedRequest, body: Uint8Array): string | null {
+  const value = 'header' in part ? request.header(part.header) : scanJson(body, part.path);
+  if (value === undefined || value === null) return null;
+  return cut(value.slice(0, EVENT_TYPE_CHARACTERS_MAX).replace(unprintable, '').trim()) || null;
+}
+
+/** Cuts to the limit, between characters. */
+function cut(text: string): string {
+  if (text.length <= EVENT_TYPE_CHARACTERS_MAX) return text;
+  return text.slice(0, EVENT_TYPE_CHARACTERS_MAX).replace(/\p{Cs}$/u, '');
+}
