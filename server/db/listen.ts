@@ -16,6 +16,8 @@ export const ARRIVALS_CHANNEL = 'weir_arrivals';
 
 const HEARTBEAT_MS = 300;
 const HEARTBEAT_TIMEOUT_MS = 900;
+/** Without an answer for this long, the database counts as down: three heartbeats have timed out. */
+const ANSWERS_MS = 3_000;
 const RECONNECT = { firstMs: 100, maxMs: 2_000 };
 
 interface ListenerEvents {
@@ -39,6 +41,8 @@ export class ChangeListener {
   /** Settles with the last query. */
   #asked: Promise<unknown> = Promise.resolve();
   #stopped = false;
+  /** Monotonic; null before the first answer. */
+  #answeredMs: number | null = null;
   #loop: Promise<void> = Promise.resolve();
 
   constructor(conninfo: string, events: ListenerEvents) {
@@ -49,6 +53,11 @@ export class ChangeListener {
   /** Listens until `stop`, and reconnects whenever the connection is lost. */
   start(): void {
     this.#loop = this.#run();
+  }
+
+  /** False while the database has not answered for ANSWERS_MS. True before the first answer: nothing is known yet. */
+  get answers(): boolean {
+    return this.#answeredMs === null || performance.now() - this.#answeredMs < ANSWERS_MS;
   }
 
   async stop(): Promise<void> {
@@ -97,6 +106,7 @@ export class ChangeListener {
     onUp();
     while (!this.#stopped) {
       await this.#ask(client, 'select 1');
+      this.#answeredMs = performance.now();
       this.#events.alive();
       await delay(HEARTBEAT_MS);
       if (lost !== null) throw lost;

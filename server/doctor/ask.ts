@@ -10,7 +10,7 @@ import type { Check } from './check.ts';
 const VALID_MS = 30_000;
 const TIMEOUT_MS = 20_000;
 /** Longest wait of one caller. A later call gets the result. */
-const WAIT_MAX_MS = 5_000;
+export const WAIT_MAX_MS = 5_000;
 const OUTPUT_BYTES_MAX = 1_048_576;
 
 export interface Checkup {
@@ -21,8 +21,8 @@ export interface Checkup {
 }
 
 export interface Doctor {
-  /** Returns the latest result within `WAIT_MAX_MS`. */
-  ask(): Promise<Checkup>;
+  /** Returns the latest result, or after `waitMs` (at most WAIT_MAX_MS, the default) that the checks are running. */
+  ask(waitMs?: number): Promise<Checkup>;
   /** Aborts a running examination. */
   close(): void;
 }
@@ -43,7 +43,7 @@ export class DoctorRunner implements Doctor {
   }
 
   /** Concurrent calls share one examination. */
-  async ask(): Promise<Checkup> {
+  async ask(waitMs = WAIT_MAX_MS): Promise<Checkup> {
     if (!this.#examining && performance.now() >= this.#dueMs) {
       this.#examining = true;
       this.#last = this.#examine().finally(() => {
@@ -51,8 +51,7 @@ export class DoctorRunner implements Doctor {
         this.#dueMs = performance.now() + VALID_MS;
       });
     }
-    const timeout = new Promise<Checkup>((resolve) => setTimeout(resolve, WAIT_MAX_MS, running).unref());
-    return Promise.race([this.#last, timeout]);
+    return Promise.race([this.#last, runningAfter(waitMs)]);
   }
 
   close(): void {
@@ -70,6 +69,10 @@ export class DoctorRunner implements Doctor {
       });
     });
   }
+}
+
+function runningAfter(ms: number): Promise<Checkup> {
+  return new Promise((resolve) => setTimeout(resolve, ms, running).unref());
 }
 
 function checksIn(text: string): Check[] | null {
@@ -93,12 +96,14 @@ export class DoctorRelay implements Doctor {
     this.#send = send;
   }
 
-  ask(): Promise<Checkup> {
+  ask(waitMs = WAIT_MAX_MS): Promise<Checkup> {
     const ticket = this.#tickets++;
-    return new Promise((resolve) => {
+    const answer = new Promise<Checkup>((resolve) => {
       this.#waiting.set(ticket, resolve);
       this.#send(ticket);
     });
+    // The primary itself answers after WAIT_MAX_MS.
+    return waitMs < WAIT_MAX_MS ? Promise.race([answer, runningAfter(waitMs)]) : answer;
   }
 
   /** Passes on the primary's answer to a ticket. */

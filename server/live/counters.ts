@@ -46,7 +46,7 @@ export const processSchema = z.object({
     .describe(
       'draining: it answers accepted requests, then exits; unresponsive: the primary has received no message from it for 3 s',
     ),
-  database: z.enum(['up', 'down']).describe('state of the commit connection'),
+  database: z.enum(['up', 'down']).describe('down: no commit connection, or the database does not answer the primary'),
   rate_limit_store: z.enum(['ok', 'degraded']).describe('degraded: requests are allowed without being counted'),
   threads: whole.describe('HMAC threads that are up'),
   accepted: whole.describe('events stored in this second'),
@@ -68,7 +68,7 @@ export const liveSchema = z.object({
   second: secondSchema.describe('the last second'),
   totals: totalsSchema.describe('totals since the start of Weir on this machine, including ended processes'),
   processes: z.array(processSchema).describe('processes of this machine'),
-  database: z.enum(['up', 'down']).describe('down: no process can commit'),
+  database: z.enum(['up', 'down']).describe('down: no process can commit, or the database does not answer the primary'),
   deliveries: depthSchema.nullable().describe('null: no client was watching a moment ago, or counting took too long'),
 });
 

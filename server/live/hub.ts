@@ -14,6 +14,8 @@ interface HubParts {
   collect: () => Promise<void>;
   /** Sends the counts of the last second to every process. */
   send: (live: Live) => void;
+  /** Whether the database answers the primary. */
+  databaseAnswers: () => boolean;
   /** Rejects if the deliveries cannot be counted now. */
   countDeliveries: () => Promise<Depth>;
 }
@@ -60,7 +62,7 @@ export class LiveHub {
     this.#collecting = false;
     if (!this.#tally.watched) this.#depth = null;
     else if (performance.now() >= this.#depthDueMs) this.#countDeliveries();
-    const live = this.#tally.second(Date.now(), this.#depth);
+    const live = this.#tally.second(Date.now(), this.#depth, this.#parts.databaseAnswers());
     this.#history.add(live);
     this.#parts.send(live);
   }

@@ -55,8 +55,12 @@ export class Tally {
     return [...this.#processes.values()].some(({ sample }) => sample.gauges.streams > 0);
   }
 
-  /** Returns the state and the counts since the last call. */
-  second(nowMs: number, deliveries: Depth | null): Live {
+  /**
+   * Returns the state and the counts since the last call.
+   * @param databaseAnswers the primary's view. A frozen database keeps its connections, so without traffic no process notices. A
+   * commit in this second disproves the primary, which has only one connection.
+   */
+  second(nowMs: number, deliveries: Depth | null, databaseAnswers = true): Live {
     const samples = [...this.#processes.values()].map(({ sample }) => sample);
     const all = samples.reduce<Counted>((sum, sample) => combine(sum, sample, (a, b) => a + b), this.#ended);
     const { totals, commitDurations } = combine(all, this.#before, (now, before) => now - before);
@@ -69,21 +73,27 @@ export class Tally {
       commit_p99_ms: toMs(quantile(secondsBuckets, commitDurations, 0.99)),
       ...sumOf(samples.map(({ gauges }) => gauges)),
     };
-    const processes = [...this.#processes].map(([pid, process]) => describe(pid, process, nowMs));
+    const answers = databaseAnswers || second.commits > 0;
+    const processes = [...this.#processes].map(([pid, process]) => describe(pid, process, nowMs, answers));
     this.#before = all;
     this.#beforeMs = nowMs;
     for (const process of this.#processes.values()) process.acceptedBefore = process.sample.totals.accepted;
-    const database = samples.some((sample) => sample.database === 'up') ? 'up' : 'down';
+    const database = processes.some((process) => process.database === 'up') ? 'up' : 'down';
     return { started_at: this.#startedAt, second, totals: all.totals, processes, database, deliveries };
   }
 }
 
-function describe(pid: number, { sample, takenMs, acceptedBefore }: Process, nowMs: number): ProcessLive {
+function describe(
+  pid: number,
+  { sample, takenMs, acceptedBefore }: Process,
+  nowMs: number,
+  databaseAnswers: boolean,
+): ProcessLive {
   return {
     pid,
     started_at: new Date(sample.startedMs).toISOString(),
     state: nowMs - takenMs > SILENT_MS ? 'unresponsive' : sample.leaving ? 'draining' : 'serving',
-    database: sample.database,
+    database: databaseAnswers ? sample.database : 'down',
     rate_limit_store: sample.rateLimitStore,
     threads: sample.threads,
     accepted: sample.totals.accepted - acceptedBefore,

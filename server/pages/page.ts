@@ -29,8 +29,8 @@ export type PageReply =
     }
   /** After a change: 303 to a path of Weir; `notice` is a name in notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
-  /** `link`: the link on the page; defaults to the overview. */
-  | (Problem & { link?: { to: string; text: string } });
+  /** `link`: the link on the page; defaults to the overview. `retries`: the page opens the link itself once it works. */
+  | (Problem & { link?: { to: string; text: string }; retries?: boolean });
 
 export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
 

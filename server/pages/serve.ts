@@ -19,8 +19,10 @@ import { createCall } from './call.ts';
 import { compress } from './compress.ts';
 import { frameOf } from './frame.ts';
 import { noticeOf } from './notices.ts';
+import { outagesOf, withPatience } from './outages.ts';
 import type { Page, PageReply } from './page.ts';
 import type { Renderer } from './render.ts';
+import { securityHeaders } from './security-headers.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
 
@@ -34,7 +36,7 @@ interface PageParts {
   renderer: Renderer;
   assets: Assets;
   settings: Settings;
-  /** The last minutes, for the counts of problems in the navigation. */
+  /** The last minutes, for the counts of problems in the navigation and for outages. */
   history: History;
 }
 
@@ -99,7 +101,7 @@ export class Pages {
     try {
       const over = open && body !== null ? await this.#parts.overOpenLimit(exchange) : null;
       if (over !== null) return exchange.problem(over);
-      person = await this.#parts.people.find(exchange);
+      person = await withPatience(this.#parts.people.find(exchange), this.#outages);
       // The form of a page that requires sign-in is not parsed for users who are not signed in.
       if (body !== null && (open || person !== null)) form = await body.form();
     } finally {
@@ -109,8 +111,14 @@ export class Pages {
     if (form.kind !== 'parsed') return;
     if (body !== null && !this.#mayChange(exchange, person, form.value.get('csrf') ?? undefined))
       return this.#send(exchange, person, problem('csrf_refused'));
-    const answered = await reply(person, form.value);
+    const answering = reply(person, form.value);
+    // The outcome of a form is worth the wait: it may have changed something.
+    const answered = await (body === null ? withPatience(answering, this.#outages) : answering);
     if (answered !== null) await this.#send(exchange, person, answered);
+  }
+
+  get #outages() {
+    return outagesOf(this.#parts.history.latest);
   }
 
   /** Before sign-in there is no session to bind a token to, so only the browser's origin headers are checked. */
@@ -125,8 +133,11 @@ export class Pages {
   #showProblem(exchange: Exchange, person: Person | null, failure: Problem): void {
     // If the page fails too, the plain problem document is sent.
     exchange.showProblem = null;
-    const link = exchange.method === 'POST' ? undefined : { to: addressOf(exchange), text: 'Try again' };
-    const reply = { ...failure, ...(link && problems[failure.code].status >= 500 ? { link } : {}) };
+    const again = exchange.method !== 'POST' && problems[failure.code].status >= 500;
+    const reply = {
+      ...failure,
+      ...(again ? { link: { to: addressOf(exchange), text: 'Try again' }, retries: true } : {}),
+    };
     this.#send(exchange, person, reply).catch(() => exchange.problem(failure));
   }
 
@@ -149,10 +160,12 @@ export class Pages {
     const common = {
       person,
       csrf: session === null ? '' : csrf.token(session),
+      boosted: exchange.header('hx-boosted') === 'true',
       path: exchange.path,
       frame: frameOf(exchange, person === null ? null : history),
       requestId: exchange.requestId,
       title: shown.title,
+      outages: this.#outages,
       notice: noticeOf(new URLSearchParams(exchange.query)),
       apiUrl: settings.FRONTEND_PUBLIC_API_URL,
       publicUrl: settings.PUBLIC_URL,
@@ -238,29 +251,8 @@ function redirectTo(exchange: Exchange, path: string): void {
   exchange.answer(303, 'text/plain', '');
 }
 
-function problemView({ code, detail, link = OVERVIEW }: Extract<PageReply, { kind: 'problem' }>) {
+function problemView({ code, detail, link = OVERVIEW, retries = false }: Extract<PageReply, { kind: 'problem' }>) {
   const { status, detail: usual } = problems[code];
-  const data = { detail: detail ?? usual, code, link };
+  const data = { detail: detail ?? usual, code, link, retries };
   return { view: 'problem', title: titleOf(status), status, data, address: undefined };
-}
-
-function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [string, string][] {
-  const policy = [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "font-src 'self'",
-    "img-src 'self'",
-    `connect-src 'self' ${FRONTEND_PUBLIC_API_URL}`,
-    "form-action 'self'",
-    "base-uri 'none'",
-    "frame-ancestors 'none'",
-  ];
-  return [
-    ['content-security-policy', policy.join('; ')],
-    ['referrer-policy', 'same-origin'],
-    ['cross-origin-opener-policy', 'same-origin'],
-    ['cross-origin-resource-policy', 'same-origin'],
-    ...(PUBLIC_URL.startsWith('https:') ? [['strict-transport-security', 'max-age=31536000'] as [string, string]] : []),
-  ];
 }

@@ -5,8 +5,13 @@ import type { statusSchema } from '../api/status/operations.ts';
 import { asProblem, type Page, view } from './page.ts';
 import { bytes, plural } from './show.ts';
 
-const status: Page = async ({ call }) => {
-  const shown = await call('showStatus');
+/** Below REFRESH_TIMEOUT_MS of live.js. */
+const WAIT_SECONDS = '3';
+
+/** Rendered at once. Findings that are not known yet are loaded afterwards, with `?checks=wait`. */
+const status: Page = async ({ call, query }) => {
+  const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
+  const shown = await call('showStatus', { query: { wait_seconds } });
   if (shown.kind !== 'done') return asProblem(shown);
   const status = shown.body;
   return view('status', 'Status', { status, processes: processesText(status), diagnosis: diagnosisText(status) });

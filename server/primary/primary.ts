@@ -141,6 +141,7 @@ async function start(
   const live: LiveHub = new LiveHub({
     collect: () => members.takeSamples(),
     send: (second) => members.broadcast({ kind: 'live', live: second }),
+    databaseAnswers: () => listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
   let current = settings;

@@ -83,7 +83,7 @@ describe('a page that is open', () => {
     await host.stop();
   });
 
-  test('keeps its content while the database is unavailable', async () => {
+  test('keeps its content while the database is unavailable, shows its age, and repeats the refresh', async () => {
     const app = await startPagesApp();
     const { url, secret } = await app.addWebhook();
     await fetch(url, signedRequest({ secret }));
@@ -95,8 +95,11 @@ describe('a page that is open', () => {
     const refused = tab.page.waitForResponse((response) => response.status() === 503);
     await tab.page.evaluate("htmx.trigger('#events-live', 'live')");
     await refused;
+    const stamp = tab.page.getByText(/^Not updated for \d+ s$/);
+    await stamp.waitFor();
     expect(await rows.count()).toBe(1);
     await app.restore();
+    await stamp.waitFor({ state: 'hidden' });
     await tab.close();
     await app.stop();
   });

@@ -17,6 +17,7 @@ test('a collection that fails does not end the seconds', async () => {
       if (++collections === 1) throw new Error('the processes cannot be asked');
     },
     send: (live) => seconds.push(live),
+    databaseAnswers: () => true,
     countDeliveries: () => Promise.reject(new Error('not asked: no stream is open')),
   });
   hub.start();

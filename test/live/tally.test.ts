@@ -130,6 +130,26 @@ describe('the database', () => {
   });
 });
 
+describe('a database that does not answer the primary', () => {
+  const secondAfter = (sampled: Partial<Sample>) => {
+    const tally = new Tally(0);
+    tally.take(1, sample(), 500);
+    tally.second(1_000, null);
+    tally.take(1, { ...sample(), ...sampled }, 1_500);
+    const { database, processes } = tally.second(2_000, null, false);
+    return [database, processes[0]!.database];
+  };
+
+  test('is down, although every connection looks open', () => {
+    expect(secondAfter({})).toEqual(['down', 'down']);
+  });
+
+  test('is up if it has just committed', () => {
+    const { commitDurations } = sample();
+    expect(secondAfter({ commitDurations: commitDurations.with(0, commitDurations[0]! + 1) })).toEqual(['up', 'up']);
+  });
+});
+
 test('is counted while any process has a stream', () => {
   const tally = new Tally(0);
   tally.take(1, sample(), 1_000);

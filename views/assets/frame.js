@@ -31,7 +31,7 @@ document.addEventListener('keydown', ({ key }) => {
 /** Requests rejected before this page followed the stream, as the server counted them. */
 let rejectedBefore = null;
 
-// weir.js passes on each message of the stream with the counters.
+// live.js passes on each message of the stream with the counters.
 document.addEventListener('weir:counters', ({ detail: { database, deliveries, totals } }) => {
   const shown = (name) => document.querySelector(`[data-count="${name}"]`);
   const number = (name) => Number.parseInt(shown(name)?.textContent ?? '0', 10);

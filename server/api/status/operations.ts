@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { describeConninfo } from '../../db/conninfo.ts';
 import type { Database } from '../../db/pool.ts';
 import { readServerState } from '../../db/queries/server-state.ts';
-import type { Doctor } from '../../doctor/ask.ts';
+import { type Doctor, WAIT_MAX_MS } from '../../doctor/ask.ts';
 import type { History } from '../../live/counters.ts';
 import { processSchema } from '../../live/counters.ts';
 import type { Settings } from '../../settings/read.ts';
@@ -75,6 +75,18 @@ export const statusSchema = z.object({
     .describe('findings of weir doctor'),
 });
 
+const statusQuery = z.strictObject({
+  wait_seconds: z.coerce
+    .number()
+    .min(0)
+    .max(WAIT_MAX_MS / 1000)
+    .default(WAIT_MAX_MS / 1000)
+    .describe('longest wait for the findings of weir doctor'),
+});
+
+/** A finished result of the primary arrives within this time. */
+const KNOWN_MS = 150;
+
 interface StatusParts {
   settings: Settings;
   conninfo: string;
@@ -89,9 +101,11 @@ export function statusOperations(parts: StatusParts) {
   const versions = readVersions();
   return {
     showStatus: operation({
+      query: statusQuery,
       answers: { 200: statusSchema },
-      handle: async () => {
-        const [server, checkup] = await Promise.all([readServerState(database), doctor.ask()]);
+      handle: async ({ query }) => {
+        const waitMs = Math.max(KNOWN_MS, query.wait_seconds * 1000);
+        const [server, checkup] = await Promise.all([readServerState(database), doctor.ask(waitMs)]);
         const startedAt = history.latest?.started_at ?? null;
         return done(200, {
           versions: { ...versions, postgres: server.version },

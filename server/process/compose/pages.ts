@@ -39,7 +39,7 @@ interface PeopleParts {
   oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
 }
 
-/** @param history the last minutes, for the overview and the counts in the navigation. */
+/** @param history the last minutes, for the overview, outages and the counts in the navigation. */
 export function composePages(
   { settings, database, limiter }: Base,
   { people, csrf, runner, overOpenLimit, oidc }: PeopleParts,

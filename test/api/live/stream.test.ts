@@ -283,6 +283,7 @@ describe('counters', () => {
     hub = new LiveHub({
       collect: async () => hub.take(process.pid, app.app.sample()),
       send: (live) => app.app.live(live),
+      databaseAnswers: () => true,
       countDeliveries: async () => ({ pending: 1, leased: 2, dead: 3, exact: true, at: new Date().toISOString() }),
     });
     hub.start();

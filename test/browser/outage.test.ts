@@ -1,0 +1,94 @@
+/** What open pages say of a database, a rate-limit store and refreshes that fail. */
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Tally } from '../../server/live/tally.ts';
+import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { postgresPids } from '../helpers/processes.ts';
+import { until } from '../helpers/wait.ts';
+import { kill, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 180_000;
+let browser: Browser;
+let weir: Weir;
+let url: string;
+let person: TestPerson;
+beforeAll(async () => {
+  browser = await startBrowser();
+  weir = await startWeir({ WORKERS: 1 });
+  url = `http://127.0.0.1:${weir.port}`;
+  person = await addPerson({ database: weir.database, url, settings: { PUBLIC_URL: url } }, 'operator');
+}, TEST_MS);
+afterAll(async () => {
+  await closeTabs(browser);
+  await weir.stop();
+}, TEST_MS);
+
+async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+  const { postmaster } = (await postgresPids(weir.dataDir))!;
+  kill(postmaster, signal);
+  for (const pid of (await postgresPids(weir.dataDir))!.backends) kill(pid, signal);
+}
+
+test('the status is shown before its checks have run, and completed afterwards', { timeout: TEST_MS }, async () => {
+  const read = async (path: string) => (await fetch(url + path, { headers: { cookie: person.cookie } })).text();
+  expect(await read('/status')).toContain('The checks are running');
+  const tab = await openTab(browser, { url }, person);
+  await tab.page.goto('/status');
+  await tab.page.getByText(/\d+ checks?, run at/).waitFor({ timeout: PATIENCE_MS });
+  await tab.close();
+  // Without JavaScript, the link of the page waits.
+  expect(await read('/status?checks=wait')).not.toContain('The checks are running');
+});
+
+test('a frozen Postgres is reported by open and by new pages, until it continues', { timeout: TEST_MS }, async () => {
+  const open = await openTab(browser, { url }, person);
+  const late = await openTab(browser, { url }, person);
+  for (const { page } of [open, late]) page.setDefaultTimeout(PATIENCE_MS);
+  const banner = open.page.getByText('The database does not answer.');
+  const stamp = open.page.getByText(/^Not updated for \d+ s$/);
+  try {
+    await open.page.goto('/');
+    await until(async () => (await weir.metric('weir_streams')) === 1, { timeoutMs: PATIENCE_MS });
+    expect(await banner.isVisible()).toBe(false);
+    await signalPostgres('SIGSTOP');
+    await banner.waitFor();
+    await stamp.waitFor();
+    expect(await open.page.locator('#now').getAttribute('data-old')).toBe('');
+    // The session of a new page cannot be read.
+    await late.page.goto('/?late');
+    await late.page.getByText('This page tries again by itself.').waitFor();
+    expect(await late.page.getByRole('alert').innerText()).toContain('The database does not answer.');
+  } finally {
+    await signalPostgres('SIGCONT');
+  }
+  await late.page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await banner.waitFor({ state: 'hidden' });
+  await stamp.waitFor({ state: 'hidden' });
+  expect(await open.page.locator('#now').getAttribute('data-old')).toBe(null);
+  await Promise.all([open.close(), late.close()]);
+});
+
+test('a rate-limit store that does not answer is reported by the next message of the stream', async () => {
+  const app = await startPagesApp();
+  const tab = await openTab(browser, app, await addPerson(app, 'viewer'));
+  await tab.page.goto('/events');
+  await until(async () => (await app.metric('weir_streams')) === 1);
+  const send = (rateLimitStore: 'ok' | 'degraded') => {
+    const tally = new Tally(Date.now());
+    tally.take(process.pid, { ...app.app.sample(), rateLimitStore }, Date.now());
+    app.app.live(tally.second(Date.now(), null));
+  };
+  const banner = tab.page.getByText('The rate-limit store does not answer.');
+  send('degraded');
+  await banner.waitFor();
+  expect(await tab.page.getByText('The database does not answer.').isVisible()).toBe(false);
+  // Also on the next page, which the server renders.
+  await tab.page.reload();
+  await banner.waitFor();
+  await until(async () => (await app.metric('weir_streams')) === 1);
+  send('ok');
+  await banner.waitFor({ state: 'hidden' });
+  await tab.close();
+  await app.stop();
+});
