@@ -6,7 +6,7 @@ import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
-import { choicesOf, namesOf, withIds } from './names.ts';
+import { choicesOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const DELIVERIES_SHOWN = 10;
@@ -30,13 +30,22 @@ const newAgent: Page = (request) => formView(request, 'New agent', {}, noErrors)
 
 const createAgent: Page = async (request) => {
   const input = agentOf(request.form);
+  if (isSearch(request.form, input)) return formView(request, 'New agent', input, noErrors);
   const created = await withIds(request.call, 'listWebhooks', 'webhook_ids', input, (found) =>
     request.call('createAgent', { input: found }),
   );
   if (created.kind !== 'done')
     return formView(request, 'New agent', input, formErrors(created, { name_taken: 'name' }));
   // Shown only in this response: a redirect would have to store the credential.
-  return agentView(request, created.body, { credential: created.body.credential, made: true });
+  return agentView(
+    request,
+    created.body,
+    { credential: created.body.credential },
+    {
+      address: `/agents/${created.body.id}`,
+      once: true,
+    },
+  );
 };
 
 const showAgent: Page = async (request) => {
@@ -53,6 +62,8 @@ const editAgent: Page = async (request) => {
 const updateAgent: Page = async (request) => {
   const { call, id, form } = request;
   const input = agentOf(form);
+  if (isSearch(form, input))
+    return formView(request, 'Edit the agent', { ...input, id, tag: form.get('tag') }, noErrors);
   const updated = await withIds(call, 'listWebhooks', 'webhook_ids', input, (found) =>
     call('updateAgent', { id, input: found, ...basis(form) }),
   );
@@ -64,7 +75,7 @@ const updateAgent: Page = async (request) => {
 const rotateAgent: Page = async (request) => {
   const rotated = await request.call('rotateAgent', { id: request.id });
   if (rotated.kind !== 'done') return asProblem(rotated);
-  return agentView(request, rotated.body, { credential: rotated.body.credential });
+  return agentView(request, rotated.body, { credential: rotated.body.credential }, { once: true });
 };
 
 /** Requires the typed name, to prevent revoking the wrong agent. */
@@ -73,7 +84,12 @@ const revokeAgent: Page = async (request) => {
   const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
   if (field(form, 'name') !== agent.body.name)
-    return agentView(request, agent.body, { errors: { name: `Type ${agent.body.name} to revoke it.` } }, 422);
+    return agentView(
+      request,
+      agent.body,
+      { errors: { name: `Type ${agent.body.name} to revoke it.` } },
+      { status: 422 },
+    );
   const revoked = await call('revokeAgent', { id });
   return revoked.kind === 'done' ? redirect('/agents', 'revoked') : asProblem(revoked);
 };
@@ -102,7 +118,12 @@ export const agentPages = {
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];
 
-async function agentView({ call }: PageRequest, agent: Agent, more: object, status = 200): Promise<PageReply> {
+async function agentView(
+  { call }: PageRequest,
+  agent: Agent,
+  more: object,
+  feedback: { address?: string; status?: number; once?: boolean } = {},
+): Promise<PageReply> {
   const deliveriesIn = (state: string) =>
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
   const [pending, leased, dead, counted, activity, webhooks] = await Promise.all([
@@ -122,21 +143,36 @@ async function agentView({ call }: PageRequest, agent: Agent, more: object, stat
     now: Date.now(),
     errors: {},
   };
-  return view('agents/show', agent.name, { ...shown, ...more }, { status });
+  return view('agents/show', agent.name, { ...shown, ...more }, feedback);
 }
 
 type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };
 
 async function formView(
-  { call }: PageRequest,
+  { call, form }: PageRequest,
   title: string,
   values: AgentValues,
   feedback: FormFeedback,
 ): Promise<PageReply> {
   const { errors, ...status } = feedback;
+  const chosen = (values.webhook_ids ?? []).filter(isId);
+  const search = form.has('find') ? typedIn(values.webhook_ids) : undefined;
   // List all subscribed webhooks: a missing checkbox would end the subscription.
-  const webhooks = await choicesOf(call, 'listWebhooks', values.webhook_ids);
-  return view('agents/form', title, { title, values, errors, webhooks }, status);
+  const webhooks =
+    search === undefined
+      ? await choicesOf(call, 'listWebhooks', values.webhook_ids)
+      : await searchedChoices(call, 'listWebhooks', search, chosen);
+  const found = 'found' in webhooks ? webhooks.found : null;
+  return view('agents/form', title, { title, values, errors, webhooks, search, found }, status);
+}
+
+/** Enter in another field presses the first button of the form, which is Search: without a text to search for, the form is saved. */
+function isSearch(form: URLSearchParams, { webhook_ids }: AgentValues): boolean {
+  return form.has('find') && typedIn(webhook_ids) !== undefined;
+}
+
+function typedIn(ids: readonly string[] = []): string | undefined {
+  return ids.map((text) => text.trim()).find((text) => text !== '' && !isId(text));
 }
 
 function agentOf(form: URLSearchParams) {

@@ -26,6 +26,7 @@ const sources = [
   ['weir.js', own('weir.js'), 'text/javascript; charset=utf-8'],
   ['frame.js', own('frame.js'), 'text/javascript; charset=utf-8'],
   ['live.js', own('live.js'), 'text/javascript; charset=utf-8'],
+  ['forms.js', own('forms.js'), 'text/javascript; charset=utf-8'],
   ['icon.svg', own('icon.svg'), 'image/svg+xml'],
   ['icon-alert.svg', own('icon-alert.svg'), 'image/svg+xml'],
   ['htmx.js', require.resolve('htmx.org/dist/htmx.min.js'), 'text/javascript; charset=utf-8'],

@@ -49,6 +49,30 @@ export async function choicesOf(
   };
 }
 
+/**
+ * Returns those whose name has this text, and those with these ids; `found` says how many have it.
+ * @param ids stay in the list: they are checked.
+ */
+export async function searchedChoices(
+  call: Call,
+  list: List,
+  text: string,
+  ids: readonly string[],
+): Promise<Choices & { found: string }> {
+  const [found, kept] = await Promise.all([choicesOf(call, list, [], { q: text }), choicesOf(call, list, ids)]);
+  const matches = Object.entries(found.names);
+  const checked = Object.entries(kept.names).filter(([id]) => ids.includes(id) && found.names[id] === undefined);
+  const count = found.complete
+    ? plural(matches.length, words[list])
+    : `More than ${plural(matches.length, words[list])}`;
+  return {
+    names: recordOf([...checked, ...matches]),
+    // Not all are in the list, so the field to find others stays.
+    complete: false,
+    found: `${count} ${found.complete && matches.length === 1 ? 'has' : 'have'} “${text}” in the name.`,
+  };
+}
+
 /** Like choicesOf, but returns only the names. */
 export async function namesOf(
   call: Call,
@@ -127,6 +151,6 @@ function indefinite(list: List): string {
   return list === 'listAgents' ? 'an agent' : 'a webhook';
 }
 
-function isId(text: string): boolean {
+export function isId(text: string): boolean {
   return recordId.safeParse(text).success;
 }

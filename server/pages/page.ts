@@ -26,11 +26,15 @@ export type PageReply =
       address?: string;
       status?: number;
       retryAfterSeconds?: number | undefined;
+      /** The page shows a value that is shown only once. */
+      once?: boolean;
     }
   /** After a change: 303 to a path of Weir; `notice` is a name in notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
   /** `link`: the link on the page; defaults to the overview. `retries`: the page opens the link itself once it works. */
   | (Problem & { link?: { to: string; text: string }; retries?: boolean });
+
+type View = Extract<PageReply, { kind: 'view' }>;
 
 export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
 
@@ -38,7 +42,7 @@ export function view(
   name: string,
   title: string,
   data: object,
-  feedback: { address?: string; status?: number; retryAfterSeconds?: number | undefined } = {},
+  feedback: Pick<View, 'address' | 'status' | 'retryAfterSeconds' | 'once'> = {},
 ): PageReply {
   return { kind: 'view', view: name, title, data, ...feedback };
 }

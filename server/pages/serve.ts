@@ -10,7 +10,7 @@ import { isFresh } from '../auth/step-up.ts';
 import { problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../http/parsed-body.ts';
-import { type Problem, problem, titleOf } from '../http/problem.ts';
+import { type Problem, problem } from '../http/problem.ts';
 import type { History } from '../live/counters.ts';
 import { allows, type Role } from '../resources/users.ts';
 import type { Settings } from '../settings/read.ts';
@@ -18,9 +18,19 @@ import type { Assets } from './assets.ts';
 import { createCall } from './call.ts';
 import { compress } from './compress.ts';
 import { frameOf } from './frame.ts';
+import {
+  addressOf,
+  formAddress,
+  isFragment,
+  isPageLoad,
+  prefersHtml,
+  redirectBrowser,
+  redirectTo,
+} from './navigation.ts';
 import { noticeOf } from './notices.ts';
 import { outagesOf, withPatience } from './outages.ts';
 import type { Page, PageReply } from './page.ts';
+import { problemView, refusedForm } from './problem-view.ts';
 import type { Renderer } from './render.ts';
 import { securityHeaders } from './security-headers.ts';
 
@@ -95,13 +105,18 @@ export class Pages {
     open = false,
   ): Promise<void> {
     let person: Person | null = null;
-    exchange.showProblem = (failure) => this.#showProblem(exchange, person, failure);
-    const body = exchange.method === 'POST' ? new ParsedBody(exchange, open ? OPEN_BODY_BYTES_MAX : undefined) : null;
     let form: Parsed<URLSearchParams> = { kind: 'parsed', value: new URLSearchParams() };
+    const fields = () => (form.kind === 'parsed' ? form.value : new URLSearchParams());
+    exchange.showProblem = (failure) => this.#showProblem(exchange, person, failure, fields());
+    const body = exchange.method === 'POST' ? new ParsedBody(exchange, open ? OPEN_BODY_BYTES_MAX : undefined) : null;
     try {
       const over = open && body !== null ? await this.#parts.overOpenLimit(exchange) : null;
       if (over !== null) return exchange.problem(over);
-      person = await withPatience(this.#parts.people.find(exchange), this.#outages);
+      person = await withPatience(this.#parts.people.find(exchange), this.#outages).catch(async (failure: unknown) => {
+        // Without the database the user is unknown. The form of an own page is kept, to be sent again.
+        if (body !== null && this.#parts.csrf.fromOwnPage(exchange)) form = await body.form();
+        throw failure;
+      });
       // The form of a page that requires sign-in is not parsed for users who are not signed in.
       if (body !== null && (open || person !== null)) form = await body.form();
     } finally {
@@ -110,11 +125,11 @@ export class Pages {
     if (form.kind === 'problem') return exchange.problem(form);
     if (form.kind !== 'parsed') return;
     if (body !== null && !this.#mayChange(exchange, person, form.value.get('csrf') ?? undefined))
-      return this.#send(exchange, person, problem('csrf_refused'));
+      return this.#send(exchange, person, problem('csrf_refused'), form.value);
     const answering = reply(person, form.value);
     // The outcome of a form is worth the wait: it may have changed something.
     const answered = await (body === null ? withPatience(answering, this.#outages) : answering);
-    if (answered !== null) await this.#send(exchange, person, answered);
+    if (answered !== null) await this.#send(exchange, person, answered, form.value);
   }
 
   get #outages() {
@@ -130,7 +145,7 @@ export class Pages {
   }
 
   /** Shows an error from outside the page, e.g. the database is down. This page needs no database. */
-  #showProblem(exchange: Exchange, person: Person | null, failure: Problem): void {
+  #showProblem(exchange: Exchange, person: Person | null, failure: Problem, form: URLSearchParams): void {
     // If the page fails too, the plain problem document is sent.
     exchange.showProblem = null;
     const again = exchange.method !== 'POST' && problems[failure.code].status >= 500;
@@ -138,7 +153,7 @@ export class Pages {
       ...failure,
       ...(again ? { link: { to: addressOf(exchange), text: 'Try again' }, retries: true } : {}),
     };
-    this.#send(exchange, person, reply).catch(() => exchange.problem(failure));
+    this.#send(exchange, person, reply, form).catch(() => exchange.problem(failure));
   }
 
   #redirectToSignIn(exchange: Exchange): null {
@@ -147,7 +162,8 @@ export class Pages {
     return redirectBrowser(exchange, back === '/' ? '/sign-in' : `/sign-in?return_to=${encodeURIComponent(back)}`);
   }
 
-  async #send(exchange: Exchange, person: Person | null, reply: PageReply): Promise<void> {
+  /** @param form the fields of a POST, which the page of a problem repeats. */
+  async #send(exchange: Exchange, person: Person | null, reply: PageReply, form: URLSearchParams): Promise<void> {
     if (exchange.status !== 0) return;
     if (reply.kind === 'redirect') {
       for (const [name, value] of Object.entries(reply.headers ?? {})) exchange.setHeader(name, value);
@@ -155,12 +171,15 @@ export class Pages {
       return redirectTo(exchange, reply.notice === undefined ? reply.to : `${reply.to}${joint}notice=${reply.notice}`);
     }
     const { renderer, assets, csrf, settings, history } = this.#parts;
-    const shown = reply.kind === 'view' ? reply : problemView(reply);
+    // The form of another site is not repeated: the user would send it.
+    const isOwnForm = exchange.method === 'POST' && csrf.fromOwnPage(exchange) && [...form.keys()].length > 0;
+    const shown = reply.kind === 'view' ? reply : problemView(reply, isOwnForm ? refusedForm(exchange, form) : null);
     const session = person?.via.kind === 'session' ? person.via.sessionId : null;
     const common = {
       person,
       csrf: session === null ? '' : csrf.token(session),
       boosted: exchange.header('hx-boosted') === 'true',
+      formToken: session === null ? form.get('csrf') : csrf.token(session),
       path: exchange.path,
       frame: frameOf(exchange, person === null ? null : history),
       requestId: exchange.requestId,
@@ -181,7 +200,8 @@ export class Pages {
       may: (role: Role) => person !== null && allows(person.role, role),
     };
     const main = renderer.render(shown.view, { ...common, ...shown.data });
-    const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, main });
+    const once = reply.kind === 'view' && reply.once === true;
+    const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, main });
     // A form's path cannot be opened with GET: the URL stays that of the page, or becomes that of the created resource.
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
     if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
@@ -204,55 +224,4 @@ export class Pages {
   }
 }
 
-const OVERVIEW = { to: '/', text: 'Back to the overview' };
 const HTML = 'text/html; charset=utf-8';
-
-function addressOf({ path, query }: Exchange): string {
-  return query === '' ? path : `${path}?${query}`;
-}
-
-/** The page that contained the form, from Referer; `/` when unknown. */
-function formAddress(exchange: Exchange, publicUrl: string): string {
-  const from = exchange.header('referer') ?? '';
-  return from.startsWith(`${publicUrl}/`) ? from.slice(publicUrl.length) : '/';
-}
-
-/** Whether a browser requests a page of Weir. Paths below /api/ and /in/ are always for programs. */
-function prefersHtml(exchange: Exchange): boolean {
-  return (
-    exchange.method === 'GET' &&
-    !/^\/(api|in)\//.test(exchange.path) &&
-    (isFragment(exchange) || (exchange.header('accept') ?? '').includes('text/html'))
-  );
-}
-
-/** Whether htmx inserts the response into the open page. A history restore needs the whole page. */
-function isFragment(exchange: Exchange): boolean {
-  return exchange.header('hx-request') === 'true' && exchange.header('hx-history-restore-request') !== 'true';
-}
-
-/** Whether the user opens a page by URL or link. Other htmx requests load part of a page. */
-function isPageLoad(exchange: Exchange): boolean {
-  if (exchange.method !== 'GET') return false;
-  return exchange.header('hx-request') !== 'true' || (isFragment(exchange) && exchange.header('hx-boosted') === 'true');
-}
-
-/** Redirects. htmx would insert the target into the open page; with `hx-redirect` it loads the target as a new page. */
-function redirectBrowser(exchange: Exchange, address: string): null {
-  if (isFragment(exchange)) {
-    exchange.setHeader('hx-redirect', address);
-    exchange.answer(204, 'text/plain', '');
-  } else redirectTo(exchange, address);
-  return null;
-}
-
-function redirectTo(exchange: Exchange, path: string): void {
-  exchange.setHeader('location', path);
-  exchange.answer(303, 'text/plain', '');
-}
-
-function problemView({ code, detail, link = OVERVIEW, retries = false }: Extract<PageReply, { kind: 'problem' }>) {
-  const { status, detail: usual } = problems[code];
-  const data = { detail: detail ?? usual, code, link, retries };
-  return { view: 'problem', title: titleOf(status), status, data, address: undefined };
-}

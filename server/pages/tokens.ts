@@ -42,7 +42,7 @@ const createToken: Page = async ({ person, call, form }) => {
   const days = given.expires === 'never' ? null : Number(given.expires);
   const input = { name: given.name, role: given.role, expires_in_days: days, ...confirmation(form) };
   const made = await call('createToken', { input });
-  if (made.kind === 'done') return view('tokens/made', 'New token', { token: made.body }, { status: 201 });
+  if (made.kind === 'done') return view('tokens/made', 'New token', { token: made.body }, { status: 201, once: true });
   return tokenForm(person.role, given, formErrors(made, confirmationError()));
 };
 

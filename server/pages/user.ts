@@ -4,7 +4,10 @@ import { generatePassword } from '../passwords/hash.ts';
 import { allows, roles } from '../resources/users.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { type FormFeedback, fieldError, formErrors, noErrors } from './form-errors.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { plural } from './show.ts';
+
+const TOKENS_COUNTED_MAX = 200;
 
 const showUser: Page = (request) => userPage(request, noErrors);
 
@@ -43,7 +46,7 @@ const resetPassword: Page = async (request) => {
   const revoked = changed.body.revoked_tokens;
   if (typed === '') {
     const shown = { user: changed.body, generated: password, revoked: revokeTokens ? revoked : null };
-    return view('users/password', 'New password', shown);
+    return view('users/password', 'New password', shown, { once: true });
   }
   if (!revokeTokens) return redirect(`/users/${request.id}`, 'password-reset');
   return redirect(`/users/${request.id}?count=${revoked}`, 'password-reset-tokens-revoked');
@@ -80,6 +83,23 @@ async function userPage(
   if (found.kind !== 'done') return asProblem(found);
   const user = found.body;
   const isSelf = user.id === person.id;
-  const data = { user, given: given ?? user, revokeTokens, confirm, roles, isSelf, errors };
+  const tokens = itemsOf(await call('listTokens', { query: { user_id: id, limit: String(TOKENS_COUNTED_MAX) } }));
+  const active = tokens.items.filter(({ state }) => state === 'active').length;
+  const data = {
+    user,
+    given: given ?? user,
+    revokeTokens,
+    confirm,
+    roles,
+    isSelf,
+    disabling: disablingOf(user.email, active, tokens.next_cursor !== null),
+    errors,
+  };
   return view('users/show', user.email, data, feedback);
+}
+
+/** What disabling the user breaks. */
+function disablingOf(email: string, active: number, more: boolean): string {
+  const count = `${more ? 'at least ' : ''}${plural(active, 'API token')}`;
+  return `${email} is signed out everywhere at once${active === 0 ? '.' : `, and programs with ${count} of this user stop.`}`;
 }

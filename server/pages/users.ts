@@ -22,7 +22,7 @@ const createUser: Page = async ({ call, form }) => {
   if (made.kind !== 'done') return userForm(given, formErrors(made, { email_taken: 'email', ...confirmationError() }));
   const { generated_password: generated, ...user } = made.body;
   if (generated === null) return redirect(`/users/${user.id}`, 'user-created');
-  return view('users/password', 'New user', { user, generated, revoked: null }, { status: 201 });
+  return view('users/password', 'New user', { user, generated, revoked: null }, { status: 201, once: true });
 };
 
 function userForm(given: { email: string; name: string; role: string }, { errors, ...feedback }: FormFeedback) {

@@ -12,6 +12,7 @@ import { basis, field, list, nextTag, number, optional } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { span } from './show.ts';
 
 const EVENTS_SHOWN = 10;
 const EXAMPLE_BODY = Buffer.from('{"hello":"world"}');
@@ -44,7 +45,10 @@ const createWebhook: Page = async (request) => {
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown only in this response: a redirect would have to store the secret.
   const more = { secret: created.body.secret ?? null, made: true };
-  return webhookView(request, created.body, more, { address: `/webhooks/${created.body.id}` });
+  return webhookView(request, created.body, more, {
+    address: `/webhooks/${created.body.id}`,
+    once: more.secret !== null,
+  });
 };
 
 const showWebhook: Page = async (request) => {
@@ -77,15 +81,16 @@ const switchWebhook: Page = async ({ call, id, form }) => {
 
 const rotateWebhook: Page = async (request) => {
   const { call, id, form } = request;
-  const secret = field(form, 'secret');
-  const input = { overlap_seconds: number(form, 'overlap_seconds') ?? 0, ...(secret === '' ? {} : { secret }) };
+  const given = field(form, 'secret');
+  const input = { overlap_seconds: number(form, 'overlap_seconds') ?? 0, ...(given === '' ? {} : { secret: given }) };
   const rotated = await call('rotateSecret', { id, input });
   if (rotated.kind === 'problem') return rotated;
   const webhook = await call('showWebhook', { id });
   if (webhook.kind !== 'done') return asProblem(webhook);
   if (rotated.kind === 'invalid')
     return webhookView(request, webhook.body, { errors: rotated.errors }, { status: 422 });
-  return webhookView(request, webhook.body, { secret: rotated.body.secret ?? null, rotated: true });
+  const secret = rotated.body.secret ?? null;
+  return webhookView(request, webhook.body, { secret, rotated: true }, { once: secret !== null });
 };
 
 const testWebhook: Page = async (request) => {
@@ -130,7 +135,7 @@ async function webhookView(
   { call }: PageRequest,
   webhook: Webhook,
   more: object,
-  feedback: { address?: string; status?: number } = {},
+  feedback: { address?: string; status?: number; once?: boolean } = {},
 ): Promise<PageReply> {
   const [events, agents, secrets, activity] = await Promise.all([
     call('listEvents', { query: { webhook_id: webhook.id, limit: String(EVENTS_SHOWN) } }),
@@ -145,6 +150,7 @@ async function webhookView(
     agents,
     typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
     idSource: idSource?.replace(/^header:/, ''),
+    disabling: disablingOf(webhook.name, activity[webhook.id]?.last_event_at ?? null),
     removedBefore: activity[webhook.id]?.events_removed_before ?? null,
     secrets: secrets.kind === 'done' ? secrets.body.items : [],
     events: events.kind === 'done' ? events.body.items : [],
@@ -154,6 +160,13 @@ async function webhookView(
     ...more,
   };
   return view('webhooks/show', webhook.name, data, feedback);
+}
+
+/** What disabling the webhook breaks. */
+function disablingOf(name: string, lastEventAt: string | null): string {
+  const last =
+    lastEventAt === null ? 'It has no events yet.' : `Its last event arrived ${span(lastEventAt, Date.now())} ago.`;
+  return `Requests to ${name} then get a 410 response and are not stored: senders may give up. ${last}`;
 }
 
 /** A command that sends a signed request. */

@@ -216,11 +216,15 @@ describe('an agent', () => {
       await page.getByRole('button', { name: 'Create agent' }).click();
       const credential = await page.locator('.once code').innerText();
       expect(credential).toMatch(/^wa_/);
+      await page.getByRole('link', { name: 'I have stored it' }).click();
+      await page.locator('.once').waitFor({ state: 'detached' });
       await page.goto('/agents');
       await page.getByRole('link', { name: 'deploy bot' }).first().click();
-      await page.getByRole('button', { name: 'Rotate credential' }).click();
+      await page.getByText('Rotate credential…').click();
+      await page.getByRole('button', { name: 'Rotate credential now' }).click();
       await page.locator('.once code').waitFor();
       expect(await page.locator('.once code').innerText()).not.toBe(credential);
+      await page.getByRole('link', { name: 'I have stored it' }).click();
       await page.getByLabel('Type its name').fill('deploy bot');
       await page.getByRole('button', { name: 'Revoke agent' }).click();
       await page.getByText('Revoked.').waitFor();

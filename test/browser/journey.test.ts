@@ -46,6 +46,8 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   const secret = await page.locator('.once code').innerText();
   const address = await page.locator('section:has(h2:text("URL")) code').first().innerText();
   expect(await page.locator('section:has(h2:text("Try it")) pre').innerText()).toContain(address);
+  await page.getByRole('link', { name: 'I have stored it' }).click();
+  await page.locator('.once').waitFor({ state: 'detached' });
 
   // An agent, and its credential.
   await go('Agents');
@@ -58,6 +60,8 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
     .getByText(/^[0-9a-f]{8}-[0-9a-f-]{27}$/)
     .first()
     .innerText();
+  await page.getByRole('link', { name: 'I have stored it' }).click();
+  await page.locator('.once').waitFor({ state: 'detached' });
 
   // The first event appears by itself, on the overview too.
   await go('Overview');

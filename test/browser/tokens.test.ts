@@ -36,8 +36,7 @@ describe.each([
     const [stored] = (await operator.api('GET', '/api/v1/tokens')).body.items;
     expect(Date.parse(stored.expires_at) - Date.parse(stored.created_at)).toBeCloseTo(30 * 86_400_000, -4);
 
-    await page.getByRole('link', { name: 'Your tokens' }).click();
-    await page.getByRole('link', { name: 'nightly report' }).click();
+    await page.getByRole('link', { name: 'I have stored it' }).click();
     await page.waitForURL(`**/tokens/${stored.id}`);
     expect(await page.content()).not.toContain(token);
     await page.getByText('Revoke…').click();

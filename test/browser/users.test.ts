@@ -49,7 +49,7 @@ describe.each([
     await page.getByLabel('Name').fill('A colleague');
     await press(page, 'Create user');
     const password = (await page.locator('.once code').textContent())!;
-    await page.getByRole('link', { name: `Back to ${email}` }).click();
+    await page.getByRole('link', { name: 'I have stored it' }).click();
     await page.getByRole('heading', { name: email }).waitFor();
     expect(await page.content()).not.toContain(password);
     await close();
@@ -89,7 +89,8 @@ describe.each([
     await page.getByText('Saved.').waitFor();
     expect((await viewer.browse('GET', '/api/v1/account')).body).toMatchObject({ name: 'Grace', role: 'operator' });
 
-    await press(page, 'Disable user');
+    await page.getByText('Disable user…').click();
+    await press(page, 'Disable user now');
     await page.getByText('The user is disabled.').waitFor();
     expect((await viewer.api('GET', '/api/v1/account')).status).toBe(401);
     await press(page, 'Enable user');
@@ -105,7 +106,8 @@ describe.each([
     expect((await viewer.api('GET', '/api/v1/account')).status).toBe(401);
     expect((await signIn(app, viewer.email, password)).status).toBe(200);
 
-    await page.goto(`/users/${viewer.id}`);
+    await page.getByRole('link', { name: 'I have stored it' }).click();
+    await page.locator('.once').waitFor({ state: 'detached' });
     const confirm = page.getByLabel(`Type ${viewer.email} to confirm`);
     await confirm.fill('somebody else');
     await press(page, 'Delete user');
@@ -127,7 +129,8 @@ describe.each([
     await press(page, 'Save');
     expect(await page.locator('#e-role').textContent()).toMatch(/^This is the last active administrator/);
     expect(await page.getByLabel('Role').inputValue()).toBe('viewer');
-    await press(page, 'Disable user');
+    await page.getByText('Disable user…').click();
+    await press(page, 'Disable user now');
     await page.locator('section', { hasText: 'Disable' }).getByText('This is the last active administrator').waitFor();
     await page.getByLabel(`Type ${administrator.email} to confirm`).fill(administrator.email);
     await press(page, 'Delete user');

@@ -98,7 +98,8 @@ describe.each([
       await page.getByRole('button', { name: 'Save' }).click();
       await page.getByRole('heading', { level: 1, name: /changed/ }).waitFor();
 
-      await page.getByRole('button', { name: 'Disable' }).click();
+      await page.getByText('Disable…').click();
+      await page.getByRole('button', { name: 'Disable now' }).click();
       await page.getByText('The webhook is disabled. Requests get a 410 response.').waitFor();
       expect(await statusWith(made.secret)).toBe(410);
       await page.getByRole('button', { name: 'Enable' }).click();
@@ -113,6 +114,7 @@ describe.each([
       const { secret } = await readMade(page);
       expect([await statusWith(secret), await statusWith(made.secret)]).toEqual([202, 202]);
 
+      await page.getByRole('link', { name: 'I have stored it' }).click();
       await page.getByLabel('Type its name').fill('another');
       await page.getByRole('button', { name: 'Delete webhook' }).click();
       await page.getByText('Type changed to delete it.').waitFor();

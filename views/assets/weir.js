@@ -32,7 +32,7 @@ function enhance(root) {
   forgetNotice();
   for (const time of root.querySelectorAll('time[datetime]')) showLocally(time);
   for (const input of root.querySelectorAll(TIME_FIELDS)) askLocally(input);
-  for (const button of root.querySelectorAll('.copy, [data-pause]')) button.hidden = false;
+  for (const button of root.querySelectorAll('[data-copy], [data-pause]')) button.hidden = false;
 }
 
 function showLocally(time) {
@@ -71,21 +71,29 @@ function forgetNotice() {
 document.addEventListener('click', async (event) => {
   const button = event.target.closest?.('[data-copy]');
   if (!button) return;
-  await copy(button.dataset.copy);
+  const copied = await copy(button.dataset.copy);
   button.focus();
+  document.dispatchEvent(new CustomEvent('weir:copied', { detail: copied }));
+  if (!copied) return;
   button.classList.add('copied');
   setTimeout(() => button.classList.remove('copied'), 1500);
 });
 
+/** Returns whether the text is in the clipboard. */
 async function copy(text) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // Browsers offer navigator.clipboard only for https and localhost. Weir is also used over http from other hosts.
+  // Browsers offer navigator.clipboard only for https and localhost, and may refuse it. Weir is also used over http from other hosts.
+  const written = navigator.clipboard?.writeText(text).then(
+    () => true,
+    () => false,
+  );
+  if (await written) return true;
   const area = document.createElement('textarea');
   area.value = text;
   document.body.append(area);
   area.select();
-  document.execCommand('copy');
+  const copied = document.execCommand('copy');
   area.remove();
+  return copied;
 }
 
 /** A page that could not be served (problem.eta) opens its URL again once that works, with growing pauses. */

@@ -1,0 +1,138 @@
+/** What a person must not lose: values that are shown once, and what was typed into a form. */
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+
+let app: TestApp;
+let browser: Browser;
+let operator: TestPerson;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  operator = await addPerson(app, 'operator');
+});
+afterAll(async () => {
+  await closeTabs(browser);
+  await app?.stop();
+});
+
+test('a secret that is shown once stays until it is stored, and copying it is confirmed', async () => {
+  const { page, context, complaints, close } = await openTab(browser, app, operator);
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const asked: string[] = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.type() === 'beforeunload' ? 'beforeunload' : dialog.message());
+    return dialog.dismiss();
+  });
+  await page.goto('/webhooks/new');
+  await page.getByLabel('Name', { exact: true }).fill('kept');
+  await page.getByRole('button', { name: 'Create webhook' }).click();
+  const secret = await page.locator('.once code').innerText();
+
+  const copied = () => page.evaluate('navigator.clipboard.readText()');
+  const copy = page.locator('.once').getByRole('button', { name: 'Copy', exact: true });
+  await copy.click();
+  await page
+    .getByRole('status')
+    .filter({ hasText: /^Copied$/ })
+    .waitFor({ state: 'attached' });
+  expect(await copied()).toBe(secret);
+  await page.getByRole('button', { name: 'Copy as .env line' }).click();
+  await until(async () => (await copied()) === `WEIR_SECRET=${secret}`);
+  // The icon of a copy button becomes a tick.
+  const icon = page.getByRole('button', { name: 'Copy the URL' });
+  await icon.click();
+  await page.locator('.copy.copied').waitFor();
+  const tick = `getComputedStyle(document.querySelector('.copy.copied'), '::before').content`;
+  expect(await page.evaluate(tick)).toBe('"✓"');
+  expect(await accessibilityViolations(page)).toEqual([]);
+
+  const address = page.url();
+  await page.getByRole('link', { name: 'Events', exact: true }).first().click();
+  await until(() => asked.length === 1);
+  await page.goBack();
+  await until(() => asked.length === 2);
+  expect(asked).toEqual(Array(2).fill(expect.stringMatching(/^Secret has not been stored yet/)));
+  await page.evaluate('location.reload()').catch(() => {});
+  await until(() => asked.length === 3);
+  expect(asked[2]).toBe('beforeunload');
+  await until(() => page.url() === address);
+  expect(await page.locator('.once code').innerText()).toBe(secret);
+
+  await page.getByRole('link', { name: 'I have stored it' }).click();
+  await page.locator('.once').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Send test' }).click();
+  await page.getByText('The test request got a 202 response').waitFor();
+  expect(asked).toHaveLength(3);
+  expect(complaints).toEqual([]);
+  await close();
+});
+
+test('a form refused by a 503 or by the network stays with its secret, and is sent again', async () => {
+  const { page, context, close } = await openTab(browser, app, operator);
+  await page.goto('/webhooks/new');
+  await page.getByLabel('Name', { exact: true }).fill('typed once');
+  await page.getByLabel('Provided by the sender').check();
+  await page.getByLabel('The sender’s secret').fill('typed once, too');
+  await app.cutOff();
+  await page.getByRole('button', { name: 'Create webhook' }).click();
+  await page.locator('#refused').getByText('The database cannot be reached').waitFor();
+  await app.restore();
+  await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
+  expect(await accessibilityViolations(page)).toEqual([]);
+  await context.setOffline(true);
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await page.locator('#refused').getByText('Weir does not respond.').waitFor();
+  await context.setOffline(false);
+  expect(await page.getByLabel('The sender’s secret').inputValue()).toBe('typed once, too');
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await page.getByRole('heading', { level: 1, name: /typed once/ }).waitFor();
+  const [made] = (await operator.api('GET', '/api/v1/webhooks?q=typed')).body.items;
+  expect((await fetch(made.url, signedRequest({ secret: 'typed once, too' }))).status).toBe(202);
+  await close();
+});
+
+test('a form whose session ended stays, and is sent again after a new sign-in', async () => {
+  const leaving = await addPerson(app, 'operator');
+  const { page, context, close } = await openTab(browser, app, leaving);
+  await page.goto('/agents/new');
+  await page.getByLabel('Name', { exact: true }).fill('typed before');
+  const [session] = await context.cookies();
+  await context.clearCookies();
+  await page.getByRole('button', { name: 'Create agent' }).click();
+  await page.locator('#refused').getByText('You are signed out.').waitFor();
+  const again = await addPerson(app, 'operator');
+  await context.addCookies([{ ...session!, value: again.cookie.split('=')[1]! }]);
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await page.getByRole('heading', { level: 1, name: /typed before/ }).waitFor();
+  await close();
+});
+
+test.each([1024, 900, 360])('long names of headers and agents leave room for their values at %i px', async (width) => {
+  const webhook = await app.addWebhook({ name: 'repository' });
+  await operator.api('POST', '/api/v1/agents', {
+    name: `crm-sync-for-the-european-region-and-all-of-its-warehouses-${width}`,
+    webhook_ids: [webhook.id],
+  });
+  const request = signedRequest({ secret: webhook.secret, body: '{"a":1}' });
+  const headers = {
+    ...(request.headers as Record<string, string>),
+    'x-github-hook-installation-target-type': 'repository',
+    'x-github-hook-installation-target-id': '795087151',
+  };
+  const { id } = (await (await fetch(webhook.url, { ...request, headers })).json()) as { id: string };
+  const { page, close } = await openTab(browser, app, operator, { width });
+  await page.goto(`/events/${id}`);
+  const lines = `(() => {
+    const value = [...document.querySelectorAll('.facts dd.mono')].find((one) => one.textContent === 'repository');
+    const text = document.createRange();
+    text.selectNodeContents(value);
+    return text.getClientRects().length;
+  })()`;
+  expect(await page.evaluate(lines)).toBe(1);
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+  await close();
+});
