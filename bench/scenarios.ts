@@ -8,6 +8,7 @@ import { hmac } from './hmac.ts';
 import type { Scenario } from './lib/outcome.ts';
 import { pages } from './pages.ts';
 import { persist } from './persist.ts';
+import { profile } from './profile.ts';
 import { receive } from './receive.ts';
 import { search } from './search.ts';
 
@@ -22,4 +23,5 @@ export const scenarios: readonly Scenario[] = [
   search,
   hmac,
   functions,
+  profile,
 ];

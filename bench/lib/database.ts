@@ -42,6 +42,12 @@ export function pgOptions(conninfo: string): { host: string; port: number; user:
   return { host: word('host'), port: Number(word('port')), user: word('user'), database: word('dbname') };
 }
 
+/** Ids of all processes of the server that has this database: connections, writers and others. */
+export async function postgresPids(database: Database): Promise<number[]> {
+  const rows = await database.query<{ pid: number }>({ text: 'select pid from pg_stat_activity' });
+  return rows.map(({ pid }) => pid);
+}
+
 /** Counts committed rows once the count is stable: disconnected clients may have left requests in flight. */
 export async function settledRows(database: Database, table: string): Promise<number> {
   for (let before = -1; ; ) {

@@ -43,8 +43,10 @@ export async function startWeir(options: {
   secretsKey: string;
   processes: number;
   secret: string;
+  /** NODE_OPTIONS of Weir's processes. */
+  nodeOptions?: string;
 }): Promise<RunningWeir> {
-  const { conninfo, secretsKey, processes, secret } = options;
+  const { conninfo, secretsKey, processes, secret, nodeOptions } = options;
   const directory = join(options.directory, `weir-${processes}`);
   mkdirSync(directory);
   const port = await freePort();
@@ -64,7 +66,7 @@ export async function startWeir(options: {
   const child = await startChild({
     name: `Weir with WORKERS=${processes}`,
     args: [weirFile, 'start'],
-    environment,
+    environment: nodeOptions === undefined ? environment : { ...environment, NODE_OPTIONS: nodeOptions },
     directory,
     readyText: '"event":"listening"',
   });

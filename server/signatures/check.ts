@@ -3,6 +3,9 @@ import { createHmac, createPublicKey, createVerify, type KeyObject, timingSafeEq
 import { checkGraph, checkMailgun, twilioContent } from './code-schemes.ts';
 import type { Algorithm } from './definition.ts';
 
+/** Name of the threads that verify, as /proc, top and perf show it; at most 15 characters. */
+export const VERIFY_THREAD = 'weir-verify';
+
 /** Keys of a webhook, current first. For an algorithm with a public key: SubjectPublicKeyInfo (DER). */
 export interface Keyring {
   readonly algorithm: Algorithm;

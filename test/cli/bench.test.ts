@@ -76,6 +76,7 @@ test(
           times_first: 1,
           latency_ms: expect.any(Object),
           process_memory_mb: expect.any(Number),
+          cpu_us: expect.any(Object),
           cores_used: { weir: expect.any(Number), postgres: expect.any(Number), senders: expect.any(Number) },
           statuses: { 202: accepted },
           errors: {},
@@ -86,6 +87,9 @@ test(
       faults: [],
     });
     expect(report.runs[0].process_memory_mb).toBeGreaterThan(20);
+    // Each part did work: the event loop's is more than a microsecond, the signature threads are found by their name.
+    const { event_loop, signatures, postgres } = report.runs[0].cpu_us;
+    for (const us of [event_loop, signatures, postgres]) expect(us).toBeGreaterThan(1);
     expect(await readdir(bench.folder)).toEqual([]);
     expect(await processesOf(dataDir)).toEqual([]);
   },

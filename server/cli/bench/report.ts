@@ -55,21 +55,27 @@ export function describeReport(report: BenchReport): string {
   const { body_bytes, connections, senders, seconds, runs, faults } = report;
   const accepted = runs.reduce((sum, run) => sum + run.accepted, 0);
   const stored = runs.reduce((sum, run) => sum + run.stored, 0);
-  const rows = runs.map(({ workers, requests_per_second, times_first, latency_ms, process_memory_mb, cores_used }) => [
-    String(workers),
-    whole(requests_per_second),
-    times_first?.toFixed(2) ?? '-',
-    String(latency_ms.p50 ?? '-'),
-    String(latency_ms.p99 ?? '-'),
-    whole(process_memory_mb),
-    `${cores_used.weir} + ${cores_used.postgres} + ${cores_used.senders}`,
-  ]);
+  const rows = runs.map(
+    ({ workers, requests_per_second, times_first, latency_ms, process_memory_mb, cores_used, cpu_us }) => [
+      String(workers),
+      whole(requests_per_second),
+      times_first?.toFixed(2) ?? '-',
+      String(latency_ms.p50 ?? '-'),
+      String(latency_ms.p99 ?? '-'),
+      whole(process_memory_mb),
+      `${cores_used.weir} + ${cores_used.postgres} + ${cores_used.senders}`,
+      cpu_us === null
+        ? '-'
+        : `${cpu_us.event_loop} + ${cpu_us.signatures} + ${cpu_us.other_threads} + ${cpu_us.postgres}`,
+    ],
+  );
   const header = ['PROCESSES', 'REQUESTS/S', 'TIMES THE FIRST', 'P50 MS', 'P99 MS', 'MB PER PROCESS'];
   return [
     `Signed requests of ${whole(body_bytes)} bytes over ${whole(connections)} connections, each sending its next request after the response,`,
     `from ${senders} ${senders === 1 ? 'sender' : 'senders'}; ${seconds} s a line after ${WARM_UP_SECONDS} s of warm-up; fsync on.`,
     '',
-    table([...header, 'CORES OF WEIR + POSTGRES + SENDERS'], rows),
+    table([...header, 'CORES OF WEIR + POSTGRES + SENDERS', 'CPU US'], rows),
+    'CPU us: processor time per request in microseconds: event loop + signature threads + other threads of Weir + Postgres.',
     `Answered 202, warm-up included: ${whole(accepted)}. Stored: ${whole(stored)}.`,
     '',
     ...(faults.length > 0 ? faults : interpret(report)),

@@ -13,6 +13,8 @@ export interface Run {
   process_memory_mb: number;
   /** Average number of cores used in the window. */
   cores_used: { weir: number; postgres: number; senders: number };
+  /** Processor time per 202 response in the window, in microseconds; null when there were none. */
+  cpu_us: { event_loop: number; signatures: number; other_threads: number; postgres: number } | null;
   /** Number of answers by status, warm-up included. */
   statuses: Record<string, number>;
   /** Number of broken connections by error name. */
@@ -23,10 +25,11 @@ export interface Run {
 }
 
 /** Combines the reports of all senders. @param stored rows counted after Weir had exited */
-export function runOf(workers: number, { reports, residentBytes, cores }: Window, stored: number): Run {
+export function runOf(workers: number, { reports, residentBytes, cores, processor }: Window, stored: number): Run {
   const latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
   for (const report of reports) latenciesUs.add(report.latenciesUs);
   const ms = (us: number) => (latenciesUs.count === 0 ? null : rounded(us / 1000, 2));
+  const perRequest = (us: number) => rounded(us / latenciesUs.count, 1);
   const statuses = sumOf(reports.map((report) => report.statuses));
   return {
     workers,
@@ -45,6 +48,15 @@ export function runOf(workers: number, { reports, residentBytes, cores }: Window
       postgres: rounded(cores.postgres, 2),
       senders: rounded(cores.senders, 2),
     },
+    cpu_us:
+      latenciesUs.count === 0
+        ? null
+        : {
+            event_loop: perRequest(processor.eventLoop),
+            signatures: perRequest(processor.signatures),
+            other_threads: perRequest(processor.other),
+            postgres: perRequest(processor.postgres),
+          },
     statuses,
     errors: sumOf(reports.map((report) => report.errors)),
     accepted: statuses['202'] ?? 0,

@@ -1,10 +1,10 @@
 /** One measured window: load on a running Weir, and the resources used. */
 
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { SenderCommand, SenderOrder, SenderReport } from '../../../workers/sender.ts';
 import { watchResident } from './child.ts';
+import { type ProcessorTime, parts, processorTime, timeBetween } from './processor.ts';
 
 export const WARM_UP_SECONDS = 2;
 
@@ -15,6 +15,8 @@ export interface Window {
   residentBytes: number;
   /** Average number of cores used. */
   cores: { weir: number; postgres: number; senders: number };
+  /** Processor time used. */
+  processor: ProcessorTime;
 }
 
 interface WindowOrder {
@@ -39,9 +41,8 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
     const postgresPids = await order.postgresPids();
     const look = () => ({
       seconds: performance.now() / 1000,
-      weir: processorSeconds(order.weirPids),
-      postgres: processorSeconds(postgresPids),
-      senders: ownProcessorSeconds(),
+      processor: processorTime(order.weirPids, postgresPids),
+      sendersUs: ownProcessorUs(),
     });
     const before = look();
     senders.measure();
@@ -49,12 +50,18 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
       delay(order.seconds * 1000, undefined, { signal: stop }),
     );
     const after = look();
-    const coresOf = (who: 'weir' | 'postgres' | 'senders') =>
-      (after[who] - before[who]) / (after.seconds - before.seconds);
+    const processor = timeBetween(before.processor, after.processor);
+    const cores = (us: number) => us / 1e6 / (after.seconds - before.seconds);
+    const weirUs = parts.reduce((sum, part) => sum + processor[part], 0) - processor.postgres;
     return {
       reports: await senders.stop(),
       residentBytes: peakBytes,
-      cores: { weir: coresOf('weir'), postgres: coresOf('postgres'), senders: coresOf('senders') },
+      cores: {
+        weir: cores(weirUs),
+        postgres: cores(processor.postgres),
+        senders: cores(after.sendersUs - before.sendersUs),
+      },
+      processor,
     };
   } finally {
     clearInterval(ticking);
@@ -62,29 +69,10 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
   }
 }
 
-/** Clock ticks per second in /proc, the same on every Linux (USER_HZ). */
-const TICKS_A_SECOND = 100;
-
-/** Processor time of these processes since they started, in seconds; a process that has exited counts 0. */
-function processorSeconds(pids: readonly number[]): number {
-  return pids.reduce((sum, pid) => sum + ticksOf(pid), 0) / TICKS_A_SECOND;
-}
-
-/** Processor time of this process with all its threads, in seconds. */
-function ownProcessorSeconds(): number {
+/** Processor time of this process with all its threads, in microseconds. */
+function ownProcessorUs(): number {
   const { user, system } = process.cpuUsage();
-  return (user + system) / 1e6;
-}
-
-function ticksOf(pid: number): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The process name, in parentheses, may contain spaces. The state is the third field; utime and stime are the 14th and 15th.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return Number(fields[11]) + Number(fields[12]);
-  } catch {
-    return 0;
-  }
+  return user + system;
 }
 
 interface Senders {

@@ -14,6 +14,7 @@ function run(workers: number, rate: number, given: Partial<Run> = {}): Run {
     latency_ms: { p50: 9.5, p99: 19, max: 40 },
     process_memory_mb: 157.3,
     cores_used: { weir: 1, postgres: 0.5, senders: 0.4 },
+    cpu_us: { event_loop: 40.5, signatures: 9, other_threads: 3, postgres: 20 },
     statuses: { 202: 10 * rate },
     errors: {},
     accepted: 10 * rate,
@@ -36,12 +37,14 @@ test('the reports of the sender threads are merged', () => {
     reports: [reportOfSender([1000, 2000], 1000), reportOfSender([3000, 4000], 2000, { ECONNRESET: 1 })],
     residentBytes: 157_300_000,
     cores: { weir: 0.987, postgres: 0.4, senders: 0.3 },
+    processor: { eventLoop: 400, signatures: 36, other: 12.04, postgres: 80 },
   };
   expect(runOf(2, window, 10)).toMatchObject({
     workers: 2,
     requests_per_second: 3,
     process_memory_mb: 157.3,
     cores_used: { weir: 0.99 },
+    cpu_us: { event_loop: 100, signatures: 9, other_threads: 3, postgres: 20 },
     statuses: { 202: 10 },
     errors: { ECONNRESET: 1 },
     accepted: 10,
@@ -51,10 +54,16 @@ test('the reports of the sender threads are merged', () => {
 
 test('a window without a response has no latency', () => {
   const silent = { statuses: {}, errors: {}, windowMs: 1000, latenciesUs: createHistogram() };
-  const window = { reports: [silent], residentBytes: 0, cores: { weir: 0, postgres: 0, senders: 0 } };
+  const window: Window = {
+    reports: [silent],
+    residentBytes: 0,
+    cores: { weir: 0, postgres: 0, senders: 0 },
+    processor: { eventLoop: 1, signatures: 0, other: 0, postgres: 0 },
+  };
   expect(runOf(1, window, 0)).toMatchObject({
     requests_per_second: 0,
     latency_ms: { p50: null, p99: null, max: null },
+    cpu_us: null,
     accepted: 0,
   });
 });
@@ -90,10 +99,11 @@ describe('a run is invalid', () => {
 test('the table compares with the first run', () => {
   expect(describeReport(report([run(1, 22_300), run(2, 33_450)]))).toContain(
     [
-      'PROCESSES  REQUESTS/S  TIMES THE FIRST  P50 MS  P99 MS  MB PER PROCESS  CORES OF WEIR + POSTGRES + SENDERS',
-      '1          22,300      1.00             9.5     19      157             1 + 0.5 + 0.4',
-      '2          33,450      1.50             9.5     19      157             1 + 0.5 + 0.4',
+      'PROCESSES  REQUESTS/S  TIMES THE FIRST  P50 MS  P99 MS  MB PER PROCESS  CORES OF WEIR + POSTGRES + SENDERS  CPU US',
+      '1          22,300      1.00             9.5     19      157             1 + 0.5 + 0.4                       40.5 + 9 + 3 + 20',
+      '2          33,450      1.50             9.5     19      157             1 + 0.5 + 0.4                       40.5 + 9 + 3 + 20',
       '',
+      'CPU us: processor time per request in microseconds: event loop + signature threads + other threads of Weir + Postgres.',
       'Answered 202, warm-up included: 557,500. Stored: 557,500.',
     ].join('\n'),
   );

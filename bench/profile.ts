@@ -1,0 +1,103 @@
+/**
+ * Scenario `profile`: where a serving process spends its processor time under the load of `receive`, by function, native and JavaScript.
+ *
+ * perf samples the main thread and the threads of one process. With --perf-basic-prof V8 writes the addresses of its functions to
+ * /tmp/perf-PID.map, where perf finds them; builtins and native code have symbols of their own. JavaScript functions show the tier that
+ * ran: `*` optimised, `^` baseline, `~` interpreted.
+ */
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
+import { CommandError } from '../server/cli/io.ts';
+import { openBenchDatabase } from './lib/database.ts';
+import type { BenchContext, Outcome, Scenario, Table } from './lib/outcome.ts';
+import { formatNumber } from './lib/stats.ts';
+import { startWeir } from './lib/weir.ts';
+import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
+
+const BODY_BYTES = 1024;
+const CONNECTIONS = 256;
+/** Long enough for V8 to optimise the request path. */
+const WARM_UP_SECONDS = 6;
+const SAMPLES_A_SECOND = 4_000;
+/** Functions in a table. */
+const FUNCTIONS = 50;
+const SYMBOL_CHARACTERS = 110;
+
+export const profile: Scenario = {
+  name: 'profile',
+  summary: 'share of processor time of a serving process by function, native and JavaScript (needs perf)',
+  defaults: { rounds: 1, seconds: 8 },
+  run,
+};
+
+async function run(context: BenchContext): Promise<Outcome> {
+  requireWrk();
+  requirePerf();
+  const bench = await openBenchDatabase(context);
+  const secret = randomBytes(24).toString('base64url');
+  const script = join(bench.directory, 'request.lua');
+  writeScript(script, signedRequest(secret, benchBody(BODY_BYTES)));
+  const weir = await startWeir({ ...bench, processes: 1, secret, nodeOptions: '--perf-basic-prof' });
+  for (const each of [weir.pid, ...weir.processes]) context.undo(() => rm(`/tmp/perf-${each}.map`, { force: true }));
+  context.undo(() => weir.stop());
+  const pid = weir.processes[0]!;
+  const load = { url: weir.url, script, connections: CONNECTIONS };
+  await runWrk({ ...load, seconds: WARM_UP_SECONDS }, context.signal);
+
+  const data = join(bench.directory, 'perf.data');
+  const record = ['record', '-e', 'cpu-clock', '-F', String(SAMPLES_A_SECOND), '-g', '-p', String(pid), '-o', data];
+  const perf = spawn('perf', [...record, '--', 'sleep', String(context.seconds)], { stdio: 'ignore' });
+  const ended = new Promise((resolve) => perf.once('exit', resolve));
+  const { requestsPerSecond } = await runWrk({ ...load, seconds: context.seconds }, context.signal);
+  await ended;
+
+  const libraries = await report(data, ['--no-children', '--sort', 'dso']);
+  return {
+    tables: [
+      tableOf('library', libraries),
+      tableOf('function itself', await report(data, ['--no-children', '--sort', 'symbol'])),
+      tableOf('function with what it calls', await report(data, ['--children', '--sort', 'symbol'])),
+    ],
+    measures: libraries.map(([share, name]) => ({ name, unit: '%', values: [share] })),
+    ratios: [],
+    goals: [],
+    notes: [`${formatNumber(requestsPerSecond)} requests/s while perf sampled all threads of one process.`],
+    faults: libraries.length === 0 ? ['perf took no sample'] : [],
+  };
+}
+
+/** Throws CommandError when perf is not installed or may not sample. */
+function requirePerf(): void {
+  const { error, status, stderr } = spawnSync('perf', ['record', '-e', 'cpu-clock', '-o', '/dev/null', '--', 'true']);
+  if (error !== undefined)
+    throw new CommandError(`perf cannot be run (${error.message}); get it: apt-get install linux-perf`);
+  if (status !== 0)
+    throw new CommandError(
+      `perf may not sample (${String(stderr).trim().split('\n')[0]}); run as root, or set kernel.perf_event_paranoid to 1`,
+    );
+}
+
+type Row = [share: number, name: string];
+
+/** Rows of `perf report`, the largest share first. */
+async function report(data: string, options: readonly string[]): Promise<Row[]> {
+  const args = ['report', '-i', data, '--stdio', '-g', 'none', '-t', '|', ...options];
+  const { stdout } = await promisify(execFile)('perf', args, { maxBuffer: 64 * 1024 * 1024 });
+  return stdout
+    .split('\n')
+    .filter((line) => /^ *\d/.test(line))
+    .map((line) => {
+      const [share, ...fields] = line.split('|').map((field) => field.trim());
+      // After the share come, as perf's version and options have it, a second share, the name, and columns without values.
+      const name = fields.find((field) => /[A-Za-z]/.test(field)) ?? '';
+      return [Number.parseFloat(share!), name.slice(0, SYMBOL_CHARACTERS)];
+    });
+}
+
+function tableOf(title: string, rows: readonly Row[]): Table {
+  return { header: ['%', title], rows: rows.slice(0, FUNCTIONS).map(([share, name]) => [share.toFixed(2), name]) };
+}
