@@ -5,6 +5,7 @@ import { deleteExpiredAnswers } from '../../server/db/queries/idempotency.ts';
 import { addAgent, type SecondApp, send, startAgentApp, startSecondApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { type Answer, addPerson, request, type TestPerson } from '../helpers/people.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
 let second: SecondApp;
@@ -96,6 +97,19 @@ describe('the same request with the same key', () => {
   });
 });
 
+/** Creates a webhook whose insert is blocked while `work` runs: the request has its key and waits. Returns its response. */
+function whileBlocked(key: string, input: object, work: () => Promise<unknown>): Promise<() => Promise<Answer>> {
+  return app.database.transaction(async (query) => {
+    await query({ text: 'lock table webhooks in exclusive mode' });
+    const attempt = keyed(key, WEBHOOKS, input);
+    const text = 'select from idempotency_keys where key = $1';
+    await until(async () => (await app.database.query({ text, values: [key] })).length === 1);
+    await work();
+    // Not the promise itself, which would be awaited within the transaction.
+    return () => attempt;
+  });
+}
+
 describe('another request with the same key', () => {
   test.each([
     ['another body', WEBHOOKS, { name: 'b' }],
@@ -105,6 +119,19 @@ describe('another request with the same key', () => {
     expect((await keyed(key, WEBHOOKS, { name: 'a' })).status).toBe(201);
     const { status, body: problem } = await keyed(key, path, body);
     expect([status, problem.code]).toEqual([422, 'idempotency_key_reused']);
+  });
+
+  test('is refused while the first one is in progress', async () => {
+    const key = randomUUID();
+    const answers: Answer[] = [];
+    const first = await whileBlocked(key, { name: 'a' }, async () => {
+      for (const name of ['a', 'b']) answers.push(await keyed(key, WEBHOOKS, { name }));
+    });
+    expect(answers.map(({ status, body }) => [status, body.code])).toEqual([
+      [409, 'idempotency_in_progress'],
+      [422, 'idempotency_key_reused'],
+    ]);
+    expect((await first()).status).toBe(201);
   });
 
   test('of a token of the same user with a lower role is refused, without the first response', async () => {
@@ -214,21 +241,13 @@ describe('after a crash', () => {
   test('a slow attempt whose key was taken by another makes no change', async () => {
     const key = randomUUID();
     const name = `slow${key}`;
-    // The insert is blocked: the attempt has its key and waits.
-    const blocked = app.database.transaction(async (query) => {
-      await query({ text: 'lock table webhooks in exclusive mode' });
-      const attempt = keyed(key, WEBHOOKS, { name });
-      await expect
-        .poll(() => app.database.query({ text: 'select from idempotency_keys where key = $1', values: [key] }))
-        .toHaveLength(1);
-      await app.database.query({
+    const attempt = await whileBlocked(key, { name }, () =>
+      app.database.query({
         text: 'update idempotency_keys set attempt = gen_random_uuid() where key = $1',
         values: [key],
-      });
-      return { attempt };
-    });
-    const { attempt } = await blocked;
-    const { status, body } = await attempt;
+      }),
+    );
+    const { status, body } = await attempt();
     expect([status, body.code]).toEqual([409, 'idempotency_in_progress']);
     expect(await webhooksNamed(name)).toBe(0);
   });

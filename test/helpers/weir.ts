@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { loadSecretsKeys } from '../../server/secrets/keys.ts';
 import { readSettings } from '../../server/settings/read.ts';
-import type { Overrides } from './app.ts';
+import { type Overrides, PATIENT } from './app.ts';
 import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { until } from './wait.ts';
@@ -19,7 +19,7 @@ const run = promisify(execFile);
 const entryFile = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
 
 /** Limits high enough for all tests; two processes on any machine. */
-const usual: Overrides = { WORKERS: 2, RATE_LIMIT_INGEST_MAX: 1_000_000_000, DRAIN_SECONDS: 10 };
+const usual: Overrides = { ...PATIENT, WORKERS: 2, RATE_LIMIT_INGEST_MAX: 1_000_000_000, DRAIN_SECONDS: 10 };
 
 /** Longer than anything takes on a busy machine, unless it hangs. */
 export const PATIENCE_MS = 60_000;

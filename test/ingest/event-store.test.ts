@@ -66,6 +66,8 @@ function newRow(): EventRow {
   };
 }
 
+/** An advisory lock of this test. */
+const DOUBT_LOCK = 4711;
 const newKey = () => randomBytes(32);
 
 /** Stores one event. Returns its id, or null if it was not stored. */
@@ -127,6 +129,41 @@ test('a lost connection loses only its own batch: the other one commits the wait
   expect(committed.filter((id) => !stored.has(id))).toEqual([]);
   // No round refused more than the batch in progress on the connection.
   expect(outcomes.length - committed.length).toBeLessThanOrEqual(3 * 300);
+});
+
+test('events in doubt that are not stored are answered so', async () => {
+  const run = (text: string) => fresh.database.query({ text });
+  // A COPY has sent everything, and its commit waits.
+  await run(`create function wait_here() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock_shared(${DOUBT_LOCK}); return null; end $$;
+    create trigger wait_here after insert on events for each statement execute function wait_here()`);
+  const waiting = `select pid from pg_locks where locktype = 'advisory' and objid = ${DOUBT_LOCK} and not granted`;
+  const outcome = await fresh.database.transaction(async (query) => {
+    await query({ text: `select pg_advisory_xact_lock(${DOUBT_LOCK})` });
+    const adding = add();
+    const [blocked] = await until(async () => {
+      const rows = await query<{ pid: number }>({ text: waiting });
+      return rows.length > 0 && rows;
+    });
+    await query({ text: 'select pg_terminate_backend($1)', values: [blocked!.pid] });
+    return { id: await adding };
+  });
+  await run('drop trigger wait_here on events; drop function wait_here');
+  expect(outcome).toEqual({ id: null });
+  expect(doubts).toBe(1);
+  await until(async () => (await copyConnections()).length === 2);
+});
+
+test('a key of two webhooks in one commit is two events, and of one webhook one event', async () => {
+  const other = uuidv7(Date.now(), randomBytes(16));
+  const [key, rows] = [newKey(), [newRow(), { ...newRow(), webhookId: other }, newRow()]];
+  const [first, second, third] = await Promise.all(rows.map((row) => events.store([row], [key])));
+  expect([first, second]).toEqual([
+    { kind: 'stored', duplicates: new Map() },
+    { kind: 'stored', duplicates: new Map() },
+  ]);
+  expect(third).toEqual({ kind: 'stored', duplicates: new Map([[0, uuidText(rows[0]!.id)]]) });
+  expect([commits, repeats]).toEqual([[2], [1]]);
 });
 
 test.each(['COPY', 'the statement for keys'])(

@@ -1,6 +1,6 @@
 /** Results of the query of a process, over real events. */
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import type { Database } from '../../server/db/pool.ts';
@@ -90,6 +90,37 @@ test('a quiet webhook is found beside a busy one', async () => {
   await until(() => ids(quiet).length > 0);
   expect(ids(quiet)).toEqual([id]);
   newest.unwatch(quiet);
+});
+
+test('any number of watches of one webhook are one query a time, and none are left after them', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  let [asked, answered] = [0, 0];
+  const query: Database['query'] = async (statement) => {
+    asked++;
+    const rows = await fresh.database.query<never>(statement);
+    answered++;
+    return rows;
+  };
+  const { newest } = watching({ ...fresh.database, query });
+  const lookAgain = async () => {
+    vi.advanceTimersByTime(1_000);
+    await until(() => answered === asked);
+    await nextTurn();
+  };
+  const watches = [...Array.from({ length: 25 }, () => randomUUID()), ...Array(25).fill(null)];
+  await Promise.all(watches.map((id) => newest.watch(id)));
+  // One for each webhook when it is first watched, and one for all webhooks.
+  expect(asked).toBe(26);
+  for (let look = 1; look <= 3; look++) {
+    await lookAgain();
+    expect(asked).toBe(26 + look);
+  }
+  for (const id of watches) newest.unwatch(id);
+  await lookAgain();
+  const last = asked;
+  await lookAgain();
+  expect(asked).toBe(last);
 });
 
 test('events during an outage of the query are found after it', async () => {

@@ -59,10 +59,10 @@ describe('a password is verified', () => {
           times[name]!.push(performance.now() - startMs);
         }
     });
-    const median = (name: string) => times[name]!.sort((a, b) => a - b)[7]!;
-    // A shortcut would be a thousand times faster.
-    expect(median('nothing') / median('stored')).toBeGreaterThan(0.3);
-    expect(median('nothing') / median('stored')).toBeLessThan(3);
+    // The fastest round of each, which a busy machine disturbs least. A shortcut would be a thousand times faster.
+    const ratio = Math.min(...times.nothing!) / Math.min(...times.stored!);
+    expect(ratio).toBeGreaterThan(0.3);
+    expect(ratio).toBeLessThan(3);
   });
 });
 

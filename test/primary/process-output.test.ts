@@ -1,4 +1,5 @@
 /** Output of a process besides its log, as log lines of the primary. */
+import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -39,8 +40,10 @@ test('consecutive lines are one log line', async () => {
 test('a log line ends the lines before it, and the end flushes the rest', async () => {
   const { stdout, written } = forwarded();
   stdout.write('one\n{"event":"x"}\ntwo\nthree');
+  const ended = once(stdout, 'end');
   stdout.end();
-  await vi.waitFor(() => expect(written).toEqual(['one', '{"event":"x"}\n', 'two\nthree']));
+  await ended;
+  expect(written).toEqual(['one', '{"event":"x"}\n', 'two\nthree']);
 });
 
 test('at most 100 lines are combined', async () => {
