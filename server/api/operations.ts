@@ -6,6 +6,7 @@ import type { agentOperations } from './agents/operations.ts';
 import type { auditOperations } from './audit/operations.ts';
 import type { deliveryOperations } from './deliveries/operations.ts';
 import type { eventOperations } from './events/operations.ts';
+import type { historyOperations } from './history/operations.ts';
 import type { liveOperations } from './live/operations.ts';
 import type { openApiOperations } from './openapi/document.ts';
 import type { rejectionOperations } from './rejections/operations.ts';
@@ -30,6 +31,7 @@ export type Operations = OtherOperations &
   typeof schemeOperations &
   ReturnType<typeof agentOperations> &
   ReturnType<typeof eventOperations> &
+  ReturnType<typeof historyOperations> &
   ReturnType<typeof deliveryOperations> &
   ReturnType<typeof tokenOperations> &
   ReturnType<typeof auditOperations>;

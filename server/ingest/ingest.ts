@@ -54,7 +54,10 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
       const limit = await takeIngest(limiter, policy, exchange, known);
       setRateLimitFields(exchange, known?.policy ?? policy, limit);
       exchange.lap(Stage.limit);
-      if (!limit.allowed) return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
+      if (!limit.allowed) {
+        if (known !== undefined) known.counts.limited++;
+        return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
+      }
 
       const webhook = await directory.find(webhookId, Date.now());
       if (webhook === undefined) return exchange.problem(problemLater('database_unavailable', RETRY_SECONDS));
@@ -88,6 +91,7 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
       return exchange.problem(problemLater('verification_unavailable', RETRY_SECONDS));
     if (judgement.kind === 'unreadable')
       return exchange.problem(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
+    webhook.counts.rejected++;
     exchange.problem(refusalOf(webhook, judgement));
     parts.onRejected(exchange, webhook, body);
   }

@@ -27,7 +27,12 @@ export function storeSingle({ rows, events, onStored }: StoreParts): Store {
     exchange.lap(Stage.commit);
     if (outcome.kind !== 'stored') return refuseStore(exchange, outcome);
     const existing = outcome.duplicates.get(0);
-    if (existing !== undefined) return answer(exchange, 200, webhook, existing, body.length, ',"duplicate":true');
+    if (existing !== undefined) {
+      webhook.counts.duplicates++;
+      return answer(exchange, 200, webhook, existing, body.length, ',"duplicate":true');
+    }
+    webhook.counts.accepted++;
+    webhook.counts.bytes += body.length;
     onStored(webhook, row.receivedAtMs);
     answer(exchange, 202, webhook, uuidText(row.id), body.length, '');
   };

@@ -6,6 +6,7 @@ import type { Database } from '../db/pool.ts';
 import { verifyTokenContext } from '../db/queries/sealed-rows.ts';
 import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
 import type { Policy } from '../ratelimit/limiter.ts';
+import type { HistoryCounts } from '../resources/history.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Keyring } from '../signatures/check.ts';
 import { type EventTypeReader, eventTypeReader } from '../signatures/event-type.ts';
@@ -42,6 +43,8 @@ export interface Webhook {
   readonly unreadableUntilMs: number;
   /** When the previous secret expires; null: there is none. */
   readonly previousExpiresAtMs: number | null;
+  /** Requests since the last write of the history; the same object after a change of the webhook. */
+  readonly counts: HistoryCounts;
 }
 
 interface WebhookSource {
@@ -52,6 +55,7 @@ interface WebhookSource {
   capBytes: number;
   /** Window of a webhook's own rate limit. */
   windowSeconds: number;
+  countsOf: (webhookId: string) => HistoryCounts;
   /** Called when a stored secret becomes unreadable: no key decrypts it. */
   onUnreadable: (webhookId: string) => void;
 }
@@ -95,7 +99,7 @@ export function isCurrent(webhook: Webhook, place: number): boolean {
   return place === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
 }
 
-function open(row: WebhookRow, { keys, capBytes, windowSeconds }: WebhookSource): Webhook {
+function open(row: WebhookRow, { keys, capBytes, windowSeconds, countsOf }: WebhookSource): Webhook {
   const scheme = schemeOf(row);
   const { algorithm, id } = scheme.definition;
   const asymmetric = isAsymmetric(algorithm);
@@ -126,5 +130,6 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds }: WebhookSource)
     secretIds: readable.map(({ id }) => id),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,
+    counts: countsOf(row.id),
   };
 }

@@ -6,6 +6,7 @@ import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/audit.ts';
 import { endLastLeases } from '../db/queries/deliveries.ts';
+import { deleteOldHistory } from '../db/queries/history.ts';
 import { deleteExpiredAnswers } from '../db/queries/idempotency.ts';
 import { deleteOldRejections } from '../db/queries/rejections.ts';
 import { deleteEndedSessions } from '../db/queries/sessions.ts';
@@ -90,6 +91,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       anchor = await anchorAudit(database, log, anchor);
       const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
       if (sessions > 0) log('sessions_expired', { sessions });
+      await deleteOldHistory(database);
       await deleteOldFailures(database);
       await recordTallies(database);
       await deleteExpiredAnswers(database);

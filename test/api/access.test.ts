@@ -55,6 +55,8 @@ const answers: Record<OperationName, string> = {
   showRejectionBody: '404 rejection_unknown',
   recheckRejection: '404 rejection_unknown',
   acceptRejection: '404 rejection_unknown',
+  showHistory: '200',
+  listWebhookHistory: '200',
   showCounters: '200',
   showStatus: '200',
   stream: '200',

@@ -165,6 +165,19 @@ CREATE TABLE public.events (
 PARTITION BY RANGE (received_at);
 ALTER TABLE ONLY public.events ALTER COLUMN body SET STORAGE EXTERNAL;
 
+CREATE TABLE public.history (
+    webhook_id uuid NOT NULL,
+    step integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    accepted bigint NOT NULL,
+    duplicates bigint NOT NULL,
+    rejected bigint NOT NULL,
+    limited bigint NOT NULL,
+    bytes bigint NOT NULL,
+    CONSTRAINT history_step_check CHECK ((step = ANY (ARRAY[60, 3600])))
+)
+WITH (fillfactor='70');
+
 CREATE TABLE public.idempotency_keys (
     user_id uuid NOT NULL,
     key text NOT NULL,
@@ -351,6 +364,9 @@ ALTER TABLE ONLY public.deliveries
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (received_at, id, webhook_id);
 
+ALTER TABLE ONLY public.history
+    ADD CONSTRAINT history_pkey PRIMARY KEY (webhook_id, step, at);
+
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (user_id, key);
 
@@ -419,6 +435,8 @@ CREATE INDEX deliveries_dead_of_agent ON ONLY public.deliveries USING btree (age
 CREATE INDEX deliveries_last_lease ON ONLY public.deliveries USING btree (available_at) WHERE ((state = 'leased'::text) AND last_lease);
 
 CREATE INDEX deliveries_of_agent ON ONLY public.deliveries USING btree (agent_id, received_at, id);
+
+CREATE INDEX history_age ON public.history USING btree (step, at);
 
 CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
 

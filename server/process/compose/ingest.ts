@@ -1,6 +1,7 @@
 /** The parts of a process that take webhooks in. */
 import { probeCommit } from '../../db/commit-probe.ts';
 import { PartitionRepair } from '../../db/partitions.ts';
+import { addHistory } from '../../db/queries/history.ts';
 import { addSecretUses } from '../../db/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../db/queries/webhooks.ts';
 import { storeBatch } from '../../ingest/batch.ts';
@@ -8,6 +9,7 @@ import { CommitHealth } from '../../ingest/commit-health.ts';
 import { EventStore } from '../../ingest/event-store.ts';
 import { createHandshake } from '../../ingest/handshake.ts';
 import { createIngest, type IngestParts } from '../../ingest/ingest.ts';
+import { IngestCounts } from '../../ingest/ingest-counts.ts';
 import { createJudge } from '../../ingest/judge.ts';
 import { RowMaker } from '../../ingest/rows.ts';
 import { storeSingle } from '../../ingest/store.ts';
@@ -62,11 +64,13 @@ export function composeIngest(
       },
     },
   });
+  const counts = new IngestCounts((rows) => addHistory(database, rows));
   const { directory, unreadable } = webhookDirectory({
     database,
     keys: derivedKeys(keys, 'webhook-secrets'),
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    countsOf: (webhookId) => counts.of(webhookId),
     onUnreadable: observe.secretUnreadable,
   });
   const secretUses = new WriteBehind(
@@ -128,7 +132,7 @@ export function composeIngest(
     start: () => events.start(),
     close: async () => {
       events.close();
-      await Promise.all([verifier.close(), secretUses.close(), lastEvents.close(), repair.close()]);
+      await Promise.all([verifier.close(), secretUses.close(), lastEvents.close(), counts.close(), repair.close()]);
     },
   };
 }

@@ -6,6 +6,7 @@ import { agentOperations } from '../../api/agents/operations.ts';
 import { auditOperations } from '../../api/audit/operations.ts';
 import { deliveryOperations } from '../../api/deliveries/operations.ts';
 import { eventOperations } from '../../api/events/operations.ts';
+import { historyOperations } from '../../api/history/operations.ts';
 import { Idempotency } from '../../api/idempotency.ts';
 import { openApiDocument, openApiOperations } from '../../api/openapi/document.ts';
 import type { Operations, OtherOperations } from '../../api/operations.ts';
@@ -75,6 +76,7 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
     ...schemeOperations,
     ...agentOperations({ database, changes }),
     ...eventOperations(database),
+    ...historyOperations(database),
     ...deliveryOperations(database),
     ...tokenOperations({ database, passwords, hosted }),
     ...auditOperations(database),

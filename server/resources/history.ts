@@ -1,0 +1,42 @@
+/** History as users see it: counts of requests over time. */
+import { z } from 'zod';
+import { recordId, timeOf } from './fields.ts';
+
+const whole = z.number().int().min(0);
+
+/** Members that are counted, in the order of the columns. */
+export const historyCounts = {
+  accepted: whole.describe('events stored'),
+  duplicates: whole.describe('events that were stored before (see dedupe_header)'),
+  rejected: whole.describe('requests refused for their signature'),
+  limited: whole.describe('requests refused by the rate limit'),
+  bytes: whole.describe('bytes of the bodies of accepted events'),
+};
+export type HistoryCounts = { [Name in keyof typeof historyCounts]: number };
+export const historyColumns = Object.keys(historyCounts) as (keyof HistoryCounts)[];
+
+/** How long spans of a minute are kept; spans of an hour: HOURS_KEPT_DAYS. */
+export const MINUTES_KEPT_HOURS = 48;
+export const HOURS_KEPT_DAYS = 400;
+export const HISTORY_POINTS_MAX = 1_500;
+
+/** Seconds between two points. Those below an hour are sums of minutes. */
+export const historySteps = [60, 300, 900, 1_800, 3_600, 21_600, 86_400] as const;
+
+export const historySchema = z.object({
+  from: timeOf('start of the first point'),
+  to: timeOf('end of the last point'),
+  step: whole.describe('seconds from one point to the next'),
+  points: z
+    .array(z.object({ at: timeOf('start of the point'), ...historyCounts }))
+    .describe('oldest first, without gaps; the counts of the last seconds are not yet included'),
+});
+
+export const webhookHistorySchema = z.object({
+  webhook_id: recordId.describe('the webhook'),
+  name: z.string().describe('its name'),
+  enabled: z.boolean().describe('false: requests are answered 410'),
+  last_event_at: timeOf('when it last received an event, to a few seconds').nullable().describe('null: never'),
+  ...historyCounts,
+  hours: z.array(whole).describe('accepted events of each of the last 24 hours, oldest first'),
+});
