@@ -33,10 +33,24 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
 
 const notices = recordOf(Object.entries(sentences));
 
+export interface Notice {
+  text: string;
+  /** The form that undoes the change: its path below that of the page, and its fields. */
+  undo: { path: string; fields: Record<string, string> } | null;
+}
+
+/** The changes that another form of the same page undoes. */
+const undoings = recordOf<NonNullable<Notice['undo']>>([
+  ['disabled', { path: '/switch', fields: { enabled: 'true' } }],
+  ['enabled', { path: '/switch', fields: { enabled: 'false' } }],
+]);
+
 /** The message for the notice in the URL; null for an unknown name. The URL cannot inject text. */
-export function noticeOf(query: URLSearchParams): string | null {
-  const notice = notices[query.get('notice') ?? ''];
-  if (typeof notice !== 'function') return notice ?? null;
+export function noticeOf(query: URLSearchParams): Notice | null {
+  const name = query.get('notice') ?? '';
+  const notice = notices[name];
   const count = query.get('count') ?? '';
-  return /^\d{1,9}$/.test(count) ? notice(Number(count)) : null;
+  if (notice === undefined || (typeof notice === 'function' && !/^\d{1,9}$/.test(count))) return null;
+  const text = typeof notice === 'function' ? notice(Number(count)) : notice;
+  return { text, undo: undoings[name] ?? null };
 }

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, TestAgent } from '../helpers/agents.ts';
 import { closeTabs, openTab, startBrowser, type Tab } from '../helpers/browser.ts';
 import { signedRequest } from '../helpers/requests.ts';
-import { until } from '../helpers/wait.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 120_000;
@@ -169,7 +168,12 @@ test('times are in the time zone of the browser, with UTC on hover', async () =>
   await page.goto('/events');
   const time = page.locator('#events time').first();
   const iso = (await time.getAttribute('datetime'))!;
-  expect(await time.getAttribute('title')).toBe(`${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`);
-  const local = new Date(iso).toLocaleTimeString('sv-SE', { timeZone: 'Europe/Berlin' });
-  await until(async () => (await time.innerText()).includes(local));
+  const utc = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`;
+  expect(await time.innerText()).toMatch(/ ago$/);
+  const local = new Date(iso).toLocaleString('sv-SE', { timeZone: 'Europe/Berlin' });
+  expect(await time.getAttribute('title')).toBe(`${local} (${utc})`);
+  await page.locator('#events tbody a').first().click();
+  const absolute = page.locator(`dd time[datetime="${iso}"]`);
+  expect(await absolute.getAttribute('title')).toBe(utc);
+  expect(await absolute.innerText()).toBe(local);
 });

@@ -14,5 +14,11 @@ test.each([
   ['notice=__proto__', null],
   ['', null],
 ])('the URL ?%s shows %s', (query, notice) => {
-  expect(noticeOf(new URLSearchParams(query))).toBe(notice);
+  expect(noticeOf(new URLSearchParams(query))?.text ?? null).toBe(notice);
+});
+
+test('a change that another form undoes has that form', () => {
+  const undo = noticeOf(new URLSearchParams('notice=disabled'))?.undo;
+  expect(undo).toEqual({ path: '/switch', fields: { enabled: 'true' } });
+  expect(noticeOf(new URLSearchParams('notice=deleted'))?.undo).toBe(null);
 });

@@ -35,10 +35,35 @@ function enhance(root) {
   for (const button of root.querySelectorAll('[data-copy], [data-pause]')) button.hidden = false;
 }
 
+/** Shows an absolute time in the time zone of the browser; a relative one (partials/ago.eta) gets it on hover, beside UTC. */
 function showLocally(time) {
   const at = new Date(time.dateTime);
-  if (!Number.isNaN(at.getTime())) time.textContent = localText(at);
+  if (Number.isNaN(at.getTime())) return;
+  if (!time.classList.contains('ago')) time.textContent = localText(at);
+  else if (!time.title.includes('(')) time.title = `${localText(at)} (${time.title})`;
 }
+
+const AGO_MS = 15_000;
+const spans = [
+  [86_400_000, (days) => (days === 1 ? '1 day' : `${days} days`)],
+  [3_600_000, (hours) => `${hours} h`],
+  [60_000, (minutes) => `${minutes} min`],
+];
+
+/** The words of span() in show.ts. */
+function agoText(at) {
+  const ms = Date.now() - at.getTime();
+  const [length, words] = spans.find(([span]) => ms >= span) ?? [];
+  return `${length === undefined ? '< 1 min' : words(Math.floor(ms / length))} ago`;
+}
+
+// The part around a relative time is refreshed only when something in it changes.
+setInterval(() => {
+  for (const time of document.querySelectorAll('time.ago')) {
+    const text = agoText(new Date(time.dateTime));
+    if (time.textContent !== text) time.textContent = text;
+  }
+}, AGO_MS);
 
 function localText(at) {
   const two = (number) => String(number).padStart(2, '0');

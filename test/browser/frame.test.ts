@@ -1,0 +1,125 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { until } from '../helpers/wait.ts';
+
+let app: TestApp;
+let browser: Browser;
+let operator: TestPerson;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  operator = await addPerson(app, 'operator');
+  for (const name of ['alpha', 'beta']) await app.addWebhook({ name });
+});
+afterAll(async () => {
+  await closeTabs(browser);
+  await app?.stop();
+});
+
+const schemeOf = 'getComputedStyle(document.documentElement).colorScheme';
+
+test('the theme is switched in place, and without scripts by the server', async () => {
+  const { page, close } = await openTab(browser, app, operator);
+  await page.goto('/webhooks');
+  expect(await page.evaluate(schemeOf)).toBe('light dark');
+  await page.getByRole('button', { name: 'dark' }).click();
+  expect(await page.evaluate(schemeOf)).toBe('dark');
+  expect(await page.getByRole('button', { name: 'dark' }).getAttribute('aria-pressed')).toBe('true');
+  expect(await (await page.goto('/events'))!.text()).toContain('data-theme="dark"');
+  await close();
+
+  const plain = await openTab(browser, app, operator, { javaScriptEnabled: false });
+  await plain.page.goto('/webhooks?q=a');
+  await plain.page.getByRole('button', { name: 'dark' }).click();
+  expect(new URL(plain.page.url()).search).toBe('?q=a');
+  expect(await plain.page.locator('html').getAttribute('data-theme')).toBe('dark');
+  await plain.close();
+});
+
+test('on a phone the navigation is a menu that works without scripts', async () => {
+  const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled: false, width: 390 });
+  await page.goto('/events');
+  const agents = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Agents' });
+  expect(await agents.isVisible()).toBe(false);
+  await page.getByLabel('Menu').check({ force: true });
+  await agents.click();
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
+  await close();
+});
+
+test('a list is walked and opened by keys, which are shown and can be turned off', async () => {
+  const { page, complaints, close } = await openTab(browser, app, operator);
+  const focused = () => page.evaluate('document.activeElement.textContent');
+  await page.goto('/webhooks');
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  const second = await page.locator('tbody tr').nth(1).locator('a').first().textContent();
+  expect(await focused()).toBe(second);
+  await page.keyboard.press('k');
+  const first = await page.locator('tbody tr').first().locator('a').first().textContent();
+  expect(await focused()).toBe(first);
+  await page.keyboard.press('/');
+  await page.keyboard.type('jk?');
+  expect(await page.getByLabel('Name').inputValue()).toBe('jk?');
+  await page.getByLabel('Name').blur();
+
+  await page.keyboard.press('?');
+  const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+  await dialog.waitFor();
+  expect(await accessibilityViolations(page)).toEqual([]);
+  await dialog.getByRole('checkbox').uncheck();
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+  await page.keyboard.press('?');
+  expect(await dialog.isVisible()).toBe(false);
+  await page.getByRole('button', { name: 'Keyboard shortcuts' }).click();
+  await dialog.getByRole('checkbox').check();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: first! }).waitFor();
+  await page.keyboard.press('g');
+  await page.keyboard.press('d');
+  await page.getByRole('heading', { level: 1, name: 'Deliveries' }).waitFor();
+
+  // A step back replaces the whole body.
+  await page.goBack();
+  await page.getByRole('heading', { level: 1, name: first! }).waitFor();
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+  expect(complaints).toEqual([]);
+  await close();
+});
+
+test('a change shows a toast with Undo, and its button what it is doing', async () => {
+  const webhook = await app.addWebhook({ name: 'gamma' });
+  const { page, complaints, close } = await openTab(browser, app, operator);
+  await page.goto(`/webhooks/${webhook.id}?notice=disabled`);
+  const toast = page.locator('.toast', { hasText: 'The webhook is disabled.' });
+  await toast.waitFor();
+  expect(await page.locator('main .notice').count()).toBe(0);
+  expect(await accessibilityViolations(page)).toEqual([]);
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/switch', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await operator.api('PATCH', `/api/v1/webhooks/${webhook.id}`, { enabled: false });
+  const sent = page.getByRole('button', { name: 'Undo' });
+  await sent.click();
+  await page.locator('.toast button[aria-busy="true"]', { hasText: 'Undoing…' }).waitFor();
+  answer();
+  await page.locator('.toast', { hasText: 'The webhook is enabled.' }).waitFor();
+  await until(async () => (await operator.api('GET', `/api/v1/webhooks/${webhook.id}`)).body.enabled === true);
+  expect(complaints).toEqual([]);
+  await page.getByRole('link', { name: 'Agents' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
+  expect(await page.locator('.toast').count()).toBe(0);
+  await close();
+});

@@ -1,0 +1,90 @@
+/**
+ * Feedback to an action: buttons say what they are doing while their form is sent, and the notice of a change becomes a toast in the
+ * corner, which stays until it was read. Without scripts the notice stays at the top of the page.
+ */
+(() => {
+  /** How long a toast without a button of its own stays while it is neither pointed at nor focused. */
+  const TOAST_MS = 8000;
+  /** A shorter request changes no text, which would flicker. */
+  const BUSY_AFTER_MS = 150;
+
+  /** The first word of a button, and what is shown instead of the whole. */
+  const doing = {
+    Accept: 'Accepting…',
+    Change: 'Changing…',
+    Check: 'Checking…',
+    Create: 'Creating…',
+    Delete: 'Deleting…',
+    Disable: 'Disabling…',
+    Dismiss: 'Dismissing…',
+    Enable: 'Enabling…',
+    Replay: 'Replaying…',
+    Revoke: 'Revoking…',
+    Rotate: 'Rotating…',
+    Save: 'Saving…',
+    Search: 'Searching…',
+    Send: 'Sending…',
+    Set: 'Saving…',
+    Sign: 'Signing in…',
+    Undo: 'Undoing…',
+    Verify: 'Verifying…',
+  };
+
+  const buttons = new WeakMap();
+
+  document.addEventListener('submit', ({ target, submitter }) => {
+    const button = submitter ?? target.querySelector('button:not([type="button"])');
+    if (!button || button.childElementCount > 0) return;
+    const text = button.textContent.trim();
+    const out = text.startsWith('Sign out') ? 'Signing out…' : doing[text.split(' ')[0]];
+    if (out === undefined) return;
+    const timer = setTimeout(() => {
+      button.textContent = out;
+      button.setAttribute('aria-busy', 'true');
+    }, BUSY_AFTER_MS);
+    buttons.set(target, () => {
+      clearTimeout(timer);
+      button.removeAttribute('aria-busy');
+      if (button.textContent === out) button.textContent = text;
+    });
+  });
+  document.addEventListener('htmx:afterRequest', ({ detail: { elt } }) => buttons.get(elt)?.());
+  // The page may come from the back/forward cache, as it was when the form was sent.
+  window.addEventListener('pageshow', () => {
+    for (const form of document.forms) buttons.get(form)?.();
+  });
+
+  /** Moves the notices of the page into the corner, and removes those of the page before. */
+  function raise(root) {
+    // Looked up each time: a step back in history replaces the whole body.
+    const place = document.getElementById('toasts');
+    if (root.id === 'main' || root === document) place.replaceChildren();
+    for (const notice of root.querySelectorAll('.notice[data-toast]')) {
+      const toast = document.createElement('div');
+      toast.className = 'toast';
+      const text = document.createElement('span');
+      text.append(...notice.childNodes);
+      const close = document.createElement('button');
+      close.type = 'button';
+      close.className = 'quiet';
+      close.textContent = '×';
+      close.setAttribute('aria-label', 'Close');
+      close.addEventListener('click', () => toast.remove());
+      const actions = text.querySelectorAll('form, a');
+      toast.append(text, ...actions, close);
+      htmx.process(toast);
+      notice.remove();
+      place.append(toast);
+      if (actions.length === 0) leaveLater(toast);
+    }
+  }
+
+  function leaveLater(toast) {
+    setTimeout(() => (toast.matches(':hover, :focus-within') ? leaveLater(toast) : toast.remove()), TOAST_MS);
+  }
+
+  document.addEventListener('htmx:afterSwap', ({ target }) => raise(target));
+  document.addEventListener('htmx:load', ({ target }) => {
+    if (target === document.body) raise(document);
+  });
+})();
