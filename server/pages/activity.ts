@@ -1,4 +1,4 @@
-/** Recent activity of webhooks or agents by id, for up to one page of their lists. */
+/** Recent activity of webhooks, agents and events by id, for up to one page of their lists. */
 import type { Call } from './call.ts';
 import { itemsOf } from './page.ts';
 
@@ -6,6 +6,13 @@ export async function webhookActivity(call: Call, ids: readonly string[]) {
   if (ids.length === 0) return {};
   const active = itemsOf(await call('listWebhookActivity', { query: { webhook_ids: ids.join(',') } }));
   return Object.fromEntries(active.items.map((one) => [one.webhook_id, one]));
+}
+
+/** States of the deliveries of events. Events without deliveries are omitted; without a database, all are. */
+export async function eventDeliveries(call: Call, ids: readonly string[]) {
+  if (ids.length === 0) return {};
+  const counted = itemsOf(await call('countEventDeliveries', { query: { event_ids: ids.join(',') } }));
+  return Object.fromEntries(counted.items.map((one) => [one.event_id, one]));
 }
 
 export async function agentActivity(call: Call, ids: readonly string[]) {

@@ -7,6 +7,7 @@ import type { Database } from '../db/pool.ts';
 import { findEvent } from '../db/queries/events.ts';
 import { problem } from '../http/problem.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
+import { eventDeliveries } from './activity.ts';
 import { showBody } from './body-view.ts';
 import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
@@ -14,18 +15,23 @@ import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
+import { address } from './show.ts';
 
-const filterNames = [
-  'webhook_id',
-  'type',
-  'from',
-  'to',
-  'delivery_state',
-  'content_type',
-  'source',
-  'q',
-  'cursor',
-] as const;
+/** Filters of the list, by the names that people see. */
+const filterLabels = {
+  webhook_id: 'Webhook',
+  type: 'Type',
+  delivery_state: 'Delivery',
+  content_type: 'Content type',
+  source: 'From address',
+  header: 'Header',
+  q: 'Body',
+  from: 'Since',
+  to: 'Before',
+} as const;
+type FilterName = keyof typeof filterLabels;
+const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] as const;
+const HOUR_MS = 3_600_000;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
@@ -37,7 +43,17 @@ export function eventPages(database: Database) {
     const { errors, ...feedback } = listed.kind === 'done' ? noErrors : formErrors(listed);
     const ids = page.items.map((event) => event.webhook_id);
     const webhooks = await choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]);
-    return view('events/list', 'Events', { filters, page, errors, webhooks }, feedback);
+    const deliveries = await eventDeliveries(
+      call,
+      page.items.map(({ id }) => id),
+    );
+    const chips = chipsOf(filters, webhooks.names);
+    return view(
+      'events/list',
+      'Events',
+      { filters, page, errors, webhooks, deliveries, chips, presets: presetsOf(filters) },
+      feedback,
+    );
   };
 
   const showEvent: Page = async ({ call, id, query }) => {
@@ -73,6 +89,29 @@ export function eventPages(database: Database) {
   };
 
   return { eventList, showEvent, replayEvent };
+}
+
+type Filters = Partial<Record<FilterName | 'cursor', string>>;
+
+/** Each active filter: its label, its value, and the address of the list without it. */
+function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<string, string>): [string, string, string][] {
+  return (Object.keys(filterLabels) as FilterName[]).flatMap((name) => {
+    const value = filters[name];
+    if (value === undefined) return [];
+    const shown = name === 'webhook_id' ? (webhooks[value] ?? value) : value;
+    return [[filterLabels[name], shown, address('/events', { ...filters, [name]: null })] as [string, string, string]];
+  });
+}
+
+/** Common ranges of time: label and address of the list. None once a range is chosen. */
+function presetsOf({ cursor: _, ...filters }: Filters): [string, string][] {
+  if (filters.from !== undefined || filters.to !== undefined) return [];
+  const hourAgo = new Date(Date.now() - HOUR_MS).toISOString();
+  const today = `${new Date().toISOString().slice(0, 10)}T00:00:00Z`;
+  return [
+    ['Last hour', address('/events', { ...filters, from: hourAgo })],
+    ['Today (UTC)', address('/events', { ...filters, from: today })],
+  ];
 }
 
 function curlOf(

@@ -11,3 +11,15 @@ export function filtersOf<Name extends string>(
   });
   return Object.fromEntries(given) as Partial<Record<Name, string>>;
 }
+
+const EMPTY_PARAMETER = /(?:^|&)[^&=]*=(?:&|$)/;
+
+/**
+ * The address without empty parameters; null if it has none. A browser without JavaScript sends each empty field of a filter, but the
+ * address is what people bookmark and share.
+ */
+export function tidyAddress({ path, query }: { path: string; query: string }): string | null {
+  if (!EMPTY_PARAMETER.test(query)) return null;
+  const given = query.split('&').filter((pair) => !EMPTY_PARAMETER.test(pair));
+  return given.length === 0 ? path : `${path}?${given.join('&')}`;
+}

@@ -17,6 +17,7 @@ import type { Settings } from '../settings/read.ts';
 import type { Assets } from './assets.ts';
 import { createCall } from './call.ts';
 import { compress } from './compress.ts';
+import { tidyAddress } from './filters.ts';
 import { frameOf } from './frame.ts';
 import {
   addressOf,
@@ -29,7 +30,7 @@ import {
 } from './navigation.ts';
 import { noticeOf } from './notices.ts';
 import { outagesOf, withPatience } from './outages.ts';
-import type { Page, PageReply } from './page.ts';
+import { type Page, type PageReply, redirect } from './page.ts';
 import { problemView, refusedForm } from './problem-view.ts';
 import type { Renderer } from './render.ts';
 import { securityHeaders } from './security-headers.ts';
@@ -68,6 +69,8 @@ export class Pages {
           ? await this.#parts.signIn?.confirmation(exchange, person, addressOf(exchange))
           : null;
         if (confirmation) return redirectBrowser(exchange, confirmation.href);
+        const tidy = exchange.method === 'GET' ? tidyAddress(exchange) : null;
+        if (tidy !== null) return redirect(tidy);
         if (!allows(person.role, needed))
           return problem('forbidden', `This page needs the role ${needed}; yours is ${person.role}.`);
         return page(this.#request(exchange, person, form));

@@ -4,7 +4,7 @@ import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
 import { eventTypeFromOf } from '../signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed, presets } from '../signatures/presets.ts';
-import { webhookActivity } from './activity.ts';
+import { eventDeliveries, webhookActivity } from './activity.ts';
 import { tagOf } from './call.ts';
 import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
@@ -143,6 +143,7 @@ async function webhookView(
     call('listSecrets', { id: webhook.id }),
     webhookActivity(call, [webhook.id]),
   ]);
+  const items = events.kind === 'done' ? events.body.items : [];
   const preset = presetNamed(webhook.signature_scheme);
   const idSource = webhook.dedupe_header ?? (webhook.scheme_definition ?? preset?.definition)?.id;
   const data = {
@@ -153,7 +154,11 @@ async function webhookView(
     disabling: disablingOf(webhook.name, activity[webhook.id]?.last_event_at ?? null),
     removedBefore: activity[webhook.id]?.events_removed_before ?? null,
     secrets: secrets.kind === 'done' ? secrets.body.items : [],
-    events: events.kind === 'done' ? events.body.items : [],
+    events: items,
+    deliveries: await eventDeliveries(
+      call,
+      items.map(({ id }) => id),
+    ),
     tryIt: tryItOf(webhook),
     setUp: webhook.signature_scheme === DEFAULT_SCHEME ? null : preset,
     errors: {},

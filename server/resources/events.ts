@@ -63,6 +63,14 @@ export const deliverySchema = z
     ],
   });
 
+export const eventDeliveriesSchema = z.object({
+  event_id: idOf('event'),
+  pending: z.int().describe('deliveries that wait for their agent'),
+  leased: z.int().describe('deliveries under lease'),
+  done: z.int().describe('acknowledged deliveries'),
+  dead: z.int().describe('dead letters'),
+});
+
 /** Limit on the deliveries counted of each kind. */
 export const COUNTED_MAX = 10_000;
 

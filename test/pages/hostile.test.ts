@@ -35,7 +35,7 @@ afterAll(() => app.stop());
 const parameters = [
   ...['notice', 'count', 'view', 'q', 'cursor', 'webhook_id', 'agent_id', 'state', 'delivery_state', 'content_type'],
   ...['source', 'from', 'to', 'role', 'reason', 'revoked', 'enabled', 'action', 'actor_id', 'target_id', 'head'],
-  ...['all', 'user_id', 'return_to', 'error', 'code'],
+  ...['all', 'type', 'header', 'user_id', 'return_to', 'error', 'code'],
 ];
 const inherited = ['constructor', 'toString', 'valueOf', 'hasOwnProperty', '__proto__'];
 const pages = pageRoutes.filter(([method]) => method === 'GET').map(([, path]) => path);

@@ -15,7 +15,7 @@ document.addEventListener('htmx:afterSettle', (event) => {
   // htmx scrolls to the top next, and the invalid field may be far below.
   // The focus must be set before the paint, because the user may type at once.
   if (wrong !== null) queueMicrotask(() => wrong.focus());
-  else (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
+  else (filterField() ?? main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
 });
 
 /** Pending request of a history step back. It is aborted when the user navigates on: its late response must not replace the new page. */
@@ -27,6 +27,12 @@ document.addEventListener('htmx:historyCacheMiss', ({ detail }) => {
 document.addEventListener('htmx:beforeSend', ({ detail }) => {
   if (detail.boosted) stepBack?.abort();
 });
+
+function filterField() {
+  const field = focusBack === '' ? null : document.getElementById(focusBack);
+  focusBack = '';
+  return field;
+}
 
 function enhance(root) {
   forgetNotice();
@@ -79,10 +85,16 @@ function askLocally(input) {
   if (input.value !== '') input.value = localText(new Date(`${input.value}Z`)).replace(' ', 'T');
 }
 
+/** Id of the field from which a filter was sent: its page has the same field, and the user may go on typing. */
+let focusBack = '';
 document.addEventListener('htmx:configRequest', (event) => {
   const { elt, parameters } = event.detail;
   for (const input of elt.querySelectorAll(TIME_FIELDS))
     if (input.value !== '') parameters[input.name] = new Date(input.value).toISOString();
+  if (!elt.matches('form[method="get"]')) return;
+  // An empty field is no filter, and the address is what people share.
+  for (const [name, value] of Object.entries(parameters)) if (value === '') delete parameters[name];
+  focusBack = elt.contains(document.activeElement) ? document.activeElement.id : '';
 });
 
 /** Removes the notice from the URL, so that a reload does not show it again. */

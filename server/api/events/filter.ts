@@ -36,6 +36,10 @@ const filterQuery = {
     .optional()
     .describe('prefix of the content type, case-insensitive: application/json matches application/json; charset=utf-8'),
   source: network.optional().describe('address or network of the sender, e.g. 192.0.2.0/24'),
+  header: text(1, SOUGHT_CHARACTERS_MAX)
+    .overwrite((line) => line.replace(/^[^\s:]+:/, (name) => name.toLowerCase()))
+    .optional()
+    .describe('text in the stored header lines: NAME: VALUE, or a part of it; values are case-sensitive'),
   q: z
     .string()
     .min(1)
@@ -65,6 +69,7 @@ export function eventFilterOf(
       type: query.type ?? null,
       contentType: query.content_type ?? null,
       source: query.source ?? null,
+      header: query.header === undefined ? null : Buffer.from(query.header),
       text: query.q === undefined ? null : Buffer.from(query.q),
     },
     span: { from: query.from ?? null, to: query.to ?? null, before },

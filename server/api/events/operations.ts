@@ -3,11 +3,12 @@ import { z } from 'zod';
 import { agentIdOf } from '../../auth/person.ts';
 import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
+import { countDeliveriesOf } from '../../db/queries/event-lists.ts';
 import { findEvent } from '../../db/queries/events.ts';
 import { problem, problemLater } from '../../http/problem.ts';
-import { eventSchema } from '../../resources/events.ts';
+import { eventDeliveriesSchema, eventSchema } from '../../resources/events.ts';
 import { done, operation, readerOperation } from '../operation.ts';
-import { eventId, pageOf } from '../paging.ts';
+import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { describeEvent, eventFilterOf, eventListQuery, eventPageSchema } from './filter.ts';
 import { replayEvent } from './replay.ts';
@@ -24,6 +25,18 @@ const replayInput = z.strictObject({
     .max(AGENTS_NAMED_MAX, `Name at most ${AGENTS_NAMED_MAX} agents.`)
     .optional()
     .describe('only to these agents; absent: to every agent that is subscribed to the webhook'),
+});
+
+const EVENTS_COUNTED_MAX = 200;
+
+const deliveriesQuery = z.strictObject({
+  event_ids: z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(eventId.transform((id) => id.toLowerCase())).max(EVENTS_COUNTED_MAX))
+    .describe(
+      `ids of events separated by commas, at most ${EVENTS_COUNTED_MAX}; events without deliveries are omitted`,
+    ),
 });
 
 /** An agent sees only the events that were delivered to it. */
@@ -51,6 +64,13 @@ export function eventOperations(database: Database) {
           searched_to: stoppedAt && uuidv7Time(stoppedAt),
         });
       },
+    }),
+
+    /** A separate route: states change all the time, events never. */
+    countEventDeliveries: operation({
+      query: deliveriesQuery,
+      answers: { 200: listSchema(eventDeliveriesSchema) },
+      handle: async ({ query }) => done(200, { items: await countDeliveriesOf(database, query.event_ids) }),
     }),
 
     showEvent: readerOperation({

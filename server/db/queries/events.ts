@@ -42,6 +42,8 @@ export interface EventFilter {
   contentType: string | null;
   /** An address or a network, in inet syntax. */
   source: string | null;
+  /** Bytes that occur in the stored header lines, such as `x-kind: order`. */
+  header: Buffer | null;
   /** Bytes that occur anywhere in the body. */
   text: Buffer | null;
 }
@@ -151,7 +153,10 @@ function timeConditions(given: Placeholders, { from, to, before, downTo }: Event
 }
 
 /** Ordered by cost, the most expensive last: Postgres evaluates conditions of equal cost in this order. */
-function eventConditions(given: Placeholders, { webhookId, type, source, contentType, text }: EventFilter): string[] {
+function eventConditions(
+  given: Placeholders,
+  { webhookId, type, source, contentType, header, text }: EventFilter,
+): string[] {
   return [
     ...(webhookId === null ? [] : [`e.webhook_id = ${given.of(webhookId, 'uuid')}`]),
     ...(type === null ? [] : [`e.event_type = ${given.of(type, 'text')}`]),
@@ -159,6 +164,7 @@ function eventConditions(given: Placeholders, { webhookId, type, source, content
     ...(contentType === null
       ? []
       : [`starts_with(lower(e.content_type collate "C"), ${given.of(contentType, 'text')})`]),
+    ...(header === null ? [] : [`position(${given.of(header, 'bytea')} in e.headers) > 0`]),
     ...(text === null ? [] : [`position(${given.of(text, 'bytea')} in e.body) > 0`]),
   ];
 }
@@ -190,7 +196,7 @@ const newEventSchema = eventSchema.omit({ headers: true });
 /** An event as a live view shows it; body and headers are not read. */
 export type NewEvent = z.output<typeof newEventSchema>;
 
-const newEventColumns = selectList(newEventSchema, 'e', {
+export const newEventColumns = selectList(newEventSchema, 'e', {
   source_ip: 'host(e.source_ip)',
   content_type: 'left(e.content_type, 200)',
 });

@@ -19,6 +19,7 @@ import { oidcPages } from '../../pages/oidc.ts';
 import { overviewPage } from '../../pages/overview.ts';
 import { rejectionPages } from '../../pages/rejections.ts';
 import { Renderer } from '../../pages/render.ts';
+import { searchPages } from '../../pages/search.ts';
 import { Pages } from '../../pages/serve.ts';
 import { setupPages } from '../../pages/setup.ts';
 import { signInPages } from '../../pages/sign-in.ts';
@@ -79,6 +80,7 @@ export function composePages(
     overview: overviewPage(history),
     ...webhookPages,
     ...eventPages(database),
+    ...searchPages(database),
     ...rejectionPages,
     ...agentPages,
     ...deliveryPages,

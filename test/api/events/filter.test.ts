@@ -21,6 +21,7 @@ const minutesAgo = (minutes: number) => new Date(NEWEST_MS - minutes * 60_000).t
 const stored = [
   {
     name: 'json',
+    headers: 'x-a: 1\nx-kind: Order',
     event: 'issues.opened',
     type: 'application/json',
     source: '192.0.2.1',
@@ -29,6 +30,7 @@ const stored = [
   },
   {
     name: 'charset',
+    headers: 'x-kind: nö',
     event: 'issues.closed',
     type: 'Application/JSON; charset=utf-8',
     source: '192.0.2.77',
@@ -37,6 +39,7 @@ const stored = [
   },
   {
     name: 'text',
+    headers: '',
     event: null,
     type: 'text/plain',
     source: '2001:db8::1',
@@ -45,14 +48,31 @@ const stored = [
   },
   {
     name: 'binary',
+    headers: '',
     event: null,
     type: null,
     source: '198.51.100.9',
     body: Buffer.of(0, 0xff, 0xc3, 0x28),
     state: 'dead',
   },
-  { name: 'unicode', event: 'größer', type: 'text/plain', source: '192.0.2.1', body: 'größer als 🦊', state: null },
-  { name: 'unheard', event: 'issues.opened', type: 'text/plain', source: '192.0.3.1', body: 'needle', state: null },
+  {
+    name: 'unicode',
+    headers: '',
+    event: 'größer',
+    type: 'text/plain',
+    source: '192.0.2.1',
+    body: 'größer als 🦊',
+    state: null,
+  },
+  {
+    name: 'unheard',
+    headers: '',
+    event: 'issues.opened',
+    type: 'text/plain',
+    source: '192.0.3.1',
+    body: 'needle',
+    state: null,
+  },
 ] as const;
 
 beforeAll(async () => {
@@ -61,9 +81,17 @@ beforeAll(async () => {
   pushed = await app.addWebhook();
   other = await app.addWebhook();
   agent = await addAgent(app, [pushed]);
-  const made = stored.map(async ({ name, event, type, source, body, state }, minutes) => {
+  const made = stored.map(async ({ name, headers, event, type, source, body, state }, minutes) => {
     const webhook = state === null ? other : pushed;
-    const id = await store({ webhook, ms: NEWEST_MS - minutes * 60_000, event, type, source, body: Buffer.from(body) });
+    const id = await store({
+      webhook,
+      ms: NEWEST_MS - minutes * 60_000,
+      headers,
+      event,
+      type,
+      source,
+      body: Buffer.from(body),
+    });
     await app.database.query({
       text: `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead') then now() end where event_id = $1`,
       values: [id, state],
@@ -77,6 +105,7 @@ afterAll(() => app.stop());
 interface Given {
   webhook: TestWebhook;
   ms: number;
+  headers?: string;
   /** Type of the event. */
   event?: string | null;
   type: string | null;
@@ -84,12 +113,12 @@ interface Given {
   body: Buffer;
 }
 
-async function store({ webhook, ms, event = null, type, source, body }: Given): Promise<string> {
+async function store({ webhook, ms, headers = '', event = null, type, source, body }: Given): Promise<string> {
   const id = uuidText(uuidv7(ms, randomBytes(16)));
   await app.database.query({
     text: `insert into events (id, webhook_id, received_at, source_ip, headers, event_type, content_type, body, bytes)
-           values ($1, $2, $3, $4, '', $8, $5, $6, $7)`,
-    values: [id, webhook.id, new Date(ms).toISOString(), source, type, body, body.length, event],
+           values ($1, $2, $3, $4, convert_to($9, 'UTF8'), $8, $5, $6, $7)`,
+    values: [id, webhook.id, new Date(ms).toISOString(), source, type, body, body.length, event, headers],
   });
   return id;
 }
@@ -144,6 +173,11 @@ describe('the events of a user', () => {
     [{ delivery_state: 'done' }, ['text']],
     [{ delivery_state: 'dead' }, ['binary']],
     [{ delivery_state: 'none' }, ['unicode', 'unheard']],
+    [{ header: 'x-kind: Order' }, ['json']],
+    [{ header: 'X-Kind: Order' }, ['json']],
+    [{ header: 'x-kind: order' }, []],
+    [{ header: 'Ord' }, ['json']],
+    [{ header: 'nö' }, ['charset']],
     [{ q: 'needle' }, ['unheard']],
     [{ q: 'Needle' }, ['json']],
     [{ q: '%' }, ['json']],
@@ -238,6 +272,7 @@ describe('a search through many events', () => {
     deliveryState: null,
     type: null,
     contentType: null,
+    header: null,
     source: null,
     text: null,
   };

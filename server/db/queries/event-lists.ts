@@ -1,0 +1,54 @@
+/** What lists of events show besides the events: how their deliveries stand, how many match, and events by the beginning of an id. */
+import type { z } from 'zod';
+import { eventDeliveriesSchema } from '../../resources/events.ts';
+import { isTimedId, uuidv7Time } from '../ids.ts';
+import type { Database } from '../pool.ts';
+import { type NewEvent, newEventColumns } from './events.ts';
+import { arrayOf } from './sql.ts';
+
+type EventDeliveries = z.output<typeof eventDeliveriesSchema>;
+
+/**
+ * Counts the deliveries of these events by state; events without deliveries are omitted. Over a million events with 20 agents, 50 events
+ * take 1 ms. Deliveries have no index on event_id, but their received_at is that of the event: a millisecond with a batch of 1,000
+ * events is read once, not once for each event.
+ *
+ * The statement is planned on each call, with its values, so that the plan contains only the partitions of the events.
+ */
+export function countDeliveriesOf(database: Database, eventIds: readonly string[]): Promise<EventDeliveries[]> {
+  const count = (state: string) => `(count(*) filter (where state = '${state}'))::int as ${state}`;
+  const counts = Object.keys(eventDeliveriesSchema.omit({ event_id: true }).shape).map(count);
+  return database.query<EventDeliveries>({
+    text: `
+      select event_id, ${counts.join(', ')}
+      from deliveries
+      where received_at = any ($1::timestamptz[]) and event_id = any ($2::uuid[])
+      group by event_id`,
+    values: [arrayOf(new Set(eventIds.map(uuidv7Time))), arrayOf(eventIds)],
+  });
+}
+
+/** Fewest digits of an id by which events are found: they contain the time to 66 seconds. */
+export const ID_DIGITS_MIN = 8;
+
+/**
+ * Events whose id begins with these hexadecimal digits, ID_DIGITS_MIN or more, newest first. The digits bound the time of the events,
+ * so that the primary key finds them.
+ */
+export async function eventsByIdStart(database: Database, digits: string, limit: number): Promise<NewEvent[]> {
+  const first = uuidOf(digits.padEnd(32, '0'));
+  const last = uuidOf(digits.padEnd(32, 'f'));
+  if (!isTimedId(last)) return [];
+  return database.query<NewEvent>({
+    text: `
+      select ${newEventColumns} from events e
+      where e.received_at between $1::timestamptz and $2::timestamptz and e.id between $3::uuid and $4::uuid
+      order by e.received_at desc, e.id desc
+      limit $5`,
+    values: [uuidv7Time(first), uuidv7Time(last), first, last, limit],
+  });
+}
+
+function uuidOf(digits: string): string {
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}

@@ -1,0 +1,62 @@
+/** /search: one field for what a person remembers of something: a name, a type, an id or its beginning, a text. */
+import type { Database } from '../db/pool.ts';
+import { eventsByIdStart, ID_DIGITS_MIN } from '../db/queries/event-lists.ts';
+import { recordId } from '../resources/fields.ts';
+import type { Call } from './call.ts';
+import { namesOf } from './names.ts';
+import { itemsOf, type Page, redirect, view } from './page.ts';
+
+const SOUGHT_CHARACTERS_MAX = 200;
+/** Results of each kind. More are found in the list of that kind, which has the same filter. */
+const SHOWN_MAX = 5;
+
+export function searchPages(database: Database) {
+  const search: Page = async ({ call, query }) => {
+    const sought = (query.get('q') ?? '').trim().slice(0, SOUGHT_CHARACTERS_MAX);
+    if (recordId.safeParse(sought).success) {
+      const path = await pathOfId(call, sought.toLowerCase());
+      if (path !== null) return redirect(path);
+    }
+    return view('search', 'Search', { sought, ...(sought === '' ? nothing : await found(call, sought)) });
+  };
+
+  async function found(call: Call, sought: string) {
+    const limit = String(SHOWN_MAX);
+    const digits = sought.toLowerCase().replaceAll('-', '');
+    const isIdStart = /^[0-9a-f]+$/.test(digits) && digits.length >= ID_DIGITS_MIN && digits.length < 32;
+    const [webhooks, agents, typed, byId] = await Promise.all([
+      call('listWebhooks', { query: { q: sought, limit } }),
+      call('listAgents', { query: { q: sought, limit } }),
+      call('listEvents', { query: { type: sought, limit } }),
+      isIdStart ? eventsByIdStart(database, digits, SHOWN_MAX) : [],
+    ]);
+    const events = itemsOf(typed).items;
+    const ids = [...events, ...byId].map(({ webhook_id }) => webhook_id);
+    return {
+      webhooks: itemsOf(webhooks).items,
+      agents: itemsOf(agents).items,
+      events,
+      byId,
+      names: await namesOf(call, 'listWebhooks', ids),
+    };
+  }
+
+  return { search };
+}
+
+const nothing = { webhooks: [], agents: [], events: [], byId: [], names: {} };
+
+const pagesOfIds = [
+  ['showEvent', 'events'],
+  ['showDelivery', 'deliveries'],
+  ['showRejection', 'rejections'],
+  ['showWebhook', 'webhooks'],
+  ['showAgent', 'agents'],
+] as const;
+
+/** The page of what has this id; null: nothing has it. */
+async function pathOfId(call: Call, id: string): Promise<string | null> {
+  for (const [operation, folder] of pagesOfIds)
+    if ((await call(operation, { id })).kind === 'done') return `/${folder}/${id}`;
+  return null;
+}

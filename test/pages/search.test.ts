@@ -1,0 +1,134 @@
+/** What people find: by the search of the page frame, and by the filters of the events. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { tidyAddress } from '../../server/pages/filters.ts';
+import { send } from '../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let viewer: TestPerson;
+let webhook: TestWebhook;
+let agent: { id: string };
+let event: string;
+let delivery: string;
+beforeAll(async () => {
+  app = await startPagesApp();
+  viewer = await addPerson(app, 'viewer');
+  webhook = await app.addWebhook({ name: 'Shop orders', event_type_from: 'json:/type' });
+  const operator = await addPerson(app, 'operator');
+  const given = { name: 'orders-sync', webhook_ids: [webhook.id] };
+  agent = (await operator.api('POST', '/api/v1/agents', given)).body;
+  event = await send(webhook, '{"type":"order.created"}');
+  delivery = (await viewer.api('GET', '/api/v1/deliveries')).body.items[0].id;
+});
+afterAll(() => app.stop());
+
+async function open(path: string) {
+  const answer = await fetch(app.url + path, { headers: { cookie: viewer.cookie }, redirect: 'manual' });
+  return { status: answer.status, location: answer.headers.get('location'), text: await answer.text() };
+}
+
+const search = (q: string) => open(`/search?q=${encodeURIComponent(q)}`);
+
+describe('the search', () => {
+  test('leads to what has the id', async () => {
+    for (const [folder, id] of [
+      ['events', event],
+      ['deliveries', delivery],
+      ['webhooks', webhook.id],
+      ['agents', agent.id],
+    ] as const)
+      expect(await search(` ${id.toUpperCase()} `)).toMatchObject({ status: 303, location: `/${folder}/${id}` });
+  });
+
+  test('finds webhooks and agents by a part of their name', async () => {
+    const { text } = await search('ORDERS');
+    expect(text).toContain(`<a href="/webhooks/${webhook.id}">Shop orders</a>`);
+    expect(text).toContain(`<a href="/agents/${agent.id}">orders-sync</a>`);
+  });
+
+  test('finds events by their type, with the link to all of them', async () => {
+    const { text } = await search('order.created');
+    expect(text).toContain('Events of this type');
+    expect(text).toContain(`href="/events/${event}"`);
+    expect(text).toContain('href="/events?type=order.created"');
+  });
+
+  test('finds an event by the beginning of its id, of 8 characters and more', async () => {
+    for (const length of [8, 12, 18, 35]) {
+      const { text } = await search(event.slice(0, length));
+      expect([length, text.includes(`href="/events/${event}"`)]).toEqual([length, true]);
+    }
+    expect((await search(event.slice(0, 7))).text).not.toContain('/events/');
+    expect((await search('ffffffff')).status).toBe(200);
+  });
+
+  test('offers the texts of events when nothing has the name', async () => {
+    const { status, text } = await search('no such & thing');
+    expect(status).toBe(200);
+    expect(text).toContain('No webhook, agent, type or id matches');
+    expect(text).toContain('href="/events?q=no+such+%26+thing"');
+    expect(text).toContain('href="/events?header=no+such+%26+thing"');
+    expect((await search('01a1ffb6-1f30-7b8e-9d54-2c6a91e07b33')).text).toContain('No webhook, agent');
+    expect((await open('/search')).status).toBe(200);
+  });
+
+  test('is in the frame of every page', async () => {
+    expect((await open('/agents')).text).toMatch(/<form class="search" method="get" action="\/search"[^>]*data-search/);
+  });
+});
+
+describe('the list of events', () => {
+  test('shows type, webhook and the states of the deliveries first, the id last', async () => {
+    const { text } = await open('/events');
+    const row = /<tbody>([\s\S]*?)<\/tbody>/.exec(text)![1]!;
+    const cells = row
+      .split('<td')
+      .slice(1)
+      .map((cell) =>
+        cell
+          .replace(/^[^>]*>/, '')
+          .replace(/<[^>]+>/g, '')
+          .trim(),
+      );
+    expect(cells.slice(0, 3)).toEqual(['order.created', 'Shop orders', 'pending']);
+    expect(cells.at(-1)).toMatch(new RegExp(`${event.slice(-8)}$`));
+  });
+
+  test('has a chip for each filter, which removes only that one', async () => {
+    const { text } = await open(`/events?type=order.created&webhook_id=${webhook.id}&from=2026-01-01T00:00:00Z`);
+    const chips = [...text.matchAll(/<li class="chip"><span>(.*?): <b>(.*?)<\/b><\/span><a href="(.*?)"/g)];
+    expect(chips.map(([, label, value]) => [label, value])).toEqual([
+      ['Webhook', 'Shop orders'],
+      ['Type', 'order.created'],
+      ['Since', '2026-01-01T00:00:00Z'],
+    ]);
+    expect(chips[1]![3]).toBe(`/events?webhook_id=${webhook.id}&amp;from=2026-01-01T00%3A00%3A00Z`);
+    expect(text).not.toContain('Last hour');
+  });
+
+  test('filters by a click on a value, and by ranges of time', async () => {
+    const { text } = await open('/events?type=order.created');
+    expect(text).toContain(`href="/events?type=order.created&amp;webhook_id=${webhook.id}"`);
+    expect(text).toContain('href="/events?type=order.created&amp;source=127.0.0.1"');
+    expect(text).toMatch(/href="\/events\?type=order.created&amp;from=[^"]*">Last hour/);
+    expect((await open(`/events/${event}`)).text).toContain('href="/events?type=order.created"');
+  });
+
+  test('without JavaScript has no empty parameters in its address', async () => {
+    const { status, location } = await open('/events?webhook_id=&type=&q=a%3D&from=');
+    expect([status, location]).toEqual([303, '/events?q=a%3D']);
+    expect((await open('/events?webhook_id=&q=')).location).toBe('/events');
+  });
+});
+
+test.each([
+  ['a=1&b=2', null],
+  ['a=b=', null],
+  ['', null],
+  ['a=', '/p'],
+  ['a=&b=&c=3&d=', '/p?c=3'],
+])('an address with %o is tidied to %o', (query, address) => {
+  expect(tidyAddress({ path: '/p', query })).toBe(address);
+});
