@@ -111,6 +111,11 @@ export const problems = {
   agent_unknown: { status: 404, detail: 'No active agent has this id.' },
   delivery_unknown: { status: 404, detail: 'No delivery that you may see has this id.' },
   delivery_unfinished: { status: 409, detail: 'This delivery is already pending or leased.' },
+  delivery_not_dead: { status: 409, detail: 'Only a dead delivery can be dismissed.' },
+  action_unknown: {
+    status: 404,
+    detail: 'No replay or dismissal of the last 24 hours that was not undone has this id.',
+  },
   idempotency_key_invalid: {
     status: 400,
     detail: 'The Idempotency-Key must be 1 to 255 printable characters of ASCII.',

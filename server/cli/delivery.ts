@@ -1,11 +1,12 @@
 import { Command, Option } from 'commander';
-import { type ManyOrder, replayMany, replayOne } from '../api/deliveries/replay.ts';
-import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
-import type { Database } from '../db/pool.ts';
-import { listDeliveries } from '../db/queries/deliveries.ts';
+import { groupDeadLetters } from '../db/queries/dead-letters.ts';
+import { type DeliveryRecord, findDelivery, listDeliveries } from '../db/queries/deliveries.ts';
+import { readAttempts } from '../db/queries/delivery-history.ts';
+import type { Attempt } from '../resources/attempts.ts';
 import { type DeliveryState, deliveryStates } from '../resources/events.ts';
 import { positive, uuid } from './arguments.ts';
+import { addActions } from './delivery/act.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
 
@@ -17,16 +18,9 @@ interface ListOptions {
   json?: boolean;
 }
 
-interface ReplayOptions {
-  agent?: string;
-  webhook?: string;
-  state: 'dead' | 'done';
-  json?: boolean;
-}
-
-/** `weir delivery list|replay`. */
+/** `weir delivery list|show|dead|replay|dismiss|undo`. */
 export function deliveryCommand(io: CommandIo): Command {
-  const command = new Command('delivery').description('show deliveries, and replay finished ones');
+  const command = new Command('delivery').description('show deliveries, replay finished ones, and dismiss dead ones');
 
   command
     .command('list')
@@ -65,41 +59,63 @@ export function deliveryCommand(io: CommandIo): Command {
     );
 
   command
-    .command('replay')
-    .description(
-      'replay one delivery, or with --agent all deliveries of an agent in a state; attempts start again from zero',
-    )
-    .argument('[id]', 'id of the delivery', uuid)
-    .option('--agent <id>', 'all deliveries of this agent', uuid)
-    .option('--webhook <id>', 'only of this webhook', uuid)
-    .addOption(new Option('--state <state>', 'in this state').choices(['dead', 'done']).default('dead'))
+    .command('show')
+    .description('show one delivery with its attempts, oldest first')
+    .argument('<id>', 'id of the delivery', uuid)
     .option('--json', 'print one JSON document')
-    .action((id: string | undefined, options: ReplayOptions) => {
-      if ((id === undefined) === (options.agent === undefined))
-        throw new CommandError('give the id of one delivery, or --agent for all deliveries of an agent', 2);
-      return withDatabase(io, async ({ database }) => {
-        const replayed =
-          id === undefined
-            ? await replayAll(database, {
-                agentId: options.agent!,
-                state: options.state,
-                webhookId: options.webhook ?? null,
-              })
-            : Number(isTimedId(id) && (await replayOne(database, commandActor(), id)).kind === 'done');
-        if (id !== undefined && replayed === 0) throw new CommandError(`no dead or done delivery has the id ${id}`);
-        if (options.json) printJson(io, { replayed });
-        else printText(io, `${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} pending again.\n`);
-      });
-    });
+    .action((id: string, { json }: { json?: boolean }) =>
+      withDatabase(io, async ({ database }) => {
+        const delivery = isTimedId(id) ? await findDelivery(database, null, id) : undefined;
+        if (delivery === undefined) throw new CommandError(`no delivery has the id ${id}; see: weir delivery list`);
+        const attempts = (await readAttempts(database, { deliveryId: id }, Date.now())).get(id) ?? [];
+        if (json) return printJson(io, { ...delivery, history: attempts });
+        printText(io, `${describe(delivery)}\n`);
+        if (attempts.length === 0) printText(io, 'No attempts yet.\n');
+        else printText(io, table(['TIME', 'AGENT ADDRESS', 'OUTCOME', 'DURATION', 'REASON'], attempts.map(rowOf)));
+      }),
+    );
+
+  command
+    .command('dead')
+    .description('count dead letters by reason')
+    .option('--agent <id>', 'of this agent', uuid)
+    .option('--webhook <id>', 'of this webhook', uuid)
+    .option('--json', 'print one JSON document')
+    .action(({ agent, webhook, json }: { agent?: string; webhook?: string; json?: boolean }) =>
+      withDatabase(io, async ({ database }) => {
+        const found = await groupDeadLetters(database, { agentId: agent ?? null, webhookId: webhook ?? null });
+        if (json) return printJson(io, { items: found.groups, complete: found.complete });
+        if (found.groups.length === 0) return printText(io, 'No dead letters.\n');
+        const rows = found.groups.map((group) => [
+          String(group.deliveries),
+          String(group.agents),
+          group.last_at,
+          group.reason ?? '',
+        ]);
+        printText(io, table(['DELIVERIES', 'AGENTS', 'LAST', 'REASON'], rows));
+        if (!found.complete) printText(io, 'There are more: only the newest dead letters are counted.\n');
+      }),
+    );
+
+  addActions(command, io);
   return command;
 }
 
-/** Replays in batches; each batch is recorded in the audit log. */
-async function replayAll(database: Database, order: ManyOrder): Promise<number> {
-  for (let sum = 0; ; ) {
-    const portion = await replayMany(database, commandActor(), order);
-    if (portion === null) throw new CommandError(`no agent has the id ${order.agentId}; see: weir agent list`);
-    sum += portion.replayed;
-    if (!portion.more) return sum;
-  }
+function describe(delivery: DeliveryRecord): string {
+  const facts: [string, string | null][] = [
+    ['Event', delivery.event_id],
+    ['Webhook', delivery.webhook_id],
+    ['Agent', delivery.agent_id],
+    ['State', delivery.state],
+    ['Attempts', String(delivery.attempts)],
+    ['Received', delivery.received_at],
+    ['Finished', delivery.finished_at],
+    ['Reason', delivery.reason],
+  ];
+  return facts.flatMap(([name, value]) => (value === null ? [] : `${name.padEnd(10)}${value}\n`)).join('');
+}
+
+function rowOf({ outcome, leased_at, at, agent_address, duration_ms, reason }: Attempt): string[] {
+  const duration = duration_ms === null ? '' : `${(duration_ms / 1000).toFixed(3)} s`;
+  return [leased_at ?? at ?? '', agent_address ?? '', outcome ?? 'leased', duration, reason ?? ''];
 }

@@ -42,6 +42,7 @@ export function createClaim({ database, waiters, watermarks, turns, metrics, att
     const order = {
       agentId: agent.id,
       generation: agent.generation,
+      address: exchange.client.address,
       max: given.max,
       leaseSeconds: given.leaseSeconds,
       webhookIds: given.webhookIds,

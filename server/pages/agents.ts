@@ -95,7 +95,7 @@ const revokeAgent: Page = async (request) => {
 };
 
 /** Makes all dead letters of the agent, or those of one webhook, pending again. */
-const replayDeadLetters: Page = async ({ call, id, form }) => {
+const replayDeadOfAgent: Page = async ({ call, id, form }) => {
   const webhookId = field(form, 'webhook_id');
   const input = { agent_id: id, state: 'dead', ...(webhookId === '' ? {} : { webhook_id: webhookId }) };
   const replayed = await call('replayDeliveries', { input });
@@ -113,7 +113,7 @@ export const agentPages = {
   updateAgent,
   rotateAgent,
   revokeAgent,
-  replayDeadLetters,
+  replayDeadOfAgent,
 };
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];

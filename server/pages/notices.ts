@@ -8,6 +8,13 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
   'dead-replayed-in-part': (count) =>
     `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay again for the rest.`,
+  dismissed: 'Dismissed. It stays visible and can be replayed.',
+  'dead-dismissed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} dismissed.`,
+  'dead-dismissed-in-part': (count) =>
+    `The oldest ${plural(count, 'dead letter is', 'dead letters are')} dismissed. Dismiss again for the rest.`,
+  undone: (count) => `${plural(count, 'delivery is', 'deliveries are')} what they were before.`,
+  'undone-in-part': (count) =>
+    `${plural(count, 'delivery is', 'deliveries are')} what they were before. The others were claimed or changed since.`,
   enabled: 'The webhook is enabled.',
   disabled: 'The webhook is disabled. Requests get a 410 response.',
   revoked: 'Revoked.',

@@ -6,6 +6,7 @@ import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/audit.ts';
 import { endLastLeases } from '../db/queries/deliveries.ts';
+import { deleteOldActions } from '../db/queries/delivery-actions.ts';
 import { deleteOldHistory } from '../db/queries/history.ts';
 import { deleteExpiredAnswers } from '../db/queries/idempotency.ts';
 import { deleteOldRejections } from '../db/queries/rejections.ts';
@@ -95,6 +96,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       await deleteOldFailures(database);
       await recordTallies(database);
       await deleteExpiredAnswers(database);
+      await deleteOldActions(database);
       onMaintained();
     } catch (error) {
       log('maintenance_failed', { reason: (error as Error).message });

@@ -29,7 +29,7 @@ export const eventSchema = z
     ],
   });
 
-export const deliveryStates = ['pending', 'leased', 'done', 'dead'] as const;
+export const deliveryStates = ['pending', 'leased', 'done', 'dead', 'dismissed'] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
 export const deliverySchema = z
@@ -38,12 +38,17 @@ export const deliverySchema = z
     event_id: idOf('event'),
     webhook_id: idOf('webhook'),
     agent_id: idOf('agent'),
-    state: z.enum(deliveryStates).describe('dead: all attempts have failed'),
-    attempts: z.number().describe('claims so far'),
+    state: z
+      .enum(deliveryStates)
+      .describe('dead: all attempts have failed; dismissed: dead, and a user needs it no more'),
+    attempts: z.number().describe('claims so far, or since the last replay'),
     received_at: timeOf('when the event was received'),
     available_at: z.iso.datetime().describe('pending: time from which it can be claimed; leased: end of the lease'),
     finished_at: z.iso.datetime().nullable().describe('when it became done or dead; null: it is pending or leased'),
-    reason: z.string().nullable().describe('reason that the agent gave with its last nack'),
+    reason: z
+      .string()
+      .nullable()
+      .describe('reason that the agent gave with its last nack, or that its last lease expired'),
   })
   .meta({
     id: 'Delivery',

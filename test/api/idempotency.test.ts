@@ -26,13 +26,18 @@ const keyed = (key: string, path: string, body: unknown, person = operator, url 
 const replayed = ({ headers }: Answer) => headers.get('idempotent-replayed');
 const webhooksNamed = async (name: string) => (await operator.api('GET', `${WEBHOOKS}?q=${name}`)).body.items.length;
 
-async function deadDelivery() {
+async function doneDelivery() {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await send(webhook);
   const { id, receipt } = await agent.claimOne();
   await agent.ack([receipt]);
   return { id, agentId: agent.id };
+}
+async function deadDelivery() {
+  const { id } = await doneDelivery();
+  await app.database.query({ text: `update deliveries set state = 'dead' where id = $1`, values: [id] });
+  return id;
 }
 const created = async (collection: string) =>
   (await operator.api('POST', `/api/v1/${collection}`, { name: 'before' })).body.id;
@@ -43,11 +48,16 @@ const uses: Record<string, () => Promise<[string, object]>> = {
   rotateSecret: async () => [`${WEBHOOKS}/${await created('webhooks')}/rotate-secret`, {}],
   createAgent: async () => ['/api/v1/agents', { name: 'a' }],
   rotateAgent: async () => [`/api/v1/agents/${await created('agents')}/rotate`, {}],
-  replayDelivery: async () => [`/api/v1/deliveries/${(await deadDelivery()).id}/replay`, {}],
+  replayDelivery: async () => [`/api/v1/deliveries/${(await doneDelivery()).id}/replay`, {}],
   replayDeliveries: async () => [
     '/api/v1/deliveries/replay',
-    { agent_id: (await deadDelivery()).agentId, state: 'done' },
+    { agent_id: (await doneDelivery()).agentId, state: 'done' },
   ],
+  dismissDelivery: async () => [`/api/v1/deliveries/${await deadDelivery()}/dismiss`, {}],
+  dismissDeliveries: async () => {
+    await deadDelivery();
+    return ['/api/v1/deliveries/dismiss', {}];
+  },
   createToken: async () => ['/api/v1/tokens', { name: 'a', role: 'viewer' }],
   createUser: async () => ['/api/v1/users', { email: `${randomUUID()}@example.org`, role: 'viewer' }],
   replayEvent: async () => {

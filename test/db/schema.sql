@@ -143,12 +143,22 @@ CREATE TABLE public.deliveries (
     finished_at timestamp with time zone,
     reason text,
     last_lease boolean DEFAULT false NOT NULL,
+    leased_at timestamp with time zone,
+    leased_from inet,
+    history jsonb,
     CONSTRAINT deliveries_attempts_check CHECK ((attempts >= 0)),
-    CONSTRAINT deliveries_check CHECK (((finished_at IS NOT NULL) = (state = ANY (ARRAY['done'::text, 'dead'::text])))),
-    CONSTRAINT deliveries_reason_check CHECK ((length(reason) <= 500)),
-    CONSTRAINT deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'leased'::text, 'done'::text, 'dead'::text])))
+    CONSTRAINT deliveries_reason_check CHECK ((length(reason) <= 500))
 )
 PARTITION BY RANGE (received_at);
+
+CREATE TABLE public.delivery_actions (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    delivery_ids uuid[] NOT NULL,
+    undone_at timestamp with time zone,
+    CONSTRAINT delivery_actions_kind_check CHECK ((kind = ANY (ARRAY['replay'::text, 'dismissal'::text])))
+);
 
 CREATE TABLE public.events (
     id uuid NOT NULL,
@@ -358,8 +368,17 @@ ALTER TABLE ONLY public.audit_log
 ALTER TABLE ONLY public.dedupe_keys
     ADD CONSTRAINT dedupe_keys_pkey PRIMARY KEY (webhook_id, key);
 
+ALTER TABLE public.deliveries
+    ADD CONSTRAINT deliveries_check CHECK (((finished_at IS NOT NULL) = (state = ANY (ARRAY['done'::text, 'dead'::text, 'dismissed'::text])))) NOT VALID;
+
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (received_at, id, webhook_id);
+
+ALTER TABLE public.deliveries
+    ADD CONSTRAINT deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'leased'::text, 'done'::text, 'dead'::text, 'dismissed'::text]))) NOT VALID;
+
+ALTER TABLE ONLY public.delivery_actions
+    ADD CONSTRAINT delivery_actions_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (received_at, id, webhook_id);
@@ -432,9 +451,13 @@ CREATE INDEX deliveries_dead ON ONLY public.deliveries USING btree (received_at,
 
 CREATE INDEX deliveries_dead_of_agent ON ONLY public.deliveries USING btree (agent_id, webhook_id, received_at, id) WHERE (state = 'dead'::text);
 
+CREATE INDEX deliveries_dismissed ON ONLY public.deliveries USING btree (received_at, id) WHERE (state = 'dismissed'::text);
+
 CREATE INDEX deliveries_last_lease ON ONLY public.deliveries USING btree (available_at) WHERE ((state = 'leased'::text) AND last_lease);
 
 CREATE INDEX deliveries_of_agent ON ONLY public.deliveries USING btree (agent_id, received_at, id);
+
+CREATE INDEX delivery_actions_created_at ON public.delivery_actions USING btree (created_at);
 
 CREATE INDEX history_age ON public.history USING btree (step, at);
 

@@ -1,6 +1,7 @@
 /** Replays: finished deliveries are pending again, and earlier receipts are invalid. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { deliverAgain, replayDeliveries, replayDelivery } from '../../server/db/queries/replay.ts';
+import { type ActionOrder, actOnDeliveries, deliverAgain, replayDelivery } from '../../server/db/queries/replay.ts';
 import { addAgent, rowOf, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 
@@ -41,9 +42,11 @@ test('all dead deliveries of an agent are replayed together, or those of one web
   const { agent, webhook } = await agentWithEvents(3);
   const dead = await agent.claim({ max: 3 });
   await agent.nack(dead.map(({ receipt }) => receipt));
-  const other = { agentId: agent.id, state: 'dead', webhookId: nobody } as const;
-  expect(await replayDeliveries(app.database, other)).toBe(0);
-  expect(await replayDeliveries(app.database, { ...other, webhookId: webhook.id })).toBe(3);
+  const other = { kind: 'replay', agentId: agent.id, state: 'dead', webhookId: nobody } as const;
+  const replay = (order: ActionOrder) =>
+    app.database.transaction((query) => actOnDeliveries({ query }, randomUUID(), order));
+  expect(await replay(other)).toBe(0);
+  expect(await replay({ ...other, webhookId: webhook.id })).toBe(3);
   expect((await agent.claim({ max: 3 })).map(({ id }) => id).sort()).toEqual(dead.map(({ id }) => id).sort());
 });
 

@@ -175,13 +175,15 @@ export async function storeEvents(
 /** Moves times back by these seconds: leases expire, delays end. */
 export async function letPass(database: Database, seconds: number): Promise<void> {
   await database.query({
-    text: `update deliveries set available_at = available_at - make_interval(secs => $1) where state in ('pending', 'leased')`,
+    text: `update deliveries
+           set available_at = available_at - make_interval(secs => $1), leased_at = leased_at - make_interval(secs => $1)
+           where state in ('pending', 'leased')`,
     values: [seconds],
   });
 }
 
 interface DeliveryRow {
-  state: 'pending' | 'leased' | 'done' | 'dead';
+  state: 'pending' | 'leased' | 'done' | 'dead' | 'dismissed';
   attempts: number;
   reason: string | null;
   /** Seconds until it is claimable; negative when it already is. */

@@ -13,6 +13,8 @@ export interface World {
   webhook: TestWebhook;
   agent: TestAgent;
   event: string;
+  /** A dismissal that can be undone. */
+  action: string;
   /** Creates a resource of this collection (first word below /api/v1) that may be changed or deleted; returns its id. */
   make(collection: string): Promise<string>;
 }
@@ -29,6 +31,7 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   createAgent: () => ({ name: 'an agent' }),
   updateAgent: () => ({ name: 'another' }),
   replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
+  undoDeliveries: ({ action }) => ({ action_id: action }),
 };
 
 export async function makeWorld(): Promise<World> {
@@ -46,8 +49,11 @@ export async function makeWorld(): Promise<World> {
     account: async () => (await addPerson(app, 'viewer')).sessionId,
     deliveries: async () => {
       await send(webhook);
-      const { id, receipt } = await agent.claimOne();
-      await agent.ack([receipt]);
+      const { id } = await agent.claimOne();
+      await app.database.query({
+        text: `update deliveries set state = 'dead', finished_at = now() where id = $1`,
+        values: [id],
+      });
       return id;
     },
     rejections: async () => {
@@ -59,12 +65,15 @@ export async function makeWorld(): Promise<World> {
       return id;
     },
   };
+  await made.deliveries!();
+  const dismissed = await administrator.api('POST', '/api/v1/deliveries/dismiss', { agent_id: agent.id });
   return {
     app,
     administrator,
     webhook,
     agent,
     event,
+    action: dismissed.body.action_id,
     make: (collection) => {
       const make = made[collection];
       if (make === undefined) throw new Error(`test/helpers/world.ts does not say how to make one of ${collection}`);

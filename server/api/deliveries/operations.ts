@@ -2,14 +2,27 @@
 import { z } from 'zod';
 import { agentIdOf } from '../../auth/person.ts';
 import type { Database } from '../../db/pool.ts';
+import { groupDeadLetters } from '../../db/queries/dead-letters.ts';
 import { findDelivery, listDeliveries } from '../../db/queries/deliveries.ts';
 import { countOrEstimateDeliveries } from '../../db/queries/delivery-counts.ts';
+import { readAttempts } from '../../db/queries/delivery-history.ts';
 import { problem } from '../../http/problem.ts';
+import { attemptSchema } from '../../resources/attempts.ts';
+import {
+  deadGroupsSchema,
+  dismissedSchema,
+  dismissInput,
+  reasonText,
+  replayedSchema,
+  replayInput,
+  undoInput,
+  undoneSchema,
+} from '../../resources/dead-letters.ts';
 import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../resources/events.ts';
 import { recordId } from '../../resources/fields.ts';
 import { done, operation, readerOperation } from '../operation.ts';
-import { eventId, pageOf, pageQuery, pageSchema } from '../paging.ts';
-import { replayMany, replayOne } from './replay.ts';
+import { eventId, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
+import { actOnMany, actOnOne, undoMany } from './replay.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 
@@ -23,12 +36,7 @@ const listQuery = z.strictObject({
   ...scopeQuery,
   event_id: eventId.optional().describe('only deliveries of this event'),
   state: z.enum(deliveryStates).optional().describe('only deliveries in this state'),
-});
-
-const manyInput = z.strictObject({
-  agent_id: recordId.describe('id of the agent'),
-  state: z.enum(['dead', 'done']).describe('state of the deliveries to replay'),
-  webhook_id: recordId.nullable().default(null).describe('only deliveries of this webhook; null: of all'),
+  reason: reasonText.optional().describe('only deliveries with exactly this reason; without a state, dead ones'),
 });
 
 export function deliveryOperations(database: Database) {
@@ -38,10 +46,12 @@ export function deliveryOperations(database: Database) {
       query: listQuery,
       answers: { 200: pageSchema(deliverySchema) },
       handle: async ({ who, query }) => {
-        const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, state = null } = query;
+        const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, reason = null } = query;
+        // Dead letters have an index; among all deliveries, those with a reason would be searched for.
+        const state = query.state ?? (reason === null ? null : 'dead');
         const agentId = agentIdOf(who) ?? agent_id ?? null;
         if (agent_id !== undefined && agent_id !== agentId) return done(200, { items: [], next_cursor: null });
-        const filter = { agentId, webhookId, eventId, state };
+        const filter = { agentId, webhookId, eventId, state, reason };
         const rows = await listDeliveries(database, filter, query.cursor ?? null, query.limit + 1);
         return done(
           200,
@@ -66,30 +76,83 @@ export function deliveryOperations(database: Database) {
       },
     }),
 
+    /** An agent sees only its own deliveries. */
+    listAttempts: readerOperation({
+      id,
+      answers: { 200: listSchema(attemptSchema) },
+      handle: async ({ who, id }) => {
+        if ((await findDelivery(database, agentIdOf(who), id)) === undefined) return problem('delivery_unknown');
+        const attempts = await readAttempts(database, { deliveryId: id }, Date.now());
+        return done(200, { items: attempts.get(id) ?? [] });
+      },
+    }),
+
+    groupDeadLetters: operation({
+      query: countQuery,
+      answers: { 200: deadGroupsSchema },
+      handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) => {
+        const { groups, complete } = await groupDeadLetters(database, { agentId, webhookId });
+        return done(200, { items: groups, complete });
+      },
+    }),
+
     replayDelivery: operation({
       idempotent: true,
       id,
       answers: { 200: deliverySchema },
       problems: ['delivery_unfinished'],
       handle: async ({ actor, id }) => {
-        const replayed = await replayOne(database, actor, id);
-        return replayed.kind === 'done' ? done(200, replayed.delivery) : problem(`delivery_${replayed.kind}`);
+        const replayed = await actOnOne(database, actor, 'replay', id);
+        if (replayed.kind === 'done') return done(200, replayed.delivery);
+        return problem(replayed.kind === 'unknown' ? 'delivery_unknown' : 'delivery_unfinished');
+      },
+    }),
+
+    dismissDelivery: operation({
+      idempotent: true,
+      id,
+      answers: { 200: deliverySchema },
+      problems: ['delivery_not_dead'],
+      handle: async ({ actor, id }) => {
+        const dismissed = await actOnOne(database, actor, 'dismissal', id);
+        if (dismissed.kind === 'done') return done(200, dismissed.delivery);
+        return problem(dismissed.kind === 'unknown' ? 'delivery_unknown' : 'delivery_not_dead');
       },
     }),
 
     replayDeliveries: operation({
       idempotent: true,
-      input: manyInput,
-      answers: {
-        200: z.object({
-          replayed: z.int().describe('number of deliveries that are pending again'),
-          more: z.boolean().describe('true: more deliveries match; repeat the request'),
-        }),
-      },
+      input: replayInput,
+      answers: { 200: replayedSchema },
       problems: ['agent_unknown'],
-      handle: async ({ actor, input: { agent_id: agentId, state, webhook_id: webhookId } }) => {
-        const replayed = await replayMany(database, actor, { agentId, state, webhookId });
-        return replayed === null ? problem('agent_unknown', 'No agent has this id.') : done(200, replayed);
+      handle: async ({ actor, input: { agent_id: agentId, webhook_id: webhookId, state, reason } }) => {
+        const acted = await actOnMany(database, actor, { kind: 'replay', agentId, webhookId, state, reason });
+        if (acted === null) return problem('agent_unknown', 'No agent has this id.');
+        return done(200, { replayed: acted.count, more: acted.more, action_id: acted.actionId });
+      },
+    }),
+
+    dismissDeliveries: operation({
+      idempotent: true,
+      input: dismissInput,
+      answers: { 200: dismissedSchema },
+      problems: ['agent_unknown'],
+      handle: async ({ actor, input: { agent_id: agentId, webhook_id: webhookId, reason } }) => {
+        const order = { kind: 'dismissal', state: 'dead', agentId, webhookId, reason } as const;
+        const acted = await actOnMany(database, actor, order);
+        if (acted === null) return problem('agent_unknown', 'No agent has this id.');
+        return done(200, { dismissed: acted.count, more: acted.more, action_id: acted.actionId });
+      },
+    }),
+
+    /** Restores the deliveries to which nothing happened since. */
+    undoDeliveries: operation({
+      input: undoInput,
+      answers: { 200: undoneSchema },
+      problems: ['action_unknown'],
+      handle: async ({ actor, input }) => {
+        const undone = await undoMany(database, actor, input.action_id);
+        return undone === null ? problem('action_unknown') : done(200, undone);
       },
     }),
   };

@@ -1,55 +1,78 @@
-/** Replays finished deliveries, with an audit entry. */
-
+/** Replays and dismisses deliveries, and undoes it, with audit entries. */
+import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
 import type { Database } from '../../db/pool.ts';
 import { findAgent } from '../../db/queries/agents.ts';
 import { type DeliveryRecord, findDelivery } from '../../db/queries/deliveries.ts';
-import { REPLAYED_MAX, replayDeliveries, replayDelivery } from '../../db/queries/replay.ts';
+import { type Undone, undoAction } from '../../db/queries/delivery-actions.ts';
+import {
+  ACTED_MAX,
+  type ActionKind,
+  type ActionOrder,
+  actOnDeliveries,
+  dismissDelivery,
+  replayDelivery,
+} from '../../db/queries/replay.ts';
 
-/** `unfinished`: the delivery is pending or leased. */
-export type Replayed = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'unfinished' };
+/** `refused`: the delivery is not in a state that allows it. */
+export type ActedOnOne = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'refused' };
+
+const verbs = { replay: 'replay', dismissal: 'dismiss' } as const;
+const changeOne = { replay: replayDelivery, dismissal: dismissDelivery };
 
 /**
- * Makes one dead or done delivery pending again, with its attempts reset to 0.
+ * Makes one finished delivery pending again, with its attempts reset to 0, or dismisses a dead one.
  * @param id a valid delivery id, which contains its time
  */
-export function replayOne(database: Database, actor: Actor, id: string): Promise<Replayed> {
-  return database.transaction<Replayed>(async (query) => {
+export function actOnOne(database: Database, actor: Actor, kind: ActionKind, id: string): Promise<ActedOnOne> {
+  return database.transaction<ActedOnOne>(async (query) => {
     const before = await findDelivery({ query }, null, id);
     if (before === undefined) return { kind: 'unknown' };
-    if (!(await replayDelivery({ query }, id))) return { kind: 'unfinished' };
+    if (!(await changeOne[kind]({ query }, id))) return { kind: 'refused' };
     const after = (await findDelivery({ query }, null, id))!;
     const target = { kind: 'delivery', id, name: id };
-    await record(query, actor, { action: 'delivery.replay', target, before, after });
+    await record(query, actor, { action: `delivery.${verbs[kind]}`, target, before, after });
     return { kind: 'done', delivery: after };
   });
 }
 
-export interface ManyOrder {
-  agentId: string;
-  state: 'dead' | 'done';
-  /** Null: every webhook. */
-  webhookId: string | null;
+export interface ActedOnMany {
+  count: number;
+  /** There may be other deliveries that match. */
+  more: boolean;
+  /** By which it can be undone; null: no delivery matched. */
+  actionId: string | null;
 }
 
-/**
- * Replays an agent's deliveries in this state, oldest first, at most REPLAYED_MAX per call. `more`: there may be others. Null:
- * the agent does not exist.
- */
-export function replayMany(
-  database: Database,
-  actor: Actor,
-  order: ManyOrder,
-): Promise<{ replayed: number; more: boolean } | null> {
+/** Replays or dismisses matching deliveries, oldest first, at most ACTED_MAX per call. Null: the agent does not exist. */
+export function actOnMany(database: Database, actor: Actor, order: ActionOrder): Promise<ActedOnMany | null> {
   return database.transaction(async (query) => {
-    const agent = await findAgent(query, order.agentId);
+    const agent = order.agentId === null ? null : await findAgent(query, order.agentId);
     if (agent === undefined) return null;
-    const replayed = await replayDeliveries({ query }, order);
-    const { id, name } = agent;
-    const after = { state: order.state, webhook_id: order.webhookId, replayed };
-    if (replayed > 0)
-      await record(query, actor, { action: 'delivery.replay', target: { kind: 'agent', id, name }, after });
-    return { replayed, more: replayed === REPLAYED_MAX };
+    const actionId = randomUUID();
+    const count = await actOnDeliveries({ query }, actionId, order);
+    if (count === 0) return { count, more: false, actionId: null };
+    const target = agent === null ? manyOf(actionId, count) : { kind: 'agent', id: agent.id, name: agent.name };
+    const { kind, state, webhookId: webhook_id, reason } = order;
+    const done = kind === 'replay' ? { replayed: count } : { dismissed: count };
+    const after = { state, webhook_id, ...(reason === undefined ? {} : { reason }), ...done, action_id: actionId };
+    await record(query, actor, { action: `delivery.${verbs[kind]}`, target, after });
+    return { count, more: count === ACTED_MAX, actionId };
   });
+}
+
+/** Undoes actOnMany. Null: no action of the last day that was not undone has this id. */
+export function undoMany(database: Database, actor: Actor, actionId: string): Promise<Undone | null> {
+  return database.transaction(async (query) => {
+    const undone = await undoAction({ query }, actionId);
+    if (undone === null) return null;
+    const target = manyOf(actionId, undone.restored);
+    await record(query, actor, { action: 'delivery.undo', target, after: undone });
+    return undone;
+  });
+}
+
+function manyOf(id: string, count: number) {
+  return { kind: 'deliveries', id, name: `${count} ${count === 1 ? 'delivery' : 'deliveries'}` };
 }

@@ -1,5 +1,6 @@
 import type { Database } from '../pool.ts';
 import { LAST_LEASE_ENDED, waitingDays } from './deliveries.ts';
+import { leaseEnded } from './delivery-history.ts';
 import { arrayOf, isoText } from './sql.ts';
 
 export interface ClaimOrder {
@@ -8,6 +9,8 @@ export interface ClaimOrder {
   generation: number;
   max: number;
   leaseSeconds: number;
+  /** Client address of the claim, for the history of the deliveries. */
+  address: string;
   /** Null: all webhooks that the agent is subscribed to or has replayed events of. */
   webhookIds: readonly string[] | null;
   /** Limit on the sum of all bodies; the first delivery is returned whatever its size. */
@@ -149,7 +152,10 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
           last_lease = d.attempts + 1 >= $5,
           leases = d.leases + 1,
           finished_at = case when d.attempts < $5 then null else now() end,
-          reason = case when d.attempts < $5 then d.reason else coalesce(d.reason, '${LAST_LEASE_ENDED}') end,
+          reason = case when d.attempts < $5 then d.reason else '${LAST_LEASE_ENDED}' end,
+          history = case when d.state = 'leased' then ${leaseEnded('expired', 'd.available_at')} else d.history end,
+          leased_at = now(),
+          leased_from = $10,
           available_at = now() + make_interval(secs => $3)
         from chosen c
         where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
@@ -176,6 +182,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
       order.generation,
       order.claimableFrom,
       order.afterWebhookId,
+      order.address,
     ],
   });
 }

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { type DeliveryState, deliverySchema } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
+import { leaseEnded } from './delivery-history.ts';
 import { selectList } from './sql.ts';
 
 interface DeliveryFilter {
@@ -10,6 +11,8 @@ interface DeliveryFilter {
   webhookId?: string | null;
   state?: DeliveryState | null;
   eventId?: string | null;
+  /** The whole reason. */
+  reason?: string | null;
 }
 
 export type DeliveryRecord = z.output<typeof deliverySchema>;
@@ -29,13 +32,14 @@ export async function listDeliveries(
   before: string | null,
   limit: number,
 ): Promise<DeliveryRecord[]> {
-  const { agentId, webhookId, state, eventId } = filter;
+  const { agentId, webhookId, state, eventId, reason } = filter;
   const values: unknown[] = [limit];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
     agentId && `agent_id = ${value(agentId)}`,
     webhookId && `webhook_id = ${value(webhookId)}`,
     state && `state = ${value(state)}`,
+    reason && `reason = ${value(reason)}`,
     // The event's time selects the partition.
     eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,
     before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
@@ -119,7 +123,8 @@ export async function endLastLeases(
             order by available_at limit $2 for update skip locked
           )
           update deliveries d
-          set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = coalesce(d.reason, '${LAST_LEASE_ENDED}')
+          set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = '${LAST_LEASE_ENDED}',
+            history = ${leaseEnded('expired', 'd.available_at')}
           from over o
           where d.received_at = o.received_at and d.id = o.id and d.webhook_id = o.webhook_id
           returning d.agent_id as "agentId"`,

@@ -1,9 +1,18 @@
 import type { DeliveryState } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
+import { userActed } from './delivery-history.ts';
 import { arrayOf } from './sql.ts';
 
-const pendingAgain = `state = 'pending', attempts = 0, available_at = now(), finished_at = null, reason = null`;
+/** SQL: an action of a user on the delivery `d`. @param action SQL of the id of the action on many deliveries; null: a single one */
+const changes = {
+  replay: (action: string) =>
+    `state = 'pending', attempts = 0, available_at = now(), finished_at = null, history = ${userActed('replayed', action)}`,
+  dismissal: (action: string) => `state = 'dismissed', history = ${userActed('dismissed', action)}`,
+};
+
+/** What a user does to finished deliveries. A replay makes them pending again, a dismissal ends dead ones for good. */
+export type ActionKind = keyof typeof changes;
 
 /** Records replay targets: claims read the webhooks that an agent is subscribed to and those replayed to it. */
 const insertTargets = `
@@ -12,13 +21,13 @@ const insertTargets = `
   where not exists (select from subscriptions s where s.webhook_id = again.webhook_id and s.agent_id = again.agent_id)
   on conflict do nothing`;
 
-/** Makes a dead or done delivery pending again, with zero attempts. Returns false when no delivery with this id is dead or done. */
+/** Makes a finished delivery pending again, with zero attempts. Returns false when no finished delivery has this id. */
 export async function replayDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
   const rows = await query({
     text: `
       with again as (
-        update deliveries set ${pendingAgain}
-        where received_at = $1 and id = $2 and state in ('dead', 'done') returning agent_id, webhook_id
+        update deliveries d set ${changes.replay('null')}
+        where received_at = $1 and id = $2 and state in ('dead', 'done', 'dismissed') returning agent_id, webhook_id
       ), targets as (${insertTargets})
       select from again`,
     values: [uuidv7Time(id), id],
@@ -26,36 +35,70 @@ export async function replayDelivery({ query }: Pick<Database, 'query'>, id: str
   return rows.length > 0;
 }
 
-/** Limit on the deliveries replayed by one statement. */
-export const REPLAYED_MAX = 10_000;
+/** Dismisses a dead delivery. Returns false when no dead delivery has this id. */
+export async function dismissDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+  const rows = await query({
+    text: `update deliveries d set ${changes.dismissal('null')} where received_at = $1 and id = $2 and state = 'dead' returning id`,
+    values: [uuidv7Time(id), id],
+  });
+  return rows.length > 0;
+}
+
+/** Limit on the deliveries changed by one action. */
+export const ACTED_MAX = 10_000;
+
+export interface ActionOrder {
+  kind: ActionKind;
+  state: Extract<DeliveryState, 'dead' | 'done' | 'dismissed'>;
+  /** Null: all agents; for a replay those that are not revoked. */
+  agentId: string | null;
+  /** Null: all webhooks. */
+  webhookId: string | null;
+  /** Undefined: any reason; null: those without one. */
+  reason?: string | null | undefined;
+}
 
 /**
- * Replays all deliveries of an agent in one of these states, oldest first, at most REPLAYED_MAX. Returns how many. Call in a
- * transaction: joins are restricted so that each row is looked up in its own partition. Postgres assumes all partitions for each row
- * and would otherwise read every delivery.
+ * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX. Returns how many; the action, by which they can be
+ * undone, exists if there were any. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
+ * Postgres assumes all partitions for each row and would otherwise read every delivery.
+ * @param id a new uuid, for the action
  */
-export async function replayDeliveries(
+export async function actOnDeliveries(
   { query }: Pick<Database, 'query'>,
-  {
-    agentId,
-    state,
-    webhookId,
-  }: { agentId: string; state: Extract<DeliveryState, 'dead' | 'done'>; webhookId: string | null },
+  id: string,
+  { kind, state, agentId, webhookId, reason }: ActionOrder,
 ): Promise<number> {
   await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
+  const values: unknown[] = [id, ACTED_MAX];
+  const value = (given: unknown) => `$${values.push(given)}`;
+  const conditions = [
+    `state = '${state}'`,
+    agentId !== null && `agent_id = ${value(agentId)}`,
+    webhookId !== null && `webhook_id = ${value(webhookId)}`,
+    reason === null && 'reason is null',
+    typeof reason === 'string' && `reason = ${value(reason)}`,
+    agentId === null &&
+      kind === 'replay' &&
+      'exists (select from agents a where a.id = agent_id and a.revoked_at is null)',
+  ].filter(Boolean);
   const [row] = await query<{ count: number }>({
     text: `
       with finished as (
         select received_at, id, webhook_id from deliveries
-        where agent_id = $1 and state = '${state}' and ($2::uuid is null or webhook_id = $2)
-        order by received_at, id limit $3 for update skip locked
+        where ${conditions.join(' and ')}
+        order by received_at, id limit $2 for update skip locked
       ), again as (
-        update deliveries d set ${pendingAgain} from finished f
+        update deliveries d set ${changes[kind]('$1::uuid')} from finished f
         where d.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id
-        returning d.agent_id, d.webhook_id
-      ), targets as (${insertTargets})
+        returning d.id, d.agent_id, d.webhook_id
+      ), targets as (${kind === 'replay' ? insertTargets : 'select'}
+      ), action as (
+        insert into delivery_actions (id, kind, delivery_ids)
+        select $1, '${kind}', array_agg(id) from again having count(*) > 0
+      )
       select count(*)::int as count from again`,
-    values: [agentId, webhookId, REPLAYED_MAX],
+    values,
   });
   return row!.count;
 }

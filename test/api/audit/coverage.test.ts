@@ -239,6 +239,28 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('POST', '/api/v1/deliveries/replay', { agent_id: agentId, state: 'dead' });
     },
   },
+  dismissDelivery: {
+    action: 'delivery.dismiss',
+    prepare: async () => {
+      const { id } = await newDeadDelivery();
+      return () => ask('POST', `/api/v1/deliveries/${id}/dismiss`);
+    },
+  },
+  dismissDeliveries: {
+    action: 'delivery.dismiss',
+    prepare: async () => {
+      const { agentId } = await newDeadDelivery();
+      return () => ask('POST', '/api/v1/deliveries/dismiss', { agent_id: agentId });
+    },
+  },
+  undoDeliveries: {
+    action: 'delivery.undo',
+    prepare: async () => {
+      const { agentId } = await newDeadDelivery();
+      const { action_id } = (await ask('POST', '/api/v1/deliveries/dismiss', { agent_id: agentId })).body;
+      return () => ask('POST', '/api/v1/deliveries/undo', { action_id });
+    },
+  },
   acceptRejection: {
     action: 'rejection.accept',
     prepare: async () => {

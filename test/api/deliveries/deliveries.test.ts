@@ -129,7 +129,10 @@ describe('a replay', () => {
   test('of a dead delivery makes it pending again, is recorded, and its agent receives it', async () => {
     const { agent, ids } = await agentWithDead(1);
     const { status, body } = await operator.api('POST', `${PATH}/${ids[0]}/replay`);
-    expect([status, body]).toEqual([200, expect.objectContaining({ state: 'pending', attempts: 0, reason: null })]);
+    expect([status, body]).toEqual([
+      200,
+      expect.objectContaining({ state: 'pending', attempts: 0, reason: 'no luck' }),
+    ]);
     expect(await lastAudit()).toMatchObject({
       action: 'delivery.replay',
       actor: { id: operator.id },
@@ -163,9 +166,13 @@ describe('a replay', () => {
     const { agent, webhook } = await agentWithDead(3);
     const order = { agent_id: agent.id, state: 'dead' };
     const replay = async (body: object) => (await operator.api('POST', `${PATH}/replay`, body)).body;
-    expect(await replay({ ...order, webhook_id: randomUUID() })).toEqual({ replayed: 0, more: false });
-    expect(await replay({ ...order, state: 'done' })).toEqual({ replayed: 0, more: false });
-    expect(await replay({ ...order, webhook_id: webhook.id })).toEqual({ replayed: 3, more: false });
+    expect(await replay({ ...order, webhook_id: randomUUID() })).toEqual({ replayed: 0, more: false, action_id: null });
+    expect(await replay({ ...order, state: 'done' })).toEqual({ replayed: 0, more: false, action_id: null });
+    expect(await replay({ ...order, webhook_id: webhook.id })).toEqual({
+      replayed: 3,
+      more: false,
+      action_id: expect.any(String),
+    });
     expect(await lastAudit()).toMatchObject({
       action: 'delivery.replay',
       target: { kind: 'agent', id: agent.id },
@@ -175,7 +182,7 @@ describe('a replay', () => {
   });
 
   test.each([
-    ['no agent', { state: 'dead' }, '/agent_id'],
+    ['acknowledged ones of no agent', { state: 'done' }, '/agent_id'],
     ['an agent id that is none', { agent_id: 'x', state: 'dead' }, '/agent_id'],
     ['no state', { agent_id: randomUUID() }, '/state'],
     ['a state of those on their way', { agent_id: randomUUID(), state: 'leased' }, '/state'],

@@ -1,0 +1,49 @@
+/** Attempts of a delivery, and what users did to it in between. */
+import { z } from 'zod';
+
+export const attemptOutcomes = [
+  'acknowledged',
+  'rejected',
+  'expired',
+  'revoked',
+  'released',
+  'replayed',
+  'dismissed',
+  'restored',
+] as const;
+
+export const attemptSchema = z
+  .object({
+    outcome: z
+      .enum(attemptOutcomes)
+      .nullable()
+      .describe(
+        'rejected: nack; expired: the lease; revoked: the agent; released: the agent disconnected before it got the delivery. replayed, dismissed and restored (an undo) are actions of a user. null: the lease is active',
+      ),
+    lease: z.int().nullable().describe('number of the lease, as in the receipt; null: an action of a user'),
+    leased_at: z.iso.datetime().nullable().describe('when the agent claimed the delivery; null: an action of a user'),
+    lease_seconds: z.number().nullable().describe('length of the lease with its extensions'),
+    agent_address: z.string().nullable().describe('address from which the agent claimed the delivery'),
+    at: z.iso.datetime().nullable().describe('when the attempt ended, or the user acted; null: the lease is active'),
+    duration_ms: z.number().nullable().describe('from the claim to the end of the attempt'),
+    reason: z.string().nullable().describe('reason that the agent gave'),
+    retry_seconds: z.number().nullable().describe('delay after which the delivery could be claimed again'),
+  })
+  .meta({
+    id: 'Attempt',
+    examples: [
+      {
+        outcome: 'rejected',
+        lease: 1,
+        leased_at: '2026-11-21T20:04:48.298Z',
+        lease_seconds: 60,
+        agent_address: '192.0.2.20',
+        at: '2026-11-21T20:04:51.302Z',
+        duration_ms: 3004,
+        reason: 'timeout calling CRM',
+        retry_seconds: 5,
+      },
+    ],
+  });
+
+export type Attempt = z.output<typeof attemptSchema>;

@@ -1,0 +1,79 @@
+/** Dead letters by reason, and the replay or dismissal of many deliveries. */
+import { z } from 'zod';
+import { COUNTED_MAX } from './events.ts';
+import { recordId } from './fields.ts';
+
+export const deadGroupSchema = z
+  .object({
+    reason: z.string().nullable().describe('reason of the last attempt; null: the agent gave none'),
+    deliveries: z.int().describe('number of dead letters'),
+    agents: z.int().describe('number of agents'),
+    agent_ids: z.array(z.guid()).describe('ids of up to 5 of these agents'),
+    first_at: z.iso.datetime().describe('when the first of them became dead'),
+    last_at: z.iso.datetime().describe('when the last of them became dead'),
+  })
+  .meta({ id: 'DeadLetterGroup' });
+
+export const deadGroupsSchema = z.object({
+  items: z.array(deadGroupSchema).describe('the most frequent reason first'),
+  complete: z
+    .boolean()
+    .describe(`false: only the newest ${COUNTED_MAX} dead letters are counted, or rare reasons are omitted`),
+});
+
+/** A reason as it is stored: at most 500 characters, which are up to 1,000 UTF-16 units. */
+export const reasonText = z
+  .string()
+  .max(1_000)
+  .refine((value) => !/\0|\p{Cs}/u.test(value), 'NUL and unpaired surrogates are not in any reason.');
+const scope = {
+  webhook_id: recordId.nullable().default(null).describe('only deliveries of this webhook; null: of all'),
+  reason: reasonText
+    .nullable()
+    .optional()
+    .describe('only deliveries with exactly this reason; null: those without a reason'),
+};
+const actionId = z
+  .guid()
+  .nullable()
+  .describe('id by which the action can be undone for 24 hours; null: nothing was changed');
+
+export const replayInput = z
+  .strictObject({
+    agent_id: recordId
+      .nullable()
+      .default(null)
+      .describe('id of the agent; null: of all agents that are not revoked, for the states dead and dismissed'),
+    state: z.enum(['dead', 'done', 'dismissed']).describe('state of the deliveries to replay'),
+    ...scope,
+  })
+  .refine(({ agent_id, state }) => agent_id !== null || state !== 'done', {
+    path: ['agent_id'],
+    message: 'Give the id of the agent whose acknowledged deliveries are to be replayed.',
+  });
+
+export const dismissInput = z.strictObject({
+  agent_id: recordId.nullable().default(null).describe('id of the agent; null: of all agents'),
+  ...scope,
+});
+
+export const undoInput = z.strictObject({ action_id: recordId.describe('from the response of the action') });
+
+const more = z.boolean().describe('true: more deliveries match; repeat the request');
+
+export const replayedSchema = z.object({
+  replayed: z.int().describe('number of deliveries that are pending again'),
+  more,
+  action_id: actionId,
+});
+
+export const dismissedSchema = z.object({
+  dismissed: z.int().describe('number of deliveries that are dismissed'),
+  more,
+  action_id: actionId,
+});
+
+export const undoneSchema = z.object({
+  restored: z.int().describe('number of deliveries that are again what they were before'),
+  others: z.int().describe('number of deliveries that were claimed or changed since, and stay as they are'),
+});
