@@ -64,7 +64,8 @@ export function rejectionCommand(io: CommandIo): Command {
         if (json) return printJson(io, { ...described, body_base64: bytes?.toString('base64') ?? null });
         const signatures = found.signatures.map(({ name, shape }) => `${name}: (${shape})\n`).join('');
         const text = bytes?.toString('utf8') ?? '(the body was not kept)';
-        printText(io, `${found.reason}: ${described.hint}\n\n${headers}\n${signatures}\n${text}\n`);
+        const fixes = described.fixes.map(({ title }) => `Fix: ${title}\n`).join('');
+        printText(io, `${found.reason}: ${described.hint}\n${fixes}\n${headers}\n${signatures}\n${text}\n`);
       }),
     );
 

@@ -19,6 +19,13 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   disabled: 'The webhook is disabled. Requests get a 410 response.',
   revoked: 'Revoked.',
   accepted: 'The rejected request is stored as this event.',
+  'accepted-many': (count) => `${plural(count, 'rejected request is an event', 'rejected requests are events')} now.`,
+  'accepted-many-in-part': (count) =>
+    `The oldest ${plural(count, 'rejected request is an event', 'rejected requests are events')} now. Accept again for the rest.`,
+  'rejection-fixed': (count) =>
+    count === 0
+      ? 'The webhook is changed, but no stored request verifies yet.'
+      : `The webhook is changed: ${plural(count, 'rejected request verifies', 'rejected requests verify')} now.`,
   'verifies-now': 'The request verifies now.',
   'still-refused': 'The request is still rejected; the reason is below.',
   saved: 'Saved.',

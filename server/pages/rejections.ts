@@ -1,21 +1,40 @@
-/** /rejections: rejected requests, the reason, and whether the signature would verify now. */
+/** /rejections: rejected requests in groups with the same reason, how to fix it by a button, and whether they would verify now. */
+import type { Success } from '../api/operation.ts';
+import type { Operations } from '../api/operations.ts';
 import { rejectionReasonNames } from '../signatures/diagnosis/reasons.ts';
+import { presetNamed } from '../signatures/presets.ts';
 import { filtersOf } from './filters.ts';
+import { field, optional } from './form.ts';
+import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, listBy } from './names.ts';
-import { asProblem, listOf, type Page, redirect, view } from './page.ts';
+import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const rejectionList: Page = async ({ call, query }) => {
   const given = filtersOf(query, ['webhook_id', 'reason', 'cursor']);
   const { filters, listed } = await listBy(call, 'listRejections', given);
-  const webhooks = await choicesOf(call, 'listWebhooks', [filters.webhook_id]);
   if (listed.kind === 'problem') return listed;
-  return view('rejections/list', 'Rejections', { filters, ...listOf(listed), webhooks, reasons: rejectionReasonNames });
+  const isFirst = !filters.cursor && !filters.reason;
+  const [webhooks, grouped] = await Promise.all([
+    choicesOf(call, 'listWebhooks', [filters.webhook_id]),
+    isFirst ? call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }) : null,
+  ]);
+  // One rejection is no group: the list below has it.
+  const groups = grouped?.kind === 'done' ? grouped.body.items.filter(({ rejections }) => rejections > 1) : [];
+  const data = {
+    filters,
+    ...listOf(listed),
+    webhooks,
+    groups,
+    reasons: rejectionReasonNames,
+    titleOf,
+    now: Date.now(),
+  };
+  return view('rejections/list', 'Rejections', data);
 };
 
-const showRejection: Page = async ({ call, id }) => {
-  const rejection = await call('showRejection', { id });
-  if (rejection.kind !== 'done') return asProblem(rejection);
-  return view('rejections/show', `Rejection ${id.slice(-8)}`, { rejection: rejection.body });
+const showRejection: Page = async (request) => {
+  const rejection = await request.call('showRejection', { id: request.id });
+  return rejection.kind === 'done' ? rejectionView(request, rejection.body, noErrors) : asProblem(rejection);
 };
 
 const recheckRejection: Page = async ({ call, id }) => {
@@ -30,4 +49,57 @@ const acceptRejection: Page = async ({ call, id }) => {
   return redirect(`/events/${accepted.body.event_id}`, 'accepted');
 };
 
-export const rejectionPages = { rejectionList, showRejection, recheckRejection, acceptRejection };
+/** Changes the webhook as one of the fixes of the rejection says. */
+const fixRejection: Page = async (request) => {
+  const { call, id, form } = request;
+  const kind = field(form, 'kind');
+  const secret = field(form, 'secret');
+  const scheme = { signature_scheme: field(form, 'scheme'), public_key: optional(form, 'public_key') };
+  const input = {
+    kind,
+    ...(kind === 'set_scheme' ? { ...scheme, secret: secret === '' ? null : secret } : {}),
+    ...(kind === 'set_secret' ? { secret } : {}),
+  };
+  const fixed = await call('fixRejection', { id, input });
+  if (fixed.kind === 'done') return redirect(`/rejections/${id}?count=${fixed.body.verified}`, 'rejection-fixed');
+  const rejection = await call('showRejection', { id });
+  if (rejection.kind !== 'done') return asProblem(rejection);
+  return rejectionView(request, rejection.body, formErrors(fixed), kind);
+};
+
+const acceptRejections: Page = async ({ call, form }) => {
+  const accepted = await call('acceptRejections', { input: { webhook_id: field(form, 'webhook_id') } });
+  if (accepted.kind !== 'done') return asProblem(accepted);
+  const { accepted: count, more } = accepted.body;
+  return redirect(`/rejections?count=${count}`, more ? 'accepted-many-in-part' : 'accepted-many');
+};
+
+export const rejectionPages = {
+  rejectionList,
+  showRejection,
+  recheckRejection,
+  acceptRejection,
+  fixRejection,
+  acceptRejections,
+};
+
+type Rejection = Success<Operations['showRejection']['answers']>['body'];
+
+/** @param refused kind of the fix that was refused */
+async function rejectionView(
+  { call }: PageRequest,
+  rejection: Rejection,
+  { errors, ...feedback }: FormFeedback,
+  refused: string | null = null,
+): Promise<PageReply> {
+  const groups = itemsOf(await call('listRejectionGroups', { query: { webhook_id: rejection.webhook_id } })).items;
+  const similar = groups.find(({ reason, header }) => reason === rejection.reason && header === rejection.header);
+  const acceptable = groups.reduce((sum, group) => sum + group.acceptable, 0);
+  const data = { rejection, similar: similar?.rejections ?? 0, acceptable, refused, errors, titleOf };
+  return view('rejections/show', `Rejection ${rejection.id.slice(-8)}`, data, feedback);
+}
+
+/** The sender of a scheme, as people know it. */
+function titleOf(scheme: string): string {
+  return presetNamed(scheme)?.title ?? scheme;
+}

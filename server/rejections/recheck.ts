@@ -7,6 +7,7 @@ import { record } from '../audit/record.ts';
 import { uuidBytes, uuidText, uuidv7 } from '../db/ids.ts';
 import { nearestWithin, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
+import { listSimilarRejections } from '../db/queries/rejection-groups.ts';
 import {
   findRejection,
   lockRejection,
@@ -19,7 +20,8 @@ import { type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
 import { dedupeKey } from '../ingest/rows.ts';
 import { inetBytes } from '../net/address.ts';
 import { verifies } from '../signatures/diagnosis/diagnose.ts';
-import type { RefusedRequest } from '../signatures/diagnosis/refused.ts';
+import type { RejectionReason } from '../signatures/diagnosis/reasons.ts';
+import type { Diagnosis, RefusedRequest } from '../signatures/diagnosis/refused.ts';
 import { eventTypeReader } from '../signatures/event-type.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import { readKeyrings, storedRequest } from './keyrings.ts';
@@ -33,6 +35,17 @@ export type Recheck =
   | { kind: 'unknown' }
   | { kind: 'without_body' }
   | { kind: 'unavailable' };
+
+/** `verified` of `checked` rejections verify now. */
+export interface SimilarChecked {
+  checked: number;
+  verified: number;
+}
+
+/** Rejections that one fix checks again, with their bodies: at most 6.4 MB at the default REJECTION_BODY_BYTES_MAX. */
+export const SIMILAR_MAX = 100;
+/** Requests of one round of the thread, as in the sampler: its timeout is for 25. */
+const ROUND_MAX = 25;
 
 export class Rejections {
   readonly #parts: RejectionParts;
@@ -48,20 +61,13 @@ export class Rejections {
 
   /** Checks the stored request with the webhook's present secrets and signature header, and stores the result. */
   async recheck(id: string, actor: Actor): Promise<Recheck> {
-    const { database, keys, diagnose } = this.#parts;
+    const { database } = this.#parts;
     const rejection = await findRejection(database.query, id);
     if (rejection === undefined) return { kind: 'unknown' };
     if (rejection.body === null) return { kind: 'without_body' };
-    const keyring = (await readKeyrings(database.query, keys, [rejection.webhook_id])).get(rejection.webhook_id);
-    if (keyring === undefined) return { kind: 'unavailable' };
-    const request = storedRequest(rejection, rejection.body, keyring);
-    const diagnosed = await diagnose([request]).catch(() => null);
-    if (diagnosed === null) return { kind: 'unavailable' };
-    const { reason: now, otherWebhookId = null } = diagnosed[0]!.diagnosis;
-    const verified = now === 'verifies_now';
-    // Without the signature value the reason cannot change, unless the webhook no longer requires a signature.
-    const isWhole = rejection.signatures.every(({ value }) => value !== null);
-    const reason = verified || isWhole ? now : rejection.reason;
+    const judged = await this.#judge([rejection]);
+    if (judged === null) return { kind: 'unavailable' };
+    const { reason, otherWebhookId } = judged[0]!;
     return database.transaction<Recheck>(async (query) => {
       await setRejectionChecked(query, id, reason, otherWebhookId);
       const checked = await findRejection(query, id);
@@ -70,11 +76,67 @@ export class Rejections {
         action: 'rejection.recheck',
         target: { kind: 'rejection', id, name: rejection.webhook_name },
         before: { reason: rejection.checked_reason ?? rejection.reason },
-        after: { reason, verified },
+        after: { reason, verified: reason === 'verifies_now' },
       });
       return { kind: 'done', rejection: checked };
     });
   }
+
+  /**
+   * Checks the newest rejections again that resemble this one: same webhook, reason and header, at most SIMILAR_MAX.
+   * @param change what was changed at the webhook before, for the audit log
+   */
+  async recheckSimilar(rejection: RejectionRecord, change: object, actor: Actor): Promise<SimilarChecked | null> {
+    const { database } = this.#parts;
+    const similar = await listSimilarRejections(database.query, rejection, SIMILAR_MAX);
+    const judged = await this.#judge(similar);
+    if (judged === null) return null;
+    const verified = judged.filter(({ reason }) => reason === 'verifies_now').length;
+    const outcome = { checked: judged.length, verified };
+    await database.transaction(async (query) => {
+      for (const { id, reason, otherWebhookId } of judged) await setRejectionChecked(query, id, reason, otherWebhookId);
+      await record(query, actor, {
+        action: 'rejection.fix',
+        target: { kind: 'rejection', id: rejection.id, name: rejection.webhook_name },
+        before: { reason: rejection.checked_reason ?? rejection.reason },
+        after: { ...change, ...outcome },
+      });
+    });
+    return outcome;
+  }
+
+  /** @returns null when a secret cannot be opened, or the thread fails */
+  async #judge(rejections: readonly RejectionDetail[]): Promise<Judged[] | null> {
+    const { database, keys, diagnose } = this.#parts;
+    const ids = [...new Set(rejections.map(({ webhook_id }) => webhook_id))];
+    const keyrings = await readKeyrings(database.query, keys, ids);
+    if (ids.some((id) => !keyrings.has(id))) return null;
+    const judged: Judged[] = [];
+    for (let from = 0; from < rejections.length; from += ROUND_MAX) {
+      const round = rejections.slice(from, from + ROUND_MAX);
+      const requests = round.map((one) => storedRequest(one, one.body!, keyrings.get(one.webhook_id)!));
+      const diagnosed = await diagnose(requests).catch(() => null);
+      if (diagnosed === null) return null;
+      for (const [i, { diagnosis }] of diagnosed.entries()) judged.push(judgedOf(round[i]!, diagnosis));
+    }
+    return judged;
+  }
+}
+
+interface Judged {
+  id: string;
+  reason: RejectionReason;
+  otherWebhookId: string | null;
+}
+
+function judgedOf({ id, reason: first, signatures }: RejectionDetail, { reason: now, ...rest }: Diagnosis): Judged {
+  // Without the signature value the reason cannot change, unless the webhook no longer requires a signature.
+  const isWhole = signatures.every(({ value }) => value !== null);
+  return {
+    id,
+    reason: now === 'verifies_now' || isWhole ? now : first,
+    otherWebhookId: rest.otherWebhookId ?? null,
+  };
 }
 
 /** Header with the time when the request was refused. The `received_at` of the event is the time of acceptance. */

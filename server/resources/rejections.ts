@@ -9,6 +9,23 @@ export const rejectionReason = z
 const verified = z.boolean().describe('true: the signature verifies now');
 const hint = z.string().describe('how to fix it');
 
+export const fixKinds = ['use_header', 'set_scheme', 'set_secret', 'open_webhook'] as const;
+
+const fixSchema = z
+  .object({
+    kind: z
+      .enum(fixKinds)
+      .describe(
+        'use_header, set_scheme, set_secret: a change of the webhook that POST /api/v1/rejections/{id}/fix makes; open_webhook: the sender has the secret of that webhook',
+      ),
+    title: z.string().describe('the fix in a few words'),
+    header: z.string().nullable().describe('use_header: the header; else null'),
+    schemes: z.array(z.string()).describe('set_scheme: the schemes that the sender may sign by'),
+    needs: z.enum(['secret', 'public_key']).nullable().describe('what the sender must provide; null: nothing'),
+    webhook_id: z.guid().nullable().describe('open_webhook: id of that webhook; else null'),
+  })
+  .meta({ id: 'RejectionFix' });
+
 export const rejectionSchema = z
   .object({
     id: idOf('rejection'),
@@ -45,6 +62,7 @@ export const rejectionSchema = z
       .guid()
       .nullable()
       .describe('event that was created by accepting the rejection; null: it was not accepted'),
+    fixes: z.array(fixSchema).describe('changes of the webhook that may fix it, the most likely first'),
     last_check: z
       .object({ at: timeOf('when it was checked'), verified, reason: rejectionReason, hint })
       .nullable()
@@ -60,3 +78,30 @@ export const rejectionDetailSchema = rejectionSchema.extend({
 });
 
 export const recheckSchema = z.object({ verified, reason: rejectionReason, hint });
+
+export const rejectionGroupSchema = z
+  .object({
+    webhook_id: idOf('webhook'),
+    webhook_name: nameOf('webhook'),
+    reason: rejectionReason,
+    header: z.string().nullable().describe('header that causes the rejections; null: the cause is not a header'),
+    rejections: z.int().describe('number of rejections'),
+    sources: z.int().describe('number of client addresses'),
+    acceptable: z.int().describe('number of rejections that verify since their last check and can be accepted'),
+    first_received_at: timeOf('when the oldest was received'),
+    last_received_at: timeOf('when the newest was received'),
+    newest: z.array(rejectionSchema).describe('the newest, at most 5'),
+  })
+  .meta({ id: 'RejectionGroup' });
+
+export const rejectionFixed = z.object({
+  webhook_id: idOf('webhook'),
+  checked: z.int().describe('number of similar rejections that were checked again, at most 100'),
+  verified: z.int().describe('number of those that verify now'),
+});
+
+export const rejectionsAccepted = z.object({
+  accepted: z.int().describe('number of rejections that are events now'),
+  refused: z.int().describe('number of those that no longer verify'),
+  more: z.boolean().describe('true: at most 100 are accepted at once; repeat the request'),
+});

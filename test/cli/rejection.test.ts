@@ -31,6 +31,7 @@ test('show prints the fix, and never the digest', async () => {
   const { out } = await weir(app, 'rejection', 'show', id);
   expect(out).toMatch(/^digest_differs: The digest is well formed/);
   expect(out).toContain('x-hub-signature-256: (sha256= and 64 hex digits)');
+  expect(out).toContain('\nFix: Paste the sender’s secret\n');
   expect(out).toContain(BODY);
   const shown = await weirJson(app, 'rejection', 'show', id);
   expect(Object.keys(shown).sort()).toEqual([...Object.keys(rejectionSchema.shape), 'body_base64'].sort());

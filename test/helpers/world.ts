@@ -30,6 +30,8 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   rotateSecret: () => ({}),
   createAgent: () => ({ name: 'an agent' }),
   updateAgent: () => ({ name: 'another' }),
+  fixRejection: () => ({ kind: 'set_secret', secret: 'what the sender has' }),
+  acceptRejections: ({ webhook }) => ({ webhook_id: webhook.id }),
   replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
   undoDeliveries: ({ action }) => ({ action_id: action }),
 };

@@ -101,6 +101,14 @@ document.addEventListener('htmx:beforeOnLoad', (event) => {
   const { elt, xhr } = event.detail;
   if (elt.hasAttribute('data-live-on') && xhr.status !== 200) event.preventDefault();
 });
+/** A refresh replaces the part: what the user has opened in it stays open. */
+let opened = [];
+document.addEventListener('htmx:beforeSwap', ({ detail: { elt, target } }) => {
+  if (elt.hasAttribute('data-live-on')) opened = [...target.querySelectorAll('details[open][id]')].map(({ id }) => id);
+});
+document.addEventListener('htmx:afterSwap', () => {
+  for (const id of opened.splice(0)) document.getElementById(id)?.setAttribute('open', '');
+});
 document.addEventListener('htmx:afterRequest', ({ detail: { elt, xhr } }) => {
   if (!elt.hasAttribute('data-live-on')) return;
   const state = stateOf(elt);

@@ -1,8 +1,11 @@
 /** Schemas of rejections. */
 import { z } from 'zod';
 import type { RejectionRecord } from '../../db/queries/rejections.ts';
-import { idOf } from '../../resources/fields.ts';
+import { fixesOf } from '../../rejections/fixes.ts';
+import { idOf, recordId } from '../../resources/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../resources/rejections.ts';
+import { schemeInput } from '../../resources/webhook-schemes.ts';
+import { rotateInput } from '../../resources/webhooks.ts';
 import { type RejectionReason, rejectionReasons } from '../../signatures/diagnosis/reasons.ts';
 import { DEFAULT_SCHEME, definitionOf, presets } from '../../signatures/presets.ts';
 import { defaultSignatureHeaders } from '../../signatures/signature.ts';
@@ -15,6 +18,32 @@ export const rejectionQuery = z.strictObject({
   ...pageQuery,
   webhook_id: z.guid().optional().describe('only rejections of this webhook'),
   reason: rejectionReason.optional().describe('only rejections for this reason'),
+});
+
+export const groupQuery = z.strictObject({
+  webhook_id: z.guid().optional().describe('only rejections of this webhook'),
+  limit: z.coerce.number().int().min(1).max(50).default(20).describe('maximum groups, 1 to 50'),
+});
+
+/** Members that a fix does not need are refused. */
+export const fixInput = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('use_header').describe('reads the signature from the header of the rejection') }),
+  z.strictObject({
+    kind: z.literal('set_scheme').describe('verifies by another scheme'),
+    signature_scheme: schemeInput.signature_scheme,
+    secret: rotateInput.shape.secret.describe('the secret of the sender; null: the present one'),
+    public_key: schemeInput.public_key.default(null),
+  }),
+  z.strictObject({
+    kind: z
+      .literal('set_secret')
+      .describe('verifies with the secret of the sender; the present one stays valid for a day'),
+    secret: rotateInput.shape.secret.unwrap().unwrap().describe('the secret of the sender'),
+  }),
+]);
+
+export const acceptManyInput = z.strictObject({
+  webhook_id: recordId.describe('webhook whose rejections are accepted'),
 });
 
 export const acceptedSchema = z.object({ event_id: idOf('event') });
@@ -36,6 +65,7 @@ export function describeRejection(row: RejectionRecord): z.output<typeof rejecti
           : [],
     signatures: signatures.map(({ name, shape }) => ({ name, shape })),
     hint: hintOf(row, row.reason),
+    fixes: fixesOf(row),
     last_check:
       checked_at === null || checked_reason === null
         ? null

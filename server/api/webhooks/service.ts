@@ -107,6 +107,32 @@ export class Webhooks {
   }
 
   /**
+   * Sets members and, if given, the sender's secret in one change: a scheme and its secret are valid only together. The previous secret
+   * stays valid for `overlapSeconds`.
+   */
+  reconfigure(
+    id: string,
+    patch: Pick<WebhookPatch, 'signature_header' | 'signature_scheme' | 'public_key'>,
+    secret: string | null,
+    overlapSeconds: number,
+  ): Promise<Change<WebhookRecord>> {
+    // Members of the old scheme that the new one may not have.
+    const columns =
+      patch.signature_scheme === undefined
+        ? patch
+        : { scheme_definition: null, signature_header: null, tolerance_seconds: null, public_key: null, ...patch };
+    return this.#changer.change(id, secret === null ? 'update' : 'rotate_secret', asItIs, async (query) => {
+      if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), overlapSeconds);
+      await updateWebhook(query, id, columns);
+      const changed = (await findWebhook(query, id))!;
+      const fault = schemeFault(changed);
+      if (fault !== null) throw new InputError([fault.member], fault.detail);
+      const wrong = secret === null ? null : rotationFault(selectedDefinition(changed)!, secret);
+      if (wrong !== null) throw new InputError(['secret'], wrong);
+    });
+  }
+
+  /**
    * Records the author of a test, which stores an event that no sender sent.
    * @param status status of the test response; null: no response
    */

@@ -38,7 +38,7 @@ export interface RejectionRow {
   url: string | null;
 }
 
-const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true, last_check: true });
+const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true, fixes: true, last_check: true });
 
 /** A rejection without its body. */
 export interface RejectionRecord extends z.output<typeof columnsSchema> {
@@ -108,7 +108,7 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
 }
 
 const other = `case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end`;
-const columns = `${selectList(columnsSchema, 'r', {
+export const rejectionColumns = `${selectList(columnsSchema, 'r', {
   webhook_name: 'w.name',
   source_ip: 'host(r.source_ip)',
   reason: 'r.reason::text',
@@ -116,12 +116,11 @@ const columns = `${selectList(columnsSchema, 'r', {
   body_kept: 'r.body is not null',
 })}, w.signature_scheme, w.scheme_definition, w.signature_header, w.event_type_from, ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
 /** Excludes deleted webhooks, whose rejections maintenance may not have deleted yet. */
-const from = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
+export const fromRejections = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
 
-const detail = `
-  select ${columns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled
-  ${from} where r.id = $1`;
+export const detailColumns = `${rejectionColumns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled`;
+const detail = `select ${detailColumns} ${fromRejections} where r.id = $1`;
 
 /** Lists rejections, newest first. `before`: id of the last rejection of the previous page. */
 export function listRejections(
@@ -133,7 +132,7 @@ export function listRejections(
   return database.query<RejectionRecord>({
     name: 'list-rejections',
     text: `
-      select ${columns} ${from}
+      select ${rejectionColumns} ${fromRejections}
       where ($1::uuid is null or r.webhook_id = $1) and ($2::text is null or r.reason = $2)
         and ($3::uuid is null or r.id < $3)
       order by r.id desc

@@ -8,7 +8,7 @@ import type { Base } from '../base.ts';
 
 /** @param workerFile compiled workers/diagnose.js */
 export function composeRejections(
-  { settings, keys: secretsKeys, metrics, observe, database }: Base,
+  { settings, keys: secretsKeys, metrics, observe, database, changes }: Base,
   workerFile: string,
 ) {
   const keys = derivedKeys(secretsKeys, 'webhook-secrets');
@@ -32,7 +32,14 @@ export function composeRejections(
 
   return {
     offer: keeper.offer.bind(keeper),
-    operations: rejectionOperations({ database, keys, diagnose, retentionDays: settings.RETENTION_DAYS }),
+    operations: rejectionOperations({
+      database,
+      changes,
+      keys,
+      key: keys[0]!,
+      diagnose,
+      retentionDays: settings.RETENTION_DAYS,
+    }),
     close: async () => {
       await keeper.close();
       await diagnoser.close();

@@ -271,6 +271,23 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('POST', `/api/v1/rejections/${id}/accept`, {});
     },
   },
+  acceptRejections: {
+    action: 'rejection.accept',
+    prepare: async () => {
+      const id = await newRejection();
+      const { webhook_id } = (await ask('GET', `/api/v1/rejections/${id}`)).body;
+      await app.database.query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [webhook_id] });
+      await ask('POST', `/api/v1/rejections/${id}/recheck`, {});
+      return () => ask('POST', '/api/v1/rejections/accept', { webhook_id });
+    },
+  },
+  fixRejection: {
+    action: 'webhook.rotate_secret rejection.fix',
+    prepare: async () => {
+      const id = await newRejection();
+      return () => ask('POST', `/api/v1/rejections/${id}/fix`, { kind: 'set_secret', secret: 'what the sender has' });
+    },
+  },
   recheckRejection: {
     action: 'rejection.recheck',
     prepare: async () => {

@@ -1,0 +1,83 @@
+/** The buttons that fix a rejection, and the groups of rejections with one reason. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { startPagesApp } from '../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
+import { signatureOf } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+
+const SECRET = 'what the sender has 51c0';
+const BODY = '{"order":17}';
+
+let app: TestApp;
+let operator: TestPerson;
+let viewer: TestPerson;
+let csrf: string;
+beforeAll(async () => {
+  app = await startPagesApp();
+  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
+  csrf = await csrfToken(app.url, operator.cookie);
+});
+afterAll(() => app.stop());
+
+const get = async (path: string, person = operator) =>
+  (await fetch(app.url + path, { headers: { cookie: person.cookie } })).text();
+
+async function post(path: string, fields: Record<string, string>) {
+  const body = new URLSearchParams({ csrf, ...fields });
+  const headers = { cookie: operator.cookie, origin: app.url };
+  const answer = await fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
+  return { status: answer.status, location: answer.headers.get('location'), text: await answer.text() };
+}
+
+/** Sends requests with the signature in this header, all refused; returns the id of the newest rejection. */
+async function refuse({ id, url }: TestWebhook, header: string, count: number, secret = SECRET): Promise<string> {
+  const headers = { 'content-type': 'application/json', [header]: signatureOf(secret, BODY) };
+  for (let i = 0; i < count; i++) expect((await fetch(url, { method: 'POST', body: BODY, headers })).status).toBe(403);
+  return until(async () => {
+    const { items } = (await operator.api('GET', `/api/v1/rejections?webhook_id=${id}`)).body;
+    return items.length === count && items[0].id;
+  });
+}
+
+test('a group says how many, from where and how to fix it, and one button fixes all', async () => {
+  const webhook = await app.addWebhook({ name: 'orders', secret: SECRET });
+  const id = await refuse(webhook, 'x-signature', 4);
+  const page = await get('/rejections');
+  expect(page).toMatch(/4 × <a href="\/rejections\/[0-9a-f-]{36}">header other<\/a> in <code>x-signature<\/code>/);
+  expect(page).toContain('from 1 address, last');
+  expect(page).toContain('<button>Use header x-signature</button>');
+  expect(await get('/rejections', viewer)).not.toContain('<button>Use header');
+
+  const fixed = await post(`/rejections/${id}/fix`, { kind: 'use_header' });
+  expect([fixed.status, fixed.location]).toEqual([303, `/rejections/${id}?count=4&notice=rejection-fixed`]);
+  const after = await get(fixed.location!);
+  expect(after).toContain('The webhook is changed: 4 rejected requests verify now.');
+  expect(after).toContain('Accept 4</button>');
+  expect(await get('/rejections')).toContain('Accept 4</button>');
+  const accepted = await post('/rejections/accept', { webhook_id: webhook.id });
+  expect(await get(accepted.location!)).toContain('4 rejected requests are events now.');
+  expect((await operator.api('GET', `/api/v1/events?webhook_id=${webhook.id}`)).body.items).toHaveLength(4);
+  expect(await get('/rejections')).not.toContain('4 × ');
+});
+
+test('a fix that needs the sender’s secret has its field in place, and says what is wrong with it', async () => {
+  const webhook = await app.addWebhook({ secret: 'another secret' });
+  const id = await refuse(webhook, 'x-hub-signature-256', 1);
+  const page = await get(`/rejections/${id}`);
+  expect(page).toMatch(/name="kind" value="set_secret".*name="secret" type="password".*Paste the sender’s secret/s);
+  expect(await get(`/rejections/${id}`, viewer)).not.toContain('name="kind"');
+  const refused = await post(`/rejections/${id}/fix`, { kind: 'set_secret', secret: '' });
+  expect(refused.status).toBe(422);
+  expect(refused.text).toMatch(/id="e-set_secret-[0-9a-f]{8}-secret"/);
+  const fixed = await post(`/rejections/${id}/fix`, { kind: 'set_secret', secret: SECRET });
+  expect(await get(fixed.location!)).toContain('1 rejected request verifies now.');
+});
+
+test('the list has the source and what to do', async () => {
+  const webhook = await app.addWebhook({ secret: 'yet another secret' });
+  const id = await refuse(webhook, 'x-hub-signature-256', 1, 'of no webhook at all');
+  const list = await get(`/rejections?webhook_id=${webhook.id}`);
+  expect(list).toContain('data-label="From">127.0.0.1</td>');
+  expect(list).toContain(`<a href="/rejections/${id}#fix">Paste the sender’s secret</a>`);
+});
