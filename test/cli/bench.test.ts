@@ -99,7 +99,7 @@ test(
 test(
   'a process killed under load invalidates the figures, but no event answered 202 is lost',
   async () => {
-    const bench = await startBench('--workers', '1', '--seconds', '5', '--connections', '64', '--json');
+    const bench = await startBench('--workers', '1', '--seconds', '2', '--connections', '64', '--json');
     const { processes } = await seenServing(bench.folder);
     const { pid } = processes.find(isServing)!;
     await until(async () => (await socketsOf(pid)) > 64, { timeoutMs: PATIENCE_MS });

@@ -101,13 +101,6 @@ test('without deliveries it ends at wait_seconds with an empty list, and is not 
   expect(app.logLines.filter((line) => line.includes('request_slow') && line.includes('claim'))).toEqual([]);
 });
 
-test('waits longer than the idle timeout of a connection', { timeout: 30_000 }, async () => {
-  const claim = agent.claim({ wait_seconds: 20 });
-  await delay(14_000);
-  const id = await send(webhook);
-  expect((await claim).map(({ event }) => event.id)).toEqual([id]);
-});
-
 test('without wait_seconds it returns before one that waits', async () => {
   const order: string[] = [];
   const waits = agent.claim({ wait_seconds: 5 }).then(() => order.push('waits'));

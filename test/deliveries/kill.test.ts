@@ -3,14 +3,15 @@ import { fork } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { agentsOf, signIn, TestAgent } from '../helpers/agents.ts';
+import { agentsOf, letPass, signIn, TestAgent } from '../helpers/agents.ts';
 import { startSender } from '../helpers/sender.ts';
 import { until } from '../helpers/wait.ts';
 import { made } from '../helpers/webhooks.ts';
 import { kill, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 120_000;
-const LEASE_SECONDS = 5;
+/** No lease expires by itself. */
+const LEASE_SECONDS = 3_600;
 let weir: Weir;
 beforeAll(async () => {
   weir = await startWeir({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 });
@@ -49,12 +50,14 @@ test('all events are delivered, and only leased deliveries are delivered again',
   const seen = new Map<string, number>();
   let stopped = false;
   let lost = 0;
+  let empty = 0;
   const consumer = (async () => {
     while (!stopped) {
       try {
         const deliveries = await agent.claim({ max: 100, lease_seconds: LEASE_SECONDS, wait_seconds: 1 });
         for (const { event } of deliveries) seen.set(event.id, (seen.get(event.id) ?? 0) + 1);
         if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt));
+        else empty++;
       } catch {
         // A connection to the killed process: its deliveries are claimable after their lease.
         lost++;
@@ -73,6 +76,10 @@ test('all events are delivered, and only leased deliveries are delivered again',
       await sender.acceptMore(200);
     }
     await sender.stop();
+    // Only the leases of the killed are left: they expire.
+    const before = empty;
+    await until(() => empty > before, { timeoutMs: PATIENCE_MS });
+    await letPass(weir.database, LEASE_SECONDS);
     await until(() => [...sender.accepted.keys()].every((id) => seen.has(id)), { timeoutMs: PATIENCE_MS });
   } finally {
     await sender.stop();

@@ -1,6 +1,7 @@
 /** Slow and broken clients: they cost bounded memory for a bounded time, and other clients are served. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { RawClient, signatureOf, signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
@@ -76,9 +77,14 @@ test('the event of a client that disconnects before the response is stored or no
   expect(committed).toBeLessThanOrEqual(21);
 });
 
-test('slow senders and partial heads do not block others, and are disconnected', {
+test('slow senders and partial heads do not block others, and are disconnected; a claim waits longer', {
   timeout: 2 * PATIENCE_MS,
 }, async () => {
+  const waiting = await startAgentApp();
+  onTestFinished(() => waiting.stop());
+  const claimed = await waiting.addWebhook();
+  const agent = await addAgent(waiting, [claimed]);
+  const claim = agent.claim({ wait_seconds: 30 });
   const before = await aborted();
   const slow = await Promise.all(Array.from({ length: SLOW_SENDERS }, () => RawClient.connect(app.port)));
   await Promise.all(slow.map((client) => client.send(begin(1))));
@@ -99,6 +105,9 @@ test('slow senders and partial heads do not block others, and are disconnected',
     for (let i = 0; i < 50; i++) await expectServed();
     await until(async () => (await openRequests()) === 0, eventually);
     await Promise.all([...slow, ...halfHeads].map((client) => client.ended(eventually)));
+    // The idle timeout of a connection, ten seconds, has passed for the claim too: it gets its response. Nothing if its wait is over.
+    const id = await send(claimed);
+    expect([[], [id]]).toContainEqual((await claim).map(({ event }) => event.id));
   } finally {
     sending = false;
     await drip;

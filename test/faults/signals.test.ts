@@ -97,7 +97,8 @@ test('INT twice: accepted requests are answered, and nothing is left behind', { 
   expect(sender.refusals).toEqual([]);
   expect(broken(sender)).toEqual([]);
   await expectNothingLeft();
-  await startAgain({ DRAIN_DELAY_SECONDS: 2, DRAIN_SECONDS: 3 });
+  // A busy machine needs the delay for what the next test does in it.
+  await startAgain({ DRAIN_DELAY_SECONDS: 5, DRAIN_SECONDS: 1 });
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
 });
 

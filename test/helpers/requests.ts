@@ -79,7 +79,7 @@ export class RawClient {
    * The next final answer (100 Continue is read over); null when the connection ended without a whole one. Rejects after `timeoutMs`.
    * @param toHead the answer to HEAD has the length of a body and no body.
    */
-  async answer({ toHead = false, timeoutMs = 10_000 } = {}): Promise<RawAnswer | null> {
+  async answer({ toHead = false, timeoutMs = 40_000 } = {}): Promise<RawAnswer | null> {
     const endMs = performance.now() + timeoutMs;
     for (;;) {
       const found = parseAnswer(this.#received, toHead);
@@ -95,7 +95,7 @@ export class RawClient {
   }
 
   /** Resolves when the server has closed the connection; rejects after `timeoutMs`. */
-  async ended({ timeoutMs = 10_000 } = {}): Promise<void> {
+  async ended({ timeoutMs = 40_000 } = {}): Promise<void> {
     const endMs = performance.now() + timeoutMs;
     while (!this.#closed)
       if (!(await this.#more(endMs - performance.now()))) throw new Error(`still open after ${timeoutMs} ms`);

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Overrides, startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { RawClient } from '../helpers/requests.ts';
@@ -138,18 +140,27 @@ describe('limits of one client', () => {
 
   test('apply while thousands of other addresses connect', async () => {
     await start({ CLIENT_REQUESTS_MAX: 1 });
+    const other = connect({ host: '127.0.0.1', port: app.port });
+    let answers = '';
+    other.setEncoding('latin1').on('data', (text) => {
+      answers += text;
+    });
+    /** Requests of 150 addresses at a time: unread responses would end the connection. */
+    const visit = async (from: number, to: number) => {
+      for (let sent = from; sent < to; sent += 150) {
+        const addresses = Array.from({ length: 150 }, (_, i) => `2001:dba:0:${(sent + i).toString(16)}::1`);
+        answers = '';
+        other.write(
+          addresses.map((at) => `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${at}\r\n\r\n`).join(''),
+        );
+        while (answers.split('{"status":"ok"}').length <= addresses.length) await once(other, 'data');
+      }
+    };
+    await visit(0, 9_900);
     const first = await begin('2001:db9::1', 1);
     await until(async () => (await app.metric('weir_open_requests')) === 1);
-    const other = await RawClient.connect(app.port);
     // More addresses than are stored.
-    for (let sent = 0; sent < 10_050; ) {
-      const end = sent + 150;
-      let text = '';
-      for (; sent < end; sent++)
-        text += `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 2001:dba:0:${sent.toString(16)}::1\r\n\r\n`;
-      await other.send(text);
-      for (let i = 0; i < 150; i++) expect((await other.answer())!.status).toBe(200);
-    }
+    await visit(9_900, 10_050);
     expect(await outcome(await begin('2001:db9::2', 1))).toEqual([503, 'client_busy']);
     for (const client of [first, other]) client.destroy();
   });
@@ -171,7 +182,12 @@ describe('an untrusted peer', () => {
     expect(await senderBy(fields)).toBe('127.0.0.1');
   });
 
-  test('is ignored when it uses the PROXY protocol', async () => {
-    expect(await senderBy([], proxyPreamble())).toBe('127.0.0.1');
-  });
+  test.each(['x-forwarded-for', 'proxy-protocol'])(
+    'is ignored when it uses the PROXY protocol, with FORWARDED_HEADER=%s',
+    async (header) => {
+      await app.stop();
+      await start({ TRUSTED_PROXIES: '10.0.0.0/8', FORWARDED_HEADER: header });
+      expect(await senderBy([], proxyPreamble())).toBe('127.0.0.1');
+    },
+  );
 });

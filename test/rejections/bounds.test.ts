@@ -289,7 +289,7 @@ test.each([
     workerFile,
     `export default (requests) => { if (requests.length === 1) { ${fault} } return requests; }`,
   );
-  const diagnoser = new Diagnoser(workerFile, { timeoutMs: 2_000 });
+  const diagnoser = new Diagnoser(workerFile, { timeoutMs: 500 });
   onTestFinished(async () => {
     await diagnoser.close();
     await rm(directory, { recursive: true });
