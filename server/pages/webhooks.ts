@@ -1,21 +1,15 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
 
-import type { Success } from '../api/operation.ts';
-import type { Operations } from '../api/operations.ts';
 import { eventTypeFromOf } from '../signatures/event-type.ts';
-import { DEFAULT_SCHEME, presetNamed, presets } from '../signatures/presets.ts';
-import { eventDeliveries, webhookActivity } from './activity.ts';
+import { DEFAULT_SCHEME, presets } from '../signatures/presets.ts';
+import { webhookActivity } from './activity.ts';
 import { tagOf } from './call.ts';
-import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
-import { span } from './show.ts';
-
-const EVENTS_SHOWN = 10;
-const EXAMPLE_BODY = Buffer.from('{"hello":"world"}');
+import { type Webhook, webhookTab, webhookView } from './webhook-tabs.ts';
 
 const webhookList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'enabled', 'cursor']);
@@ -45,15 +39,10 @@ const createWebhook: Page = async (request) => {
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown only in this response: a redirect would have to store the secret.
   const more = { secret: created.body.secret ?? null, made: true };
-  return webhookView(request, created.body, more, {
+  return webhookView(request, 'events', created.body, more, {
     address: `/webhooks/${created.body.id}`,
     once: more.secret !== null,
   });
-};
-
-const showWebhook: Page = async (request) => {
-  const webhook = await request.call('showWebhook', { id: request.id });
-  return webhook.kind === 'done' ? webhookView(request, webhook.body, {}) : asProblem(webhook);
 };
 
 const editWebhook: Page = async (request) => {
@@ -67,7 +56,7 @@ const updateWebhook: Page = async (request) => {
   const updated = await withIds(call, 'listAgents', 'agent_ids', webhookOf(form), (found) =>
     call('updateWebhook', { id, input: found, ...basis(form) }),
   );
-  if (updated.kind === 'done') return redirect(`/webhooks/${id}`, 'saved');
+  if (updated.kind === 'done') return redirect(`/webhooks/${id}/settings`, 'saved');
   const tag = await nextTag(form, updated, () => call('showWebhook', { id }));
   return formView(request, 'Edit the webhook', { ...valuesOf(form), id, tag }, formErrors(updated));
 };
@@ -88,16 +77,17 @@ const rotateWebhook: Page = async (request) => {
   const webhook = await call('showWebhook', { id });
   if (webhook.kind !== 'done') return asProblem(webhook);
   if (rotated.kind === 'invalid')
-    return webhookView(request, webhook.body, { errors: rotated.errors }, { status: 422 });
+    return webhookView(request, 'secret', webhook.body, { errors: rotated.errors }, { status: 422 });
   const secret = rotated.body.secret ?? null;
-  return webhookView(request, webhook.body, { secret, rotated: true }, { once: secret !== null });
+  return webhookView(request, 'secret', webhook.body, { secret, rotated: true }, { once: secret !== null });
 };
 
 const testWebhook: Page = async (request) => {
   const { call, id } = request;
   const [sent, webhook] = await Promise.all([call('testWebhook', { id }), call('showWebhook', { id })]);
   if (sent.kind !== 'done') return asProblem(sent);
-  return webhook.kind === 'done' ? webhookView(request, webhook.body, { test: sent.body }) : asProblem(webhook);
+  if (webhook.kind !== 'done') return asProblem(webhook);
+  return webhookView(request, 'events', webhook.body, { test: sent.body }, { address: `/webhooks/${id}` });
 };
 
 /** Requires the typed name, to prevent deleting the wrong webhook. */
@@ -108,6 +98,7 @@ const deleteWebhook: Page = async (request) => {
   if (field(form, 'name') !== webhook.body.name)
     return webhookView(
       request,
+      'settings',
       webhook.body,
       { errors: { name: `Type ${webhook.body.name} to delete it.` } },
       { status: 422 },
@@ -120,7 +111,10 @@ export const webhookPages = {
   webhookList,
   newWebhook,
   createWebhook,
-  showWebhook,
+  showWebhook: webhookTab('events'),
+  webhookRejections: webhookTab('rejections'),
+  webhookSettings: webhookTab('settings'),
+  webhookSecret: webhookTab('secret'),
   editWebhook,
   updateWebhook,
   switchWebhook,
@@ -128,58 +122,6 @@ export const webhookPages = {
   testWebhook,
   deleteWebhook,
 };
-
-type Webhook = Success<Operations['showWebhook']['answers']>['body'];
-
-async function webhookView(
-  { call }: PageRequest,
-  webhook: Webhook,
-  more: object,
-  feedback: { address?: string; status?: number; once?: boolean } = {},
-): Promise<PageReply> {
-  const [events, agents, secrets, activity] = await Promise.all([
-    call('listEvents', { query: { webhook_id: webhook.id, limit: String(EVENTS_SHOWN) } }),
-    namesOf(call, 'listAgents', webhook.agent_ids),
-    call('listSecrets', { id: webhook.id }),
-    webhookActivity(call, [webhook.id]),
-  ]);
-  const items = events.kind === 'done' ? events.body.items : [];
-  const preset = presetNamed(webhook.signature_scheme);
-  const idSource = webhook.dedupe_header ?? (webhook.scheme_definition ?? preset?.definition)?.id;
-  const data = {
-    webhook,
-    agents,
-    typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
-    idSource: idSource?.replace(/^header:/, ''),
-    disabling: disablingOf(webhook.name, activity[webhook.id]?.last_event_at ?? null),
-    removedBefore: activity[webhook.id]?.events_removed_before ?? null,
-    secrets: secrets.kind === 'done' ? secrets.body.items : [],
-    events: items,
-    deliveries: await eventDeliveries(
-      call,
-      items.map(({ id }) => id),
-    ),
-    tryIt: tryItOf(webhook),
-    setUp: webhook.signature_scheme === DEFAULT_SCHEME ? null : preset,
-    errors: {},
-    ...more,
-  };
-  return view('webhooks/show', webhook.name, data, feedback);
-}
-
-/** What disabling the webhook breaks. */
-function disablingOf(name: string, lastEventAt: string | null): string {
-  const last =
-    lastEventAt === null ? 'It has no events yet.' : `Its last event arrived ${span(lastEventAt, Date.now())} ago.`;
-  return `Requests to ${name} then get a 410 response and are not stored: senders may give up. ${last}`;
-}
-
-/** A command that sends a signed request. */
-function tryItOf({ url, signature_scheme, has_secret, signature_header }: Webhook): string {
-  if (signature_scheme !== DEFAULT_SCHEME) return `npx weir send ${url} --scheme ${signature_scheme}`;
-  const signatureHeader = has_secret ? (signature_header ?? 'X-Hub-Signature-256') : null;
-  return signedCurl({ url, body: EXAMPLE_BODY, contentType: 'application/json', signatureHeader })!;
-}
 
 type WebhookValues = { agent_ids?: string[]; [member: string]: unknown };
 

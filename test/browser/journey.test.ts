@@ -43,7 +43,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   await page.getByRole('button', { name: 'Create webhook' }).click();
   await heading(/shop/);
   const secret = await page.locator('.once code').innerText();
-  const address = await page.locator('section:has(h2:text("URL")) code').first().innerText();
+  const address = await page.locator('.address code').innerText();
   expect(await page.locator('section:has(h2:text("Try it")) pre').innerText()).toContain(address);
   await page.getByRole('link', { name: 'I have stored it' }).click();
   await page.locator('.once').waitFor({ state: 'detached' });
@@ -79,6 +79,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   await page.locator('#rejections tbody a').first().click();
   await page.getByText('Reason: digest differs').waitFor();
   await page.getByRole('link', { name: 'shop' }).first().click();
+  await page.getByRole('link', { name: 'Secret' }).click();
   await page.getByLabel('New secret').fill('the secret of the sender');
   await page.getByRole('button', { name: 'Rotate secret' }).click();
   await page.getByText('The new secret is active.').waitFor();

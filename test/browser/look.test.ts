@@ -34,8 +34,8 @@ const places = pageRoutes.filter(
 describe.each([
   // Colours do not depend on the width: each theme and each width once.
   ['light', 1280, false],
-  ['dark and narrow', 360, true],
-])('in %s, %i px', (_, width, dark) => {
+  ['dark', 390, true],
+])('the lists in %s, %i px', (_, width, dark) => {
   // One for all pages, as a person has it: what they share is loaded once.
   let [signedIn, signedOut]: Tab[] = [];
   beforeAll(async () => {
@@ -96,5 +96,47 @@ describe('on a phone', () => {
         .map((one) => one.outerHTML)`);
     expect(hidden).toEqual([]);
     expect(await accessibilityViolations(tab.page)).toEqual([]);
+  });
+});
+
+describe('the pages of one thing', () => {
+  const paths: string[] = [];
+  beforeAll(async () => {
+    const webhook = await app.addWebhook({
+      name: 'a-webhook-whose-name-has-no-space-and-is-as-long-as-that-of-a-repository',
+    });
+    const agent = await administrator.api('POST', '/api/v1/agents', {
+      name: 'another-agent-whose-name-has-no-space-and-leaves-no-room',
+      webhook_ids: [webhook.id],
+    });
+    const send = (secret: string | null) => fetch(webhook.url, signedRequest({ secret, body: '{"a":1}' }));
+    expect([(await send(webhook.secret)).status, (await send('a wrong secret')).status]).toEqual([202, 403]);
+    const first = async (path: string) => (await administrator.api('GET', path)).body.items[0];
+    await until(async () => (await first(`/api/v1/rejections?webhook_id=${webhook.id}`)) !== undefined);
+    await until(async () => (await first(`/api/v1/deliveries?webhook_id=${webhook.id}`)) !== undefined);
+    const things = ['rejections', 'events', 'deliveries'].map(async (kind) => {
+      const { id } = await first(`/api/v1/${kind}?webhook_id=${webhook.id}`);
+      return `/${kind}/${id}`;
+    });
+    const tabs = ['', '/rejections', '/settings', '/secret', '/edit'].map((tab) => `/webhooks/${webhook.id}${tab}`);
+    const token = (await first('/api/v1/tokens')).id;
+    paths.push(...(await Promise.all(things)), ...tabs, `/agents/${agent.body.id}`, `/agents/${agent.body.id}/edit`);
+    paths.push(`/users/${administrator.id}`, `/tokens/${token}`, '/audit/1');
+  });
+
+  test.each([
+    ['light', 1440, false],
+    ['dark', 1024, true],
+    ['light', 390, false],
+    ['dark', 390, true],
+  ])('are accessible and fit, in %s at %i px', async (_, width, dark) => {
+    const tab = await openTab(browser, app, administrator, { width, dark });
+    for (const path of paths) {
+      await tab.page.goto(path);
+      expect([path, ...(await accessibilityViolations(tab.page))]).toEqual([path]);
+      expect([path, await tab.page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, width]);
+    }
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
   });
 });

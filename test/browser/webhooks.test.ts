@@ -28,7 +28,7 @@ afterAll(async () => {
 
 /** Address and secret as the page of a webhook that was made just now shows them. */
 async function readMade(page: Page): Promise<{ url: string; secret: string }> {
-  const url = await page.locator('section:has(h2:text("URL")) code').first().innerText();
+  const url = await page.locator('.address code').innerText();
   return { url, secret: await page.locator('.once code').innerText() };
 }
 
@@ -73,6 +73,7 @@ describe.each([
     await withTab(operator, async ({ page }) => {
       await page.goto('/webhooks/new');
       await page.getByLabel('Name', { exact: true }).fill('bad header');
+      await page.getByText('Scheme details').click();
       await page.getByLabel('Signature header').fill('no header name');
       await page.getByLabel('Provided by the sender').check();
       await page.getByLabel('The sender’s secret').fill('not to be shown again');
@@ -92,12 +93,14 @@ describe.each([
     const statusWith = async (secret: string | null) => (await fetch(made.url, signedRequest({ secret }))).status;
     await withTab(operator, async ({ page }) => {
       await page.goto(`/webhooks/${made.id}`);
+      await page.getByRole('link', { name: 'Settings' }).click();
       await page.getByRole('link', { name: 'Edit' }).click();
       await page.getByRole('heading', { level: 1, name: /Edit/ }).waitFor();
       await page.getByLabel('Name', { exact: true }).fill('changed');
       await page.getByRole('button', { name: 'Save' }).click();
       await page.getByRole('heading', { level: 1, name: /changed/ }).waitFor();
 
+      await page.getByText('Saved.').waitFor();
       await page.getByText('Disable…').click();
       await page.getByRole('button', { name: 'Disable now' }).click();
       await page.getByText('The webhook is disabled. Requests get a 410 response.').waitFor();
@@ -109,12 +112,15 @@ describe.each([
         expect(await page.locator('.notice').count()).toBe(0);
       }
 
+      await page.getByRole('link', { name: 'Secret' }).click();
       await page.getByRole('button', { name: 'Rotate secret' }).click();
       await page.locator('.once code').waitFor();
       const { secret } = await readMade(page);
       expect([await statusWith(secret), await statusWith(made.secret)]).toEqual([202, 202]);
 
       await page.getByRole('link', { name: 'I have stored it' }).click();
+      await page.locator('.once').waitFor({ state: 'detached' });
+      await page.getByRole('link', { name: 'Settings' }).click();
       await page.getByLabel('Type its name').fill('another');
       await page.getByRole('button', { name: 'Delete webhook' }).click();
       await page.getByText('Type changed to delete it.').waitFor();
@@ -153,7 +159,8 @@ test.each([1280, 360])('the pages of a webhook are accessible and fit into %i px
     name: 'a webhook whose name is as long as anybody would ever want it to be '.repeat(2),
   });
   const tab = await openTab(browser, app, operator, { width });
-  for (const path of [`/webhooks/${made.id}`, `/webhooks/${made.id}/edit`, '/webhooks/new', '/webhooks']) {
+  const tabs = ['', '/rejections', '/settings', '/secret', '/edit'].map((tab) => `/webhooks/${made.id}${tab}`);
+  for (const path of [...tabs, '/webhooks/new', '/webhooks']) {
     await tab.page.goto(path);
     expect(await accessibilityViolations(tab.page), path).toEqual([]);
     expect(await tab.page.evaluate('document.documentElement.scrollWidth'), path).toBeLessThanOrEqual(width);

@@ -49,9 +49,10 @@ test('the page of a webhook shows the steps of its sender, its URL to copy, and 
 test('a generated secret comes with a link to where the secret of the sender is pasted', async () => {
   const fields = { name: 'later', signature_scheme: 'svix', secret_choice: 'generate' };
   const { text } = await open('/webhooks/new', fields);
-  expect(text).toMatch(/<a href="\/webhooks\/[0-9a-f-]{36}#secret" target="_self" data-stored>paste it here<\/a>/);
-  expect(text).toContain('as Svix signs (scheme svix)');
-  expect(text).toContain('not stored again when svix-id repeats');
+  expect(text).toMatch(/<a href="\/webhooks\/[0-9a-f-]{36}\/secret" target="_self" data-stored>paste it here<\/a>/);
+  const settings = await open(`/webhooks/${(await find('later')).id}/settings`);
+  expect(settings.text).toContain('As Svix signs (scheme svix)');
+  expect(settings.text).toContain('Not stored again when svix-id repeats');
 });
 
 test('a sender with a public key needs no secret', async () => {

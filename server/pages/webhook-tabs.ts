@@ -1,0 +1,93 @@
+/** The page of one webhook: a head and four tabs, each with a URL of its own that loads only what it shows. */
+import type { Success } from '../api/operation.ts';
+import type { Operations } from '../api/operations.ts';
+import { eventTypeFromOf } from '../signatures/event-type.ts';
+import { DEFAULT_SCHEME, presetNamed } from '../signatures/presets.ts';
+import { eventDeliveries, webhookActivity } from './activity.ts';
+import type { Call } from './call.ts';
+import { signedCurl } from './curl.ts';
+import { namesOf } from './names.ts';
+import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
+import { span } from './show.ts';
+
+export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
+export type WebhookTab = keyof typeof tabs;
+export type Feedback = { address?: string; status?: number; once?: boolean };
+
+const ROWS_SHOWN = '20';
+const EXAMPLE_BODY = Buffer.from('{"hello":"world"}');
+
+/** What each tab shows besides the webhook itself. */
+const tabs = {
+  events: async (call: Call, webhook: Webhook) => {
+    const events = itemsOf(await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } })).items;
+    const deliveries = await eventDeliveries(
+      call,
+      events.map(({ id }) => id),
+    );
+    return { events, deliveries };
+  },
+  rejections: async (call: Call, { id }: Webhook) => ({
+    rejections: itemsOf(await call('listRejections', { query: { webhook_id: id, limit: ROWS_SHOWN } })).items,
+  }),
+  settings: async (call: Call, webhook: Webhook) => {
+    const { id, name } = webhook;
+    const [agents, activity] = await Promise.all([
+      namesOf(call, 'listAgents', webhook.agent_ids),
+      webhookActivity(call, [id]),
+    ]);
+    const idSource =
+      webhook.dedupe_header ?? (webhook.scheme_definition ?? presetNamed(webhook.signature_scheme)?.definition)?.id;
+    return {
+      agents,
+      typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
+      idSource: idSource?.replace(/^header:/, ''),
+      disabling: disablingOf(name, activity[id]?.last_event_at ?? null),
+      removedBefore: activity[id]?.events_removed_before ?? null,
+    };
+  },
+  secret: async (call: Call, { id }: Webhook) => ({ secrets: itemsOf(await call('listSecrets', { id })).items }),
+};
+
+/** The page of the webhook in the path, with this tab. */
+export function webhookTab(tab: WebhookTab): Page {
+  return async (request) => {
+    const webhook = await request.call('showWebhook', { id: request.id });
+    return webhook.kind === 'done' ? webhookView(request, tab, webhook.body) : asProblem(webhook);
+  };
+}
+
+/** @param more what only this response shows, such as a new secret. */
+export async function webhookView(
+  { call }: PageRequest,
+  tab: WebhookTab,
+  webhook: Webhook,
+  more: object = {},
+  feedback: Feedback = {},
+): Promise<PageReply> {
+  const setUp = webhook.signature_scheme === DEFAULT_SCHEME ? null : presetNamed(webhook.signature_scheme);
+  const shown = {
+    webhook,
+    tab,
+    tryIt: tryItOf(webhook),
+    setUp,
+    errors: {},
+    ...(await tabs[tab](call, webhook)),
+    ...more,
+  };
+  return view('webhooks/show', webhook.name, shown, feedback);
+}
+
+/** What disabling the webhook breaks. */
+function disablingOf(name: string, lastEventAt: string | null): string {
+  const last =
+    lastEventAt === null ? 'It has no events yet.' : `Its last event arrived ${span(lastEventAt, Date.now())} ago.`;
+  return `Requests to ${name} then get a 410 response and are not stored: senders may give up. ${last}`;
+}
+
+/** A command that sends a signed request. */
+function tryItOf({ url, signature_scheme, has_secret, signature_header }: Webhook): string {
+  if (signature_scheme !== DEFAULT_SCHEME) return `npx weir send ${url} --scheme ${signature_scheme}`;
+  const signatureHeader = has_secret ? (signature_header ?? 'X-Hub-Signature-256') : null;
+  return signedCurl({ url, body: EXAMPLE_BODY, contentType: 'application/json', signatureHeader })!;
+}
