@@ -1,0 +1,96 @@
+/** The journey of a new user with the keyboard alone: no pointer, and nothing that scripts of the test do for the user. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp } from '../helpers/app.ts';
+import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, PASSWORD } from '../helpers/people.ts';
+import { until } from '../helpers/wait.ts';
+
+let app: TestApp;
+let browser: Browser;
+let page: Page;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  // Without one, Weir shows the set-up.
+  await addPerson(app, 'administrator');
+});
+afterAll(async () => {
+  await closeTabs(browser);
+  await app?.stop();
+});
+
+/** Presses Tab until the focus is on an element of this role whose accessible name has the text. */
+async function tabTo(role: 'link' | 'button' | 'textbox', name: string): Promise<void> {
+  const wanted = page.getByRole(role, { name });
+  await wanted.first().waitFor();
+  for (let presses = 0; presses < TABS_MAX; presses++) {
+    if ((await wanted.and(page.locator(':focus')).count()) === 1) return expectVisibleFocus();
+    await page.keyboard.press('Tab');
+  }
+  throw new Error(`Tab does not reach the ${role} ${name}`);
+}
+
+/** More than any page has to offer. */
+const TABS_MAX = 120;
+
+async function expectVisibleFocus(): Promise<void> {
+  const outline = await page.evaluate('getComputedStyle(document.activeElement).outlineStyle');
+  expect(outline).not.toBe('none');
+}
+
+async function press(role: 'link' | 'button', name: string): Promise<void> {
+  await tabTo(role, name);
+  await page.keyboard.press('Enter');
+}
+
+async function type(name: string, text: string): Promise<void> {
+  await tabTo('textbox', name);
+  await page.keyboard.type(text);
+}
+
+const heading = (name: string) => page.getByRole('heading', { level: 1, name }).waitFor();
+
+test('a person signs in, creates a webhook, tests it, reads the event and signs out', async () => {
+  const person = await addPerson(app, 'operator', PASSWORD);
+  page = (await openTab(browser, app, null)).page;
+  await page.goto('/webhooks');
+  await type('Email', person.email);
+  await type('Password', PASSWORD);
+  await page.keyboard.press('Enter');
+  await heading('Webhooks');
+
+  await press('link', 'New webhook');
+  await heading('New webhook');
+  await type('Name', 'shop');
+  await page.keyboard.press('Enter');
+  await heading('shop');
+  await press('link', 'I have stored it');
+  await page.locator('.once').waitFor({ state: 'detached' });
+  await press('button', 'Send test');
+  await until(async () => (await person.api('GET', '/api/v1/events')).body.items.length === 1);
+
+  // g e: go to the events; j: the first row; Enter: open it.
+  await page.locator('main').focus();
+  await page.keyboard.press('g');
+  await page.keyboard.press('e');
+  await heading('Events');
+  await page.locator('main tbody tr').first().waitFor();
+  await page.keyboard.press('j');
+  await expectVisibleFocus();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/events\/[0-9a-f-]{36}/);
+
+  // The first Tab of a page leads past the navigation.
+  await page.reload();
+  await page.keyboard.press('Tab');
+  expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
+  await page.keyboard.press('Enter');
+  expect(await page.evaluate('document.activeElement.id')).toBe('main');
+
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await press('button', 'Sign out');
+  await page.waitForURL(/\/sign-in/);
+});
