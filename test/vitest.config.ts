@@ -9,8 +9,8 @@ export default defineConfig({
     isolate: false,
     // As in a serving process (server/primary/forks.ts): read when uWebSockets.js is loaded.
     env: { UWS_HTTP_MAX_HEADERS_SIZE: '131072' },
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: 120_000,
+    hookTimeout: 240_000,
     globalSetup: ['test/helpers/global-setup.ts'],
     coverage: {
       provider: 'v8',

@@ -36,14 +36,16 @@ interface Watch {
 export class NewestEvents {
   readonly #database: Database;
   readonly #onFound: OnFound;
+  readonly #everyMs: number;
   /** By webhook id; '' for all webhooks. */
   readonly #watches = new Map<string, Watch>();
   #timer: NodeJS.Timeout | null = null;
   #lastLookMs = 0;
 
-  constructor(database: Database, onFound: OnFound) {
+  constructor(database: Database, onFound: OnFound, everyMs = EVERY_MS) {
     this.#database = database;
     this.#onFound = onFound;
+    this.#everyMs = everyMs;
   }
 
   /** Resolves once every later commit will be found. Rejects with DatabaseUnavailable. */
@@ -59,7 +61,7 @@ export class NewestEvents {
       this.unwatch(webhookId);
       throw error;
     }
-    this.#timer ??= setTimeout(() => void this.#look(), EVERY_MS);
+    this.#timer ??= setTimeout(() => void this.#look(), this.#everyMs);
   }
 
   unwatch(webhookId: string | null): void {
@@ -89,7 +91,7 @@ export class NewestEvents {
           fromMs,
         );
     }
-    if (this.#watches.size > 0) this.#timer = setTimeout(() => void this.#look(), EVERY_MS);
+    if (this.#watches.size > 0) this.#timer = setTimeout(() => void this.#look(), this.#everyMs);
     else {
       this.#timer = null;
       this.#lastLookMs = 0;

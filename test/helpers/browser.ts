@@ -65,7 +65,7 @@ export async function openTab(
     await context.addCookies([{ name, value, url: app.url }]);
   }
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(30_000);
   const complaints: string[] = [];
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());

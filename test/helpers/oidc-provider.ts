@@ -54,6 +54,8 @@ export class TestProvider {
 
   listen(): Promise<void> {
     const server = createServer((request, response) => void this.#serve(request, response));
+    // Otherwise it closes an idle connection after 5 s, perhaps at the moment in which the next request is sent on it.
+    server.keepAliveTimeout = 0;
     this.#server = server;
     return new Promise((resolve) => server.listen(this.#port, '127.0.0.1', resolve));
   }

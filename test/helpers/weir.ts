@@ -22,7 +22,7 @@ const entryFile = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.
 const usual: Overrides = { ...PATIENT, WORKERS: 2, RATE_LIMIT_INGEST_MAX: 1_000_000_000, DRAIN_SECONDS: 10 };
 
 /** Longer than anything takes on a busy machine, unless it hangs. */
-export const PATIENCE_MS = 60_000;
+export const PATIENCE_MS = 90_000;
 
 interface WeirChild {
   readonly child: ChildProcess;

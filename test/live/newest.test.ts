@@ -8,6 +8,9 @@ import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../ser
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 
+/** Shorter than the product's second. */
+const EVERY_MS = 100;
+
 let fresh: FreshDatabase;
 beforeAll(async () => {
   fresh = await freshDatabase();
@@ -27,11 +30,15 @@ async function insert(webhookId: string, receivedMs = Date.now(), count = 1): Pr
 }
 
 /** Everything that was found so far, by webhook; '' is all of them. */
-function watching(database = fresh.database) {
+function watching(database = fresh.database, everyMs = EVERY_MS) {
   const found = new Map<string, Found[]>();
-  const newest = new NewestEvents(database, (webhookId, one) => {
-    found.set(webhookId ?? '', [...(found.get(webhookId ?? '') ?? []), one]);
-  });
+  const newest = new NewestEvents(
+    database,
+    (webhookId, one) => {
+      found.set(webhookId ?? '', [...(found.get(webhookId ?? '') ?? []), one]);
+    },
+    everyMs,
+  );
   const ids = (key: string) => (found.get(key) ?? []).flatMap(({ events }) => events.map(({ id }) => id));
   return { newest, found, ids };
 }
@@ -41,7 +48,7 @@ test('events from before a watch are not new, even if another watch has just end
   const nowMs = Date.now();
   // So old that it leaves the overlap within the next second.
   for (let ms = OVERLAP_MS - 1_000; ms <= OVERLAP_MS + 1_000; ms += 50) await insert(webhookId, nowMs - ms);
-  const { newest, ids } = watching();
+  const { newest, ids } = watching(fresh.database, 1_000);
   await newest.watch(null);
   await delay(700);
   newest.unwatch(null);
@@ -104,7 +111,7 @@ test('any number of watches of one webhook are one query a time, and none are le
   };
   const { newest } = watching({ ...fresh.database, query });
   const lookAgain = async () => {
-    vi.advanceTimersByTime(1_000);
+    vi.advanceTimersByTime(EVERY_MS);
     await until(() => answered === asked);
     await nextTurn();
   };

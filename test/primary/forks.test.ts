@@ -117,7 +117,7 @@ describe.runIf(isRoot)('started by root', () => {
   });
 
   test('data of a Weir that ran as root is served by weir, and the key is kept', { timeout: TEST_MS }, async () => {
-    const settings = { DATA_DIR: await makeDataDir() };
+    const settings = { DATA_DIR: await makeDataDir(), WORKERS: 1 };
     const first = spawnWeir(settings, {
       command: ['webhook', 'add', '--name', 'older', '--generate-secret', '--json'],
     });
@@ -131,7 +131,7 @@ describe.runIf(isRoot)('started by root', () => {
   });
 
   test('the page Status has the same diagnosis as root', { timeout: TEST_MS }, async () => {
-    const weir = await startWeir({}, from);
+    const weir = await startWeir({ WORKERS: 1 }, from);
     onTestFinished(() => weir.stop(), TEST_MS);
     const url = `http://127.0.0.1:${weir.port}`;
     const administrator = await addPerson(
