@@ -49,6 +49,12 @@
     dialog().showModal();
   }
 
+  document.addEventListener('keydown', (event) => {
+    if (event.key !== 'k' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+    event.preventDefault();
+    search();
+  });
+
   const actions = { j: () => move(1), k: () => move(-1), '/': search, '?': open };
 
   document.addEventListener('keydown', (event) => {
