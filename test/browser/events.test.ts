@@ -74,6 +74,7 @@ describe('the list', () => {
     const tab = await openTab(browser, app, operator);
     await tab.page.goto('/events');
     // The browser of openTab has the time zone of Berlin.
+    await tab.page.getByText('More', { exact: true }).click();
     await tab.page.getByLabel('Before', { exact: true }).fill('2026-07-01T12:00');
     await tab.page.getByRole('button', { name: 'Filter' }).click();
     await tab.page.waitForURL(/to=2026-07-01T10%3A00%3A00\.000Z/);
