@@ -29,6 +29,7 @@ const sources = [
   ['forms.js', own('forms.js'), 'text/javascript; charset=utf-8'],
   ['feedback.js', own('feedback.js'), 'text/javascript; charset=utf-8'],
   ['keys.js', own('keys.js'), 'text/javascript; charset=utf-8'],
+  ['tree.js', own('tree.js'), 'text/javascript; charset=utf-8'],
   ['icon.svg', own('icon.svg'), 'image/svg+xml'],
   ['icon-alert.svg', own('icon-alert.svg'), 'image/svg+xml'],
   ['htmx.js', require.resolve('htmx.org/dist/htmx.min.js'), 'text/javascript; charset=utf-8'],

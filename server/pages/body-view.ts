@@ -1,11 +1,17 @@
-/** Views of a stored body: formatted JSON, text, or hex. */
+/** Views of a stored body: JSON as a tree or formatted, fields of a form, indented XML, text, or hex. */
 import { isUtf8 } from 'node:buffer';
-import { jsonFault } from '../http/json-text.ts';
+import { type FormFields, formFields, prettyXml } from './form-view.ts';
+import { jsonTree } from './json-tree.ts';
+import { prettyJson } from './pretty-json.ts';
 
-type BodyView = 'pretty' | 'raw' | 'hex';
+type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex';
 
-/** A page shows at most this much; the whole body can be downloaded. */
+/** A page shows at most this much text; the whole body can be downloaded. */
 const SHOWN_BYTES_MAX = 65_536;
+/** Formatted JSON is mostly white space. */
+const PRETTY_CHARACTERS_MAX = 262_144;
+/** A larger body is not parsed. Validating this much takes 2 to 18 ms. */
+const PARSED_BYTES_MAX = 2_097_152;
 /** Hex takes more than four characters for each byte. */
 const HEX_BYTES_MAX = 8_192;
 
@@ -14,28 +20,55 @@ interface ShownBody {
   /** Views available for this body, the most readable first. */
   views: BodyView[];
   text: string;
-  /** Null when the whole body is shown. */
+  /** Of the view tree: escaped HTML. */
+  tree: string | null;
+  /** Of the view form. */
+  form: FormFields | null;
+  /** Null when the whole body is shown, or the view says what is missing. */
   shownBytes: number | null;
+  /** False: a tree or formatted JSON is cut. */
+  complete: boolean;
 }
 
 /** @param wanted the view in the URL. When it is null or not available, the most readable view is used. */
-export function showBody(body: Buffer, wanted: string | null): ShownBody {
-  const pretty = prettyOf(body);
+export function showBody(body: Buffer, contentType: string | null, wanted: string | null): ShownBody {
   const text = textOf(body);
+  const parsed = text !== null && body.length > 0 && body.length <= PARSED_BYTES_MAX;
+  const tree = parsed ? jsonTree(body) : null;
+  const form = parsed && tree === null && isForm(contentType) ? formFields(body) : null;
+  const isXml =
+    parsed &&
+    tree === null &&
+    (/[/+]xml\b/i.test(contentType ?? '') || /^\s*<\?xml\s/.test(text.toString('utf8', 0, 100)));
   const views: BodyView[] = [
-    ...(pretty === null ? [] : ['pretty' as const]),
+    ...(tree === null ? [] : (['tree', 'pretty'] as const)),
+    ...(form === null ? [] : ['form' as const]),
+    ...(isXml ? ['xml' as const] : []),
     ...(text === null ? [] : ['raw' as const]),
     'hex',
   ];
   const view = views.find((one) => one === wanted) ?? views[0]!;
-  if (view === 'pretty') return { view, views, text: pretty!, shownBytes: null };
-  if (view === 'raw') return { view, views, text: text!.toString('utf8'), shownBytes: partly(text!, body) };
-  const part = body.subarray(0, HEX_BYTES_MAX);
-  return { view, views, text: hexDump(part), shownBytes: partly(part, body) };
+  const shown = { view, views, text: '', tree: null, form: null, shownBytes: null, complete: true };
+  switch (view) {
+    case 'tree':
+      return { ...shown, tree: tree!.html, complete: tree!.complete };
+    case 'pretty':
+      return { ...shown, ...prettyJson(body, PRETTY_CHARACTERS_MAX)! };
+    case 'form':
+      return { ...shown, form };
+    case 'xml':
+      return { ...shown, text: prettyXml(text!.toString('utf8')), shownBytes: partly(text!, body) };
+    case 'raw':
+      return { ...shown, text: text!.toString('utf8'), shownBytes: partly(text!, body) };
+    case 'hex': {
+      const part = body.subarray(0, HEX_BYTES_MAX);
+      return { ...shown, text: hexDump(part), shownBytes: partly(part, body) };
+    }
+  }
 }
 
-function prettyOf(body: Buffer): string | null {
-  return body.length > SHOWN_BYTES_MAX || body.length === 0 ? null : prettyJson(body);
+function isForm(contentType: string | null): boolean {
+  return /^application\/x-www-form-urlencoded\b/i.test(contentType ?? '');
 }
 
 function partly(part: Buffer, body: Buffer): number | null {
@@ -68,33 +101,4 @@ function hexDump(bytes: Uint8Array): string {
     lines.push(`${at.toString(16).padStart(8, '0')}  ${halves.padEnd(48)}  ${text}`);
   }
   return lines.join('\n');
-}
-
-const INDENT = '  ';
-/** Matches JSON tokens only; white space between tokens is skipped. */
-const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
-
-/**
- * Formats JSON with one member or element a line; null when the bytes are not JSON text. Only white space changes: JSON.parse and
- * JSON.stringify would change long numbers and drop repeated names.
- */
-export function prettyJson(bytes: Uint8Array): string | null {
-  if (jsonFault(bytes) !== null) return null;
-  let out = '';
-  let depth = 0;
-  let before = '';
-  const newLine = () => `\n${INDENT.repeat(depth)}`;
-  for (const [text] of Buffer.from(bytes).toString('utf8').matchAll(token)) {
-    const opened = before === '{' || before === '[';
-    if (text === '}' || text === ']') {
-      depth--;
-      out += opened ? text : newLine() + text;
-    } else {
-      if (opened || before === ',') out += newLine();
-      out += text === ':' ? ': ' : text;
-      if (text === '{' || text === '[') depth++;
-    }
-    before = text;
-  }
-  return out;
 }

@@ -4,7 +4,8 @@ import { isUtf8 } from 'node:buffer';
 import { describeEvent } from '../api/events/filter.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
-import { findEvent } from '../db/queries/events.ts';
+import { readAttempts } from '../db/queries/delivery-history.ts';
+import { findEvent, findNeighbours } from '../db/queries/events.ts';
 import { problem } from '../http/problem.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { eventDeliveries } from './activity.ts';
@@ -61,8 +62,10 @@ export function eventPages(database: Database) {
     const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
     if (stored === undefined) return problem('event_unknown');
     const event = describeEvent(stored);
-    const [deliveries, webhook, agents, replayTo] = await Promise.all([
+    const [deliveries, attempts, neighbours, webhook, agents, replayTo] = await Promise.all([
       call('listDeliveries', { query: { event_id: id, limit: '200' } }),
+      readAttempts(database, { eventId: event.id }, Date.now()),
+      findNeighbours(database, event.id, event.webhook_id),
       call('showWebhook', { id: event.webhook_id }),
       namesOf(call, 'listAgents'),
       choicesOf(call, 'listAgents', [], { revoked: 'false' }),
@@ -74,7 +77,10 @@ export function eventPages(database: Database) {
       webhook: known,
       agents,
       replayTo,
-      body: showBody(body, query.get('view')),
+      headers: sendersFirst(event.headers),
+      neighbours,
+      attempts,
+      body: showBody(body, event.content_type, query.get('view')),
       deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
       curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event, body) : null,
     });
@@ -89,6 +95,13 @@ export function eventPages(database: Database) {
   };
 
   return { eventList, showEvent, replayEvent };
+}
+
+/** Header fields, those of the sender before the common ones. */
+function sendersFirst(headers: Record<string, string>): [string, string][] {
+  const all = Object.entries(headers);
+  const isOwn = ([name]: [string, string]) => name.startsWith('x-') && !name.startsWith('x-forwarded');
+  return [...all.filter(isOwn), ...all.filter((one) => !isOwn(one))];
 }
 
 type Filters = Partial<Record<FilterName | 'cursor', string>>;

@@ -117,18 +117,30 @@ describe('the list', () => {
 });
 
 describe('one event', () => {
-  test('is shown as text, raw and in hex, with its headers, and can be downloaded unchanged', async () => {
+  test('is shown as a tree, formatted, raw and in hex, and can be downloaded unchanged', async () => {
     const body = '{"id":12345678901234567890,"list":[1,2]}';
     const id = await send(body);
     const tab = await openTab(browser, app, operator);
     await tab.page.goto(`/events/${id}`);
+    const tree = tab.page.locator('#body-card .tree');
+    expect(await tree.innerText()).toContain('12345678901234567890');
+    await tab.page.getByLabel('Search in the body').fill('2');
+    await tab.page.getByText('1 of 2').waitFor();
+    await tab.page.getByLabel('Search in the body').press('Enter');
+    await tab.page.locator('.tree-tools code:text("/list/1")').waitFor();
+    await tree.locator('summary', { hasText: 'list' }).click();
+    await tab.page.locator('.tree-tools code:text("/list")').waitFor();
+    expect(await tree.locator('details[open]').count()).toBe(1);
+
     const shown = tab.page.locator('#body-card pre');
+    await tab.page.getByRole('link', { name: 'Formatted' }).click();
+    await tab.page.locator('#body-card [aria-current]:text("Formatted")').waitFor();
     expect(await shown.innerText()).toBe('{\n  "id": 12345678901234567890,\n  "list": [\n    1,\n    2\n  ]\n}');
-    await tab.page.getByRole('link', { name: 'raw' }).click();
-    await tab.page.locator('#body-card [aria-current]:text("raw")').waitFor();
+    await tab.page.getByRole('link', { name: 'Raw' }).click();
+    await tab.page.locator('#body-card [aria-current]:text("Raw")').waitFor();
     expect(await shown.innerText()).toBe(body);
-    await tab.page.getByRole('link', { name: 'hex' }).click();
-    await tab.page.locator('#body-card [aria-current]:text("hex")').waitFor();
+    await tab.page.getByRole('link', { name: 'Hex' }).click();
+    await tab.page.locator('#body-card [aria-current]:text("Hex")').waitFor();
     expect(await tab.page.evaluate('document.activeElement.id')).toBe('view-hex');
     expect(await shown.innerText()).toContain('7b 22 69 64');
     const download = tab.page.waitForEvent('download');
@@ -147,10 +159,10 @@ describe('one event', () => {
     for (const javaScriptEnabled of [true, false]) {
       const tab = await openTab(browser, app, operator, { javaScriptEnabled });
       await tab.page.goto(`/events/${id}`);
-      const before = await tab.page.locator('#event-deliveries tbody tr').count();
+      const before = await tab.page.locator('#event-deliveries article').count();
       await tab.page.getByRole('button', { name: 'Replay' }).click();
       await tab.page.getByText('Replayed: pending again.').waitFor();
-      expect(await tab.page.locator('#event-deliveries tbody tr').count()).toBe(before + 1);
+      expect(await tab.page.locator('#event-deliveries article').count()).toBe(before + 1);
       await tab.close();
     }
     expect((await agent.claim({ max: 10 })).map((delivery) => delivery.event.id)).toEqual([id, id, id]);

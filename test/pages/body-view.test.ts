@@ -6,36 +6,60 @@ const binary = Buffer.from([0, 1, 0xff, 0x41]);
 
 describe('a body', () => {
   test.each([
-    ['JSON is readable by itself', json, null, 'pretty', '{\n  "a": [\n    1\n  ]\n}'],
+    ['JSON formatted', json, 'pretty', 'pretty', '{\n  "a": [\n    1\n  ]\n}'],
     ['JSON as it is', json, 'raw', 'raw', '{"a":[1]}'],
     ['text is shown as it is', Buffer.from('a=b'), null, 'raw', 'a=b'],
     ['text that is asked for as JSON, too', Buffer.from('a=b'), 'pretty', 'raw', 'a=b'],
-    ['an unknown view is the most readable', json, 'nonsense', 'pretty', '{\n  "a": [\n    1\n  ]\n}'],
+    [
+      'XML is indented',
+      Buffer.from('<?xml version="1.0"?><a><b>1</b></a>'),
+      null,
+      'xml',
+      '<?xml version="1.0"?>\n<a>\n  <b>1</b>\n</a>',
+    ],
+    ['an unknown view is the most readable', Buffer.from('a'), 'nonsense', 'raw', 'a'],
     ['bytes that are no text are shown in hex', binary, null, 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
     ['bytes that are no text, asked for as text', binary, 'raw', 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
   ])('%s', (_, body, wanted, view, text) => {
-    expect(showBody(body, wanted)).toMatchObject({ view, text, shownBytes: null });
+    expect(showBody(body, null, wanted)).toMatchObject({ view, text, shownBytes: null });
   });
 
   test.each([
-    ['JSON', json, ['pretty', 'raw', 'hex']],
+    ['JSON', json, ['tree', 'pretty', 'raw', 'hex']],
+    ['JSON of more than 64 KiB', Buffer.from(JSON.stringify('a'.repeat(70_000))), ['tree', 'pretty', 'raw', 'hex']],
+    ['JSON of more than 2 MiB', Buffer.from(JSON.stringify('a'.repeat(2_097_152))), ['raw', 'hex']],
     ['text', Buffer.from('a=b'), ['raw', 'hex']],
     ['nothing', Buffer.alloc(0), ['raw', 'hex']],
     ['bytes that are no text', binary, ['hex']],
   ])('that is %s has these views', (_, body, views) => {
-    expect(showBody(body, null).views).toEqual(views);
+    expect(showBody(body, null, null).views).toEqual(views);
   });
 
   test('of 65,536 bytes is shown completely, one more byte is cut at a character boundary', () => {
-    expect(showBody(Buffer.alloc(65_536, 'a'), 'raw').shownBytes).toBeNull();
-    expect(showBody(Buffer.alloc(65_537, 'a'), 'raw').shownBytes).toBe(65_536);
-    const cut = showBody(Buffer.from(`${'a'.repeat(65_535)}ü`), 'raw');
+    expect(showBody(Buffer.alloc(65_536, 'a'), null, 'raw').shownBytes).toBeNull();
+    expect(showBody(Buffer.alloc(65_537, 'a'), null, 'raw').shownBytes).toBe(65_536);
+    const cut = showBody(Buffer.from(`${'a'.repeat(65_535)}ü`), null, 'raw');
     expect([cut.view, cut.shownBytes]).toEqual(['raw', 65_535]);
   });
 
   test('has at most 8,192 bytes in hex', () => {
-    expect(showBody(Buffer.alloc(8_192), 'hex').shownBytes).toBeNull();
-    const cut = showBody(Buffer.alloc(8_193), 'hex');
+    expect(showBody(Buffer.alloc(8_192), null, 'hex').shownBytes).toBeNull();
+    const cut = showBody(Buffer.alloc(8_193), null, 'hex');
     expect([cut.shownBytes, cut.text.split('\n').length]).toEqual([8_192, 512]);
+  });
+
+  test('of a form has a table of its fields', () => {
+    const body = Buffer.from('a=1&payload=%7B%22b%22%3A%5B%5D%7D');
+    expect(showBody(body, 'application/x-www-form-urlencoded; charset=utf-8', null)).toMatchObject({
+      view: 'form',
+      views: ['form', 'raw', 'hex'],
+      form: {
+        fields: [
+          { name: 'a', value: '1' },
+          { name: 'payload', value: '{\n  "b": []\n}' },
+        ],
+        more: 0,
+      },
+    });
   });
 });

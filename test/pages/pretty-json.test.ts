@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { prettyJson } from '../../server/pages/body-view.ts';
+import { prettyJson } from '../../server/pages/pretty-json.ts';
 
-const pretty = (text: string) => prettyJson(Buffer.from(text));
+const pretty = (text: string) => prettyJson(Buffer.from(text))?.text ?? null;
 
 test('formats like JSON.stringify', () => {
   fc.assert(
@@ -31,4 +31,10 @@ test.each([
   ['JSON that ends too early', '{"a":'],
 ])('returns nothing for %s', (_, text) => {
   expect(pretty(text)).toBeNull();
+});
+
+test('is cut at the limit, and says so', () => {
+  const text = Buffer.from('[1,2,3]');
+  expect(prettyJson(text, 15)).toEqual({ text: '[\n  1,\n  2,\n  3', complete: false });
+  expect(prettyJson(text, 17)).toEqual({ text: '[\n  1,\n  2,\n  3\n]', complete: true });
 });

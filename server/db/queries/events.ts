@@ -29,6 +29,28 @@ export async function findEvent(
   return row;
 }
 
+/** Events of all webhooks that a search for a neighbour reads, from the primary key alone: 5 ms. */
+const NEIGHBOURS_READ_MAX = 10_000;
+
+/** Ids of the previous and the next event of the same webhook, near in time; null: none was found. */
+export async function findNeighbours(
+  { query }: Pick<Database, 'query'>,
+  id: string,
+  webhookId: string,
+): Promise<{ older: string | null; newer: string | null }> {
+  const nearest = (comparison: string, direction: string) => `(
+    select id from (
+      select id, webhook_id from events where (received_at, id) ${comparison} ($1, $2::uuid)
+      order by received_at ${direction}, id ${direction} limit ${NEIGHBOURS_READ_MAX}
+    ) near
+    where webhook_id = $3 limit 1)`;
+  const [row] = await query<{ older: string | null; newer: string | null }>({
+    text: `select ${nearest('<', 'desc')} as older, ${nearest('>', 'asc')} as newer`,
+    values: [uuidv7Time(id), id, webhookId],
+  });
+  return row!;
+}
+
 /** Which events to list; a null field does not filter. */
 export interface EventFilter {
   /** Events that have a delivery to this agent. */
