@@ -74,6 +74,8 @@ export const userRoutes = [
   ['DELETE', '/api/v1/agents/:id', 'revokeAgent', 'operator', '204; revokes the agent and its sessions'],
   ['POST', '/api/v1/agents/:id/rotate', 'rotateAgent', 'operator', 'rotates the credential; shows the new one once'],
   ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events by filter or body text, newest first'],
+  ['GET', '/api/v1/events/count', 'countEvents', 'viewer', 'number of events by filter, at most 1,000'],
+  ['GET', '/api/v1/events/export', 'exportEvents', 'viewer', 'events by filter as NDJSON or CSV, at most 100,000'],
   ['GET', '/api/v1/events/deliveries', 'countEventDeliveries', 'viewer', 'deliveries of each event by state'],
   ['GET', '/api/v1/events/:id', 'showEvent', 'viewer or agent', 'one event without its body'],
   ['GET', '/api/v1/events/:id/body', 'showEventBody', 'viewer or agent', 'the stored bytes, unchanged'],

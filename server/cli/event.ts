@@ -1,4 +1,5 @@
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
+import { type ExportFormat, exportText } from '../api/events/export.ts';
 import { describeEvent, eventFilterOf } from '../api/events/filter.ts';
 import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
 import { EventSearch } from '../api/events/search.ts';
@@ -6,7 +7,7 @@ import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
 import { findEvent } from '../db/queries/events.ts';
 import { positive, time, uuid, uuids } from './arguments.ts';
-import { CommandError, type CommandIo, printBytes, printJson, printText, table } from './io.ts';
+import { CommandError, type CommandIo, printBytes, printJson, printPart, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
 
 interface Output {
@@ -22,13 +23,17 @@ interface ListOptions extends Output {
   limit: number;
 }
 
+interface ExportOptions extends Omit<ListOptions, 'json'> {
+  format: ExportFormat;
+}
+
 const refusals: Record<Exclude<EventReplayed['kind'], 'done'>, string> = {
   unknown: 'no event has this id; see: weir event list',
   no_agent: 'no agent is subscribed to the webhook of this event; name agents with --agent',
   agents_unknown: 'a named agent is not active; see: weir agent list',
 };
 
-/** `weir event list|show|replay`. */
+/** `weir event list|export|show|replay`. */
 export function eventCommand(io: CommandIo): Command {
   const command = new Command('event').description('show stored events, and deliver them to agents again');
 
@@ -44,7 +49,7 @@ export function eventCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ webhook, type, from, to, search, limit, json }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
-        const { filter, span } = eventFilterOf({ webhook_id: webhook, type, from, to, q: search, limit }, null, null);
+        const { filter, span } = eventFilterOf({ webhook_id: webhook, type, from, to, q: search }, null, null);
         // The search limit cannot be reached: this is the only search in this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) printJson(io, { items: rows.map(describeEvent) });
@@ -65,6 +70,25 @@ export function eventCommand(io: CommandIo): Command {
               ]),
             ),
           );
+      }),
+    );
+
+  command
+    .command('export')
+    .description('write stored events as NDJSON with their bodies, or as CSV, newest first')
+    .option('--webhook <id>', 'of this webhook', uuid)
+    .option('--type <type>', 'of this type, e.g. issues.opened')
+    .option('--from <time>', 'received at or after this time, e.g. 2026-01-31T12:00:00Z', time)
+    .option('--to <time>', 'received before this time', time)
+    .option('--search <text>', 'with this text in the body, case-sensitive')
+    .addOption(new Option('--format <format>', 'ndjson or csv').choices(['ndjson', 'csv']).default('ndjson'))
+    .option('--limit <events>', 'maximum number', positive, Number.MAX_SAFE_INTEGER)
+    .action(({ webhook, type, from, to, search, format, limit }: ExportOptions) =>
+      withDatabase(io, async ({ database }) => {
+        const { filter, span } = eventFilterOf({ webhook_id: webhook, type, from, to, q: search }, null, null);
+        const parts = { database, search: new EventSearch(database, Infinity) };
+        const given = { filter, span, format, bodies: format === 'ndjson' };
+        for await (const part of exportText(parts, given, undefined, limit)) await printPart(io, part);
       }),
     );
 

@@ -25,6 +25,13 @@ export function printBytes({ stdout }: Pick<CommandIo, 'stdout'>, bytes: Uint8Ar
   stdout.write(bytes);
 }
 
+/** Like `printBytes`, for a long output in parts: resolves when the reader has taken the text. */
+export function printPart({ stdout }: Pick<CommandIo, 'stdout'>, text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stdout.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
 /** Prints the `--json` document on one line. */
 export function printJson({ stdout }: CommandIo, value: unknown): void {
   stdout.write(jsonLine(value));

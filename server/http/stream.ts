@@ -6,7 +6,12 @@ import { inUtf8, statusLines } from './answer.ts';
 export interface StreamAnswer {
   /** Returns false if the client disconnected, or has not read the earlier text. Unread text is buffered in memory. */
   write(text: string): boolean;
+  /** Calls back once, when the unread text has been passed on and more may be written. Not called after the end. */
+  whenWritable(callback: () => void): void;
+  /** Ends the answer and closes the connection. */
   end(): void;
+  /** Ends an answer that is complete. The connection stays open: uWebSockets.js writes the header of a close into the last chunk. */
+  complete(): void;
   /** Closes the connection without waiting for the client to read. */
   cut(): void;
 }
@@ -34,9 +39,24 @@ export function openStream(res: HttpResponse, fields: string, host: StreamHost):
         });
       return flows;
     },
+    whenWritable: (callback) => {
+      if (host.isEnded()) return;
+      // A request has one such handler. What is unread goes out with the next write or the end.
+      let isCalled = false;
+      res.onWritable(() => {
+        if (!isCalled) callback();
+        isCalled = true;
+        return true;
+      });
+    },
     end: () => {
       if (host.isEnded()) return;
       res.cork(() => res.end('', true));
+      host.onEnd();
+    },
+    complete: () => {
+      if (host.isEnded()) return;
+      res.cork(() => res.end());
       host.onEnd();
     },
     cut: () => {

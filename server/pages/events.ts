@@ -10,6 +10,7 @@ import { problem } from '../http/problem.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { eventDeliveries } from './activity.ts';
 import { showBody } from './body-view.ts';
+import type { Call } from './call.ts';
 import { signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
@@ -48,11 +49,13 @@ export function eventPages(database: Database) {
       call,
       page.items.map(({ id }) => id),
     );
+    const counted = page.next_cursor === null && filters.cursor === undefined ? null : await countOf(call, filters);
+    const count = counted ?? { count: page.items.length, exact: page.complete };
     const chips = chipsOf(filters, webhooks.names);
     return view(
       'events/list',
       'Events',
-      { filters, page, errors, webhooks, deliveries, chips, presets: presetsOf(filters) },
+      { filters, page, errors, webhooks, deliveries, chips, count, presets: presetsOf(filters) },
       feedback,
     );
   };
@@ -114,6 +117,12 @@ function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<string, st
     const shown = name === 'webhook_id' ? (webhooks[value] ?? value) : value;
     return [[filterLabels[name], shown, address('/events', { ...filters, [name]: null })] as [string, string, string]];
   });
+}
+
+/** Number of matching events; null if it is not known now. */
+async function countOf(call: Call, { cursor: _, ...query }: Filters) {
+  const counted = await call('countEvents', { query });
+  return counted.kind === 'done' ? counted.body : null;
 }
 
 /** Common ranges of time: label and address of the list. None once a range is chosen. */

@@ -47,6 +47,8 @@ const answers: Record<OperationName, string> = {
   revokeAgent: '404 agent_unknown',
   rotateAgent: '404 agent_unknown',
   listEvents: '200',
+  countEvents: '200',
+  exportEvents: '200',
   countEventDeliveries: '422 invalid_request',
   showEvent: '404 event_unknown',
   showEventBody: '404 event_unknown',

@@ -118,6 +118,12 @@ describe('the list of events', () => {
     expect((await open(`/events/${event}`)).text).toContain('href="/events?type=order.created"');
   });
 
+  test('shows how many match, and exports them by the same filters', async () => {
+    const { text } = await open('/events?type=order.created');
+    expect(text).toContain('<span>1 event</span>');
+    expect(text).toContain('href="/api/v1/events/export?type=order.created&amp;format=csv"');
+  });
+
   test('without JavaScript has no empty parameters in its address', async () => {
     const { status, location } = await open('/events?webhook_id=&type=&q=a%3D&from=');
     expect([status, location]).toEqual([303, '/events?q=a%3D']);

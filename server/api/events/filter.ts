@@ -6,7 +6,7 @@ import { deliveryStates, eventSchema } from '../../resources/events.ts';
 import { instant, text } from '../../resources/fields.ts';
 import { EVENT_TYPE_CHARACTERS_MAX } from '../../signatures/event-type.ts';
 import { readStoredHeaders } from '../../signatures/stored-headers.ts';
-import { pageQuery, pageSchema } from '../paging.ts';
+import { flag, pageQuery, pageSchema } from '../paging.ts';
 import type { Search } from './search.ts';
 
 /** An address or network as inet reads it. A zone (fe80::1%eth0) is refused: it is only meaningful on one machine. */
@@ -48,16 +48,30 @@ const filterQuery = {
     .describe('text that the body contains: these UTF-8 bytes, case-sensitive'),
 };
 
-export const eventListQuery = z
-  .strictObject({ ...pageQuery, ...filterQuery })
-  .refine(({ from, to }) => from === undefined || to === undefined || from <= to, {
-    path: ['to'],
-    error: 'Give a time that is not before from.',
+const inOrder = ({ from, to }: { from?: string | undefined; to?: string | undefined }) =>
+  from === undefined || to === undefined || from <= to;
+const notInOrder = { path: ['to'], error: 'Give a time that is not before from.' };
+
+export const eventListQuery = z.strictObject({ ...pageQuery, ...filterQuery }).refine(inOrder, notInOrder);
+
+export const eventCountQuery = z.strictObject(filterQuery).refine(inOrder, notInOrder);
+
+export const eventExportQuery = z
+  .strictObject({
+    ...filterQuery,
+    cursor: pageQuery.cursor.describe('id of the last event of an export that reached its limit'),
+    format: z.enum(['ndjson', 'csv']).default('ndjson').describe('csv has no headers and no body'),
+    bodies: flag.optional().describe('true: each line of NDJSON has the body, as body or body_base64'),
+  })
+  .refine(inOrder, notInOrder)
+  .refine(({ format, bodies }) => format === 'ndjson' || bodies !== 'true', {
+    path: ['bodies'],
+    error: 'CSV has no bodies; export NDJSON.',
   });
 
 /** @param before id of the last event of the previous page */
 export function eventFilterOf(
-  query: z.output<typeof eventListQuery>,
+  query: z.output<typeof eventCountQuery>,
   agentId: string | null,
   before: string | null,
 ): Pick<Search, 'filter' | 'span'> {

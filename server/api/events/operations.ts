@@ -10,7 +10,15 @@ import { eventDeliveriesSchema, eventSchema } from '../../resources/events.ts';
 import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
-import { describeEvent, eventFilterOf, eventListQuery, eventPageSchema } from './filter.ts';
+import { EXPORTS_MAX, exportFormats, exportText, sendParts } from './export.ts';
+import {
+  describeEvent,
+  eventCountQuery,
+  eventExportQuery,
+  eventFilterOf,
+  eventListQuery,
+  eventPageSchema,
+} from './filter.ts';
 import { replayEvent } from './replay.ts';
 import { EventSearch } from './search.ts';
 
@@ -28,6 +36,14 @@ const replayInput = z.strictObject({
 });
 
 const EVENTS_COUNTED_MAX = 200;
+/** Largest count of matching events. */
+const COUNTED_EVENTS_MAX = 1_000;
+const BUSY_EXPORT_SECONDS = 10;
+
+const eventCountSchema = z.object({
+  count: z.int().describe(`matching events, at most ${COUNTED_EVENTS_MAX}`),
+  exact: z.boolean().describe('false: there are more, or the time limit of the count was reached'),
+});
 
 const deliveriesQuery = z.strictObject({
   event_ids: z
@@ -42,6 +58,8 @@ const deliveriesQuery = z.strictObject({
 /** An agent sees only the events that were delivered to it. */
 export function eventOperations(database: Database) {
   const search = new EventSearch(database);
+  /** Exports in progress. */
+  let exports = 0;
   return {
     listEvents: readerOperation({
       query: eventListQuery,
@@ -63,6 +81,35 @@ export function eventOperations(database: Database) {
           complete: stoppedAt === null,
           searched_to: stoppedAt && uuidv7Time(stoppedAt),
         });
+      },
+    }),
+
+    countEvents: operation({
+      query: eventCountQuery,
+      answers: { 200: eventCountSchema },
+      problems: ['search_busy'],
+      handle: async ({ query }) => {
+        const counted = await search.count({ ...eventFilterOf(query, null, null), limit: COUNTED_EVENTS_MAX });
+        return counted === null ? problemLater('search_busy', 1) : done(200, counted);
+      },
+    }),
+
+    /** Newest first. */
+    exportEvents: operation({
+      query: eventExportQuery,
+      answers: { 200: null },
+      bytes: { contentType: exportFormats.ndjson },
+      problems: ['search_busy'],
+      handle: async ({ query, exchange }) => {
+        const { format } = query;
+        if (exports >= EXPORTS_MAX) return problemLater('search_busy', BUSY_EXPORT_SECONDS);
+        exchange.setHeader('content-disposition', `attachment; filename="events.${format}"`);
+        const answer = exchange.stream(exportFormats[format]);
+        if (answer === null) return { kind: 'streaming' };
+        exports++;
+        const given = { ...eventFilterOf(query, null, query.cursor ?? null), format, bodies: query.bodies === 'true' };
+        void sendParts(exchange, answer, exportText({ database, search }, given)).finally(() => exports--);
+        return { kind: 'streaming' };
       },
     }),
 

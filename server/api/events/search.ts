@@ -1,6 +1,13 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
 import type { Database } from '../../db/pool.ts';
-import { type EventFilter, type EventRecord, type EventSpan, listEvents, sliceEnd } from '../../db/queries/events.ts';
+import {
+  countEvents,
+  type EventFilter,
+  type EventRecord,
+  type EventSpan,
+  listEvents,
+  sliceEnd,
+} from '../../db/queries/events.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is
@@ -13,6 +20,8 @@ const SLICE_GROWTH = 4;
 const SLICE_BYTES_MAX = 8_388_608;
 /** Time limit of a search. The response then contains the matches so far and a cursor to continue from. */
 const SEARCH_MS_MAX = 500;
+/** Time limit of a count, which is only shown beside a list. */
+const COUNT_MS_MAX = 100;
 /** Concurrent searches per process that go past their first slice; each takes one of DB_POOL_MAX connections. */
 export const SEARCHES_MAX = 2;
 
@@ -44,21 +53,45 @@ export class EventSearch {
 
   /** Newest first. Null: SEARCHES_MAX other searches are running. */
   async find({ filter, span, limit, isGone = () => false }: Search): Promise<SearchResult | null> {
-    if (isPlain(filter)) {
-      const rows = await listEvents(this.#database, filter, { ...span, downTo: null }, limit);
-      return { rows, stoppedAt: null };
-    }
     const rows: EventRecord[] = [];
-    const untilMs = performance.now() + this.#msMax;
+    const read = async (slice: EventSpan) => {
+      rows.push(...(await listEvents(this.#database, filter, slice, limit - rows.length)));
+      return rows.length === limit;
+    };
+    const end = await this.#bySlices({ filter, span, isGone, untilMs: performance.now() + this.#msMax }, read);
+    return end === null ? null : { rows, stoppedAt: end.stoppedAt };
+  }
+
+  /** Counts the matches up to `limit`. `exact` is false if there may be more. Null: SEARCHES_MAX other searches are running. */
+  async count({ filter, span, limit }: Search): Promise<{ count: number; exact: boolean } | null> {
+    let count = 0;
+    const read = async (slice: EventSpan) => {
+      count += await countEvents(this.#database, filter, slice, limit + 1 - count);
+      return count > limit;
+    };
+    const untilMs = performance.now() + Math.min(COUNT_MS_MAX, this.#msMax);
+    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs }, read);
+    if (end === null) return null;
+    return { count: Math.min(count, limit), exact: count <= limit && end.stoppedAt === null };
+  }
+
+  /** Reads the range slice by slice until `read` has enough or the time is over. */
+  async #bySlices(
+    { filter, span, isGone, untilMs }: Omit<Required<Search>, 'limit'> & { untilMs: number },
+    read: (slice: EventSpan) => Promise<boolean>,
+  ): Promise<{ stoppedAt: string | null } | null> {
+    if (isPlain(filter)) {
+      await read({ ...span, downTo: null });
+      return { stoppedAt: null };
+    }
     let { before } = span;
     let holdsPlace = false;
     try {
       for (let events = FIRST_SLICE_EVENTS; ; events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX)) {
         const slice = { rows: events, bytes: filter.text === null ? null : SLICE_BYTES_MAX };
         const downTo = (await sliceEnd(this.#database, filter, { ...span, before, downTo: null }, slice)) ?? null;
-        rows.push(...(await listEvents(this.#database, filter, { ...span, before, downTo }, limit - rows.length)));
-        if (downTo === null || rows.length === limit) return { rows, stoppedAt: null };
-        if (isGone() || performance.now() >= untilMs) return { rows, stoppedAt: downTo };
+        if ((await read({ ...span, before, downTo })) || downTo === null) return { stoppedAt: null };
+        if (isGone() || performance.now() >= untilMs) return { stoppedAt: downTo };
         if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;
         if (!holdsPlace) this.#running++;
         holdsPlace = true;

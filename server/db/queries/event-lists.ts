@@ -52,3 +52,12 @@ export async function eventsByIdStart(database: Database, digits: string, limit:
 function uuidOf(digits: string): string {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
+
+/** Bodies of events by id. An event that does not exist any more is omitted. */
+export async function readBodies(database: Database, eventIds: readonly string[]): Promise<Map<string, Buffer>> {
+  const rows = await database.query<{ id: string; body: Buffer }>({
+    text: 'select id, body from events where received_at = any ($1::timestamptz[]) and id = any ($2::uuid[])',
+    values: [arrayOf(new Set(eventIds.map(uuidv7Time))), arrayOf(eventIds)],
+  });
+  return new Map(rows.map(({ id, body }) => [id, body]));
+}

@@ -198,6 +198,14 @@ describe('the events of a user', () => {
     expect(await namesOf(parameters)).toEqual(names);
   });
 
+  test('are counted', async () => {
+    const count = async (query: string) => (await viewer.api('GET', `/api/v1/events/count?${query}`)).body;
+    expect(await count('')).toEqual({ count: all.length, exact: true });
+    expect(await count('type=issues.opened')).toEqual({ count: 2, exact: true });
+    expect(await count(`delivery_state=none&webhook_id=${other.id}`)).toEqual({ count: 2, exact: true });
+    expect(await count('type=nowhere')).toEqual({ count: 0, exact: true });
+  });
+
   test('are those of a webhook', async () => {
     expect(await namesOf({ webhook_id: pushed.id })).toEqual(delivered);
     expect(await namesOf({ webhook_id: other.id.toUpperCase() }, asViewer, 1)).toEqual(['unicode', 'unheard']);
