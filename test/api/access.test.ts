@@ -49,7 +49,7 @@ const answers: Record<OperationName, string> = {
   listEvents: '200',
   countEvents: '200',
   exportEvents: '200',
-  countEventDeliveries: '422 invalid_request',
+  countEventDeliveries: '200',
   showEvent: '404 event_unknown',
   showEventBody: '404 event_unknown',
   replayEvent: '404 event_unknown',

@@ -50,6 +50,7 @@ const deliveriesQuery = z.strictObject({
     .string()
     .transform((list) => list.split(','))
     .pipe(z.array(eventId.transform((id) => id.toLowerCase())).max(EVENTS_COUNTED_MAX))
+    .optional()
     .describe(
       `ids of events separated by commas, at most ${EVENTS_COUNTED_MAX}; events without deliveries are omitted`,
     ),
@@ -117,7 +118,7 @@ export function eventOperations(database: Database) {
     countEventDeliveries: operation({
       query: deliveriesQuery,
       answers: { 200: listSchema(eventDeliveriesSchema) },
-      handle: async ({ query }) => done(200, { items: await countDeliveriesOf(database, query.event_ids) }),
+      handle: async ({ query }) => done(200, { items: await countDeliveriesOf(database, query.event_ids ?? []) }),
     }),
 
     showEvent: readerOperation({
