@@ -9,6 +9,7 @@ import type { eventOperations } from './events/operations.ts';
 import type { historyOperations } from './history/operations.ts';
 import type { liveOperations } from './live/operations.ts';
 import type { openApiOperations } from './openapi/document.ts';
+import type { problemOperations } from './problems/operations.ts';
 import type { rejectionOperations } from './rejections/operations.ts';
 import type { schemeOperations } from './schemes/operations.ts';
 import type { statusOperations } from './status/operations.ts';
@@ -20,6 +21,7 @@ import type { webhookOperations } from './webhooks/operations.ts';
 export type OtherOperations = ReturnType<typeof ownAgentOperations> &
   ReturnType<typeof rejectionOperations> &
   ReturnType<typeof liveOperations> &
+  ReturnType<typeof problemOperations> &
   ReturnType<typeof statusOperations>;
 
 export type Operations = OtherOperations &

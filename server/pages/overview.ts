@@ -1,54 +1,115 @@
-/** GET /: current activity and pending tasks. */
+/** GET /: whether anything is wrong, requests over time, webhooks and the newest events. */
 
-import type { History } from '../live/counters.ts';
-import { HISTORY_SECONDS, type Second } from '../live/counters.ts';
 import { chart } from './chart.ts';
 import { namesOf } from './names.ts';
-import { type Page, view } from './page.ts';
+import { itemsOf, type Page, view } from './page.ts';
+import { problemCard } from './problems.ts';
+import { count } from './show.ts';
 
-const frame = { width: 400, height: 130, left: 40, bottom: 18 };
-const EVENTS_SHOWN = 8;
+const DAY_MS = 86_400_000;
+/** By the parameter `range`: the span, the step of its points, and how the page names it. */
+const ranges = {
+  '24h': { days: 1, step: 1_800, text: 'the last 24 hours', short: '24 h' },
+  '7d': { days: 7, step: 21_600, text: 'the last 7 days', short: '7 d' },
+  '30d': { days: 30, step: 86_400, text: 'the last 30 days', short: '30 d' },
+} as const;
+type Range = keyof typeof ranges;
 
-/** @param history the last minutes of all processes of this machine. */
-export function overviewPage(history: History): Page {
-  return async ({ call }) => {
-    const { seconds, latest } = history;
-    const [listed, rejections, counted] = await Promise.all([
-      call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
-      call('listRejections', { query: { limit: '5' } }),
-      // The primary counts deliveries while a page is open. The first visitor counts directly instead of waiting for the primary.
-      latest?.deliveries ?? call('countDeliveries').then((called) => (called.kind === 'done' ? called.body : null)),
-    ]);
-    const events = listed.kind === 'done' ? listed.body.items : [];
-    const ids = events.map((event) => event.webhook_id);
-    return view('overview', 'Overview', {
-      live: latest,
-      deliveries: counted,
-      traffic: chart(
-        {
-          accepted: perSecond(seconds, 'accepted'),
-          rejected: perSecond(seconds, 'rejected'),
-          limited: perSecond(seconds, 'limited'),
-        },
-        HISTORY_SECONDS,
-        frame,
-      ),
-      commit: chart(
-        {
-          median: seconds.map((second) => second.commit_p50_ms),
-          '99th percentile': seconds.map((second) => second.commit_p99_ms),
-        },
-        HISTORY_SECONDS,
-        frame,
-      ),
-      queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
-      events,
-      rejections: rejections.kind === 'done' ? rejections.body.items : [],
-      webhooks: await namesOf(call, 'listWebhooks', ids),
-    });
+const chartFrame = { width: 900, height: 200, left: 44, bottom: 18 };
+const sparkFrame = { width: 120, height: 26, left: 0, bottom: 1 };
+const EVENTS_SHOWN = 6;
+const WEBHOOKS_SHOWN = 25;
+
+export const overview: Page = async ({ call, query }) => {
+  const nowMs = Date.now();
+  const given = query.get('range') ?? '';
+  const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
+  const { days, step } = ranges[range];
+  const [problems, traffic, webhooks, events] = await Promise.all([
+    call('listProblems'),
+    call('showHistory', { query: { from: new Date(nowMs - days * DAY_MS).toISOString(), step: String(step) } }),
+    call('listWebhookHistory'),
+    call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
+  ]);
+  const found = problems.kind === 'done' ? problems.body.items : null;
+  const listed = itemsOf(webhooks).items;
+  const newest = itemsOf(events).items;
+  return view('overview', 'Overview', {
+    now: nowMs,
+    problems: found?.map((problem) => problemCard(problem, nowMs)).sort(byLevel) ?? null,
+    traffic: traffic.kind === 'done' ? trafficOf(traffic.body.points, ranges[range].text) : null,
+    range,
+    ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
+    rangeText: ranges[range].text,
+    webhooks: listed.slice(0, WEBHOOKS_SHOWN).map((webhook) => ({
+      ...webhook,
+      spark: sparkOf(webhook.hours),
+      errors: errorShare(webhook),
+    })),
+    webhookCount: listed.length,
+    sparkFrame,
+    names: await namesOf(
+      call,
+      'listWebhooks',
+      newest.map((event) => event.webhook_id),
+    ),
+    events: newest,
+  });
+};
+
+/** Sorts stably: the worst first. */
+function byLevel(one: { level: string }, other: { level: string }): number {
+  return Number(other.level === 'bad') - Number(one.level === 'bad');
+}
+
+interface Counts {
+  accepted: number;
+  duplicates: number;
+  rejected: number;
+  limited: number;
+}
+const shown = ['accepted', 'rejected', 'limited'] as const;
+const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited' };
+
+/**
+ * Points to draw. The last one is not over: as long as it has less than the one before it, it would look like an outage and is left
+ * out. A first request shows at once.
+ */
+function withoutDip<Point>(points: readonly Point[], countOf: (point: Point) => number): readonly Point[] {
+  const [before, last] = points.slice(-2);
+  return last !== undefined && countOf(last) < countOf(before!) ? points.slice(0, -1) : points;
+}
+
+function sparkOf(hours: readonly number[]) {
+  const drawn = withoutDip(hours, (hour) => hour);
+  return chart({ accepted: drawn }, drawn.length, sparkFrame).lines[0]!;
+}
+
+/** The chart, drawn by the server, with the same numbers for the script that replaces it. */
+function trafficOf(points: readonly ({ at: string } & Counts)[], text: string) {
+  const drawn = withoutDip(points, ({ accepted }) => accepted);
+  const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
+  const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
+  const peak = busiest.accepted === 0 ? '' : `; most accepted at ${busiest.at.slice(0, 16).replace('T', ' ')} UTC`;
+  return {
+    points,
+    accepted: totals[0]!,
+    chart: chart(
+      Object.fromEntries(shown.map((name) => [words[name], drawn.map((point) => point[name])])),
+      drawn.length,
+      chartFrame,
+    ),
+    legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
+    label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
+    /** Times in Unix seconds, then the values of each line. */
+    data: [drawn.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => drawn.map((point) => point[name]))],
   };
 }
 
-function perSecond(seconds: readonly Second[], name: 'accepted' | 'rejected' | 'limited'): number[] {
-  return seconds.map((second) => (second[name] * 1000) / Math.max(1, second.duration_ms));
+/** Share of refused requests in percent, as text; '–' without requests. */
+function errorShare({ accepted, duplicates, rejected, limited }: Counts): string {
+  const all = accepted + duplicates + rejected + limited;
+  const percent = (100 * (rejected + limited)) / all;
+  if (all === 0) return '–';
+  return percent === 0 ? '0 %' : percent < 0.1 ? '< 0.1 %' : `${percent.toFixed(percent < 10 ? 1 : 0)} %`;
 }

@@ -1,23 +1,60 @@
-/** GET /status: settings and state of this installation, and the results of `weir doctor`. */
+/** GET /status: commits, processes, settings and state of this installation, and the results of `weir doctor`. */
 
 import type { z } from 'zod';
 import type { statusSchema } from '../api/status/operations.ts';
+import type { History, Second } from '../live/counters.ts';
+import { HISTORY_SECONDS } from '../live/counters.ts';
+import { chart } from './chart.ts';
 import { asProblem, type Page, view } from './page.ts';
 import { bytes, plural } from './show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */
 const WAIT_SECONDS = '3';
+const frame = { width: 400, height: 130, left: 40, bottom: 18 };
 
-/** Rendered at once. Findings that are not known yet are loaded afterwards, with `?checks=wait`. */
-const status: Page = async ({ call, query }) => {
-  const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-  const shown = await call('showStatus', { query: { wait_seconds } });
-  if (shown.kind !== 'done') return asProblem(shown);
-  const status = shown.body;
-  return view('status', 'Status', { status, processes: processesText(status), diagnosis: diagnosisText(status) });
-};
+/**
+ * Rendered at once. Findings that are not known yet are loaded afterwards, with `?checks=wait`.
+ * @param history the last minutes of all processes of this machine.
+ */
+export function statusPage(history: History): Page {
+  return async ({ call, query }) => {
+    const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
+    const shown = await call('showStatus', { query: { wait_seconds } });
+    if (shown.kind !== 'done') return asProblem(shown);
+    const status = shown.body;
+    const { seconds, latest } = history;
+    return view('status', 'Status', {
+      status,
+      processes: processesText(status),
+      diagnosis: diagnosisText(status),
+      live: latest,
+      requests: chart(
+        Object.fromEntries(lines.map(([name, member]) => [name, seconds.map((second) => perSecond(second, member))])),
+        HISTORY_SECONDS,
+        frame,
+      ),
+      commit: chart(
+        {
+          median: seconds.map((second) => second.commit_p50_ms),
+          '99th percentile': seconds.map((second) => second.commit_p99_ms),
+        },
+        HISTORY_SECONDS,
+        frame,
+      ),
+      queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
+    });
+  };
+}
 
-export const statusPages = { status };
+const lines = [
+  ['accepted', 'accepted'],
+  ['rejected', 'rejected'],
+  ['rate limited', 'limited'],
+] as const;
+
+function perSecond(second: Second, member: 'accepted' | 'rejected' | 'limited'): number {
+  return (second[member] * 1_000) / Math.max(1, second.duration_ms);
+}
 
 type Status = z.output<typeof statusSchema>;
 

@@ -61,6 +61,7 @@ const answers: Record<OperationName, string> = {
   showRejectionBody: '404 rejection_unknown',
   recheckRejection: '404 rejection_unknown',
   acceptRejection: '404 rejection_unknown',
+  listProblems: '200',
   showHistory: '200',
   listWebhookHistory: '200',
   showCounters: '200',

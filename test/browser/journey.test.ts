@@ -68,7 +68,10 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   expect((await fetch(address, signedRequest({ secret, body: '{"order":1}' }))).status).toBe(202);
   await page.getByText('Newest events').waitFor();
   await page.locator('#now table a[href^="/events/"]').first().waitFor();
-  await page.locator('#now .tag:text("serving")').nth(1).waitFor();
+  await page.getByText('All good:').waitFor();
+  await go('Status');
+  await page.locator('#runtime .tag:text("serving")').nth(1).waitFor();
+  await go('Overview');
   await page.locator('#now table a[href^="/events/"]').first().click();
   await heading(/Event/);
   expect(await page.locator('#body-card .tree').innerText()).toMatch(/order\W+1/);

@@ -88,7 +88,7 @@ describe('on a phone', () => {
 
   test.each(lists)('the rows of %s are cards, all of whose cells are there to read', async (path) => {
     await tab.page.goto(path);
-    await tab.page.locator('tbody tr').first().waitFor();
+    await tab.page.locator('tbody tr').filter({ visible: true }).first().waitFor();
     const hidden = await tab.page.evaluate(`
       [...document.querySelectorAll('tbody > tr > *, .scroll')]
         .filter((one) => one.childNodes.length > 0 && one.checkVisibility())

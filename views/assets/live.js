@@ -55,7 +55,8 @@ function refreshSoon(part) {
   const state = stateOf(part);
   state.wanted = true;
   if (state.timer !== 0) return;
-  const pauseMs = Math.min(REFRESH_MS * 2 ** state.failures, REFRESH_PAUSE_MAX_MS);
+  const everyMs = Math.max(REFRESH_MS, Number(part.dataset.every ?? 0) * 1000);
+  const pauseMs = Math.min(everyMs * 2 ** state.failures, REFRESH_PAUSE_MAX_MS);
   state.timer = setTimeout(() => {
     state.timer = 0;
     if (!part.isConnected || part.hasAttribute('data-paused')) return;
@@ -84,12 +85,13 @@ document.addEventListener('pointermove', ({ target }) => {
   pointed = { target, atMs: performance.now() };
 });
 
-/** Whether the pointer is over the part, or text in it is selected. */
+/** Whether the pointer is over the part, text in it is selected, or a chart in it is read by keyboard. */
 function isUsed(part) {
   const selection = getSelection();
   return (
     (part.contains(pointed.target) && performance.now() - pointed.atMs < REFRESH_MS) ||
-    (!selection.isCollapsed && part.contains(selection.anchorNode))
+    (!selection.isCollapsed && part.contains(selection.anchorNode)) ||
+    (document.activeElement?.matches('.uplot') && part.contains(document.activeElement))
   );
 }
 
@@ -102,12 +104,14 @@ document.addEventListener('htmx:beforeOnLoad', (event) => {
   if (elt.hasAttribute('data-live-on') && xhr.status !== 200) event.preventDefault();
 });
 /** A refresh replaces the part: what the user has opened in it stays open. */
-let opened = [];
-document.addEventListener('htmx:beforeSwap', ({ detail: { elt, target } }) => {
-  if (elt.hasAttribute('data-live-on')) opened = [...target.querySelectorAll('details[open][id]')].map(({ id }) => id);
+let openDetails = [];
+// Here detail.elt is the target.
+document.addEventListener('htmx:beforeSwap', ({ detail: { requestConfig, target } }) => {
+  const isRefresh = requestConfig.elt.hasAttribute('data-live-on');
+  openDetails = isRefresh ? [...target.querySelectorAll('details[open][id]')].map(({ id }) => id) : [];
 });
 document.addEventListener('htmx:afterSwap', () => {
-  for (const id of opened.splice(0)) document.getElementById(id)?.setAttribute('open', '');
+  for (const id of openDetails.splice(0)) document.getElementById(id)?.setAttribute('open', '');
 });
 document.addEventListener('htmx:afterRequest', ({ detail: { elt, xhr } }) => {
   if (!elt.hasAttribute('data-live-on')) return;

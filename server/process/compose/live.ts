@@ -1,6 +1,7 @@
 /** The parts of a process for the live counters and the status of the installation. */
 
 import { liveOperations } from '../../api/live/operations.ts';
+import { problemOperations } from '../../api/problems/operations.ts';
 import { statusOperations } from '../../api/status/operations.ts';
 import type { Doctor } from '../../doctor/ask.ts';
 import type { Gauges, Live, Sample, Second } from '../../live/counters.ts';
@@ -26,7 +27,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
 
   return {
     history,
-    operations: liveOperations({ history, streams }),
+    operations: { ...liveOperations({ history, streams }), ...problemOperations({ database, history }) },
     streams,
     /** A second went by, as the primary counted it. */
     heard: (live: Live) => {

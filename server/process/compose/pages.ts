@@ -16,14 +16,14 @@ import { deliveryPages } from '../../pages/deliveries.ts';
 import { eventPages } from '../../pages/events.ts';
 import { framePages } from '../../pages/frame.ts';
 import { oidcPages } from '../../pages/oidc.ts';
-import { overviewPage } from '../../pages/overview.ts';
+import { overview } from '../../pages/overview.ts';
 import { rejectionPages } from '../../pages/rejections.ts';
 import { Renderer } from '../../pages/render.ts';
 import { searchPages } from '../../pages/search.ts';
 import { Pages } from '../../pages/serve.ts';
 import { setupPages } from '../../pages/setup.ts';
 import { signInPages } from '../../pages/sign-in.ts';
-import { statusPages } from '../../pages/status.ts';
+import { statusPage } from '../../pages/status.ts';
 import { tokenPages } from '../../pages/tokens.ts';
 import { userPages } from '../../pages/user.ts';
 import { userListPages } from '../../pages/users.ts';
@@ -77,14 +77,14 @@ export function composePages(
     ...userPages,
     ...tokenPages,
     ...auditPages,
-    overview: overviewPage(history),
+    overview,
     ...webhookPages,
     ...eventPages(database),
     ...searchPages(database),
     ...rejectionPages,
     ...agentPages,
     ...deliveryPages,
-    ...statusPages,
+    status: statusPage(history),
   };
   return { handlers: { asset: assets.serve }, pages, pageTable };
 }

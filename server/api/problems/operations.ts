@@ -1,0 +1,118 @@
+/** /api/v1/problems: what is wrong now and needs a person. */
+import { z } from 'zod';
+import type { Database } from '../../db/pool.ts';
+import { readAgentActivity } from '../../db/queries/agents.ts';
+import { readNamesOfAgents, readRefusedRequests, readSilentWebhooks } from '../../db/queries/problem-signs.ts';
+import type { History } from '../../live/counters.ts';
+import { recordId, timeOf } from '../../resources/fields.ts';
+import { done, operation } from '../operation.ts';
+import { listSchema } from '../paging.ts';
+
+/** Fewer rejections in an hour are strays: a scanner, a person who tries. */
+const REJECTED_MIN = 5;
+/** Rate-limited requests in an hour, and their share of all requests of the webhook: bursts now and then are what the limit is for. */
+const LIMITED_MIN = 20;
+const LIMITED_SHARE_MIN = 0.1;
+/** Age of the oldest pending delivery of an agent. */
+const PENDING_MAX_MS = 300_000;
+/** How long a list read from the history is reused by a process. The silence of a webhook needs a week of rows. */
+const REFUSED_VALID_MS = 5_000;
+const SILENT_VALID_MS = 60_000;
+
+const kinds = ['process', 'rate_limits', 'dead_letters', 'pending', 'rejections', 'limited', 'silent'] as const;
+
+export const problemSchema = z.object({
+  kind: z
+    .enum(kinds)
+    .describe(
+      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for more than ${PENDING_MAX_MS / 60_000} minutes; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for twice its longest pause of the last seven days`,
+    ),
+  webhook_id: recordId.nullable().describe('the webhook; null: none'),
+  agent_id: recordId.nullable().describe('the agent; null: none'),
+  name: z.string().nullable().describe('name of the webhook or agent, or process id'),
+  count: z.number().int().nullable().describe('dead letters or requests; null: nothing is counted'),
+  since: timeOf('when it began: last event, or start of the wait').nullable().describe('null: unknown'),
+});
+
+type FoundProblem = z.output<typeof problemSchema>;
+
+interface ProblemParts {
+  database: Database;
+  /** The last minutes of all processes of this machine. */
+  history: History;
+}
+
+export function problemOperations({ database, history }: ProblemParts) {
+  const refused = keptFor(REFUSED_VALID_MS, () => readRefusedRequests(database));
+  const silent = keptFor(SILENT_VALID_MS, () => readSilentWebhooks(database));
+  return {
+    listProblems: operation({
+      answers: { 200: listSchema(problemSchema) },
+      handle: async () => {
+        const [agents, requests, webhooks] = await Promise.all([
+          readAgentActivity(database, null),
+          refused(),
+          silent(),
+        ]);
+        const late = Date.now() - PENDING_MAX_MS;
+        const dead = agents.filter((agent) => agent.dead > 0);
+        const waiting = agents.filter(({ waiting_since: since }) => since !== null && Date.parse(since) < late);
+        const names = await readNamesOfAgents(database, [...new Set([...dead, ...waiting].map((one) => one.agent_id))]);
+        const ofAgent = (kind: 'dead_letters' | 'pending', id: string, more: Partial<FoundProblem>) =>
+          found(kind, { agent_id: id, name: names.get(id) ?? id, ...more });
+        return done(200, {
+          items: [
+            ...processProblems(history),
+            ...dead.map((agent) => ofAgent('dead_letters', agent.agent_id, { count: agent.dead })),
+            ...waiting.map((agent) => ofAgent('pending', agent.agent_id, { since: agent.waiting_since })),
+            ...requests
+              .filter(({ rejected }) => rejected >= REJECTED_MIN)
+              .map(({ rejected, ...webhook }) => found('rejections', { ...pick(webhook), count: rejected })),
+            ...requests
+              .filter(({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited))
+              .map(({ limited, ...webhook }) => found('limited', { ...pick(webhook), count: limited })),
+            ...webhooks.map((webhook) => found('silent', { ...pick(webhook), since: webhook.last_event_at })),
+          ],
+        });
+      },
+    }),
+  };
+}
+
+function processProblems({ latest }: History): FoundProblem[] {
+  const processes = latest?.processes ?? [];
+  const isOff = processes.some((one) => one.rate_limit_store === 'degraded');
+  return [
+    ...processes
+      .filter(({ state }) => state === 'unresponsive')
+      .map(({ pid }) => found('process', { name: String(pid) })),
+    ...(isOff ? [found('rate_limits', {})] : []),
+  ];
+}
+
+function found(kind: FoundProblem['kind'], given: Partial<FoundProblem>): FoundProblem {
+  return { kind, webhook_id: null, agent_id: null, name: null, count: null, since: null, ...given };
+}
+
+function pick({ webhook_id, name }: { webhook_id: string; name: string }) {
+  return { webhook_id, name };
+}
+
+function isLimited(limited: number, requests: number): boolean {
+  return limited >= LIMITED_MIN && limited / requests >= LIMITED_SHARE_MIN;
+}
+
+/** Reads at most once in `ms`; calls share a read. A failed read is not kept. */
+function keptFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
+  let kept: { atMs: number; value: Promise<T> } | null = null;
+  return () => {
+    if (kept === null || performance.now() - kept.atMs >= ms) {
+      const next = { atMs: performance.now(), value: read() };
+      kept = next;
+      next.value.catch(() => {
+        if (kept === next) kept = null;
+      });
+    }
+    return kept.value;
+  };
+}

@@ -1,0 +1,80 @@
+/** Problems as the overview shows them: a sentence, and the page where to act. */
+import type { z } from 'zod';
+import type { problemSchema } from '../api/problems/operations.ts';
+import { address, count, plural, span } from './show.ts';
+
+type FoundProblem = z.output<typeof problemSchema>;
+
+interface ProblemCard {
+  level: 'bad' | 'warn';
+  title: string;
+  detail: string;
+  action: string;
+  href: string;
+}
+
+/** @param nowMs Unix milliseconds */
+export function problemCard(problem: FoundProblem, nowMs: number): ProblemCard {
+  const { webhook_id, agent_id } = problem;
+  const name = problem.name ?? '';
+  const many = count(problem.count ?? 0);
+  const age = problem.since === null ? '' : span(problem.since, nowMs);
+  switch (problem.kind) {
+    case 'process':
+      return {
+        level: 'bad',
+        title: `Process ${name} does not respond`,
+        detail: 'Its requests wait. The other processes serve.',
+        action: 'Open the status',
+        href: '/status#processes',
+      };
+    case 'rate_limits':
+      return {
+        level: 'warn',
+        title: 'Rate limits are off',
+        detail: 'The rate-limit store does not answer. Requests are accepted without being counted.',
+        action: 'Open the status',
+        href: '/status',
+      };
+    case 'dead_letters':
+      return {
+        level: 'bad',
+        title: `${plural(problem.count ?? 0, 'dead letter')} in ${name}`,
+        detail: 'The agent used up all attempts. Fix the cause, then replay them.',
+        action: 'Review',
+        href: address('/deliveries', { state: 'dead', agent_id }),
+      };
+    case 'pending':
+      return {
+        level: 'warn',
+        title: `${name}: the oldest delivery waits for ${age}`,
+        detail: 'The agent claims too little or has stopped.',
+        action: 'Open the agent',
+        href: `/agents/${agent_id}`,
+      };
+    case 'rejections':
+      return {
+        level: 'bad',
+        title: `${name}: ${many} rejected in the last hour`,
+        detail: 'Their signatures did not verify. The rejections name the reason and the fix.',
+        action: 'See why',
+        href: address('/rejections', { webhook_id }),
+      };
+    case 'limited':
+      return {
+        level: 'warn',
+        title: `${name}: ${many} rate limited in the last hour`,
+        detail: 'Senders repeat them. Raise the rate limit of the webhook if they are wanted.',
+        action: 'Open the webhook',
+        href: `/webhooks/${webhook_id}`,
+      };
+    case 'silent':
+      return {
+        level: 'warn',
+        title: `${name} is silent for ${age}`,
+        detail: 'Its longest pause of the last seven days was less than half as long.',
+        action: 'Check the webhook',
+        href: `/webhooks/${webhook_id}`,
+      };
+  }
+}

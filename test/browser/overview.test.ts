@@ -1,0 +1,77 @@
+/** The overview in a browser: problems, the chart under pointer and keys, and refreshes that disturb neither. */
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addHistory } from '../../server/db/queries/history.ts';
+import { Tally } from '../../server/live/tally.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let browser: Browser;
+let viewer: TestPerson;
+beforeAll(async () => {
+  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
+  viewer = await addPerson(app, 'viewer');
+  const webhook = await app.addWebhook({ name: 'Linear' });
+  const minuteMs = Math.floor(Date.now() / 60_000) * 60_000;
+  const counts = { duplicates: 0, limited: 0, bytes: 0 };
+  await addHistory(app.database, [
+    { webhookId: webhook.id, minuteMs, ...counts, accepted: 1_204, rejected: 40 },
+    { webhookId: webhook.id, minuteMs: minuteMs - 26 * 3_600_000, ...counts, accepted: 96, rejected: 0 },
+  ]);
+});
+afterAll(async () => {
+  await closeTabs(browser);
+  await app?.stop();
+});
+
+test('without JavaScript it states the problems, draws the chart, and shows its values', async () => {
+  const tab = await openTab(browser, app, viewer, { javaScriptEnabled: false });
+  await tab.page.goto('/');
+  await tab.page.getByText('1 problem', { exact: true }).waitFor();
+  await tab.page.getByText('Linear: 40 rejected in the last hour').waitFor();
+  const label = 'Requests in the last 24 hours: 1,204 accepted, 40 rejected, 0 rate limited';
+  expect(await tab.page.getByRole('img', { name: label }).count()).toBe(1);
+  await tab.page.getByText('Values as a table').click();
+  await tab.page.getByRole('cell', { name: '1,204' }).first().waitFor();
+  await tab.page.getByRole('link', { name: '7 d' }).click();
+  expect(await tab.page.getByRole('img', { name: '1,300 accepted' }).count()).toBe(1);
+  await tab.page.getByRole('link', { name: 'See why' }).click();
+  await tab.page.waitForURL(/\/rejections\?webhook_id=/);
+  await tab.close();
+});
+
+test('the chart shows values under the pointer and by arrow keys, and is drawn again after a refresh', async () => {
+  const tab = await openTab(browser, app, viewer);
+  const { page } = tab;
+  await page.goto('/webhooks');
+  // By navigation within the page, which loads the scripts of the chart.
+  await page.getByRole('link', { name: 'Overview' }).click();
+  const plot = page.locator('.uplot');
+  await plot.waitFor();
+  expect(await page.locator('.plot svg').count()).toBe(0);
+  await plot.focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.getByText(/: 1,204 accepted, 40 rejected, 0 rate limited$/).waitFor();
+  await page.keyboard.press('ArrowLeft');
+  await page.getByText(/: 0 accepted, 0 rejected, 0 rate limited$/).waitFor();
+  await plot.hover({ position: { x: 200, y: 80 } });
+  await page.getByText(/^\d{4}-\d\d-\d\d \d\d:\d\d: 0 accepted/).waitFor();
+  expect(await accessibilityViolations(page)).toEqual([]);
+
+  await page.getByText('Values as a table').click();
+  await page.locator('h1').hover();
+  await plot.evaluate((element) => element.setAttribute('data-before', ''));
+  const tally = new Tally(Date.now());
+  tally.take(process.pid, app.app.sample(), Date.now());
+  app.app.live(tally.second(Date.now(), null));
+  await page.locator('.uplot:not([data-before])').waitFor();
+  expect(await page.locator('.uplot').count()).toBe(1);
+  expect(await page.locator('#traffic-values').getAttribute('open')).toBe('');
+  await page.getByRole('link', { name: '30 d' }).click();
+  await page.waitForURL('/?range=30d');
+  await page.locator('.uplot').waitFor();
+  expect(tab.complaints).toEqual([]);
+  await tab.close();
+});

@@ -1,0 +1,127 @@
+/**
+ * Charts with values under the pointer or the arrow keys. Each replaces the chart that the server drew, from the numbers in its
+ * `data-plot`: times in Unix seconds, then the values of each line. Loaded by pages with a chart; it runs once, also when navigation
+ * loads it again.
+ */
+if (window.weirCharts === undefined) {
+  const HEIGHT = 220;
+  const locale = document.documentElement.lang;
+  const number = new Intl.NumberFormat(locale);
+  const plots = new Set();
+  window.weirCharts = plots;
+
+  /** Draws the charts that are new on the page, and forgets those that are gone. */
+  const drawAll = () => {
+    for (const plot of plots) if (!plot.root.isConnected) remove(plot);
+    for (const place of document.querySelectorAll('[data-plot]')) draw(place);
+  };
+
+  const remove = (plot) => {
+    plot.destroy();
+    plots.delete(plot);
+  };
+
+  const draw = (place) => {
+    const data = JSON.parse(place.dataset.plot);
+    const names = place.dataset.names.split(',');
+    const still = place.querySelector('svg');
+    const readout = document.createElement('p');
+    readout.className = 'readout';
+    readout.setAttribute('aria-live', 'polite');
+    const style = (selector) => getComputedStyle(place.closest('section').querySelector(selector), '::before');
+    const colours = names.map((_, i) => style(`.legend > :nth-child(${i + 1})`).backgroundColor);
+    const text = getComputedStyle(still.querySelector('text')).fill;
+    const grid = { stroke: getComputedStyle(still.querySelector('.grid')).stroke, width: 1 };
+    const axis = { stroke: text, grid, ticks: grid, font: `11px ${getComputedStyle(place).fontFamily}` };
+    const plot = new uPlot(
+      {
+        width: Math.max(200, place.clientWidth),
+        height: HEIGHT,
+        legend: { show: false },
+        cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 } },
+        scales: { y: { range: (_, __, max) => [0, Math.max(1, max * 1.05)] } },
+        axes: [
+          { ...axis, values: (_, times, __, ___, stepSeconds) => times.map((time) => timeText(time, stepSeconds)) },
+          {
+            ...axis,
+            size: 56,
+            values: (_, values) => values.map((one) => (Number.isInteger(one) ? number.format(one) : '')),
+          },
+        ],
+        series: [
+          {},
+          ...names.map((label, i) => ({
+            label,
+            stroke: colours[i],
+            width: 1.6,
+            fill: i === 0 ? faint(colours[i]) : undefined,
+            points: { show: false },
+          })),
+        ],
+        hooks: { setCursor: [({ cursor }) => tellValues(readout, data, names, cursor.idx)] },
+      },
+      data,
+      place,
+    );
+    still.replaceWith(plot.root);
+    place.append(readout);
+    tellValues(readout, data, names, null);
+    place.removeAttribute('data-plot');
+    Object.assign(plot.root, {
+      tabIndex: 0,
+      role: 'img',
+      ariaLabel: `${place.dataset.label}. Use the arrow keys to read values.`,
+    });
+    plot.root.addEventListener('keydown', (event) => move(event, plot, data));
+    plot.source = { place, data: JSON.stringify(data), still };
+    plots.add(plot);
+  };
+
+  /** Moves the cursor by one point. */
+  const move = (event, plot, data) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    const last = data[0].length - 1;
+    const at = Math.min(last, Math.max(0, (plot.cursor.idx ?? (by < 0 ? last + 1 : -1)) + by));
+    plot.setCursor({ left: plot.valToPos(data[0][at], 'x'), top: 0 });
+  };
+
+  const tellValues = (readout, data, names, at) => {
+    const values = at == null ? null : names.map((name, i) => `${number.format(data[i + 1][at])} ${name}`).join(', ');
+    readout.textContent =
+      values === null
+        ? 'Point at the chart to read values.'
+        : `${localText(new Date(data[0][at] * 1000)).slice(0, 16)}: ${values}`;
+  };
+
+  /** `14:00`, at midnight and for steps of days `11-22`. */
+  const timeText = (time, stepSeconds) => {
+    const text = localText(new Date(time * 1000));
+    return stepSeconds >= 86_400 || text.slice(11, 16) === '00:00' ? text.slice(5, 10) : text.slice(11, 16);
+  };
+
+  const faint = (colour) => colour.replace(/^rgb\((.*)\)$/, 'rgba($1, 0.14)');
+
+  /** Draws again with the colours and the width of now. */
+  const redraw = () => {
+    for (const plot of plots) {
+      const { place, data, still } = plot.source;
+      plot.root.replaceWith(still);
+      place.querySelector('.readout').remove();
+      place.dataset.plot = data;
+      remove(plot);
+    }
+    drawAll();
+  };
+
+  for (const name of ['htmx:afterSwap', 'htmx:load', 'htmx:historyRestore']) document.addEventListener(name, drawAll);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  let resizing = 0;
+  addEventListener('resize', () => {
+    clearTimeout(resizing);
+    resizing = setTimeout(redraw, 100);
+  });
+  drawAll();
+}
