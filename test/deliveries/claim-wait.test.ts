@@ -69,7 +69,7 @@ test('a commit between its query and its wait is not missed', async () => {
     await delay((i % 10) / 2);
     sent.push(await send(webhook));
     // A missed one comes after wait_seconds.
-    await until(() => got.length > i);
+    await until(() => got.length > i, { timeoutMs: 25_000 });
   }
   await consumer;
   expect(got).toEqual(sent);
@@ -87,7 +87,7 @@ test('a lost notification costs at most a second', { timeout: 20_000 }, async ()
 test('the end of a lease and of a delay wake it', async () => {
   await send(webhook);
   const { id, receipt } = await agent.claimOne();
-  const first = agent.claim({ wait_seconds: 10 });
+  const first = agent.claim({ wait_seconds: 30 });
   await until(async () => (await waiting(app.app)) === 1);
   await letPass(app.database, 3600);
   expect((await first).map((delivery) => [delivery.id, delivery.attempt])).toEqual([[id, 2]]);
@@ -103,7 +103,7 @@ test('without deliveries it ends at wait_seconds with an empty list, and is not 
 
 test('without wait_seconds it returns before one that waits', async () => {
   const order: string[] = [];
-  const waits = agent.claim({ wait_seconds: 5 }).then(() => order.push('waits'));
+  const waits = agent.claim({ wait_seconds: 30 }).then(() => order.push('waits'));
   await until(async () => (await waiting(app.app)) === 1);
   expect(await agent.claim()).toEqual([]);
   order.push('does not wait');
@@ -124,7 +124,7 @@ test('a delivery excluded by webhook_ids causes no response and no busy process'
 
 test('a waiting claim of a disconnected client claims nothing', async () => {
   const leaving = new AbortController();
-  const claim = agent.post('claim', { wait_seconds: 10 }, leaving.signal).catch(() => null);
+  const claim = agent.post('claim', { wait_seconds: 30 }, leaving.signal).catch(() => null);
   await until(async () => (await waiting(app.app)) === 1);
   leaving.abort();
   await claim;
@@ -156,7 +156,7 @@ test('a claim whose client disconnects before the response returns its leases wi
 });
 
 test('many waiting claims of one agent share new deliveries, each once', async () => {
-  const claims = Array.from({ length: 20 }, () => agent.claim({ max: 1, wait_seconds: 5 }));
+  const claims = Array.from({ length: 20 }, () => agent.claim({ max: 1, wait_seconds: 30 }));
   await until(async () => (await waiting(app.app)) === 20);
   const ids = await storeEvents(app.database, webhook.id, 20);
   await send(webhook);

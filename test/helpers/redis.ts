@@ -69,7 +69,7 @@ const SLOTS = 16_384;
 
 /** Starts three nodes and joins them to one Redis Cluster without replicas. */
 export async function startRedisCluster(): Promise<RedisServer[]> {
-  const settings = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
+  const settings = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '20000'];
   const nodes = await Promise.all(
     [0, 1, 2].map(async () => startRedis({ port: await freePort({ besides: BUS }), settings })),
   );

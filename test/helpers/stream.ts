@@ -39,7 +39,7 @@ export async function openStream(url: string, headers: Record<string, string>): 
     retryMs: null,
     ended: false,
     of: (event) => frames.filter((frame) => frame.event === event).map(({ data }) => data),
-    next: (event, suits = () => true, timeoutMs = 20_000) =>
+    next: (event, suits = () => true, timeoutMs = 40_000) =>
       until(() => frames.find((frame) => frame.event === event && suits(frame.data)), { timeoutMs }),
     leave: () => leaving.abort(),
   };
