@@ -82,7 +82,9 @@
   });
 
   /** Without scripts there are no shortcuts to show. */
-  const reveal = () => document.querySelector('[data-shortcuts]')?.removeAttribute('hidden');
+  const reveal = () => {
+    for (const one of document.querySelectorAll('[data-shortcuts]')) one.hidden = false;
+  };
   document.addEventListener('htmx:load', reveal);
   reveal();
 })();
