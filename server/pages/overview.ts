@@ -34,6 +34,10 @@ export const overview: Page = async ({ call, query }) => {
   const found = problems.kind === 'done' ? problems.body.items : null;
   const listed = itemsOf(webhooks).items;
   const newest = itemsOf(events).items;
+  const known = Object.fromEntries(listed.map(({ webhook_id, name }) => [webhook_id, name]));
+  const ids = newest.map((event) => event.webhook_id);
+  // Most events are of the busiest webhooks.
+  const names = ids.every((id) => Object.hasOwn(known, id)) ? known : await namesOf(call, 'listWebhooks', ids);
   return view('overview', 'Overview', {
     now: nowMs,
     problems: found?.map((problem) => problemCard(problem, nowMs)).sort(byLevel) ?? null,
@@ -48,11 +52,7 @@ export const overview: Page = async ({ call, query }) => {
     })),
     webhookCount: listed.length,
     sparkFrame,
-    names: await namesOf(
-      call,
-      'listWebhooks',
-      newest.map((event) => event.webhook_id),
-    ),
+    names,
     events: newest,
   });
 };

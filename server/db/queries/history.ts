@@ -13,6 +13,8 @@ import { arrayOf, isoColumn } from './sql.ts';
 const ALL_WEBHOOKS = '00000000-0000-0000-0000-000000000000';
 const MINUTE = 60;
 export const HOUR = 3_600;
+/** Hours of a webhook in readWebhookHistory. */
+const HOURS_SHOWN = 24;
 
 /** Counts of one webhook in one minute. */
 export interface HistoryRow extends HistoryCounts {
@@ -58,20 +60,24 @@ interface HistorySpan {
   stepSeconds: number;
 }
 
-/** Reads the counts of each step from `fromMs` to `toMs`, oldest first, with zeros where nothing was counted. */
-export function readHistory(
+type HistoryPoint = { at: string } & HistoryCounts;
+const nothing: HistoryCounts = { accepted: 0, duplicates: 0, rejected: 0, limited: 0, bytes: 0 };
+
+/**
+ * Reads the counts of each step from `fromMs` to `toMs`, oldest first, with zeros where nothing was counted. The zeros are added here: a
+ * join with generate_series took 5 ms of Postgres for 1,440 minutes, the sums alone take 1 ms.
+ */
+export async function readHistory(
   { query }: Pick<Database, 'query'>,
   { webhookId, fromMs, toMs, stepSeconds }: HistorySpan,
-): Promise<({ at: string } & HistoryCounts)[]> {
-  return query({
+): Promise<HistoryPoint[]> {
+  const rows = await query<{ place: number } & HistoryCounts>({
     name: 'read-history',
     text: `
-      select ${isoColumn('p.at')}, ${total}
-      from generate_series($2::timestamptz, $3::timestamptz - interval '1 s', make_interval(secs => $4)) p (at)
-      left join history h on h.webhook_id = $1 and h.step = $5 and h.at >= p.at and h.at < p.at + make_interval(secs => $4)
-        and h.at >= $2 and h.at < $3
-      group by p.at
-      order by p.at`,
+      select floor(extract(epoch from h.at - $2::timestamptz) / $4)::int as place, ${total}
+      from history h
+      where h.webhook_id = $1 and h.step = $5 and h.at >= $2 and h.at < $3
+      group by 1`,
     values: [
       webhookId ?? ALL_WEBHOOKS,
       new Date(fromMs).toISOString(),
@@ -80,6 +86,12 @@ export function readHistory(
       stepSeconds < HOUR ? MINUTE : HOUR,
     ],
   });
+  const counted = new Map(rows.map(({ place, ...counts }) => [place, counts]));
+  const stepMs = stepSeconds * 1_000;
+  return Array.from({ length: Math.round((toMs - fromMs) / stepMs) }, (_, place) => ({
+    at: new Date(fromMs + place * stepMs).toISOString(),
+    ...(counted.get(place) ?? nothing),
+  }));
 }
 
 type WebhookHistory = z.output<typeof webhookHistorySchema>;
@@ -90,24 +102,29 @@ export async function readWebhookHistory(
   sinceMs: number,
   limit: number,
 ): Promise<WebhookHistory[]> {
-  return query<WebhookHistory>({
+  const rows = await query<Omit<WebhookHistory, 'hours'> & { places: number[]; counts: number[] }>({
     name: 'read-webhook-history',
     text: `
       with counted as (
         select h.webhook_id, ${total},
-          jsonb_object_agg(floor(extract(epoch from h.at - $1::timestamptz) / ${HOUR})::int, h.accepted) as by_hour
+          array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}) as places, array_agg(h.accepted::float8) as counts
         from history h
         where h.step = ${HOUR} and h.at >= $1 and h.webhook_id <> '${ALL_WEBHOOKS}'
         group by h.webhook_id
       )
       select w.id as webhook_id, w.name, w.enabled, ${isoColumn('w.last_event_at')},
         ${historyColumns.map((name) => `coalesce(c.${name}, 0) as ${name}`).join(', ')},
-        (select json_agg(coalesce((c.by_hour ->> hour::text)::float8, 0) order by hour) from generate_series(0, 23) hour) as hours
+        coalesce(c.places, '{}') as places, coalesce(c.counts, '{}') as counts
       from webhooks w left join counted c on c.webhook_id = w.id
       where w.deleted_at is null
       order by coalesce(c.accepted, 0) desc, w.created_at desc, w.id
       limit $2`,
     values: [new Date(sinceMs).toISOString(), limit],
+  });
+  return rows.map(({ places, counts, ...webhook }) => {
+    const hours = Array.from({ length: HOURS_SHOWN }, () => 0);
+    for (const [i, place] of places.entries()) if (place < HOURS_SHOWN) hours[place] = counts[i]!;
+    return { ...webhook, hours };
   });
 }
 
