@@ -74,6 +74,7 @@ export const eventDeliveriesSchema = z.object({
   leased: z.int().describe('deliveries under lease'),
   done: z.int().describe('acknowledged deliveries'),
   dead: z.int().describe('dead letters'),
+  dismissed: z.int().describe('dead letters that a user dismissed'),
 });
 
 /** Limit on the deliveries counted of each kind. */

@@ -98,6 +98,26 @@ describe('the list of events', () => {
     expect(cells.at(-1)).toMatch(new RegExp(`${event.slice(-8)}$`));
   });
 
+  test('counts deliveries by each of their states', async () => {
+    const states = ['pending', 'leased', 'done', 'dead', 'dismissed'];
+    const set = (state: string) =>
+      app.database.query({
+        text: `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead', 'dismissed') then now() end
+               where id = $1`,
+        values: [delivery, state],
+      });
+    for (const state of states) {
+      await set(state);
+      const { body } = await viewer.api('GET', `/api/v1/events/deliveries?event_ids=${event.toUpperCase()}`);
+      const counts = Object.fromEntries(states.map((one) => [one, one === state ? 1 : 0]));
+      expect(body.items).toEqual([{ event_id: event, ...counts }]);
+      expect((await open('/events')).text).toMatch(
+        new RegExp(`<span class="tag \\w*">${state === 'leased' ? 'in progress' : state}</span>`),
+      );
+    }
+    await set('pending');
+  });
+
   test('has a chip for each filter, which removes only that one', async () => {
     const { text } = await open(`/events?type=order.created&webhook_id=${webhook.id}&from=2026-01-01T00:00:00Z`);
     const chips = [...text.matchAll(/<li class="chip"><span>(.*?): <b>(.*?)<\/b><\/span><a href="(.*?)"/g)];
