@@ -181,6 +181,8 @@ export const pageRoutes = [
   ['GET', '/events', 'eventList', 'viewer', 'events, newest first, live'],
   ['GET', '/events/:id', 'showEvent', 'viewer', 'one event with its body'],
   ['POST', '/events/:id/replay', 'replayEvent', 'operator', 'replays the event'],
+  ['GET', '/events/:id/edit', 'editEvent', 'operator', 'the form to send the event again with changes'],
+  ['POST', '/events/:id/send', 'sendEvent', 'operator', 'sends a signed request, which becomes a new event'],
   ['GET', '/rejections', 'rejectionList', 'viewer', 'rejected signatures'],
   ['GET', '/rejections/:id', 'showRejection', 'viewer', 'one rejection: its reason and how to fix it'],
   ['POST', '/rejections/accept', 'acceptRejections', 'operator', 'accepts the rejections of a webhook that verify now'],

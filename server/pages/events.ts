@@ -17,6 +17,7 @@ import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
+import { isEditable, sendAgainPages } from './send-again.ts';
 import { address } from './show.ts';
 
 /** Filters of the list, by the names that people see. */
@@ -82,6 +83,7 @@ export function eventPages(database: Database) {
       replayTo,
       headers: sendersFirst(event.headers),
       neighbours,
+      editable: known !== null && isEditable(body),
       attempts,
       body: showBody(body, event.content_type, query.get('view')),
       deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
@@ -97,7 +99,7 @@ export function eventPages(database: Database) {
     return replayed.kind === 'done' ? redirect(`/events/${id}`, 'replayed') : asProblem(replayed);
   };
 
-  return { eventList, showEvent, replayEvent };
+  return { eventList, showEvent, replayEvent, ...sendAgainPages(database) };
 }
 
 /** Header fields, those of the sender before the common ones. */

@@ -8,6 +8,7 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
   'dead-replayed-in-part': (count) =>
     `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay again for the rest.`,
+  'sent-again': 'Sent. This is the new event.',
   dismissed: 'Dismissed. It stays visible and can be replayed.',
   'dead-dismissed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} dismissed.`,
   'dead-dismissed-in-part': (count) =>

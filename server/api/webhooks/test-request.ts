@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { findSealedSecret } from '../../db/queries/webhook-secrets.ts';
 import type { WebhookRecord } from '../../db/queries/webhooks.ts';
+import { fieldName } from '../../resources/fields.ts';
 import { selectedDefinition } from '../../resources/webhook-schemes.ts';
 import { unseal } from '../../secrets/seal.ts';
 import { isAsymmetric } from '../../signatures/keys.ts';
@@ -12,6 +13,16 @@ import { defaultSignatureHeaders } from '../../signatures/signature.ts';
 
 const BODY_CHARACTERS_MAX = 65_536;
 const TIMEOUT_MS = 10_000;
+
+const HEADERS_MAX = 100;
+/** Set by the client, by Weir, or by proxies; the others may be given. */
+const reserved =
+  /^(host|connection|keep-alive|content-length|content-type|transfer-encoding|te|trailer|upgrade|expect|accept-encoding|cookie|authorization|forwarded|x-request-id|(proxy|x-forwarded|sec)-.*)$/;
+
+/** Whether a test request can have this header. @param name in lower case */
+export function isTestHeader(name: string): boolean {
+  return !reserved.test(name);
+}
 
 export const testInput = z.strictObject({
   body: z
@@ -24,6 +35,14 @@ export const testInput = z.strictObject({
     .regex(/^[\x20-\x7e]{1,200}$/, 'Give a media type, such as application/json.')
     .default('application/json')
     .describe('Content-Type of the request'),
+  headers: z
+    .record(
+      fieldName.refine(isTestHeader, 'This header is set by Weir or by the connection.'),
+      z.string().regex(/^[\t\x20-\x7e\xa0-\xff]{0,4096}$/, 'Give at most 4096 characters on one line.'),
+    )
+    .refine((headers) => Object.keys(headers).length <= HEADERS_MAX, `Give at most ${HEADERS_MAX} headers.`)
+    .default({})
+    .describe('more headers; those of the signature replace them'),
 });
 
 export const testSchema = z.object({
@@ -58,10 +77,16 @@ export function createTest(
     const startMs = performance.now();
     const signed = sign(webhook, secret, body, `${publicUrl}${path}`);
     if (typeof signed === 'string') return { status: null, answer: { detail: signed }, duration_ms: 0 };
-    const headers = { 'content-type': input.content_type, 'x-request-id': requestId, ...signed.headers };
+    const own = { 'content-type': input.content_type, 'x-request-id': requestId, ...signed.headers };
+    // A header given twice in different case would be sent as one with both values.
+    const headers = { ...input.headers, ...lowerCase(own) };
     const answered = await post(`${ownUrl()}${path}`, headers, new Uint8Array(signed.body));
     return { ...answered, duration_ms: Math.round((performance.now() - startMs) * 100) / 100 };
   };
+}
+
+function lowerCase(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** Signs by the webhook's scheme; the text says why that is not possible. */
