@@ -338,7 +338,7 @@ describe('a search through many events', () => {
   });
 
   test('is refused beyond the limit of concurrent searches, and accepted after they end', async () => {
-    const search = new EventSearch(app.database);
+    const search = new EventSearch(app.database, Number.POSITIVE_INFINITY);
     const nowhere = { filter: { ...filter, text: Buffer.from('nowhere') }, span: open, limit: 50 };
     const answers = await Promise.all(Array.from({ length: SEARCHES_MAX + 4 }, () => search.find(nowhere)));
     expect(answers.filter((answer) => answer === null)).toHaveLength(4);

@@ -162,6 +162,7 @@ test('a new webhook is returned without its secret', async () => {
     has_verify_token: false,
     signature_header: 'x-own',
     dedupe_header: 'x-once',
+    event_type_from: null,
     max_payload_bytes: null,
     rate_limit_max: null,
     retention_days: null,
