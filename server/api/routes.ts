@@ -142,6 +142,7 @@ export const pageRoutes = [
   ['GET', '/setup', 'setUp', 'anyone', 'the form of the first administrator; 404 once an administrator exists'],
   ['POST', '/setup', 'doSetUp', 'anyone', 'creates the first administrator and signs in'],
   ['GET', '/', 'overview', 'viewer', 'overview: live counters and problems'],
+  ['GET', '/start', 'start', 'operator', 'the first steps of a new installation, until they are done'],
   ['GET', '/account', 'account', 'viewer', 'name, role and sessions of the signed-in user'],
   ['POST', '/account/password', 'changePassword', 'viewer', 'changes the password'],
   ['POST', '/account/appearance', 'setAppearance', 'viewer', 'sets theme and density of this browser'],

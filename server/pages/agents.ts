@@ -3,11 +3,13 @@ import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
 import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
+import { consumeSamples } from './consume-samples.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import type { Sample } from './send-samples.ts';
 
 const DELIVERIES_SHOWN = 10;
 
@@ -140,10 +142,16 @@ async function agentView(
     deliveries: { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) },
     counts: counted.kind === 'done' ? counted.body : null,
     activity: activity[agent.id],
+    samplesOf,
     now: Date.now(),
     errors: {},
   };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);
+}
+
+/** Code that fetches events, for its page; the command of Weir is the shortest. */
+function samplesOf(api: string): Sample[] {
+  return [{ language: 'Weir', code: `npx weir consume ${api} --credential-file FILE` }, ...consumeSamples(api)];
 }
 
 type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };

@@ -5,17 +5,16 @@ import { eventTypeFromOf } from '../signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../signatures/presets.ts';
 import { eventDeliveries, webhookActivity } from './activity.ts';
 import type { Call } from './call.ts';
-import { signedCurl } from './curl.ts';
 import { namesOf } from './names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
 import { span } from './show.ts';
+import { samplesOf, tryItOf } from './webhook-samples.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 export type WebhookTab = keyof typeof tabs;
 export type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
-const EXAMPLE_BODY = Buffer.from('{"hello":"world"}');
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {
@@ -70,6 +69,7 @@ export async function webhookView(
     webhook,
     tab,
     tryIt: tryItOf(webhook),
+    samples: samplesOf(webhook),
     setUp,
     errors: {},
     ...(await tabs[tab](call, webhook)),
@@ -83,11 +83,4 @@ function disablingOf(name: string, lastEventAt: string | null): string {
   const last =
     lastEventAt === null ? 'It has no events yet.' : `Its last event arrived ${span(lastEventAt, Date.now())} ago.`;
   return `Requests to ${name} then get a 410 response and are not stored: senders may give up. ${last}`;
-}
-
-/** A command that sends a signed request. */
-function tryItOf({ url, signature_scheme, has_secret, signature_header }: Webhook): string {
-  if (signature_scheme !== DEFAULT_SCHEME) return `npx weir send ${url} --scheme ${signature_scheme}`;
-  const signatureHeader = has_secret ? (signature_header ?? 'X-Hub-Signature-256') : null;
-  return signedCurl({ url, body: EXAMPLE_BODY, contentType: 'application/json', signatureHeader })!;
 }

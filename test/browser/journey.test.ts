@@ -38,13 +38,13 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   expect(await page.locator('main').innerText()).toContain('No events yet');
 
   // A webhook, its address and its secret.
-  await page.getByRole('link', { name: 'Create a webhook' }).click();
+  await page.getByRole('link', { name: 'Create webhook' }).click();
   await page.getByLabel('Name', { exact: true }).fill('shop');
   await page.getByRole('button', { name: 'Create webhook' }).click();
   await heading(/shop/);
   const secret = await page.locator('.once code').innerText();
   const address = await page.locator('.address code').innerText();
-  expect(await page.locator('section:has(h2:text("Try it")) pre').innerText()).toContain(address);
+  expect(await page.locator('section:has(h2:text("Try it")) pre').first().innerText()).toContain(address);
   await page.getByRole('link', { name: 'I have stored it' }).click();
   await page.locator('.once').waitFor({ state: 'detached' });
 
@@ -65,7 +65,9 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   // The first event appears by itself, on the overview too.
   await go('Overview');
   await heading(/Overview/);
+  await page.getByText('Waiting for your first event…').waitFor();
   expect((await fetch(address, signedRequest({ secret, body: '{"order":1}' }))).status).toBe(202);
+  await page.getByText('Waiting for the first acknowledged delivery…').waitFor();
   await page.getByText('Newest events').waitFor();
   await page.locator('#now table a[href^="/events/"]').first().waitFor();
   await page.getByText('All good:').waitFor();

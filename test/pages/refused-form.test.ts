@@ -105,7 +105,9 @@ describe('while a value is shown that is shown only once', () => {
 describe('a change that breaks something says what, before it is made', () => {
   test('disabling a webhook', async () => {
     const { id } = await app.addWebhook({ name: 'billing' });
-    expect(await get(`/webhooks/${id}`)).toContain('Requests to billing then get a 410 response and are not stored');
+    expect(await get(`/webhooks/${id}/settings`)).toContain(
+      'Requests to billing then get a 410 response and are not stored',
+    );
   });
 
   test('rotating the credential of an agent', async () => {

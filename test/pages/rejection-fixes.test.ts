@@ -65,7 +65,7 @@ test('a fix that needs the sender’s secret has its field in place, and says wh
   const webhook = await app.addWebhook({ secret: 'another secret' });
   const id = await refuse(webhook, 'x-hub-signature-256', 1);
   const page = await get(`/rejections/${id}`);
-  expect(page).toMatch(/name="kind" value="set_secret".*name="secret" type="password".*Paste the sender’s secret/s);
+  expect(page).toMatch(/name="kind" value="set_secret".*name="secret" type="password".*Use this secret/s);
   expect(await get(`/rejections/${id}`, viewer)).not.toContain('name="kind"');
   const refused = await post(`/rejections/${id}/fix`, { kind: 'set_secret', secret: '' });
   expect(refused.status).toBe(422);

@@ -23,6 +23,7 @@ import { searchPages } from '../../pages/search.ts';
 import { Pages } from '../../pages/serve.ts';
 import { setupPages } from '../../pages/setup.ts';
 import { signInPages } from '../../pages/sign-in.ts';
+import { createStart, startPages, withStart } from '../../pages/start.ts';
 import { statusPage } from '../../pages/status.ts';
 import { tokenPages } from '../../pages/tokens.ts';
 import { userPages } from '../../pages/user.ts';
@@ -63,6 +64,7 @@ export function composePages(
     if (settings.AUTH_MODE === 'hosted') return 'local_mode_only';
     return (await countAdministrators(database)) > 0 ? 'setup_closed' : null;
   }
+  const start = createStart(database);
   const pageTable: PageTable = {
     ...signInPages({
       publicUrl,
@@ -77,7 +79,8 @@ export function composePages(
     ...userPages,
     ...tokenPages,
     ...auditPages,
-    overview,
+    overview: withStart(overview, start),
+    ...startPages(start),
     ...webhookPages,
     ...eventPages(database),
     ...searchPages(database),

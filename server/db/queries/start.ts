@@ -1,0 +1,35 @@
+/** The first steps of an installation: which of them are done. */
+import type { Database } from '../pool.ts';
+
+export interface FirstSteps {
+  /** Id of the newest webhook; null: there is none. */
+  webhook: string | null;
+  event: boolean;
+  /** Id of the newest active agent; null: there is none. */
+  agent: string | null;
+  acknowledged: boolean;
+  colleague: boolean;
+}
+
+/**
+ * Reads what is done. Bounded: of the deliveries, the oldest and newest 1,000 are read. Agents claim the oldest first, and an
+ * installation with more pending ones has other things to look at.
+ */
+export async function readFirstSteps(database: Database): Promise<FirstSteps> {
+  const [steps] = await database.query<FirstSteps>({
+    name: 'read-first-steps',
+    text: `
+      select
+        (select id::text from webhooks where deleted_at is null order by created_at desc limit 1) as webhook,
+        exists (select 1 from events) as event,
+        (select id::text from agents where revoked_at is null order by created_at desc limit 1) as agent,
+        exists (
+          select 1 from (
+            (select state from deliveries order by received_at, id limit 1000)
+            union all
+            (select state from deliveries order by received_at desc, id desc limit 1000)) d
+          where state = 'done') as acknowledged,
+        (select count(*) from (select 1 from users limit 2) u) > 1 as colleague`,
+  });
+  return steps!;
+}

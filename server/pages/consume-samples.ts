@@ -1,0 +1,59 @@
+/** Code that claims one delivery and acknowledges it: the start of an agent, in several languages. */
+import type { Sample } from './send-samples.ts';
+
+/** @param api URL of the API, FRONTEND_PUBLIC_API_URL. The credential is read from WEIR_CREDENTIAL. */
+export function consumeSamples(api: string): Sample[] {
+  return [
+    { language: 'curl', code: curl(api) },
+    { language: 'Node.js', code: node(api) },
+    { language: 'Python', code: python(api) },
+  ];
+}
+
+function curl(api: string): string {
+  return `API=${api}/api/v1/agent
+member() { grep -o "\\"$1\\":\\"[^\\"]*\\"" | cut -d'"' -f4 | head -1; }
+TOKEN=$(curl -sS -X POST "$API/session" -H "Authorization: Bearer $WEIR_CREDENTIAL" | member access_token)
+CLAIM=$(curl -sS "$API/deliveries/claim" -H "Authorization: Bearer $TOKEN" \\
+  -H 'Content-Type: application/json' -d '{"max":1,"lease_seconds":60,"wait_seconds":20}')
+echo "$CLAIM"
+RECEIPT=$(echo "$CLAIM" | member receipt)
+[ -z "$RECEIPT" ] || curl -sS "$API/deliveries/ack" -H "Authorization: Bearer $TOKEN" \\
+  -H 'Content-Type: application/json' -d "{\\"receipts\\":[\\"$RECEIPT\\"]}"`;
+}
+
+function node(api: string): string {
+  return `const api = "${api}/api/v1/agent";
+const post = async (path, body, token) => {
+  const headers = { authorization: \`Bearer \${token}\`, "content-type": "application/json" };
+  const response = await fetch(api + path, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(await response.text());
+  return response.json();
+};
+
+const { access_token } = await post("/session", {}, process.env.WEIR_CREDENTIAL);
+const order = { max: 1, lease_seconds: 60, wait_seconds: 20 };
+const { deliveries } = await post("/deliveries/claim", order, access_token);
+for (const { receipt, event } of deliveries) {
+  console.log(event.webhook_name, event.id, event.body);
+  await post("/deliveries/ack", { receipts: [receipt] }, access_token);
+}`;
+}
+
+function python(api: string): string {
+  return `import json, os, urllib.request
+
+API = "${api}/api/v1/agent"
+
+def post(path, body, token):
+    headers = {"authorization": "Bearer " + token, "content-type": "application/json"}
+    request = urllib.request.Request(API + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
+
+token = post("/session", {}, os.environ["WEIR_CREDENTIAL"])["access_token"]
+order = {"max": 1, "lease_seconds": 60, "wait_seconds": 20}
+for delivery in post("/deliveries/claim", order, token)["deliveries"]:
+    print(delivery["event"]["webhook_name"], delivery["event"]["id"], delivery["event"].get("body"))
+    post("/deliveries/ack", {"receipts": [delivery["receipt"]]}, token)`;
+}

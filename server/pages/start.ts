@@ -1,0 +1,30 @@
+/** The checklist of first steps on the overview, and GET /start, which refreshes it. */
+import type { Database } from '../db/pool.ts';
+import { type FirstSteps, readFirstSteps } from '../db/queries/start.ts';
+import { type Page, view } from './page.ts';
+
+/** The steps, or null once webhook, event, agent and acknowledged delivery are there: it is not read again after that. */
+export type Start = () => Promise<FirstSteps | null>;
+
+/** A colleague is optional: an installation of one person is complete without one. */
+export function createStart(database: Database): Start {
+  let isDone = false;
+  return async () => {
+    if (isDone) return null;
+    const steps = await readFirstSteps(database);
+    isDone = steps.webhook !== null && steps.event && steps.agent !== null && steps.acknowledged;
+    return isDone ? null : steps;
+  };
+}
+
+export function startPages(start: Start): { start: Page } {
+  return { start: async () => view('start', 'First steps', { start: await start() }) };
+}
+
+/** The page with the first steps in its data. */
+export function withStart(page: Page, start: Start): Page {
+  return async (request) => {
+    const [reply, steps] = await Promise.all([page(request), start()]);
+    return reply.kind === 'view' ? { ...reply, data: { ...reply.data, start: steps } } : reply;
+  };
+}
