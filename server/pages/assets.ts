@@ -60,9 +60,10 @@ export class Assets {
     }
   }
 
-  /** A style sheet with the public paths of the files it names as `url("NAME")`. */
+  /** A style sheet with the public paths of the files it names as `url("NAME")`, without comments and indentation (8.3 KB become 6.5 KB). */
   #withPaths(css: string): string {
-    return css.replace(/url\("([\w.-]+)"\)/g, (_, name: AssetName) => `url("${this.path(name)}")`);
+    const dense = css.replace(/\/\*.*?\*\//gs, '').replace(/\s+/g, ' ');
+    return dense.replace(/url\("([\w.-]+)"\)/g, (_, name: AssetName) => `url("${this.path(name)}")`);
   }
 
   /** The URL path of an asset, for use in pages. */
@@ -85,6 +86,7 @@ export class Assets {
 function compressed(plain: Buffer): { gzip: Buffer; br: Buffer } {
   return {
     gzip: gzipSync(plain, { level: 9 }),
-    br: brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+    // Quality 9 takes 2 to 9 ms a file and 10 takes 25 ms, for 5 % less; 11 takes 60 ms, for 2 % less again.
+    br: brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 10 } }),
   };
 }

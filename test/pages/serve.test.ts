@@ -199,13 +199,18 @@ describe('a response', () => {
     expect(html.match(/href="\/events\/[0-9a-f-]{36}"/g)).toHaveLength(50);
     const named = (text: string) =>
       [...text.matchAll(/(?:src=|href=|url\()"(\/assets\/[^"]+)"/g)].map(([, path]) => path!);
-    const assets = named(html);
-    const css = await (await get(assets.find((path) => path.endsWith('.css'))!)).text();
-    const all = [...new Set([...assets, ...named(css)])];
-    expect(all.filter((path) => path.endsWith('.woff2'))).toHaveLength(2);
-    const [page, ...sizes] = await Promise.all(['/events', ...all].map(bytesOf));
-    expect(page).toBeLessThan(50_000);
-    expect(sizes.reduce((sum, bytes) => sum + bytes, page!)).toBeLessThan(90_000);
+    for (const path of ['/events', '/']) {
+      const assets = named(await (await get(path)).text());
+      const css = await (await get(assets.find((asset) => asset.endsWith('.css'))!)).text();
+      const all = [...new Set([...assets, ...named(css)])];
+      expect(all.filter((asset) => asset.endsWith('.woff2'))).toHaveLength(2);
+      const [page, ...sizes] = await Promise.all([path, ...all].map(bytesOf));
+      expect(page, path).toBeLessThan(50_000);
+      expect(
+        sizes.reduce((sum, bytes) => sum + bytes, page!),
+        path,
+      ).toBeLessThan(90_000);
+    }
   });
 });
 
