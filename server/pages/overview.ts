@@ -50,7 +50,6 @@ export const overview: Page = async ({ call, query }) => {
       spark: sparkOf(webhook.hours),
       errors: errorShare(webhook),
     })),
-    webhookCount: listed.length,
     sparkFrame,
     names,
     events: newest,

@@ -1,6 +1,7 @@
 /** Problems as the overview shows them: a sentence, and the page where to act. */
 import type { z } from 'zod';
 import type { problemSchema } from '../api/problems/operations.ts';
+import type { Role } from '../resources/users.ts';
 import { address, count, plural, span } from './show.ts';
 
 type FoundProblem = z.output<typeof problemSchema>;
@@ -11,10 +12,17 @@ interface ProblemCard {
   detail: string;
   action: string;
   href: string;
+  /** The lowest role that can open it. */
+  role: Role;
 }
 
 /** @param nowMs Unix milliseconds */
 export function problemCard(problem: FoundProblem, nowMs: number): ProblemCard {
+  const card = describe(problem, nowMs);
+  return { ...card, role: card.href.startsWith('/status') ? 'operator' : 'viewer' };
+}
+
+function describe(problem: FoundProblem, nowMs: number): Omit<ProblemCard, 'role'> {
   const { webhook_id, agent_id } = problem;
   const name = problem.name ?? '';
   const many = count(problem.count ?? 0);

@@ -40,5 +40,6 @@ test.each([
     '/webhooks/w',
   ],
 ] as const)('%j', (problem, level, title, href) => {
-  expect(of(problem)).toMatchObject({ level, title, href });
+  const role = href.startsWith('/status') ? 'operator' : 'viewer';
+  expect(of(problem)).toMatchObject({ level, title, href, role });
 });

@@ -44,7 +44,7 @@ if (window.weirCharts === undefined) {
           { ...axis, values: (_, times, __, ___, stepSeconds) => times.map((time) => timeText(time, stepSeconds)) },
           {
             ...axis,
-            size: 56,
+            size: 68,
             values: (_, values) => values.map((one) => (Number.isInteger(one) ? number.format(one) : '')),
           },
         ],

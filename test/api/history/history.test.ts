@@ -137,7 +137,8 @@ describe('the history', () => {
     await app.database.query({ text: 'update webhooks set deleted_at = now() where id = $1', values: [gone.id] });
     const { items } = (await viewer.api('GET', '/api/v1/history/webhooks')).body;
     expect(items[0]).toMatchObject({ webhook_id: busy.id, name: 'busy', accepted: 1_090, limited: 5 });
-    expect(items[0].hours).toEqual([...Array.from({ length: 22 }, () => 0), 90, 1_000]);
+    expect(items[0].hours).toHaveLength(24);
+    expect(items[0].hours.filter((events: number) => events > 0)).toEqual([90, 1_000]);
     const ids = items.map(({ webhook_id }: { webhook_id: string }) => webhook_id);
     expect(ids).toContain(quiet.id);
     expect(ids).not.toContain(gone.id);
