@@ -36,6 +36,8 @@ export function searchPages(database: Database) {
       webhooks: itemsOf(webhooks).items,
       agents: itemsOf(agents).items,
       events,
+      // A rare type among many events takes longer than a search may; the list of events continues it.
+      complete: events.length > 0 || typed.kind === 'invalid' || (typed.kind === 'done' && typed.body.complete),
       byId,
       names: await namesOf(call, 'listWebhooks', ids),
     };
@@ -44,7 +46,7 @@ export function searchPages(database: Database) {
   return { search };
 }
 
-const nothing = { webhooks: [], agents: [], events: [], byId: [], names: {} };
+const nothing = { webhooks: [], agents: [], events: [], complete: true, byId: [], names: {} };
 
 const pagesOfIds = [
   ['showEvent', 'events'],
