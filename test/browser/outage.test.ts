@@ -46,7 +46,7 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
   const late = await openTab(browser, { url }, person);
   for (const { page } of [open, late]) page.setDefaultTimeout(PATIENCE_MS);
   const banner = open.page.getByText('The database does not answer.');
-  const stamp = open.page.getByText(/^Not updated for \d+ s$/);
+  const stamp = open.page.locator('#now-live', { hasText: /^Not updated for \d+ s$/ });
   try {
     await open.page.goto('/');
     await until(async () => (await weir.metric('weir_streams')) === 1, { timeoutMs: PATIENCE_MS });
