@@ -10,7 +10,7 @@ type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex';
 const SHOWN_BYTES_MAX = 65_536;
 /** Formatted JSON is mostly white space. */
 const PRETTY_CHARACTERS_MAX = 262_144;
-/** A larger body is not parsed. Validating this much takes 2 to 18 ms. */
+/** A larger body is not parsed. This much takes 9 ms as one string, 20 ms as numbers, and 78 ms as nested brackets, the worst case. */
 const PARSED_BYTES_MAX = 2_097_152;
 /** Hex takes more than four characters for each byte. */
 const HEX_BYTES_MAX = 8_192;
