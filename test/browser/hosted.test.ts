@@ -58,10 +58,10 @@ describe.each([
   test('a user signs in at the provider, returns to the requested page, and signs out', async () => {
     const tab = await openTab(browser, app, null, { javaScriptEnabled });
     const { page, close } = tab;
-    await page.goto('/tokens?cursor=');
+    await page.goto('/events?q=x');
     expect(await page.locator('input[type=password]').count()).toBe(0);
     await logIn(tab, 'olga');
-    await page.waitForURL('**/tokens?cursor=');
+    await page.waitForURL('**/events?q=x');
     await page.goto('/account');
     await page.getByText('operator').first().waitFor();
     expect(await page.getByRole('heading', { name: 'Password' }).count()).toBe(0);

@@ -3,7 +3,8 @@ import { onTestFinished, vi } from 'vitest';
 
 /** From here to the end of the test `performance.now()` stands still until it is put forward. Timers go on as they are. */
 export function takeClock(): { forward(ms: number): void } {
-  let nowMs = performance.now();
+  // Whole milliseconds: with fractions, a sum may differ from a limit by a rounding error.
+  let nowMs = Math.ceil(performance.now());
   const spy = vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
   onTestFinished(() => spy.mockRestore());
   return {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { HOUR, readHistory, readWebhookHistory } from '../../db/queries/history.ts';
 import { invalid } from '../../http/problem.ts';
-import { recordId } from '../../resources/fields.ts';
+import { instant, recordId } from '../../resources/fields.ts';
 import {
   HISTORY_POINTS_MAX,
   historySchema,
@@ -20,7 +20,11 @@ const DAY_MS = 24 * HOUR_MS;
 const POINTS_WANTED = 100;
 const WEBHOOKS_MAX = 100;
 
-const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+const [EARLIEST_MS, LATEST_MS] = [Date.UTC(1970), Date.UTC(9999)];
+/** In Unix milliseconds. Rounding to the step and a day before must stay in the years that ISO 8601 and Postgres write alike. */
+const time = instant
+  .transform((text) => Date.parse(text))
+  .refine((ms) => ms >= EARLIEST_MS && ms < LATEST_MS, 'Give a time from the year 1970 to 9998.');
 const historyQuery = z.strictObject({
   webhook_id: recordId.optional().describe('absent: all webhooks together'),
   from: time.optional().describe('absent: 24 hours before `to`; rounded down to the step'),

@@ -106,6 +106,8 @@ describe('the history', () => {
     ['a step that does not exist', { step: 7 }],
     ['minutes of the time before two days', { from: iso(Date.now() - 50 * HOUR_MS), step: 60 }],
     ['a start after the end', { from: iso(Date.now() + HOUR_MS) }],
+    ['a time that is rounded to a year of five digits', { to: '9999-12-31T23:59:59Z' }],
+    ['a time before 1970', { from: '0001-01-01T00:00:00Z' }],
     ['too many points', { from: iso(Date.now() - 1_501 * HOUR_MS), step: 3600 }],
   ])('refuses %s', async (_what, query) => {
     expect((await read(query as Record<string, string>)).status).toBe(422);

@@ -142,7 +142,7 @@ describe('a user who is not confirmed by the provider', () => {
 });
 
 describe('a page in the second half of a session', () => {
-  const PAGE = `${PUBLIC_URL}/events?webhook_id=&q=%C3%A4`;
+  const PAGE = `${PUBLIC_URL}/events?q=%C3%A4`;
   const CALLBACK = `${PUBLIC_URL}/oidc/callback`;
   const left = (kim: Member, minutes: number) =>
     hosted.app.database.query({
