@@ -104,6 +104,7 @@ export function deliveryCommand(io: CommandIo): Command {
 function describe(delivery: DeliveryRecord): string {
   const facts: [string, string | null][] = [
     ['Event', delivery.event_id],
+    ['Type', delivery.event_type],
     ['Webhook', delivery.webhook_id],
     ['Agent', delivery.agent_id],
     ['State', delivery.state],

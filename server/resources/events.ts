@@ -36,6 +36,7 @@ export const deliverySchema = z
   .object({
     id: idOf('delivery'),
     event_id: idOf('event'),
+    event_type: eventType,
     webhook_id: idOf('webhook'),
     agent_id: idOf('agent'),
     state: z
@@ -56,6 +57,7 @@ export const deliverySchema = z
       {
         id: example.delivery_id,
         event_id: example.event_id,
+        event_type: 'order.created',
         webhook_id: example.webhook_id,
         agent_id: example.agent_id,
         state: 'leased',

@@ -4,6 +4,7 @@ import { type DeliveryState, deliverySchema } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { leaseEnded } from './delivery-history.ts';
+import { readEventTypes } from './event-lists.ts';
 import { selectList } from './sql.ts';
 
 interface DeliveryFilter {
@@ -17,7 +18,9 @@ interface DeliveryFilter {
 
 export type DeliveryRecord = z.output<typeof deliverySchema>;
 
-const record = selectList(deliverySchema, 'deliveries');
+type DeliveryRow = Omit<DeliveryRecord, 'event_type'>;
+
+const record = selectList(deliverySchema.omit({ event_type: true }), 'deliveries');
 
 /**
  * Up to this many pending or leased deliveries, a list reads all of them from the index deliveries_claimable. Walking from the newest
@@ -46,7 +49,7 @@ export async function listDeliveries(
   ].filter(Boolean);
   const isUnfinished = state === 'pending' || state === 'leased';
   const readsAll = isUnfinished && !eventId && (await areFewUnfinished(database, filter));
-  return database.query<DeliveryRecord>({
+  const rows = await database.query<DeliveryRow>({
     text: `
       select ${record}
       from (
@@ -57,6 +60,15 @@ export async function listDeliveries(
       limit $1`,
     values,
   });
+  return withTypes(database, rows);
+}
+
+/** Adds the types of the events. A statement of its own, planned with its values: its plan has only the partitions of these events. */
+async function withTypes(database: Pick<Database, 'query'>, rows: readonly DeliveryRow[]): Promise<DeliveryRecord[]> {
+  if (rows.length === 0) return [];
+  const eventIds = rows.map((row) => row.event_id);
+  const types = await readEventTypes(database, eventIds);
+  return rows.map((row) => ({ ...row, event_type: types.get(row.event_id) ?? null }));
 }
 
 /** Whether at most UNFINISHED_READ_MAX deliveries are unfinished. Reads at most one row more than that. */
@@ -83,13 +95,13 @@ export async function findDelivery(
   agentId: string | null,
   id: string,
 ): Promise<DeliveryRecord | undefined> {
-  const [row] = await query<DeliveryRecord>({
+  const rows = await query<DeliveryRow>({
     name: 'find-delivery',
     text: `select ${record} from deliveries
            where deliveries.received_at = $1 and id = $2 and ($3::uuid is null or agent_id = $3)`,
     values: [uuidv7Time(id), id, agentId],
   });
-  return row;
+  return (await withTypes({ query }, rows))[0];
 }
 
 /** Limit on the deliveries updated by one statement. */

@@ -53,6 +53,20 @@ function uuidOf(digits: string): string {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
+/** Types of events by id; those without a type, or that do not exist any more, are omitted. */
+export async function readEventTypes(
+  { query }: Pick<Database, 'query'>,
+  eventIds: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = await query<{ id: string; type: string }>({
+    text: `
+      select id, event_type as type from events
+      where received_at = any ($1::timestamptz[]) and id = any ($2::uuid[]) and event_type is not null`,
+    values: [arrayOf(new Set(eventIds.map(uuidv7Time))), arrayOf(eventIds)],
+  });
+  return new Map(rows.map(({ id, type }) => [id, type]));
+}
+
 /** Bodies of events by id. An event that does not exist any more is omitted. */
 export async function readBodies(database: Database, eventIds: readonly string[]): Promise<Map<string, Buffer>> {
   const rows = await database.query<{ id: string; body: Buffer }>({

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addAgent, letPass, request, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { signedRequest } from '../../helpers/requests.ts';
 
 let app: TestApp;
 let operator: TestPerson;
@@ -95,6 +96,7 @@ describe('one delivery', () => {
     expect(shown).toEqual({
       id: ids[0],
       event_id: eventIds[0],
+      event_type: null,
       webhook_id: webhook.id,
       agent_id: agent.id,
       state: 'dead',
@@ -109,6 +111,19 @@ describe('one delivery', () => {
     expect((await seenBy(other)).body.code).toBe('delivery_unknown');
     const foreign = await request(`${app.url}${PATH}?agent_id=${agent.id}`, other.token);
     expect([foreign.status, foreign.body.items]).toEqual([200, []]);
+  });
+
+  test('has the type of its event', async () => {
+    const webhook = await app.addWebhook({ event_type_from: 'header:x-kind' });
+    const agent = await addAgent(app, [webhook]);
+    for (const kind of ['order.created', 'order.paid']) {
+      const sent = await fetch(webhook.url, signedRequest({ secret: webhook.secret, headers: { 'x-kind': kind } }));
+      expect(sent.status).toBe(202);
+    }
+    const { items } = (await viewer.api('GET', `${PATH}?agent_id=${agent.id}`)).body;
+    const typeOf = ({ event_type }: { event_type: string }) => event_type;
+    expect(items.map(typeOf)).toEqual(['order.paid', 'order.created']);
+    expect((await viewer.api('GET', `${PATH}/${items[1].id}`)).body).toEqual(items[1]);
   });
 
   test.each([randomUUID(), '0190a0a0-0000-7000-8000-000000000000', 'ffffffff-ffff-7fff-bfff-ffffffffffff', 'nonsense'])(
