@@ -85,7 +85,7 @@ export class Idempotency {
   #answerAgain(
     request: KeyedRequest,
     own: KeyOf,
-    { fingerprint, changed, answer }: { fingerprint: Buffer; changed: boolean; answer: Buffer | null },
+    { fingerprint, lost, answer }: { fingerprint: Buffer; lost: boolean; answer: Buffer | null },
   ): Outcome {
     const opened = answer && unseal(answer, this.#keys, contextOf(own));
     if (opened !== null) {
@@ -102,7 +102,7 @@ export class Idempotency {
       };
     }
     if (!this.#isSame(request, fingerprint)) return problem('idempotency_key_reused');
-    return problem(changed ? 'idempotency_response_lost' : 'idempotency_in_progress');
+    return problem(lost ? 'idempotency_response_lost' : 'idempotency_in_progress');
   }
 
   #isSame(request: KeyedRequest, fingerprint: Buffer): boolean {

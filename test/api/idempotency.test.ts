@@ -248,6 +248,13 @@ describe('after a crash', () => {
     expect(await webhooksNamed(body.name)).toBe(1);
   });
 
+  test('between the change and its response, an attempt that may still run is in progress', async () => {
+    const { key, body } = await leftBehind(`answer = null, held_until = now() + interval '1 minute'`);
+    const { status, body: problem } = await keyed(key, WEBHOOKS, body);
+    expect([status, problem.code]).toEqual([409, 'idempotency_in_progress']);
+    expect(await webhooksNamed(body.name)).toBe(1);
+  });
+
   test('a slow attempt whose key was taken by another makes no change', async () => {
     const key = randomUUID();
     const name = `slow${key}`;

@@ -13,8 +13,8 @@ export interface KeyOf {
 
 interface KeptAnswer {
   fingerprint: Buffer;
-  /** Whether the change was committed. */
-  changed: boolean;
+  /** The change was committed, but its attempt has ended without storing the response. */
+  lost: boolean;
   answer: Buffer | null;
 }
 
@@ -41,11 +41,14 @@ export async function takeKey(
   });
   if (taken.length > 0) return undefined;
   const [kept] = await database.query<KeptAnswer>({
-    text: `select fingerprint, changed_at is not null as changed, answer from idempotency_keys where user_id = $1 and key = $2`,
+    // Until `held_until` the attempt may be between its commit and its response.
+    text: `
+      select fingerprint, changed_at is not null and held_until < now() as lost, answer
+      from idempotency_keys where user_id = $1 and key = $2`,
     values: [userId, key],
   });
   // The key was released between the two statements: the next attempt can take it.
-  return kept ?? { fingerprint, changed: false, answer: null };
+  return kept ?? { fingerprint, lost: false, answer: null };
 }
 
 /** Marks the key as changed, in the transaction of the change. Returns false when another attempt holds the key: roll the change back. */
