@@ -4,33 +4,43 @@ const EVERY_MS = 5_000;
 /** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
 
-export class WriteBehind {
-  readonly #write: (values: ReadonlyMap<string, number>) => Promise<void>;
-  readonly #merge: (one: number, other: number) => number;
+export class WriteBehind<Value = number> {
+  readonly #write: (values: ReadonlyMap<string, Value>) => Promise<void>;
+  readonly #merge: (one: Value, other: Value) => Value;
+  readonly #collect: () => void;
   readonly #timer: NodeJS.Timeout;
-  #values = new Map<string, number>();
+  #values = new Map<string, Value>();
   #writing: Promise<void> = Promise.resolve();
 
   /**
    * @param write stores the values collected since the last write.
    * @param merge combines two values of the same id.
+   * @param options.collect called at the start of each flush, to note what is counted elsewhere.
    */
   constructor(
-    write: (values: ReadonlyMap<string, number>) => Promise<void>,
-    merge: (one: number, other: number) => number,
+    write: (values: ReadonlyMap<string, Value>) => Promise<void>,
+    merge: (one: Value, other: Value) => Value,
+    { everyMs = EVERY_MS, collect = () => {} }: { everyMs?: number; collect?: () => void } = {},
   ) {
     this.#write = write;
     this.#merge = merge;
-    this.#timer = setInterval(() => void this.flush(), EVERY_MS).unref();
+    this.#collect = collect;
+    this.#timer = setInterval(() => void this.flush(), everyMs).unref();
   }
 
-  note(id: string, value: number): void {
+  /** Ids with a value that waits for a write. */
+  get size(): number {
+    return this.#values.size;
+  }
+
+  note(id: string, value: Value): void {
     const before = this.#values.get(id);
     this.#values.set(id, before === undefined ? value : this.#merge(before, value));
   }
 
   /** Writes the collected values after any write under way. After an error the values are kept for the next write. */
   flush(): Promise<void> {
+    this.#collect();
     this.#writing = this.#writing.then(() => this.#flush());
     return this.#writing;
   }
