@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { type FormFields, formFields, prettyXml } from './form-view.ts';
 import { jsonTree } from './json-tree.ts';
-import { prettyJson } from './pretty-json.ts';
+import { formatted, jsonText } from './pretty-json.ts';
 
 type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex';
 
@@ -34,14 +34,14 @@ interface ShownBody {
 export function showBody(body: Buffer, contentType: string | null, wanted: string | null): ShownBody {
   const text = textOf(body);
   const parsed = text !== null && body.length > 0 && body.length <= PARSED_BYTES_MAX;
-  const tree = parsed ? jsonTree(body) : null;
-  const form = parsed && tree === null && isForm(contentType) ? formFields(body) : null;
+  const json = parsed ? jsonText(body) : null;
+  const form = parsed && json === null && isForm(contentType) ? formFields(body) : null;
   const isXml =
     parsed &&
-    tree === null &&
+    json === null &&
     (/[/+]xml\b/i.test(contentType ?? '') || /^\s*<\?xml\s/.test(text.toString('utf8', 0, 100)));
   const views: BodyView[] = [
-    ...(tree === null ? [] : (['tree', 'pretty'] as const)),
+    ...(json === null ? [] : (['tree', 'pretty'] as const)),
     ...(form === null ? [] : ['form' as const]),
     ...(isXml ? ['xml' as const] : []),
     ...(text === null ? [] : ['raw' as const]),
@@ -50,10 +50,12 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
   const view = views.find((one) => one === wanted) ?? views[0]!;
   const shown = { view, views, text: '', tree: null, form: null, shownBytes: null, complete: true };
   switch (view) {
-    case 'tree':
-      return { ...shown, tree: tree!.html, complete: tree!.complete };
+    case 'tree': {
+      const { html, complete } = jsonTree(json!);
+      return { ...shown, tree: html, complete };
+    }
     case 'pretty':
-      return { ...shown, ...prettyJson(body, PRETTY_CHARACTERS_MAX)! };
+      return { ...shown, ...formatted(json!, PRETTY_CHARACTERS_MAX) };
     case 'form':
       return { ...shown, form };
     case 'xml':

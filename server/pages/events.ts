@@ -45,12 +45,15 @@ export function eventPages(database: Database) {
     const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null, complete: true };
     const { errors, ...feedback } = listed.kind === 'done' ? noErrors : formErrors(listed);
     const ids = page.items.map((event) => event.webhook_id);
-    const webhooks = await choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]);
-    const deliveries = await eventDeliveries(
-      call,
-      page.items.map(({ id }) => id),
-    );
-    const counted = page.next_cursor === null && filters.cursor === undefined ? null : await countOf(call, filters);
+    const isWhole = page.next_cursor === null && filters.cursor === undefined;
+    const [webhooks, deliveries, counted] = await Promise.all([
+      choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]),
+      eventDeliveries(
+        call,
+        page.items.map(({ id }) => id),
+      ),
+      isWhole ? null : countOf(call, filters),
+    ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
     const chips = chipsOf(filters, webhooks.names);
     return view(

@@ -3,8 +3,8 @@ import type { Exchange } from '../http/exchange.ts';
 import type { History } from '../live/counters.ts';
 import { type Page, redirect } from './page.ts';
 
-export const themes = ['system', 'light', 'dark'] as const;
-export const densities = ['comfortable', 'compact'] as const;
+const themes = ['system', 'light', 'dark'] as const;
+const densities = ['comfortable', 'compact'] as const;
 
 export interface Appearance {
   theme: (typeof themes)[number];

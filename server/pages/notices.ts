@@ -48,7 +48,7 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
 
 const notices = recordOf(Object.entries(sentences));
 
-export interface Notice {
+interface Notice {
   text: string;
   /** The form that undoes the change: its path below that of the page, and its fields. */
   undo: { path: string; fields: Record<string, string> } | null;

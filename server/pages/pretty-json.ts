@@ -16,12 +16,22 @@ interface Pretty {
  * and drop repeated names. Stops at the first token that begins after `charactersMax`.
  */
 export function prettyJson(bytes: Uint8Array, charactersMax = Number.POSITIVE_INFINITY): Pretty | null {
-  if (jsonFault(bytes) !== null) return null;
+  const json = jsonText(bytes);
+  return json === null ? null : formatted(json, charactersMax);
+}
+
+/** The bytes as text; null when they are not JSON. */
+export function jsonText(bytes: Uint8Array): string | null {
+  return jsonFault(bytes) === null ? Buffer.from(bytes).toString('utf8') : null;
+}
+
+/** Like prettyJson. @param json valid JSON */
+export function formatted(json: string, charactersMax: number): Pretty {
   let out = '';
   let depth = 0;
   let before = '';
   const newLine = () => `\n${INDENT.repeat(depth)}`;
-  for (const [text] of Buffer.from(bytes).toString('utf8').matchAll(jsonToken)) {
+  for (const [text] of json.matchAll(jsonToken)) {
     if (out.length > charactersMax) return { text: out.slice(0, charactersMax), complete: false };
     const opened = before === '{' || before === '[';
     if (text === '}' || text === ']') {

@@ -11,7 +11,7 @@ const SECRET_FIELD = /password|^secret$|^verify_token$/;
 const VISIBLE_MAX = 30;
 
 /** A refused form, to send again. */
-export interface RefusedForm {
+interface RefusedForm {
   action: string;
   /** Names and values that the user did not type, such as ids of checked boxes. */
   hidden: [string, string][];

@@ -1,7 +1,9 @@
 /** How to send a request to one webhook: a command, and code in several languages. */
 
+import { selectedDefinition } from '../resources/webhook-schemes.ts';
 import type { SchemeDefinition } from '../signatures/definition.ts';
-import { DEFAULT_SCHEME, presetNamed } from '../signatures/presets.ts';
+import { DEFAULT_SCHEME } from '../signatures/presets.ts';
+import { defaultSignatureHeaders } from '../signatures/signature.ts';
 import { signedCurl } from './curl.ts';
 import { type Sample, sendSamples } from './send-samples.ts';
 
@@ -24,13 +26,12 @@ export function tryItOf({ url, signature_scheme, has_secret, signature_header }:
 
 /** Code that sends the same request; for a scheme that no sample can sign by, only the command of Weir. */
 export function samplesOf(webhook: Target): Sample[] {
-  const { url, signature_scheme: scheme, scheme_definition, has_secret, signature_header } = webhook;
-  const header = signature_header ?? 'x-hub-signature-256';
-  const definition =
-    scheme === DEFAULT_SCHEME
-      ? { algorithm: 'hmac-sha256' as const, header, prefix: 'sha256=' }
-      : (scheme_definition ?? presetNamed(scheme)?.definition);
-  const samples = definition === undefined ? [] : sendSamples(url, EXAMPLE_BODY, has_secret ? definition : null);
+  const { url, signature_scheme: scheme, has_secret, signature_header } = webhook;
+  const selected = selectedDefinition(webhook);
+  // The default scheme accepts two headers unless the webhook names one.
+  const header = signature_header ?? defaultSignatureHeaders[0];
+  const definition = selected && scheme === DEFAULT_SCHEME ? { ...selected, header } : selected;
+  const samples = definition === null ? [] : sendSamples(url, EXAMPLE_BODY, has_secret ? definition : null);
   // The command comes first for a scheme of a sender: it signs as the sender does.
   return scheme === DEFAULT_SCHEME ? samples : [{ language: 'Weir', code: tryItOf(webhook) }, ...samples];
 }

@@ -11,8 +11,8 @@ import { span } from './show.ts';
 import { samplesOf, tryItOf } from './webhook-samples.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
-export type WebhookTab = keyof typeof tabs;
-export type Feedback = { address?: string; status?: number; once?: boolean };
+type WebhookTab = keyof typeof tabs;
+type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
 
