@@ -137,7 +137,7 @@ function summarise(all: readonly Series[]): Outcome {
   const ratio = (of: string, to: string, value: (window: Window) => number, what: string, load = MAIN): Ratio => ({
     of: `${of}, ${what}${load === MAIN ? '' : `, ${load.name}`}`,
     to,
-    values: ratioByRound(windows(of, load).map(value), windows(to, load).map(what === ALL ? weirUs : value)),
+    values: ratioByRound(windows(of, load).map(value), windows(to, load).map(value)),
   });
   const median = (name: string, load: Load, value: (window: Window) => number) =>
     spreadOf(windows(name, load).map(value)).median;

@@ -14,17 +14,21 @@ interface Output {
   json?: boolean;
 }
 
-interface ListOptions extends Output {
+interface FilterOptions {
   webhook?: string;
+  type?: string;
   from?: string;
   to?: string;
   search?: string;
-  type?: string;
+}
+
+interface ListOptions extends FilterOptions, Output {
   limit: number;
 }
 
-interface ExportOptions extends Omit<ListOptions, 'json'> {
+interface ExportOptions extends FilterOptions {
   format: ExportFormat;
+  limit: number;
 }
 
 const refusals: Record<Exclude<EventReplayed['kind'], 'done'>, string> = {
@@ -33,23 +37,30 @@ const refusals: Record<Exclude<EventReplayed['kind'], 'done'>, string> = {
   agents_unknown: 'a named agent is not active; see: weir agent list',
 };
 
-/** `weir event list|export|show|replay`. */
-export function eventCommand(io: CommandIo): Command {
-  const command = new Command('event').description('show stored events, and deliver them to agents again');
-
-  command
-    .command('list')
-    .description('show the newest events')
+/** Adds the filters of `list` and `export`. */
+function withFilters(command: Command): Command {
+  return command
     .option('--webhook <id>', 'of this webhook', uuid)
     .option('--type <type>', 'of this type, e.g. issues.opened')
     .option('--from <time>', 'received at or after this time, e.g. 2026-01-31T12:00:00Z', time)
     .option('--to <time>', 'received before this time', time)
-    .option('--search <text>', 'with this text in the body, case-sensitive')
+    .option('--search <text>', 'with this text in the body, case-sensitive');
+}
+
+function filterOf({ webhook, type, from, to, search }: FilterOptions) {
+  return eventFilterOf({ webhook_id: webhook, type, from, to, q: search }, null, null);
+}
+
+/** `weir event list|export|show|replay`. */
+export function eventCommand(io: CommandIo): Command {
+  const command = new Command('event').description('show stored events, and deliver them to agents again');
+
+  withFilters(command.command('list').description('show the newest events'))
     .option('--limit <events>', 'maximum number', positive, 20)
     .option('--json', 'print one JSON document')
-    .action(({ webhook, type, from, to, search, limit, json }: ListOptions) =>
+    .action(({ limit, json, ...given }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
-        const { filter, span } = eventFilterOf({ webhook_id: webhook, type, from, to, q: search }, null, null);
+        const { filter, span } = filterOf(given);
         // The search limit cannot be reached: this is the only search in this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) printJson(io, { items: rows.map(describeEvent) });
@@ -73,22 +84,16 @@ export function eventCommand(io: CommandIo): Command {
       }),
     );
 
-  command
-    .command('export')
-    .description('write stored events as NDJSON with their bodies, or as CSV, newest first')
-    .option('--webhook <id>', 'of this webhook', uuid)
-    .option('--type <type>', 'of this type, e.g. issues.opened')
-    .option('--from <time>', 'received at or after this time, e.g. 2026-01-31T12:00:00Z', time)
-    .option('--to <time>', 'received before this time', time)
-    .option('--search <text>', 'with this text in the body, case-sensitive')
+  withFilters(
+    command.command('export').description('write stored events as NDJSON with their bodies, or as CSV, newest first'),
+  )
     .addOption(new Option('--format <format>', 'ndjson or csv').choices(['ndjson', 'csv']).default('ndjson'))
     .option('--limit <events>', 'maximum number', positive, Number.MAX_SAFE_INTEGER)
-    .action(({ webhook, type, from, to, search, format, limit }: ExportOptions) =>
+    .action(({ format, limit, ...given }: ExportOptions) =>
       withDatabase(io, async ({ database }) => {
-        const { filter, span } = eventFilterOf({ webhook_id: webhook, type, from, to, q: search }, null, null);
         const parts = { database, search: new EventSearch(database, Infinity) };
-        const given = { filter, span, format, bodies: format === 'ndjson' };
-        for await (const part of exportText(parts, given, undefined, limit)) await printPart(io, part);
+        const order = { ...filterOf(given), format, bodies: format === 'ndjson' };
+        for await (const part of exportText(parts, order, undefined, limit)) await printPart(io, part);
       }),
     );
 

@@ -37,7 +37,7 @@ export type Recheck =
   | { kind: 'unavailable' };
 
 /** `verified` of `checked` rejections verify now. */
-export interface SimilarChecked {
+interface SimilarChecked {
   checked: number;
   verified: number;
 }

@@ -1,7 +1,7 @@
 /** Attempts of a delivery, and what users did to it in between. */
 import { z } from 'zod';
 
-export const attemptOutcomes = [
+const attemptOutcomes = [
   'acknowledged',
   'rejected',
   'expired',

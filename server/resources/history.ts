@@ -5,7 +5,7 @@ import { recordId, timeOf } from './fields.ts';
 const whole = z.number().int().min(0);
 
 /** Members that are counted, in the order of the columns. */
-export const historyCounts = {
+const historyCounts = {
   accepted: whole.describe('events stored'),
   duplicates: whole.describe('events that were stored before (see dedupe_header)'),
   rejected: whole.describe('requests refused for their signature'),

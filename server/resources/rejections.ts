@@ -9,7 +9,7 @@ export const rejectionReason = z
 const verified = z.boolean().describe('true: the signature verifies now');
 const hint = z.string().describe('how to fix it');
 
-export const fixKinds = ['use_header', 'set_scheme', 'set_secret', 'open_webhook'] as const;
+const fixKinds = ['use_header', 'set_scheme', 'set_secret', 'open_webhook'] as const;
 
 const fixSchema = z
   .object({

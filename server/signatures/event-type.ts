@@ -1,16 +1,17 @@
 /** Where a request has the type of its event: `header:x-github-event`, `json:/type`, or two joined by `+`. */
 import { compilePath, type PathStep, SCANNED_CHARACTERS_MAX, scanJson } from './json-scan.ts';
 import { presetNamed, presets } from './presets.ts';
+import { headerOf, pointerOf } from './scheme.ts';
 import { isStoredHeader } from './stored-headers.ts';
 
 /** As `event_type_from`: the events of the webhook have no type, although its signature scheme has a default. */
-export const NO_EVENT_TYPE = 'none';
+const NO_EVENT_TYPE = 'none';
 /** Longest type, in UTF-16 units. Column events.event_type has the same limit. */
 export const EVENT_TYPE_CHARACTERS_MAX = SCANNED_CHARACTERS_MAX;
 export const EVENT_TYPE_FROM_CHARACTERS_MAX = 1_000;
 
-const header = /^header:([a-z0-9!#$%&'*+.^_`|~-]{1,100})$/;
-const pointer = /^json:((?:\/(?:[^/~\p{Cc}]|~[01]){1,100}){1,8})$/u;
+const header = /^header:[a-z0-9!#$%&'*+.^_`|~-]{1,100}$/;
+const pointer = /^json:(?:\/(?:[^/~\p{Cc}]|~[01]){1,100}){1,8}$/u;
 const PARTS_MAX = 2;
 /** Controls, and what Postgres cannot store: NUL and unpaired surrogates. */
 const unprintable = /[\p{Cc}\p{Cs}]/gu;
@@ -18,7 +19,7 @@ const unprintable = /[\p{Cc}\p{Cs}]/gu;
 type Part = { header: string } | { path: readonly PathStep[] };
 
 /** What a type is read from. */
-export interface TypedRequest {
+interface TypedRequest {
   /** The first value of a header, by its name in lower case. */
   header(name: string): string | undefined;
 }
@@ -39,9 +40,7 @@ export function eventTypeFault(text: string): string | null {
   const parts = partsOf(text);
   if (parts.length > PARTS_MAX || parts.some((part) => parsed(part) === null))
     return 'Give header:NAME, json:/POINTER, two of them joined by +, or none.';
-  const hidden = parts.find(
-    (part) => header.test(part) && !isStoredHeader(part.slice('header:'.length)) && !isOfPreset(part),
-  );
+  const hidden = parts.find((part) => header.test(part) && !isStoredHeader(headerOf(part)!) && !isOfPreset(part));
   return hidden === undefined ? null : `A type cannot be read from ${hidden}: such headers are never stored.`;
 }
 
@@ -56,12 +55,8 @@ function partsOf(text: string): string[] {
 }
 
 function parsed(part: string): Part | null {
-  const name = header.exec(part)?.[1];
-  if (name !== undefined) return { header: name };
-  const names = pointer.exec(part)?.[1];
-  if (names === undefined) return null;
-  const decoded = names.slice(1).split('/');
-  return { path: compilePath(decoded.map((one) => one.replaceAll('~1', '/').replaceAll('~0', '~'))) };
+  if (header.test(part)) return { header: headerOf(part)! };
+  return pointer.test(part) ? { path: compilePath(pointerOf(part)!) } : null;
 }
 
 /** The source in effect: that of the webhook, else of its scheme; null: none. */

@@ -41,7 +41,7 @@ export interface Scheme {
   present(request: SignedRequest): Presented;
 }
 
-export interface Clock {
+interface Clock {
   readonly toleranceMs: number;
   readonly unit: 's' | 'ms';
   /** Path of the time in the body; null: `present` has read it. */

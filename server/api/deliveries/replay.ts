@@ -16,7 +16,7 @@ import {
 } from '../../db/queries/replay.ts';
 
 /** `refused`: the delivery is not in a state that allows it. */
-export type ActedOnOne = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'refused' };
+type ActedOnOne = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'refused' };
 
 const verbs = { replay: 'replay', dismissal: 'dismiss' } as const;
 const changeOne = { replay: replayDelivery, dismissal: dismissDelivery };
@@ -37,7 +37,7 @@ export function actOnOne(database: Database, actor: Actor, kind: ActionKind, id:
   });
 }
 
-export interface ActedOnMany {
+interface ActedOnMany {
   count: number;
   /** There may be other deliveries that match. */
   more: boolean;

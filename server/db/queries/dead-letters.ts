@@ -6,7 +6,7 @@ import type { Database } from '../pool.ts';
 import { withinTimeout } from './delivery-counts.ts';
 import { isoText } from './sql.ts';
 
-export type DeadGroup = z.output<typeof deadGroupSchema>;
+type DeadGroup = z.output<typeof deadGroupSchema>;
 
 /** Groups returned; the rest are rare reasons. */
 const GROUPS_MAX = 50;

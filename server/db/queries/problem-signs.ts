@@ -10,7 +10,7 @@ const WEBHOOKS_MAX = 100;
  */
 const ACTIVE_HOURS_MIN = 24;
 
-export interface RefusedRequests {
+interface RefusedRequests {
   webhook_id: string;
   name: string;
   accepted: number;
@@ -35,7 +35,7 @@ export function readRefusedRequests({ query }: Pick<Database, 'query'>): Promise
   });
 }
 
-export interface SilentWebhook {
+interface SilentWebhook {
   webhook_id: string;
   name: string;
   last_event_at: string;

@@ -11,7 +11,7 @@ import {
 import { arrayOf, isoText } from './sql.ts';
 
 /** Rejections of one webhook with the same reason and header, which one fix may concern. */
-export interface GroupRow {
+interface GroupRow {
   webhook_id: string;
   webhook_name: string;
   reason: RejectionReason;
@@ -26,7 +26,7 @@ export interface GroupRow {
   newest: string[];
 }
 
-export const GROUP_SHOWN_MAX = 5;
+const GROUP_SHOWN_MAX = 5;
 
 const acceptable = `r.checked_reason = 'verifies_now' and r.accepted_event_id is null and r.body is not null and not r.batch`;
 
