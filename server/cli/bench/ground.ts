@@ -33,10 +33,15 @@ export async function emptyTable(database: Database, table: string): Promise<voi
 const PORT_MIN = 11_000;
 const PORT_COUNT = 10_000;
 
-/** Returns a port of 127.0.0.1 on which nothing listens. With `besides`, the port that many above it is free as well. */
+let next = Math.floor(Math.random() * PORT_COUNT);
+
+/**
+ * Returns a port of 127.0.0.1 on which nothing listens, another one at each call: what was returned may not be listened on yet.
+ * With `besides`, the port that many above it is free as well.
+ */
 export async function freePort({ besides = 0 } = {}): Promise<number> {
   for (;;) {
-    const port = PORT_MIN + Math.floor(Math.random() * PORT_COUNT);
+    const port = PORT_MIN + (next++ % PORT_COUNT);
     if ((await isFree(port)) && (besides === 0 || (await isFree(port + besides)))) return port;
   }
 }

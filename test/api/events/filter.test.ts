@@ -3,9 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EventSearch, SEARCHES_MAX, type SearchResult } from '../../../server/api/events/search.ts';
 import { uuidText, uuidv7 } from '../../../server/db/ids.ts';
+import type { Database, Query } from '../../../server/db/pool.ts';
 import { addAgent, request, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { until } from '../../helpers/wait.ts';
 
 let app: TestApp;
 let viewer: TestPerson;
@@ -318,6 +320,22 @@ describe('a search through many events', () => {
     }
   }
 
+  /** The app's database, which holds the next slice of `searches` searches after their first, of two statements each. */
+  function holding(searches: number) {
+    let statements = 0;
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const query: Query = async (statement) => {
+      statements++;
+      if (statements > 2 * searches && statements <= 3 * searches) await released;
+      return app.database.query(statement);
+    };
+    const database: Database = { ...app.database, query };
+    return { database, release, isHeld: () => until(() => statements >= 3 * searches) };
+  }
+
   test('finds each event once, in one run or in slices', async () => {
     for (const limit of [1, 2, 50]) {
       const inTime = await searchOn(new EventSearch(app.database, Number.POSITIVE_INFINITY), limit);
@@ -338,11 +356,16 @@ describe('a search through many events', () => {
   });
 
   test('is refused beyond the limit of concurrent searches, and accepted after they end', async () => {
-    const search = new EventSearch(app.database, Number.POSITIVE_INFINITY);
+    const { database, release, isHeld } = holding(SEARCHES_MAX);
+    const search = new EventSearch(database, Number.POSITIVE_INFINITY);
     const nowhere = { filter: { ...filter, text: Buffer.from('nowhere') }, span: open, limit: 50 };
-    const answers = await Promise.all(Array.from({ length: SEARCHES_MAX + 4 }, () => search.find(nowhere)));
-    expect(answers.filter((answer) => answer === null)).toHaveLength(4);
-    expect(await search.find(nowhere)).toEqual({ rows: [], stoppedAt: null });
+    const running = Array.from({ length: SEARCHES_MAX }, () => search.find(nowhere));
+    await isHeld();
+    expect(await Promise.all([search.find(nowhere), search.find(nowhere)])).toEqual([null, null]);
+    release();
+    const complete = { rows: [], stoppedAt: null };
+    expect(await Promise.all(running)).toEqual(running.map(() => complete));
+    expect(await search.find(nowhere)).toEqual(complete);
   });
 
   test('whose page is filled in the first slice is never refused', async () => {
