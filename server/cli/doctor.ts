@@ -1,21 +1,43 @@
 import { Command } from 'commander';
 import type { Check } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
+import { type Alert, alertTable } from '../telemetry/alerts.ts';
+import { metricTable } from '../telemetry/metric-table.ts';
 import { CommandError, type CommandIo, printJson, printMessage, printText } from './io.ts';
+import { describeAlert } from './metrics.ts';
 
 const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
 
-/** `weir doctor`: reports problems and their fixes. Exits with code 1 when there is a problem; advice alone is not a failure. */
+/**
+ * `weir doctor`: reports problems and their fixes. Exits with code 1 when there is a problem; advice alone is not a failure.
+ * `weir doctor --alert NAME` explains an alert of `weir metrics alerts` instead; it needs neither settings nor a database.
+ */
 export function doctorCommand(io: CommandIo): Command {
   return new Command('doctor')
     .description('check settings, database, store, keys, origins and kernel, and print how to fix problems')
+    .option('--alert <name>', 'explain this alert of weir metrics alerts instead')
     .option('--json', 'print one JSON document')
-    .action(async ({ json }: { json?: boolean }) => {
+    .action(async ({ alert, json }: { alert?: string; json?: boolean }) => {
+      if (alert !== undefined) return explain(io, alert, json);
       const checks = await examine(io.environment, io.directory, (line) => printMessage(io, `weir: ${line}\n`));
       if (json) printJson(io, { checks });
       else printText(io, describe(checks));
       if (checks.some((check) => check.state === 'problem')) throw new CommandError('');
     });
+}
+
+function explain(io: CommandIo, name: string, json?: boolean): void {
+  const alert = Object.entries<Alert>(alertTable).find(([known]) => known === name)?.[1];
+  if (alert === undefined)
+    throw new CommandError(
+      `No alert has the name ${JSON.stringify(name)}; there are ${Object.keys(alertTable).join(', ')}`,
+    );
+  if (json) return printJson(io, describeAlert(name, alert));
+  const { expr, forMinutes, severity, summary, runbook } = alert;
+  const metrics = Object.entries(metricTable).filter(([metric]) => new RegExp(`\\b${metric}(_bucket)?\\b`).test(expr));
+  printText(io, `${name} (${severity})\n${summary}\n\nWhat to do:\n  ${runbook}\n\nIt fires when this has a result`);
+  printText(io, `${forMinutes === 0 ? '' : ` for ${forMinutes} min`}:\n  ${expr}\n\nMetrics:\n`);
+  for (const [metric, [, meaning]] of metrics) printText(io, `  ${metric}: ${meaning}\n`);
 }
 
 function describe(checks: readonly Check[]): string {

@@ -16,6 +16,7 @@ import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printJson, printMessage, printText } from './io.ts';
 import { keysCommand } from './keys.ts';
+import { metricsCommand } from './metrics.ts';
 import { rejectionCommand } from './rejection.ts';
 import { schemeCommand } from './scheme.ts';
 import { sendCommand } from './send.ts';
@@ -48,6 +49,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(consumeCommand(io))
     .addCommand(benchCommand(io))
     .addCommand(keysCommand(io))
+    .addCommand(metricsCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])

@@ -5,6 +5,7 @@ import { settingTable } from '../settings/table.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
 import { isAsymmetric } from '../signatures/keys.ts';
 import { presets } from '../signatures/presets.ts';
+import { type Alert, alertTable } from '../telemetry/alerts.ts';
 import { logEvents } from '../telemetry/log.ts';
 import { metricTable } from '../telemetry/metric-table.ts';
 
@@ -67,6 +68,18 @@ function metricsTable(): string {
   );
 }
 
+function alertsTable(): string {
+  return markdownTable(
+    ['alert', 'severity', 'after', 'fires when'],
+    Object.entries<Alert>(alertTable).map(([name, { severity, forMinutes, summary }]) => [
+      `\`${name}\``,
+      severity,
+      forMinutes === 0 ? 'at once' : `${forMinutes} min`,
+      summary,
+    ]),
+  );
+}
+
 function logTable(): string {
   return markdownTable(
     ['event', 'level', 'meaning'],
@@ -103,6 +116,7 @@ export const regions: Readonly<Record<string, () => string>> = {
   schemes: schemesTable,
   rejections: rejectionsTable,
   metrics: metricsTable,
+  alerts: alertsTable,
   'log-events': logTable,
 };
 

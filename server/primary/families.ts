@@ -11,16 +11,18 @@ interface PrimaryState {
   horizon: Horizon | null;
   /** Last successful maintenance, Unix milliseconds; 0 before the first. */
   maintainedMs: number;
+  logLinesDropped: number;
   nowMs: number;
 }
 
-export function primaryFamilies({ version, horizon, maintainedMs, nowMs }: PrimaryState) {
+export function primaryFamilies({ version, horizon, maintainedMs, logLinesDropped, nowMs }: PrimaryState) {
   const tomorrowMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS;
   const daysAhead = horizon === null ? 0 : Math.max(0, Math.floor((horizon.toMs - tomorrowMs) / DAY_MS));
   return [
     metricFamily('weir_build_info', [{ labels: { version, node: process.versions.node }, value: 1 }]),
     metricFamily('process_start_time_seconds', [{ labels: {}, value: Math.round(performance.timeOrigin) / 1000 }]),
     metricFamily('process_cpu_seconds_total', [{ labels: {}, value: cpuSeconds() }]),
+    metricFamily('weir_log_lines_dropped_total', [{ labels: {}, value: logLinesDropped }]),
     metricFamily('weir_partitions_ahead', [{ labels: {}, value: daysAhead }]),
     metricFamily('weir_maintenance_timestamp_seconds', [{ labels: {}, value: Math.floor(maintainedMs / 1000) }]),
   ];

@@ -12,6 +12,7 @@ type Metric = { name: string; type: string; help: string; values: { value: numbe
 export class MetricsPage {
   readonly #collect: () => Promise<MetricsSnapshot[]>;
   readonly #onFailure: (error: Error) => void;
+  readonly #logLinesDropped: () => number;
   readonly #own = new Registry();
   readonly #deaths = this.#counter('weir_process_restarts_total');
   readonly #rollingRestarts = this.#counter('weir_rolling_restarts_total', ['outcome']);
@@ -31,12 +32,15 @@ export class MetricsPage {
   /**
    * @param collect returns snapshots of all running processes.
    * @param readFigures returns the latest database figures.
+   * @param logLinesDropped lines that the log of the primary has dropped.
    */
   constructor(
     collect: () => Promise<MetricsSnapshot[]>,
     readFigures: () => Promise<DatabaseFigures | null>,
+    logLinesDropped: () => number,
     onFailure: (error: Error) => void,
   ) {
+    this.#logLinesDropped = logLinesDropped;
     this.#readFigures = readFigures;
     this.#collect = collect;
     this.#onFailure = onFailure;
@@ -102,6 +106,7 @@ export class MetricsPage {
       version: this.#version,
       horizon: this.#horizon,
       maintainedMs: this.#maintainedMs,
+      logLinesDropped: this.#logLinesDropped(),
       nowMs: Date.now(),
     };
     const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];

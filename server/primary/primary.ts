@@ -111,6 +111,7 @@ async function start(
   const page: MetricsPage = new MetricsPage(
     () => members.collectMetrics(),
     () => figures.figures(),
+    () => log.dropped(),
     (error) => log('metrics_failed', { reason: error.message }),
   );
   page.horizon(horizon);

@@ -112,6 +112,7 @@ export async function startApp(
   metrics.gauge('weir_open_requests', () => server.openRequests);
   metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
   metrics.gauge('weir_processes', () => 1);
+  metrics.counter('weir_log_lines_dropped_total', () => log.dropped());
 
   // When the database is down, the process starts anyway and answers 503 itself.
   const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));

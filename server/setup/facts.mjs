@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
+const testCommands = ['pg_dump', 'redis-server', 'prometheus', 'promtool', 'chromium'];
 const installStamp = join('node_modules', '.weir-setup.json');
 
 /** Returns the facts for planSetup. `tests`: whether the tests will run as well. */
@@ -19,9 +20,7 @@ export function lookAround(root, tests) {
     uid: process.getuid?.(),
     canSudo: () => spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0,
     found: [
-      ...['apt-get', 'pg_config', 'make', 'python3', 'pg_dump', 'redis-server', 'chromium'].filter((command) =>
-        isOnPath(command),
-      ),
+      ...['apt-get', 'pg_config', 'make', 'python3', ...testCommands].filter((command) => isOnPath(command)),
       ...(process.env.CXX || isOnPath('g++') ? ['g++'] : []),
       ...(hasLibpqHeader() ? ['libpq-fe.h'] : []),
     ],

@@ -7,6 +7,7 @@ export const packageTable = [
   { package: 'python3', provides: ['python3'], neededFor: 'install' },
   { package: 'postgresql-client', provides: ['pg_dump'], neededFor: 'tests' },
   { package: 'redis-server', provides: ['redis-server'], neededFor: 'tests' },
+  { package: 'prometheus', provides: ['prometheus', 'promtool'], neededFor: 'tests' },
   { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
 ];
 

@@ -94,6 +94,8 @@ export interface Log {
   (event: LogEvent, fields?: Record<string, unknown>): void;
   /** False if a line of this event would be dropped. Check it before collecting expensive fields. */
   enabled(event: LogEvent): boolean;
+  /** Lines dropped so far, because the reader of the log did not read. */
+  dropped(): number;
 }
 
 export interface AdjustableLog extends Log {
@@ -101,10 +103,11 @@ export interface AdjustableLog extends Log {
   setLevel(level: string): void;
 }
 
-/** A destination for lines. `flush` writes buffered lines before the process ends. */
+/** A destination for lines. `flush` writes buffered lines before the process ends. `dropped` counts lines that were not written. */
 export interface LogDestination {
   write(line: string): void;
   flush(): void;
+  dropped(): number;
 }
 
 /** Bytes buffered before a write. A buffer that does not fill is flushed after FLUSH_MS. */
@@ -117,6 +120,11 @@ const HELD_BYTES_MAX = 16_777_216;
 export function openDestination(fd: number, terminal: boolean): LogDestination {
   const minLength = terminal ? 0 : BUFFER_BYTES;
   const sink = new sonicBoom.SonicBoom({ fd, sync: terminal, minLength, maxLength: HELD_BYTES_MAX });
+  let drops = 0;
+  sink.on('drop', () => {
+    drops++;
+  });
+  const dropped = () => drops;
   // A closed reader must not end the service.
   sink.on('error', () => {});
   const flush = () => {
@@ -127,7 +135,7 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
     }
   };
   if (!terminal) setInterval(() => sink.flush(), FLUSH_MS).unref();
-  if (!terminal) return { write: (line) => void sink.write(visibleJson(line)), flush };
+  if (!terminal) return { write: (line) => void sink.write(visibleJson(line)), flush, dropped };
   const readable = pretty.prettyFactory({
     colorize: true,
     ignore: 'pid,hostname,event,place,line',
@@ -136,7 +144,7 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
     translateTime: 'SYS:HH:MM:ss',
     singleLine: true,
   });
-  return { write: (line) => void sink.write(readable(withVisibleText(line))), flush };
+  return { write: (line) => void sink.write(readable(withVisibleText(line))), flush, dropped };
 }
 
 /** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */
@@ -161,6 +169,7 @@ export function createLog(destination: LogDestination, level: string, base: Reco
   };
   return Object.assign(log, {
     enabled: (event: LogEvent) => logger.isLevelEnabled(logEvents[event][0]),
+    dropped: () => destination.dropped(),
     setLevel: (name: string) => {
       logger.level = name;
     },

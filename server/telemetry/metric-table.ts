@@ -27,6 +27,10 @@ export const metricTable = {
   weir_password_hashes_total: ['counter', 'password hashes computed for sign-ins, set-up and password changes'],
   weir_password_requests: ['gauge', 'requests that hash a password, running or waiting'],
   weir_queue_events: ['gauge', 'events that wait for their commit'],
+  weir_queue_fill_ratio: [
+    'gauge',
+    'events that wait for their commit, as a share of QUEUE_EVENTS_MAX, of the process with the largest share',
+  ],
   weir_verify_queue_requests: ['gauge', 'requests that wait for an HMAC thread'],
   weir_body_bytes_held: ['gauge', 'memory held by request bodies'],
   weir_connections: ['gauge', 'open TCP connections'],
@@ -85,6 +89,10 @@ export const metricTable = {
   weir_build_info: ['gauge', 'always 1; labels: versions of Weir and Node.js'],
   process_start_time_seconds: ['gauge', 'start of the primary (Unix time)'],
   process_cpu_seconds_total: ['counter', 'user and system CPU time, summed over the primary and all processes'],
+  weir_log_lines_dropped_total: [
+    'counter',
+    'log lines that were not written because the reader of the log did not read, of the primary and all processes',
+  ],
   weir_process_restarts_total: ['counter', 'processes that exited unexpectedly, or were not ready in time'],
   weir_rolling_restarts_total: ['counter', 'rolling restarts (HUP), by outcome (restarted, failed)'],
 } as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;

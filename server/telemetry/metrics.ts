@@ -211,6 +211,11 @@ export class Metrics {
     );
   }
 
+  /** Registers a counter that is counted elsewhere. `read` is called when the metrics page is rendered. */
+  counter(name: MetricName, read: () => number): void {
+    this.#register(name, () => [{ labels: {}, value: read() }]);
+  }
+
   #register(name: MetricName, samples: (name: string) => MetricSample[]): void {
     // prom-client's registry only calls get() of a metric.
     const metric = { name, get: () => metricFamily(name, samples(name)) };

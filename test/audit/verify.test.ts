@@ -256,7 +256,7 @@ test('a long log is read in pages', async () => {
 
 test('a new head is logged once, and covers the entries up to it', async () => {
   const lines: string[] = [];
-  const log = createLog({ write: (line) => lines.push(line), flush: () => {} }, 'info', {});
+  const log = createLog({ write: (line) => lines.push(line), flush: () => {}, dropped: () => 0 }, 'info', {});
   const said = await anchorAudit(database, log, null);
   expect(await anchorAudit(database, log, said)).toBe(said);
   await write('one more');
@@ -274,7 +274,7 @@ test('a new head is logged once, and covers the entries up to it', async () => {
 test('an empty log has no head to log', async () => {
   await tamper('truncate audit_log');
   const lines: string[] = [];
-  const log = createLog({ write: (line) => lines.push(line), flush: () => {} }, 'info', {});
+  const log = createLog({ write: (line) => lines.push(line), flush: () => {}, dropped: () => 0 }, 'info', {});
   expect(await anchorAudit(database, log, null)).toBeNull();
   expect(lines).toEqual([]);
 });

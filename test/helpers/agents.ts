@@ -215,7 +215,11 @@ export async function startSecondApp(first: TestApp, { listens = true } = {}): P
   const undo = new UndoStack();
   const logLines: string[] = [];
   const { settings, conninfo } = first;
-  const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
+  const log = createLog(
+    { write: (line) => logLines.push(line), flush: () => {}, dropped: () => 0 },
+    settings.LOG_LEVEL,
+    {},
+  );
   const horizon = (await readHorizon(first.database))!;
   const app = await startApp(
     { settings, conninfo, keys: loadSecretsKeys(settings), horizon, history: [] },

@@ -91,7 +91,11 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: SharedDatab
   const horizon = (await readHorizon(database))!;
 
   const logLines: string[] = [];
-  const log = createLog({ write: (line) => logLines.push(line), flush: () => {} }, settings.LOG_LEVEL, {});
+  const log = createLog(
+    { write: (line) => logLines.push(line), flush: () => {}, dropped: () => 0 },
+    settings.LOG_LEVEL,
+    {},
+  );
   const app = await startApp({ settings, conninfo, keys, horizon, history: [] }, log, workers);
   undo.push(() => app.drain());
   const listening = await listen(conninfo, app);

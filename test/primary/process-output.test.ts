@@ -17,6 +17,7 @@ function forwarded() {
   const written: unknown[] = [];
   const log = Object.assign((_event: string, fields?: Record<string, unknown>) => void written.push(fields?.line), {
     enabled: () => true,
+    dropped: () => 0,
   });
   forwardOutput({ pid: 1, stdout, stderr }, { destination: { write: (line) => void written.push(line) }, log });
   return { stdout, stderr, written };

@@ -1,7 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { type Facts, planSetup } from '../../server/setup/plan.mjs';
 
-const tools = ['apt-get', 'pg_config', 'libpq-fe.h', 'g++', 'make', 'python3', 'pg_dump', 'redis-server', 'chromium'];
+const tools = [
+  'apt-get',
+  'pg_config',
+  'libpq-fe.h',
+  'g++',
+  'make',
+  'python3',
+  'pg_dump',
+  'redis-server',
+  'prometheus',
+  'promtool',
+  'chromium',
+];
 
 /** A Debian 12 with everything installed; each test removes something. */
 function machine(different: Partial<Facts> = {}): Facts {
@@ -50,7 +62,15 @@ describe('the plan', () => {
     expect(stepsOn(machine({ ...bare, found: ['apt-get'], uid: 0, tests: true }))).toEqual([
       {
         kind: 'packages',
-        packages: ['libpq-dev', 'build-essential', 'python3', 'postgresql-client', 'redis-server', 'chromium'],
+        packages: [
+          'libpq-dev',
+          'build-essential',
+          'python3',
+          'postgresql-client',
+          'redis-server',
+          'prometheus',
+          'chromium',
+        ],
         sudo: false,
       },
       { kind: 'user' },

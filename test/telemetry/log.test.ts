@@ -41,11 +41,15 @@ test('a closed reader does not prevent the process from exiting', async () => {
   expect(await text(child.stderr)).toBe('flushed\n');
 });
 
-test('a stopped reader costs memory up to a limit', async () => {
+test('a stopped reader costs memory up to a limit, and the dropped lines are counted', async () => {
   // The end is not flushed, which would wait for the reader.
-  const child = logs(200_000, `process.stderr.end(String(process.memoryUsage().rss));`);
+  const child = logs(200_000, `process.stderr.end([process.memoryUsage().rss, destination.dropped()].join(' '));`);
   child.stdin.write('go');
-  expect(Number(await text(child.stderr))).toBeLessThan(150_000_000);
+  const [bytes, dropped] = (await text(child.stderr)).split(' ').map(Number);
+  expect(bytes).toBeLessThan(150_000_000);
+  // 16 MiB are held, and the pipe holds some more.
+  expect(dropped).toBeGreaterThan(150_000);
+  expect(dropped).toBeLessThan(200_000);
 });
 
 test.each([

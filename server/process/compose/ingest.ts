@@ -106,6 +106,7 @@ export function composeIngest(
 
   const queued = () => events.queued;
   metrics.gauge('weir_queue_events', queued);
+  metrics.gauge('weir_queue_fill_ratio', () => queued() / settings.QUEUE_EVENTS_MAX, 'max');
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');

@@ -1,0 +1,32 @@
+import { Command } from 'commander';
+import { type Alert, alertRules, alertTable } from '../telemetry/alerts.ts';
+import { dashboard } from '../telemetry/dashboard.ts';
+import { type CommandIo, printJson, printText } from './io.ts';
+
+/** `weir metrics dashboard|alerts`: files for Grafana and Prometheus. Needs neither settings nor a database. */
+export function metricsCommand(io: CommandIo): Command {
+  const command = new Command('metrics').description('print a Grafana dashboard and Prometheus alert rules');
+  command
+    .command('dashboard')
+    .description('print a dashboard for Grafana, to import as JSON')
+    .option('--json', 'print it on one line')
+    .action(({ json }: { json?: boolean }) => {
+      if (json) printJson(io, dashboard());
+      else printText(io, `${JSON.stringify(dashboard(), null, 2)}\n`);
+    });
+  command
+    .command('alerts')
+    .description('print alert rules for Prometheus; weir doctor --alert NAME explains one')
+    .option('--json', 'print the alerts as one JSON document')
+    .action(({ json }: { json?: boolean }) => {
+      if (json)
+        printJson(io, { items: Object.entries<Alert>(alertTable).map(([name, alert]) => describeAlert(name, alert)) });
+      else printText(io, alertRules());
+    });
+  return command;
+}
+
+/** An alert as a member of a JSON document. */
+export function describeAlert(name: string, { expr, forMinutes, severity, summary, runbook }: Alert) {
+  return { name, severity, summary, expr, for_seconds: forMinutes * 60, runbook };
+}
