@@ -21,7 +21,7 @@ RUN node server/setup/server-binary.mjs \
 
 FROM node:24-trixie-slim
 RUN apt-get update \
- && apt-get install -y --no-install-recommends libpq5 \
+ && apt-get install -y --no-install-recommends libpq5 postgresql-client \
  && rm -rf /var/lib/apt/lists/* \
  && groupadd --system --gid 900 weir \
  && useradd --system --uid 900 --gid weir --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \

@@ -88,3 +88,32 @@ export function showBenchProgress(phases: number, phaseSeconds: number, stderr: 
     stop: () => bar.stop(),
   };
 }
+
+interface TableProgress {
+  /** @param weights pages or rows by table */
+  begin: (weights: ReadonlyMap<string, number>) => void;
+  table: (name: string) => void;
+  stop: () => void;
+}
+
+/** A bar over the tables of a backup, on a terminal. @param title printed in a pipe, once */
+export function showTableProgress(title: string, stderr: CommandIo['stderr']): TableProgress {
+  if (stderr.isTTY !== true)
+    return { begin: () => printMessage({ stderr }, `${title}\n`), table: () => {}, stop: () => {} };
+  const bar = openBar('{bar} {percentage}%, {duration_formatted}, {table}', stderr);
+  let weights: ReadonlyMap<string, number> = new Map();
+  let done = 0;
+  let current: string | null = null;
+  return {
+    begin: (given) => {
+      weights = given;
+      bar.start([...given.values()].reduce((sum, weight) => sum + weight, 0) || 1, 0, { table: title });
+    },
+    table: (table) => {
+      done += weights.get(current ?? '') ?? 0;
+      current = table;
+      bar.update(done, { table });
+    },
+    stop: () => bar.stop(),
+  };
+}

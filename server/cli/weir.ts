@@ -9,6 +9,7 @@ import { OperatorError } from '../settings/fault.ts';
 import { readConfiguration } from '../settings/read.ts';
 import { agentCommand } from './agent.ts';
 import { auditCommand } from './audit.ts';
+import { backupCommand, restoreCommand } from './backup.ts';
 import { benchCommand } from './bench.ts';
 import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
@@ -50,6 +51,8 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(benchCommand(io))
     .addCommand(keysCommand(io))
     .addCommand(metricsCommand(io))
+    .addCommand(backupCommand(io))
+    .addCommand(restoreCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])

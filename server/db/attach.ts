@@ -31,17 +31,39 @@ export function connectionsNeeded(settings: Settings): number {
   return (settings.WORKERS + 1) * (settings.DB_POOL_MAX + COPY_CONNECTIONS) + OTHER_CONNECTIONS;
 }
 
+/** Options of attaching. */
+interface AttachOptions {
+  /**
+   * Join a running embedded server that has fewer connections than the settings may open. For commands, whose WORKERS may differ from the
+   * server's.
+   */
+  joinSmaller: boolean;
+}
+
 /**
  * Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError.
  * @param log progress of the embedded server, for users.
- * @param joinSmaller join a running embedded server that has fewer connections than the settings may open. For commands, whose WORKERS
- * may differ from the server's.
  */
 export async function attachDatabase(
   settings: Settings,
   log: (line: string) => void,
-  { joinSmaller }: { joinSmaller: boolean },
+  options: AttachOptions,
 ): Promise<Attached> {
+  const attached = await attachUnmigrated(settings, log, options);
+  try {
+    return { ...attached, migrated: await migrate(attached.database) };
+  } catch (error) {
+    await attached.detach();
+    throw unusable(attached.conninfo, error);
+  }
+}
+
+/** The same without a migration. Does not connect to an external server. */
+export async function attachUnmigrated(
+  settings: Settings,
+  log: (line: string) => void,
+  { joinSmaller }: AttachOptions,
+): Promise<Omit<Attached, 'migrated'>> {
   const join = () =>
     joinEmbeddedPostgres({
       dataDir: settings.DATA_DIR,
@@ -62,15 +84,15 @@ export async function attachDatabase(
     await database.close();
     await embedded?.leave();
   };
-  try {
-    return { conninfo, database, migrated: await migrate(database), revive, detach };
-  } catch (error) {
-    await detach();
-    throw new DatabaseError(
-      `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(findingOf(error), conninfo))}`,
-      error instanceof OperatorError ? error.fix : 'check DATABASE_URL or the POSTGRES_* settings',
-    );
-  }
+  return { conninfo, database, revive, detach };
+}
+
+/** The error of a database that cannot be used, for users. */
+export function unusable(conninfo: string, error: unknown): DatabaseError {
+  return new DatabaseError(
+    `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(findingOf(error), conninfo))}`,
+    error instanceof OperatorError ? error.fix : 'check DATABASE_URL or the POSTGRES_* settings',
+  );
 }
 
 /** Throws DatabaseError if the server's max_connections is less than the settings may open. */

@@ -38,6 +38,37 @@ export function weirConninfo(conninfo: string, applicationName: string, serverSe
   });
 }
 
+/**
+ * Separates the password from the rest of a connection string, for a program whose arguments every user of the machine can read.
+ * `password`: undefined if the string contains none.
+ */
+export function splitPassword(conninfo: string): { place: string; password: string | undefined } {
+  let password: string | undefined;
+  const take = (text: string, decode: (text: string) => string) => {
+    password = decode(text);
+    return '';
+  };
+  const place = isUri(conninfo)
+    ? conninfo
+        // libpq ends the user part at the first @ or /, so that neither occurs in a password.
+        .replace(
+          /^(\w+:\/\/[^:@/]*):([^@/]*)(?=@)/,
+          (_, head: string, text: string) => head + take(text, decodeURIComponent),
+        )
+        .replace(/(?<=[?&])password=([^&]*)&?/, (_, text: string) => take(text, decodeURIComponent))
+        .replace(/[?&]$/, '')
+    : conninfo.replace(
+        /(\w+)(\s*=\s*)('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)/gs,
+        (word, name: string, _equals: string, text: string) => (name === 'password' ? take(text, unquoted) : word),
+      );
+  return { place, password };
+}
+
+/** The value of a word in libpq's key=value form. */
+function unquoted(text: string): string {
+  return (text.startsWith("'") ? text.slice(1, -1) : text).replace(/\\(.)/gs, '$1');
+}
+
 interface Place {
   host?: string | undefined;
   port?: string | undefined;

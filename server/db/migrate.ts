@@ -35,7 +35,7 @@ export function migrate(database: Database): Promise<string[]> {
     });
     const applied = await appliedVersions({ query });
     const files = migrationFiles();
-    const problem = versionProblem(applied, files);
+    const problem = versionProblem(applied, 'the database', files);
     if (problem !== null) throw problem;
     const pending = files.filter((file) => !applied.has(file.version));
     for (const { version, name } of pending) {
@@ -56,10 +56,17 @@ export async function appliedVersions({ query }: Pick<Database, 'query'>): Promi
   return new Set(rows.map((row) => row.version));
 }
 
-/** Why this release cannot migrate a database with these versions; null if it can. */
-export function versionProblem(applied: Set<number>, files = migrationFiles()): OperatorError | null {
+/**
+ * Why this release cannot migrate a database with these versions; null if it can.
+ * @param subject what has these versions, for the message
+ */
+export function versionProblem(
+  applied: Set<number>,
+  subject = 'the database',
+  files = migrationFiles(),
+): OperatorError | null {
   const newest = Math.max(...applied);
-  const finding = `the database is at schema version ${newest}`;
+  const finding = `${subject} is at schema version ${newest}`;
   if (newest > files.at(-1)!.version)
     return new OperatorError(
       `${finding}, newer than this release (${files.at(-1)!.version})`,

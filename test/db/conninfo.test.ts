@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { describeConninfo, withoutSecrets, withParameters } from '../../server/db/conninfo.ts';
+import { describeConninfo, splitPassword, withoutSecrets, withParameters } from '../../server/db/conninfo.ts';
 
 describe('a connection string is described without its password', () => {
   test.each([
@@ -42,4 +42,22 @@ describe('a message of libpq is shown without possible passwords', () => {
 test('parameters are added to both forms, unless they exist', () => {
   expect(withParameters('postgres://db/weir?a=1', { a: '2', b: 'x y' })).toBe('postgres://db/weir?a=1&b=x%20y');
   expect(withParameters('host=db a=1', { a: '2', b: 'x' })).toBe("host=db a=1 b='x'");
+});
+
+describe('the password is separated from a connection string', () => {
+  test.each([
+    [
+      'postgres://u:ge%2Fheim@db,other:5433/weir?sslmode=require',
+      'postgres://u@db,other:5433/weir?sslmode=require',
+      'ge/heim',
+    ],
+    ['postgresql://db/weir?password=geheim&user=u', 'postgresql://db/weir?user=u', 'geheim'],
+    ['postgresql:///weir?user=u&password=geheim', 'postgresql:///weir?user=u', 'geheim'],
+    ["host='a password=b' password = 'ge\\'heim' dbname=weir", "host='a password=b'  dbname=weir", "ge'heim"],
+    ['host=db password=geheim', 'host=db ', 'geheim'],
+    ['postgres://u@db/weir', 'postgres://u@db/weir', undefined],
+    ['host=db user=u', 'host=db user=u', undefined],
+  ])('%s', (conninfo, place, password) => {
+    expect(splitPassword(conninfo)).toEqual({ place, password });
+  });
 });

@@ -14,8 +14,13 @@ export interface CommandResult {
   err: string;
 }
 
-/** Runs `weir ARGS`. */
-export async function weir({ conninfo }: TestApp, ...args: string[]): Promise<CommandResult> {
+/** Runs `weir ARGS` on the database of an app. */
+export function weir({ conninfo }: TestApp, ...args: string[]): Promise<CommandResult> {
+  return weirOn(conninfo, ...args);
+}
+
+/** Runs `weir ARGS` on a database. */
+export async function weirOn(conninfo: string, ...args: string[]): Promise<CommandResult> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-c-'));
   try {
     return await run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory }, args);

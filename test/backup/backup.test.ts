@@ -1,0 +1,162 @@
+/** `weir backup` and `weir restore` on databases of a server: what they refuse, compare and report. */
+
+import { readFileSync } from 'node:fs';
+import { copyFile, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { compareContents, readContents } from '../../server/backup/record.ts';
+import { migrationFiles } from '../../server/db/migrate.ts';
+import { type CommandResult, weirOn } from '../helpers/command.ts';
+import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+let directory: string;
+let source: FreshDatabase;
+let target: FreshDatabase;
+let file: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-b-'));
+  file = join(directory, 'weir.dump');
+  source = await freshDatabase();
+  await source.database.query({
+    text: `
+      insert into webhooks (id, name) values ('00000000-0000-4000-8000-000000000001', 'orders');
+      insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+      select gen_random_uuid(), '00000000-0000-4000-8000-000000000001', now() - n * interval '1 millisecond', '192.0.2.1', '{}', convert_to('body ' || n, 'UTF8'), 9
+      from generate_series(1, 1500) n`,
+  });
+  expect(await weirOn(source.conninfo, 'backup', file)).toMatchObject({ code: 0 });
+});
+beforeEach(async () => {
+  target = await emptyDatabase();
+  onTestFinished(() => target.drop());
+});
+afterAll(async () => {
+  await source.drop();
+  await rm(directory, { recursive: true });
+});
+
+const restoreInto = (into: FreshDatabase, path = file, ...flags: string[]) =>
+  weirOn(source.conninfo, 'restore', path, '--into', into.conninfo, ...flags);
+const documentOf = ({ out }: CommandResult) => JSON.parse(out) as Record<string, unknown>;
+const tableCount = async ({ database }: FreshDatabase) =>
+  (await database.query({ text: `select from pg_class where relnamespace = 'public'::regnamespace` })).length;
+
+test('a backup is private, complete and says that the key is not in it', async () => {
+  const path = join(directory, 'private.dump');
+  const { code, out, err } = await weirOn(source.conninfo, 'backup', path);
+  expect([code, err]).toEqual([0, expect.stringMatching(/^Backing up .* to .*private\.dump\n$/)]);
+  expect(out).toMatch(/1500 events and 0 deliveries of 20.*\nSECRETS_KEY is not in the backup/);
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  expect((await readdir(directory)).filter((name) => name.endsWith('.unfinished'))).toEqual([]);
+});
+
+test('an existing file is replaced only with --overwrite', async () => {
+  const path = join(directory, 'kept.dump');
+  await writeFile(path, 'something else');
+  const refused = await weirOn(source.conninfo, 'backup', path);
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('kept.dump exists; name another file')]);
+  expect((await stat(path)).size).toBe(14);
+  expect((await weirOn(source.conninfo, 'backup', path, '--overwrite')).code).toBe(0);
+  expect((await stat(path)).size).toBeGreaterThan(10_000);
+});
+
+test('a backup that fails leaves no file', async () => {
+  const path = join(directory, 'never.dump');
+  // An empty database is not one of Weir.
+  const empty = await weirOn(target.conninfo, 'backup', path);
+  expect([empty.code, empty.err]).toEqual([1, expect.stringContaining('This database contains no Weir')]);
+  const nowhere = await weirOn(source.conninfo, 'backup', join(directory, 'missing/never.dump'));
+  expect([nowhere.code, nowhere.err]).toEqual([1, expect.stringContaining('never.dump.unfinished cannot be written')]);
+  expect((await readdir(directory)).filter((name) => name.startsWith('never'))).toEqual([]);
+});
+
+test('a restored database equals the backup, and what arrived later is counted', async () => {
+  await source.database.query({
+    text: `insert into events select gen_random_uuid(), webhook_id, now(), source_ip, headers, content_type, body, bytes from events limit 7`,
+  });
+  onTestFinished(() =>
+    source.database
+      .query({ text: `delete from events where id in (select id from events order by received_at desc limit 7)` })
+      .then(() => {}),
+  );
+  const restored = await restoreInto(target, file, '--json');
+  expect(restored.code).toBe(0);
+  expect(documentOf(restored)).toMatchObject({
+    compared: true,
+    events: 1500,
+    differences: [],
+    migrated: [],
+    arrived_after: 7,
+  });
+  const second = await emptyDatabase();
+  onTestFinished(() => second.drop());
+  expect((await restoreInto(second)).out).toMatch(
+    /^Restored 1500 events of 20.*\nCounts, and hashes .* equal .*\nEvents that arrived after the backup and are not in it: 7\.\n.*SECRETS_KEY is not in the backup/,
+  );
+});
+
+test('a database that is not empty is refused and stays as it is', async () => {
+  await target.database.query({ text: 'create table mine (id int)' });
+  const { code, err } = await restoreInto(target);
+  expect([code, err]).toEqual([1, expect.stringContaining('The database is not empty; restore into a new database')]);
+  expect(await tableCount(target)).toBe(1);
+});
+
+test.each([
+  ['cut off', (path: string) => stat(path).then(({ size }) => truncate(path, size - 3_000)), /pg_restore/],
+  [
+    'with a changed byte',
+    async (path: string) => {
+      const bytes = readFileSync(path);
+      bytes[bytes.length >> 1]! ^= 1;
+      await writeFile(path, bytes);
+    },
+    /is damaged: its contents have changed/,
+  ],
+  ['that is no backup', (path: string) => writeFile(path, 'hello'), /pg_restore/],
+] as const)('a file %s is refused, and nothing is restored', async (_, damage, reason) => {
+  const path = join(directory, 'damaged.dump');
+  await copyFile(file, path);
+  await damage(path);
+  const { code, err } = await restoreInto(target, path);
+  expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
+  expect(await tableCount(target)).toBe(0);
+});
+
+test('a restored row that differs is reported', async () => {
+  const changed = await freshDatabase();
+  onTestFinished(() => changed.drop());
+  const before = await readContents(source.database.query);
+  const day = Object.keys(before.tables).find((name) => name.startsWith('events_2') && before.tables[name]! > 0)!;
+  expect(compareContents(before, before)).toEqual([]);
+  expect(compareContents(before, await readContents(changed.database.query))).toEqual(
+    expect.arrayContaining([
+      `${day}: ${before.tables[day]} rows in the backup, 0 in the database`,
+      'events: the newest 1000 rows are not the ones of the backup',
+    ]),
+  );
+});
+
+test('an older backup is migrated, without a migration of its source; a newer one is refused', async () => {
+  const old = await emptyDatabase();
+  onTestFinished(() => old.drop());
+  await old.database.query({ text: readFileSync(new URL('../db/version-25.sql', import.meta.url), 'utf8') });
+  const path = join(directory, 'old.dump');
+  expect((await weirOn(old.conninfo, 'backup', path)).code).toBe(0);
+  const migrated = documentOf(await restoreInto(target, path, '--json'));
+  const later = migrationFiles().filter(({ version }) => version > 25);
+  expect(migrated).toMatchObject({ differences: [], migrated: later.map(({ name }) => name) });
+
+  await old.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'future.sql')` });
+  expect((await weirOn(old.conninfo, 'backup', path, '--overwrite')).code).toBe(0);
+  const second = await emptyDatabase();
+  onTestFinished(() => second.drop());
+  const { code, err } = await restoreInto(second, path);
+  expect([code, err]).toEqual([
+    1,
+    expect.stringContaining('the backup is at schema version 9999, newer than this release'),
+  ]);
+  expect(await tableCount(second)).toBe(0);
+});
