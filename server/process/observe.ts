@@ -9,6 +9,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type Stage, stageNames } from '../telemetry/stages.ts';
 import { Throttle } from '../telemetry/throttle.ts';
+import { traceparentOf } from '../telemetry/trace.ts';
 
 export interface Observers {
   finished(exchange: Exchange): void;
@@ -109,12 +110,9 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
   };
 }
 
-/** A well-formed traceparent (W3C Trace Context, section 3.2). Nothing else can be logged from this header. */
-const traceparent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
-
 /** The log fields of a request. Traceparent is the only header; the body is never included. */
 function describe(exchange: Exchange): Record<string, unknown> {
-  const trace = exchange.header('traceparent');
+  const traceparent = traceparentOf(exchange.header('traceparent'));
   const { ms, totalMs } = exchange.clock;
   const reached = stageNames.flatMap((name, stage) => (ms[stage]! > 0 ? [[name, rounded(ms[stage]!)]] : []));
   return {
@@ -126,7 +124,7 @@ function describe(exchange: Exchange): Record<string, unknown> {
     client: exchange.client.address,
     ...(exchange.route.startsWith(STAGED_PREFIX) ? { webhook_id: exchange.parameters[0]!.toLowerCase() } : {}),
     ...(exchange.eventId === null ? {} : { event_id: exchange.eventId }),
-    ...(trace !== undefined && traceparent.test(trace) ? { traceparent: trace } : {}),
+    ...(traceparent === undefined ? {} : { traceparent }),
     total_ms: rounded(totalMs),
     slowest_stage: stageNames[ms.indexOf(Math.max(...ms))],
     stages_ms: Object.fromEntries(reached),

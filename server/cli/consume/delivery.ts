@@ -1,4 +1,5 @@
 /** A claimed delivery, and the work on it. */
+import { traceparentOf } from '../../telemetry/trace.ts';
 
 /** A delivery in the response to a claim. */
 export interface Delivery {
@@ -33,8 +34,12 @@ export function deliveryBody({ event }: Delivery): Buffer {
   return event.body === undefined ? Buffer.from(event.body_base64 ?? '', 'base64') : Buffer.from(event.body, 'utf8');
 }
 
-/** Environment variables for the command of a delivery. */
+/**
+ * Environment variables for the command of a delivery. TRACEPARENT and TRACESTATE are those of the sender's request, as OpenTelemetry
+ * reads them; without any they are empty, so that the command does not continue a trace of this process.
+ */
 export function environmentOf({ id, attempt, event }: Delivery): Record<string, string> {
+  const traceparent = traceparentOf(event.headers.traceparent);
   return {
     WEIR_DELIVERY_ID: id,
     WEIR_EVENT_ID: event.id,
@@ -44,6 +49,9 @@ export function environmentOf({ id, attempt, event }: Delivery): Record<string, 
     WEIR_RECEIVED_AT: event.received_at,
     WEIR_EVENT_TYPE: event.event_type ?? '',
     WEIR_CONTENT_TYPE: event.content_type ?? '',
+    WEIR_REQUEST_ID: event.headers['x-request-id'] ?? '',
+    TRACEPARENT: traceparent ?? '',
+    TRACESTATE: traceparent === undefined ? '' : (event.headers.tracestate ?? ''),
     WEIR_HEADERS: JSON.stringify(event.headers),
   };
 }
