@@ -59,7 +59,17 @@ export class CopyEncoder {
   }
 }
 
-function writeRow(buffer: Buffer, start: number, row: EventRow): number {
+/** Returns COPY data of rows that are already encoded. */
+export function copyData(rows: Uint8Array): Buffer {
+  const data = Buffer.allocUnsafe(SIGNATURE.length + rows.length + TRAILER_BYTES);
+  SIGNATURE.copy(data);
+  data.set(rows, SIGNATURE.length);
+  data.writeInt16BE(-1, data.length - TRAILER_BYTES);
+  return data;
+}
+
+/** Writes the row as one tuple of the COPY format at `start`. Returns the position after it. */
+export function writeRow(buffer: Buffer, start: number, row: EventRow): number {
   let at = buffer.writeInt16BE(COLUMNS, start);
   at = writeBytes(buffer, at, row.id);
   at = writeBytes(buffer, at, row.webhookId);
@@ -88,6 +98,11 @@ function writeText(buffer: Buffer, start: number, text: string): number {
   const length = buffer.write(text, start + 4, 'utf8');
   buffer.writeInt32BE(length, start);
   return start + 4 + length;
+}
+
+/** Unix milliseconds of a Postgres timestamp in binary form. */
+export function timestampMs(micros: bigint): number {
+  return Number(micros / 1000n) + POSTGRES_EPOCH_MS;
 }
 
 /** Writes microseconds as int64 without a BigInt: the product stays below 2^53 for the next 285 years. */

@@ -53,10 +53,14 @@ export class CopyConnection {
    * Rejects with libpq's message, which never contains the password.
    * @param onClosed called once when either side ends the connection, with the reason.
    */
-  static connect(conninfo: string, onClosed: (reason: string) => void): Promise<CopyConnection> {
+  static connect(
+    conninfo: string,
+    onClosed: (reason: string) => void,
+    applicationName = 'weir-copy',
+  ): Promise<CopyConnection> {
     const { pq } = new Native();
     return new Promise((resolve, reject) => {
-      pq.connect(writableConninfo(weirConninfo(conninfo, 'weir-copy', copySettings)), (error) => {
+      pq.connect(writableConninfo(weirConninfo(conninfo, applicationName, copySettings)), (error) => {
         if (!error) return resolve(new CopyConnection(pq, onClosed));
         pq.finish();
         outliveClose(pq);
@@ -110,14 +114,14 @@ export class CopyConnection {
     }
   }
 
-  /** Returns the first column of a query's rows. Rejects if the query fails. */
+  /** Returns the first column of a query's rows. Rejects if the query fails; the error of the server has its SQLSTATE as `code`. */
   async column(sql: string): Promise<string[]> {
     await this.#send(sql);
     const status = await this.#result();
     const rows =
       status === 'PGRES_TUPLES_OK' ? Array.from({ length: this.#pq.ntuples() }, (_, i) => this.#pq.getvalue(i, 0)) : [];
     const error = await this.#drain();
-    if (error !== null) throw new Error(error.message);
+    if (error !== null) throw Object.assign(new Error(error.message), { code: error.sqlState });
     return rows;
   }
 

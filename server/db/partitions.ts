@@ -33,6 +33,13 @@ export async function createPartitions(database: Database, nowMs: number): Promi
   return made;
 }
 
+/** Creates the missing partitions of the days of these times, Unix milliseconds. */
+export async function createDays(database: Database, timesMs: readonly number[]): Promise<void> {
+  const days = new Set(timesMs.map((ms) => Math.floor(ms / DAY_MS) * DAY_MS));
+  for (const fromMs of [...days].sort((a, b) => a - b))
+    for (const table of partitionedTables) await createPartition(database, table, fromMs);
+}
+
 interface MissingPartition {
   table: PartitionedTable;
   name: string;

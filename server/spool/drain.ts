@@ -1,0 +1,171 @@
+/**
+ * Moves the events of the spool into the database: the files of an installation, oldest first, one at a time. Only one drain works in a
+ * folder (see folder.ts). It may be killed anywhere: a file is removed only after its events are committed, and an event that is
+ * stored again is skipped by its id.
+ */
+import { join } from 'node:path';
+import type { Disk, DiskFile } from './disk.ts';
+import { fileName, isWaiting, newStem, parseName, type SegmentName } from './names.ts';
+import { encodeHead, type Frame, frameOf, readFrame, readHead, splitRows } from './segment.ts';
+import type { DrainCounts, DrainTarget } from './store.ts';
+
+export interface DrainObserver {
+  committed(counts: DrainCounts): void;
+  /** The database refuses the content of an event; it is kept in a file `refused`. */
+  refused(sqlState: string, message: string): void;
+  /** A file has bad bytes in front of good frames, or no readable head; it is kept as `damaged`. */
+  damaged(name: string): void;
+}
+
+interface DrainParts {
+  disk: Disk;
+  folder: string;
+  target: DrainTarget;
+  observer: DrainObserver;
+}
+
+/** `reason`: why it did not finish. */
+export type DrainOutcome = { kind: 'empty' } | { kind: 'stopped' } | { kind: 'unavailable'; reason: string };
+
+/** Size of one transaction; a frame that is larger is one by itself. */
+const CHUNK = { events: 4_000, bytes: 8_388_608 };
+
+class Unavailable extends Error {}
+
+export class Drain {
+  readonly #parts: DrainParts;
+  #stopping = false;
+  /** Where an interrupted drain of a file continues. */
+  #done: { stem: string; at: number } | null = null;
+
+  constructor(parts: DrainParts) {
+    this.#parts = parts;
+  }
+
+  /** Drains until no file is left, the database fails, or `stop` is called. Rejects with errors of fs. */
+  async run(): Promise<DrainOutcome> {
+    const { disk, folder, target } = this.#parts;
+    try {
+      for (;;) {
+        const [oldest] = await waitingFiles(disk, folder);
+        if (oldest === undefined) return { kind: 'empty' };
+        if (this.#stopping) return { kind: 'stopped' };
+        await target.connect().catch((error: Error) => unavailable(error.message.trim()));
+        if (!(await this.#drainFile(oldest))) return { kind: 'stopped' };
+      }
+    } catch (error) {
+      if (error instanceof Unavailable) return { kind: 'unavailable', reason: error.message };
+      throw error;
+    }
+  }
+
+  /** Ends `run` after the transaction in progress. */
+  stop(): void {
+    this.#stopping = true;
+  }
+
+  /** False: stopped before its end. */
+  async #drainFile({ stem, state }: SegmentName): Promise<boolean> {
+    const { disk, folder, observer } = this.#parts;
+    const path = join(folder, fileName(stem, 'draining'));
+    // From here on its writer starts another file, see writer.ts.
+    if (state === 'open') await disk.rename(join(folder, fileName(stem, 'open')), path);
+    const file = await disk.open(path);
+    let outcome: 'whole' | 'damaged' | 'stopped';
+    try {
+      outcome = await this.#drainFrames(file, stem);
+    } finally {
+      await file.close();
+    }
+    if (outcome === 'stopped') return false;
+    this.#done = null;
+    if (outcome === 'whole') await disk.remove(path);
+    else {
+      await disk.rename(path, join(folder, fileName(stem, 'damaged')));
+      observer.damaged(fileName(stem, 'damaged'));
+    }
+    await disk.flushFolder(folder);
+    return true;
+  }
+
+  async #drainFrames(file: DiskFile, stem: string): Promise<'whole' | 'damaged' | 'stopped'> {
+    const head = await readHead(file);
+    // A file whose head was never flushed has no frame.
+    if (head === null) return (await hasFrame(file)) ? 'damaged' : 'whole';
+    let at = this.#done?.stem === stem ? this.#done.at : head.next;
+    let damaged = false;
+    for (let ended = false; !ended; ) {
+      const frames: Frame[] = [];
+      let events = 0;
+      let bytes = 0;
+      while (!ended && events < CHUNK.events && bytes < CHUNK.bytes) {
+        const read = await readFrame(file, at);
+        if (read.kind === 'damaged') damaged = true;
+        else if (read.kind !== 'frame') ended = true;
+        else {
+          frames.push(read.frame);
+          events += read.frame.events;
+          bytes += read.frame.payload.length;
+        }
+        if (read.kind === 'frame' || read.kind === 'damaged') at = read.next;
+      }
+      if (events > 0) await this.#store(head.columns, joined(frames, events));
+      this.#done = { stem, at };
+      if (this.#stopping && !ended) return 'stopped';
+    }
+    return damaged ? 'damaged' : 'whole';
+  }
+
+  /** Stores the rows; those that the database refuses are put aside. */
+  async #store(columns: readonly string[], rows: Frame): Promise<void> {
+    const { target, observer } = this.#parts;
+    let result = await target.store(columns, rows);
+    if (result.kind === 'unavailable' && result.partitionMissing) {
+      await target.createPartitions(columns, rows).catch((error: Error) => unavailable(error.message));
+      result = await target.store(columns, rows);
+      // Its SQLSTATE is also that of a CHECK.
+      if (result.kind === 'unavailable' && result.partitionMissing)
+        result = { kind: 'refused', sqlState: '23514', message: result.reason };
+    }
+    if (result.kind === 'unavailable') return unavailable(result.reason);
+    if (result.kind === 'committed') return observer.committed(result);
+    if (rows.events === 1) {
+      await this.#putAside(columns, rows);
+      return observer.refused(result.sqlState, result.message);
+    }
+    for (const half of splitRows(rows, Math.ceil(rows.events / 2))) await this.#store(columns, half);
+  }
+
+  async #putAside(columns: readonly string[], rows: Frame): Promise<void> {
+    const { disk, folder } = this.#parts;
+    const file = await disk.create(join(folder, fileName(newStem(Date.now()), 'refused')));
+    try {
+      await file.write(0, Buffer.concat([encodeHead(columns), frameOf(rows)]));
+      await file.flush();
+    } finally {
+      await file.close();
+    }
+    await disk.flushFolder(folder);
+  }
+}
+
+/** Files with events for the database, oldest first; one that a drain has begun is the first. */
+export async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> {
+  const names = (await disk.list(folder)).map(({ name }) => parseName(name));
+  const rank = ({ state, stem }: SegmentName) => `${state === 'draining' ? 0 : 1} ${stem}`;
+  return names
+    .filter((name): name is SegmentName => name !== null && isWaiting(name))
+    .sort((one, other) => (rank(one) < rank(other) ? -1 : 1));
+}
+
+function joined(frames: readonly Frame[], events: number): Frame {
+  return frames.length === 1 ? frames[0]! : { events, payload: Buffer.concat(frames.map(({ payload }) => payload)) };
+}
+
+async function hasFrame(file: DiskFile): Promise<boolean> {
+  return (await readFrame(file, 0)).kind === 'damaged';
+}
+
+function unavailable(reason: string): never {
+  throw new Unavailable(reason);
+}

@@ -1,0 +1,43 @@
+/**
+ * Names of segment files: when and by which process the file was created, and what it is.
+ *
+ *     open ──the drain takes it──▶ draining ──all its events are in the database──▶ removed
+ *                                      └── a frame inside it is damaged: kept as damaged
+ *     refused: events that the database refuses for their content, kept for the operator
+ */
+import { randomBytes } from 'node:crypto';
+
+export const segmentStates = ['open', 'draining', 'damaged', 'refused'] as const;
+export type SegmentState = (typeof segmentStates)[number];
+
+export interface SegmentName {
+  /** Name without the state. */
+  stem: string;
+  /** Unix milliseconds; no event in the file is older. */
+  createdMs: number;
+  pid: number;
+  state: SegmentState;
+}
+
+const shape = /^((\d{13})-(\d+)-[0-9a-f]{8})\.([a-z]+)$/;
+
+/** A name that no other process uses, also on a machine with several process namespaces. */
+export function newStem(nowMs: number): string {
+  return `${String(Math.floor(nowMs)).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}`;
+}
+
+export function fileName(stem: string, state: SegmentState): string {
+  return `${stem}.${state}`;
+}
+
+/** Null for other files. */
+export function parseName(name: string): SegmentName | null {
+  const [, stem, created, pid, state] = shape.exec(name) ?? [];
+  if (stem === undefined || !segmentStates.includes(state as SegmentState)) return null;
+  return { stem, createdMs: Number(created), pid: Number(pid), state: state as SegmentState };
+}
+
+/** True while the events of the file are on their way to the database. */
+export function isWaiting({ state }: SegmentName): boolean {
+  return state === 'open' || state === 'draining';
+}
