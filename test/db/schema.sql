@@ -42,10 +42,13 @@ CREATE FUNCTION public.enable_fan_out() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 begin
-  if exists (select from subscriptions) and exists (
-    select from pg_trigger where tgrelid = 'events'::regclass and tgname = 'events_fan_out' and tgenabled = 'D'
+  if exists (select from subscriptions) and not exists (
+    select from pg_trigger where tgrelid = 'events'::regclass and tgname = 'events_fan_out' and tgenabled <> 'D'
   ) then
-    alter table events enable trigger events_fan_out;
+    -- Replaces the disabled trigger of earlier versions, and the one of a first subscription that was created at the same time.
+    create or replace trigger events_fan_out after insert on events
+      referencing new table as arrived for each statement execute function fan_out();
+    comment on trigger events_fan_out on events is 'Created by the first subscription, see enable_fan_out().';
   end if;
   return null;
 end
@@ -480,10 +483,6 @@ CREATE TRIGGER agents_announce AFTER INSERT OR DELETE OR UPDATE OF name, lookup_
 CREATE TRIGGER api_tokens_announce AFTER DELETE OR UPDATE OF revoked_at, role, expires_at ON public.api_tokens FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
-
-CREATE TRIGGER events_fan_out AFTER INSERT ON public.events REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION public.fan_out();
-
-ALTER TABLE public.events DISABLE TRIGGER events_fan_out;
 
 CREATE TRIGGER sessions_announce AFTER DELETE ON public.sessions FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
 
