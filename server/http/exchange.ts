@@ -3,7 +3,7 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ProblemCode } from '../errors.ts';
 import { Stage, StageClock } from '../telemetry/stages.ts';
-import { answerAndClose, type ConnectionEnding, writeAnswer, writeRest } from './answer.ts';
+import { answerAndClose, answerHeadAndClose, type ConnectionEnding, writeAnswer, writeRest } from './answer.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
 import { type Problem, problem, problemDocument } from './problem.ts';
@@ -14,6 +14,8 @@ export interface ExchangeHost {
   readonly memory: BodyMemory;
   /** While true, every answer closes its connection. */
   readonly draining: boolean;
+  /** True if the answer without a body that follows is the last of its connection. */
+  endsUnseen(): boolean;
   finished(exchange: Exchange): void;
 }
 
@@ -149,6 +151,8 @@ export class Exchange {
     this.status = status;
     // The handler has finished, so a later disconnect is not reported to it.
     this.#onGone = null;
+    const bodiless = body.length === 0 || this.method === 'HEAD';
+    if (bodiless && this.#ending === 'keep' && this.#host.endsUnseen()) this.#ending = 'last';
     if (this.#ending === 'last') setImmediate(() => this.#send(contentType, body));
     else this.#send(contentType, body);
   }
@@ -160,6 +164,12 @@ export class Exchange {
     if (this.#ending === 'cut') {
       this.#ended = true;
       answerAndClose(this.#res, status, fields, body as string);
+      this.lap(Stage.respond);
+      return this.#finish();
+    }
+    if (this.#ending === 'last' && (body.length === 0 || this.method === 'HEAD')) {
+      this.#ended = true;
+      answerHeadAndClose(this.#res, status, fields, body);
       this.lap(Stage.respond);
       return this.#finish();
     }
