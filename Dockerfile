@@ -1,4 +1,4 @@
-# The base images are named by tag, which a registry can move. To pin one, append its digest to both FROM lines (image:tag@sha256:...), as
+# The base images are named by tag, which a registry can move. To pin one, append its digest to the FROM lines (image:tag@sha256:...), as
 # `docker buildx imagetools inspect node:24-trixie` and `docker buildx imagetools inspect node:24-trixie-slim` print it.
 #
 # Node 24 on Debian 13: uWebSockets.js's binary for Node 24 needs glibc 2.38, and Debian 12 has 2.36.
@@ -18,6 +18,13 @@ COPY bench bench
 RUN node server/setup/server-binary.mjs \
  && node server/setup/build.mjs \
  && npm prune --omit=dev --no-fund --no-audit
+
+# For the profile `failover` of compose.yaml alone.
+FROM debian:13-slim AS patroni
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends patroni etcd-server postgresql \
+ && rm -rf /var/lib/apt/lists/* /var/lib/postgresql/*
+USER postgres
 
 FROM node:24-trixie-slim
 RUN apt-get update \

@@ -24,13 +24,18 @@ function append(conninfo: string, parameters: [name: string, value: string][]): 
 }
 
 /**
- * Adds Weir's parameters: the application name, and timeouts that detect a dead server within seconds.
+ * Adds Weir's parameters: the application name, timeouts that detect a dead server within seconds, and with several hosts the search for
+ * the one that accepts writes.
  * @param serverSettings further libpq options, each as ` -c name=value`.
  */
 export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {
+  const isList = placeOf(conninfo).hosts.length > 1;
   return withParameters(conninfo, {
     application_name: applicationName,
-    connect_timeout: '5',
+    // Of each host. libpq tries hosts in order, and a connection takes a thread of libuv's four while it tries: a dead machine listed
+    // first delays every connection by this time. 2 is libpq's minimum.
+    connect_timeout: isList ? '2' : '5',
+    ...(isList ? { target_session_attrs: 'read-write' } : {}),
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
@@ -70,16 +75,17 @@ function unquoted(text: string): string {
 }
 
 interface Place {
-  host?: string | undefined;
-  port?: string | undefined;
+  /** Empty: a local socket, or unknown. */
+  hosts: { host: string; port: string }[];
   user?: string | undefined;
   dbname?: string | undefined;
 }
 
-/** `host:port/database`, for display. Never contains a password. */
+/** `host:port/database`, for display; several hosts are separated by commas. Never contains a password. */
 export function describeConninfo(conninfo: string): string {
-  const { host, port, dbname } = placeOf(conninfo);
-  return `${host ?? 'a local socket'}${port ? `:${port}` : ''}/${dbname ?? ''}`;
+  const { hosts, dbname } = placeOf(conninfo);
+  const places = hosts.map(({ host, port }) => `${host || 'a local socket'}${port && `:${port}`}`);
+  return `${places.join(',') || 'a local socket'}/${dbname ?? ''}`;
 }
 
 /** Option names that occur in libpq's messages; harmless whatever the password is. */
@@ -91,23 +97,32 @@ const optionNames = ['host', 'hostaddr', 'port', 'user', 'dbname', 'password', '
  */
 export function withoutSecrets(message: string, conninfo: string): string {
   const place = placeOf(conninfo);
-  const known = new Set([place.host, place.port, place.user, place.dbname, ...optionNames]);
+  const names = place.hosts.flatMap(({ host, port }) => [host, port]);
+  const known = new Set([...names, place.user, place.dbname, ...optionNames]);
   const harmless = (quoted: string) =>
     !quoted.includes('@') && (known.has(quoted) || /^\W?$|^\/|^[0-9a-f]*[.:][0-9a-f.:]+$/i.test(quoted));
   return message.trim().replace(/"([^"]*)"/g, (whole, quoted: string) => (harmless(quoted) ? whole : '"…"'));
 }
 
-/** Parses host, port, user and database as far as possible. An @ in the path means that the password contains a slash. */
+/** Parses hosts, ports, user and database as far as possible. An @ in the path means that the password contains a slash. */
 function placeOf(conninfo: string): Place {
   if (isUri(conninfo)) {
-    if (!URL.canParse(conninfo)) return {};
-    const { hostname, port, username, pathname } = new URL(conninfo);
-    if (pathname.includes('@')) return {};
-    const decode = (part: string) => (/%(?![0-9a-f]{2})/i.test(part) ? part : decodeURIComponent(part)) || undefined;
-    return { host: decode(hostname), port, user: decode(username), dbname: decode(pathname.slice(1)) };
+    // A URL has one host: each host of the list is parsed as if it were the only one. The user information ends at the last @.
+    const [, start, list, rest] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(conninfo)!;
+    const uris = list!.split(',').map((host) => `${start}${host}${rest}`);
+    if (!uris.every((uri) => URL.canParse(uri))) return { hosts: [] };
+    const urls = uris.map((uri) => new URL(uri));
+    const { username, pathname } = urls[0]!;
+    if (pathname.includes('@')) return { hosts: [] };
+    const decode = (part: string) => (/%(?![0-9a-f]{2})/i.test(part) ? part : decodeURIComponent(part));
+    const hosts = urls.map(({ hostname, port }) => ({ host: decode(hostname), port }));
+    return { hosts, user: decode(username) || undefined, dbname: decode(pathname.slice(1)) || undefined };
   }
   const word = (name: string) => new RegExp(`(?:^|\\s)${name}\\s*=\\s*'?([^'\\s]*)`).exec(conninfo)?.[1];
-  return { host: word('host'), port: word('port'), user: word('user'), dbname: word('dbname') };
+  const ports = word('port')?.split(',') ?? [''];
+  // One port applies to all hosts.
+  const hosts = (word('host') ?? '').split(',').map((host, i) => ({ host, port: ports[i] ?? ports.at(-1)! }));
+  return { hosts, user: word('user'), dbname: word('dbname') };
 }
 
 function isUri(conninfo: string): boolean {

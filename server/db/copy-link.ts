@@ -10,7 +10,8 @@ export const COPY_CONNECTIONS = 2;
 /** An open transaction blocks vacuum: a COPY that waits for data longer than this is ended. */
 const UNUSED_MS = 50;
 const emptyCopy = new CopyEncoder().encode([]);
-const RECONNECT = { firstMs: 100, maxMs: 5_000 };
+/** The maximum decides how soon writes resume after a failover. */
+const RECONNECT = { firstMs: 100, maxMs: 1_000 };
 
 export class CopyLink {
   readonly #conninfo: string;

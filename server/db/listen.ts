@@ -18,7 +18,7 @@ const HEARTBEAT_MS = 300;
 const HEARTBEAT_TIMEOUT_MS = 900;
 /** Without an answer for this long, the database counts as down: three heartbeats have timed out. */
 const ANSWERS_MS = 3_000;
-const RECONNECT = { firstMs: 100, maxMs: 2_000 };
+const RECONNECT = { firstMs: 100, maxMs: 1_000 };
 
 interface ListenerEvents {
   /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process has applied the change. */

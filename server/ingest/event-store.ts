@@ -108,11 +108,15 @@ class CopyLane implements Lane<EventRow> {
     return this.#link.copyIn(copyEventsSql, this.#encoder.encode(rows), this.#timeoutMs);
   }
 
+  /**
+   * The transaction id makes the query wait until a synchronous standby has its commit, and thereby the rows before it: after a crash,
+   * Postgres shows rows at once that no standby has (see find-deduped as well).
+   */
   async lookUp(rows: readonly EventRow[]): Promise<(string | null)[]> {
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
     const times = rows.map(({ receivedAtMs }) => receivedAtMs).sort((a, b) => a - b);
     const ids = rows.map(({ id }) => uuidText(id));
-    const sql = `select id from events where received_at between ${at(times[0]!)} and ${at(times.at(-1)!)}
+    const sql = `select id, pg_current_xact_id() from events where received_at between ${at(times[0]!)} and ${at(times.at(-1)!)}
       and id in (${ids.map((id) => `'${id}'`).join(',')})`;
     const stored = new Set(await this.#link.column(sql, IN_DOUBT_MS).catch(() => []));
     return ids.map((id) => (stored.has(id) ? id : null));

@@ -16,6 +16,7 @@ export class MetricsPage {
   readonly #own = new Registry();
   readonly #deaths = this.#counter('weir_process_restarts_total');
   readonly #rollingRestarts = this.#counter('weir_rolling_restarts_total', ['outcome']);
+  readonly #memory = this.#counter('weir_processes_replaced_for_memory_total');
   readonly #expired = this.#counter('weir_leases_expired_total', ['agent']);
   readonly #settled = this.#counter('weir_deliveries_settled_total', ['agent', 'outcome']);
   readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
@@ -58,6 +59,11 @@ export class MetricsPage {
 
   died(): void {
     this.#deaths.inc();
+  }
+
+  /** Counts a process that was replaced because of PROCESS_MEMORY_MAX. */
+  memoryReplaced(): void {
+    this.#memory.inc();
   }
 
   restarted(outcome: 'restarted' | 'failed'): void {

@@ -22,6 +22,7 @@ import { chooseServingUser, findEntryFile, prepareForks } from './forks.ts';
 import { extendPartitions, runMaintenance } from './maintenance.ts';
 import type { Plan } from './member.ts';
 import { Members } from './members.ts';
+import { MemoryGuard } from './memory-guard.ts';
 import { MetricsPage } from './metrics-page.ts';
 import { createRestart } from './restart.ts';
 import { type Ending, waitForEnd } from './signals.ts';
@@ -198,6 +199,15 @@ async function start(
 
   live.start();
   undo.push(() => live.stop());
+
+  const guard = new MemoryGuard({
+    limit: () => current.PROCESS_MEMORY_MAX,
+    replaceable: () => (supervisor.isQuiet ? members.in('serving') : []),
+    replace: (member) => supervisor.replace(member),
+    log,
+    onReplaced: () => page.memoryReplaced(),
+  });
+  undo.push(guard.start());
 
   undo.push(() => supervisor.stop());
   const isUp = await Promise.race([supervisor.start(), ending.ended.then(() => false)]);

@@ -8,7 +8,7 @@ import { OperatorError } from '../settings/fault.ts';
 import { type Configuration, changedSettings, type Settings } from '../settings/read.ts';
 import { type Setting, settingTable } from '../settings/table.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { RestartOutcome } from './supervisor.ts';
+import type { RestartOutcome } from './replacement.ts';
 
 interface RestartParts {
   /** Returns the active settings. */

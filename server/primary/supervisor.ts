@@ -13,6 +13,7 @@ import type { Log, LogDestination } from '../telemetry/log.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
 import type { Checkup, MetricsSnapshot } from './messages.ts';
+import { failureOf, type Replacement, type Restart, type RestartOutcome } from './replacement.ts';
 
 interface SupervisorOptions {
   /** The supervisor adds and removes members. */
@@ -31,17 +32,6 @@ interface SupervisorOptions {
   onEnded: (pid: number, lastSnapshot: MetricsSnapshot | null, byItself: boolean) => void;
   /** Called when the supervisor gives up. */
   onHopeless: (reason: string) => void;
-}
-
-/** The result of a rolling restart: `replaced` processes are new, `kept` processes are old and keep serving. */
-export type RestartOutcome = { replaced: number } & ({ ok: true } | { ok: false; reason: string; kept: number });
-
-interface Restart {
-  plan: Plan;
-  /** Processes still to replace. */
-  stale: Set<Member>;
-  replaced: number;
-  settle: (outcome: RestartOutcome) => void;
 }
 
 /** A process that ends this soon after its start suggests that its replacement will end too. */
@@ -89,15 +79,44 @@ export class Supervisor {
 
   /**
    * Replaces every process with one of `plan`: each new process listens before an old one leaves. A new process that fails ends the
-   * restart, and the remaining old processes keep serving. One restart at a time.
+   * restart, and the remaining old processes keep serving. One restart at a time; it ends a replacement of one process.
    */
   restart(plan: Plan): Promise<RestartOutcome> {
+    this.#endRestart('a rolling restart replaces every process');
     return new Promise((settle) => {
       this.#restart = { plan, stale: new Set(this.#members.in('serving')), replaced: 0, settle };
       // Starting processes have accepted no request yet, and may hang.
       for (const member of this.#members.in('starting')) void member.leave();
       if (this.#phase === 'running') this.#step();
       else this.#endRestart('Weir is stopping');
+    });
+  }
+
+  /** Whether the wanted number of processes serves, and none is starting, leaving or to be replaced. */
+  get isQuiet(): boolean {
+    const serving = this.#members.in('serving').length;
+    return (
+      this.#phase === 'running' && this.#restart === null && serving === this.#wanted && this.#members.size === serving
+    );
+  }
+
+  /** Replaces one serving process like a rolling restart, with the current settings. Call while `isQuiet`. */
+  replace(member: Member): Promise<Replacement> {
+    return new Promise((resolve) => {
+      const restart: Restart = {
+        // Each plan object is a generation of processes.
+        plan: { ...this.#plan },
+        stale: new Set([member]),
+        replaced: 0,
+        settle: (outcome) => {
+          const { successor } = restart;
+          if (!outcome.ok) resolve(outcome);
+          else if (successor) resolve({ ok: true, successor });
+          else resolve({ ok: false, reason: 'the number of processes was reduced' });
+        },
+      };
+      this.#restart = restart;
+      this.#step();
     });
   }
 
@@ -161,6 +180,7 @@ export class Supervisor {
     }, QUICK_DEATH_MS).unref();
     if (member.plan === this.#restart?.plan) {
       this.#restart.replaced++;
+      this.#restart.successor = member;
       const { processes } = this.#plan;
       this.#plan = member.plan;
       // A count changed by signals is kept unless the setting itself has changed.
@@ -183,7 +203,7 @@ export class Supervisor {
     this.#options.log('process_exited', { process: member.pid, reason, lived_ms: Math.round(livedMs) });
     const isQuick = member.state === 'starting' || livedMs < QUICK_DEATH_MS;
     if (isQuick) this.#quickDeaths++;
-    if (member.plan === this.#restart?.plan) this.#endRestart(describe(member));
+    if (member.plan === this.#restart?.plan) this.#endRestart(failureOf(member));
     // While a proven process serves, replacements are retried without limit.
     const serving = this.#members.in('serving');
     const isProven = serving.some((other) => other.livedMs >= QUICK_DEATH_MS);
@@ -232,10 +252,4 @@ export class Supervisor {
     this.#started(false);
     this.#options.onHopeless(reason);
   }
-}
-
-/** Describes the failure of a new process for people. */
-function describe({ pid, reason }: Member): string {
-  if (typeof reason === 'number') return `the new process ${pid} ended with exit code ${reason}`;
-  return /^SIG[A-Z0-9]+$/.test(reason) ? `the new process ${pid} was ended by ${reason}` : reason;
 }

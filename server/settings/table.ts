@@ -45,6 +45,9 @@ const count = (fallback: number, min: number, max: number, meaning: string) => (
 
 const optionalText = (allowed: string, meaning: string) => ({ schema: text, fallback: null, allowed, meaning });
 
+const MEMORY_MIN = 64 * 1024 ** 2;
+const MEMORY_MAX = 1024 ** 4;
+
 export const settingTable = {
   HOST: {
     schema: text,
@@ -72,6 +75,13 @@ export const settingTable = {
     600,
     'a new process that does not listen within this time is stopped; in a rolling restart the old process continues to serve',
   ),
+  PROCESS_MEMORY_MAX: {
+    schema: wholeNumber(MEMORY_MIN, MEMORY_MAX),
+    fallback: null,
+    allowed: `a number of bytes from ${MEMORY_MIN} (64 MiB) to ${MEMORY_MAX} (1 TiB)`,
+    meaning:
+      'a process with more resident memory is replaced like in a rolling restart, each at most once a minute; unset: no limit',
+  },
   THREADS: count(1, 1, 64, 'HMAC threads in each process'),
   DATA_DIR: {
     schema: text,

@@ -1,12 +1,12 @@
 /** Collects facts about this machine and this folder. Changes nothing; starts a program only when files do not contain the fact. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
-const testCommands = ['pg_dump', 'redis-server', 'prometheus', 'promtool', 'chromium'];
+const testCommands = ['pg_dump', 'redis-server', 'prometheus', 'promtool', 'chromium', 'patroni', 'etcd'];
 const installStamp = join('node_modules', '.weir-setup.json');
 
 /** Returns the facts for planSetup. `tests`: whether the tests will run as well. */
@@ -21,6 +21,7 @@ export function lookAround(root, tests) {
     canSudo: () => spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0,
     found: [
       ...['apt-get', 'pg_config', 'make', 'python3', ...testCommands].filter((command) => isOnPath(command)),
+      ...(hasPostgresServer() ? ['postgres'] : []),
       ...(process.env.CXX || isOnPath('g++') ? ['g++'] : []),
       ...(hasLibpqHeader() ? ['libpq-fe.h'] : []),
     ],
@@ -67,6 +68,12 @@ function hasLibpqHeader() {
   if (existsSync('/usr/include/postgresql/libpq-fe.h')) return true;
   const { stdout } = spawnSync('pg_config', ['--includedir'], { encoding: 'utf8' });
   return Boolean(stdout) && existsSync(join(stdout.trim(), 'libpq-fe.h'));
+}
+
+/** Debian's server, which is on no PATH. */
+function hasPostgresServer() {
+  const root = '/usr/lib/postgresql';
+  return existsSync(root) && readdirSync(root).some((version) => isExecutable(join(root, version, 'bin/postgres')));
 }
 
 function isOnPath(command) {

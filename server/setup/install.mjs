@@ -23,21 +23,24 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get -o DPkg::Lock::Timeout=120 update -qq || echo 'The package lists could not be updated; continuing with the old ones.'
 apt-get -o DPkg::Lock::Timeout=120 install -y -qq --no-install-recommends "$@" || exit 1
 for package; do
-  if [ -e "/etc/init.d/$package" ]; then update-rc.d "$package" disable; fi
+  for script in $(dpkg -L "$package" | sed -n 's|^/etc/init.d/||p'); do update-rc.d "$script" disable; done
 done
 `;
 
-/** Installs Debian packages as root or with sudo. Failure throws a Refusal with the end of apt's output and the command to run by hand. */
-export async function installPackages({ packages, sudo }) {
+/**
+ * Installs Debian packages as root or with sudo. Failure throws a Refusal with the end of apt's output and the command to run by hand; with
+ * `optional` it is only printed.
+ */
+export async function installPackages({ packages, sudo, optional }) {
   console.log(`Installing Debian packages${sudo ? ' (by sudo)' : ''}: ${packages.join(' ')} ...`);
   const shell = ['sh', '-c', installScript, 'install', ...packages];
   const { code, output } = sudo
     ? await run('sudo', ['-n', ...shell], { quiet: true })
     : await run(shell[0], shell.slice(1), { quiet: true });
-  if (code !== 0)
-    throw new Refusal(
-      `${tail(output)}\nThe packages could not be installed. Fix the error of apt above, or run:\n  ${installCommand(packages)}`,
-    );
+  if (code === 0) return;
+  const text = `${tail(output)}\nThe packages could not be installed. Fix the error of apt above, or run:\n  ${installCommand(packages)}`;
+  if (!optional) throw new Refusal(text);
+  console.log(`${text}\nThe tests that need them are skipped.`);
 }
 
 /** The embedded Postgres and the serving processes run as this user when Weir is started by root. */

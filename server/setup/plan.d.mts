@@ -20,7 +20,8 @@ export interface Facts {
 }
 
 export type Step =
-  | { kind: 'packages'; packages: string[]; sudo: boolean }
+  /** `optional`: the set-up goes on without them. */
+  | { kind: 'packages'; packages: string[]; sudo: boolean; optional: boolean }
   | { kind: 'user' }
   | { kind: 'install'; wanted: string }
   | { kind: 'build' };

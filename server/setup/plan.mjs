@@ -1,6 +1,9 @@
 /** Decides the steps of a setup from facts. Pure, so that every kind of machine can be tested on one. */
 
-/** Debian packages: the files that show that a package is installed, and the step that needs it. */
+/**
+ * Debian packages: the files that show that a package is installed, and the step that needs it. Without an `optional` package the tests that
+ * need it are skipped, and say so.
+ */
 export const packageTable = [
   { package: 'libpq-dev', provides: ['pg_config', 'libpq-fe.h'], neededFor: 'install' },
   { package: 'build-essential', provides: ['g++', 'make'], neededFor: 'install' },
@@ -9,6 +12,9 @@ export const packageTable = [
   { package: 'redis-server', provides: ['redis-server'], neededFor: 'tests' },
   { package: 'prometheus', provides: ['prometheus', 'promtool'], neededFor: 'tests' },
   { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
+  { package: 'patroni', provides: ['patroni'], neededFor: 'tests', optional: true },
+  { package: 'etcd-server', provides: ['etcd'], neededFor: 'tests', optional: true },
+  { package: 'postgresql', provides: ['postgres'], neededFor: 'tests', optional: true },
 ];
 
 /** Minimum glibc of the uWebSockets.js binary, by Node major version; other versions have no binary. */
@@ -31,11 +37,16 @@ export function planSetup(facts) {
       (neededFor === 'install' ? install : facts.tests) && !provides.every((item) => facts.found.includes(item)),
   );
   if (missing.length > 0) {
-    const packages = missing.map((row) => row.package);
     const sudo = facts.uid !== 0;
-    if (!facts.found.includes('apt-get') || (sudo && !facts.canSudo()))
-      return { kind: 'refuse', sentence: askForPackages(missing, facts) };
-    steps.push({ kind: 'packages', packages, sudo });
+    const canInstall = facts.found.includes('apt-get') && (!sudo || facts.canSudo());
+    const required = missing.filter((row) => !row.optional);
+    if (!canInstall && required.length > 0) return { kind: 'refuse', sentence: askForPackages(required, facts) };
+    if (canInstall) {
+      for (const optional of [false, true]) {
+        const packages = missing.filter((row) => Boolean(row.optional) === optional).map((row) => row.package);
+        if (packages.length > 0) steps.push({ kind: 'packages', packages, sudo, optional });
+      }
+    }
   }
   if (facts.uid === 0 && !facts.weirUser) steps.push({ kind: 'user' });
   if (install) steps.push({ kind: 'install', wanted: facts.wanted });

@@ -45,6 +45,11 @@ export const logEvents = {
   settings_changed: ['info', 'a rolling restart found changed settings; new processes use them'],
   restarted: ['info', 'a rolling restart is complete: every process is new'],
   restart_failed: ['error', 'a rolling restart was refused or aborted; the remaining processes continue to serve'],
+  memory_replaced: ['warn', 'a process used more than PROCESS_MEMORY_MAX and was replaced, without a failed request'],
+  memory_replace_failed: [
+    'error',
+    'a process uses more than PROCESS_MEMORY_MAX and could not be replaced; it continues to serve',
+  ],
   crash_loop: ['fatal', 'processes exit as soon as they start; Weir stops'],
   draining: ['info', 'Weir is stopping: accepted requests are answered first'],
   drain_timeout: ['warn', 'requests were still open at the end of DRAIN_SECONDS'],

@@ -94,6 +94,10 @@ export const metricTable = {
     'log lines that were not written because the reader of the log did not read, of the primary and all processes',
   ],
   weir_process_restarts_total: ['counter', 'processes that exited unexpectedly, or were not ready in time'],
+  weir_processes_replaced_for_memory_total: [
+    'counter',
+    'processes replaced because they used more than PROCESS_MEMORY_MAX',
+  ],
   weir_rolling_restarts_total: ['counter', 'rolling restarts (HUP), by outcome (restarted, failed)'],
 } as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', string]>;
 

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { describeConninfo, splitPassword, withoutSecrets, withParameters } from '../../server/db/conninfo.ts';
+import {
+  describeConninfo,
+  splitPassword,
+  weirConninfo,
+  withoutSecrets,
+  withParameters,
+} from '../../server/db/conninfo.ts';
 
 describe('a connection string is described without its password', () => {
   test.each([
@@ -8,6 +14,11 @@ describe('a connection string is described without its password', () => {
     ["host='/run/pg' port=5432 user=u password='geheim' dbname=weir", '/run/pg:5432/weir'],
     ['postgres://u:12/geheim@db/weir', 'a local socket/'],
     ['postgres://u:geheim@[db/weir', 'a local socket/'],
+    ['postgres://u:geheim@a.example:5432,b.example:5433/weir', 'a.example:5432,b.example:5433/weir'],
+    ['postgres://u:ge,he@im@a.example,[::1]:5433/weir?sslmode=require', 'a.example,[::1]:5433/weir'],
+    ['postgres://u:geheim@a.example:eheim,b/weir', 'a local socket/'],
+    ['host=a.example,b.example port=5433 password=geheim dbname=weir', 'a.example:5433,b.example:5433/weir'],
+    ['host=a.example,b.example port=5432,5433 dbname=weir', 'a.example:5432,b.example:5433/weir'],
   ])('%s', (conninfo, description) => {
     expect(describeConninfo(conninfo)).toBe(description);
   });
@@ -37,6 +48,32 @@ describe('a message of libpq is shown without possible passwords', () => {
   ])('and keeps useful parts: %s', (message) => {
     expect(withoutSecrets(message, uri)).toBe(message);
   });
+});
+
+test.each(['postgres://a:5432,b:5433/weir', 'postgres://u:p@a,b/weir?sslmode=require', "host=a,b dbname='weir'"])(
+  'of several hosts, the one that accepts writes is searched, and a dead one costs 2 seconds: %s',
+  (conninfo) => {
+    const given = weirConninfo(conninfo, 'weir');
+    expect(given).toMatch(/[ ?&]target_session_attrs='?read-write/);
+    expect(given).toMatch(/[ ?&]connect_timeout='?2/);
+  },
+);
+
+test.each(['postgres://a:5432/weir', 'postgres://u:a,b@a/weir', 'host=/run/pg', 'postgres:///weir'])(
+  'one host is connected to whatever it accepts, so that its state can be reported: %s',
+  (conninfo) => {
+    const given = weirConninfo(conninfo, 'weir');
+    expect(given).not.toContain('target_session_attrs');
+    expect(given).toMatch(/[ ?&]connect_timeout='?5/);
+  },
+);
+
+test('the parameters of the operator are kept', () => {
+  const given = 'postgres://a,b/weir?target_session_attrs=any&connect_timeout=9';
+  expect(weirConninfo(given, 'weir')).toMatch(
+    /^postgres:\/\/a,b\/weir\?target_session_attrs=any&connect_timeout=9&application_name=weir&/,
+  );
+  expect(weirConninfo(given, 'weir').match(/target_session_attrs|connect_timeout/g)).toHaveLength(2);
 });
 
 test('parameters are added to both forms, unless they exist', () => {

@@ -1,4 +1,5 @@
 /** A sender with many signed requests in progress, which records every 202 and never retries. */
+import { randomUUID } from 'node:crypto';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../../server/db/pool.ts';
@@ -15,6 +16,8 @@ interface SenderOptions {
   bodyBytes?: number;
   /** False: a new connection for each request. */
   keepAlive?: boolean;
+  /** Sent with another value in each request. */
+  keyHeader?: string;
 }
 
 /** A response other than 202. */
@@ -95,11 +98,12 @@ interface Reply {
   body: string;
 }
 
-function sendOnce(agent: Agent, { port, path, secret }: SenderOptions, body: string): Promise<Reply | Loss> {
+function sendOnce(agent: Agent, { port, path, secret, keyHeader }: SenderOptions, body: string): Promise<Reply | Loss> {
   const headers = {
     'Content-Type': 'application/json',
     'Content-Length': Buffer.byteLength(body),
     'X-Hub-Signature-256': signatureOf(secret, body),
+    ...(keyHeader === undefined ? {} : { [keyHeader]: randomUUID() }),
   };
   return new Promise((resolve) => {
     const sent = request({ host: '127.0.0.1', port, path, method: 'POST', agent, headers, timeout: PATIENCE_MS });

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
+import type { NewWebhook } from '../../server/resources/webhooks.ts';
 import { loadSecretsKeys } from '../../server/secrets/keys.ts';
 import { readSettings } from '../../server/settings/read.ts';
 import { type Overrides, PATIENT } from './app.ts';
@@ -80,7 +81,7 @@ export interface Weir extends WeirChild {
   /** A pool for queries of the test. */
   database: Database;
   /** Creates a webhook that all processes know when this resolves; optionally with a rate limit. */
-  addWebhook(rateLimitMax?: number): Promise<{ path: string; secret: string }>;
+  addWebhook(rateLimitMax?: number, rest?: Partial<NewWebhook>): Promise<{ id: string; path: string; secret: string }>;
   signal(signal: NodeJS.Signals): void;
   /** Serving processes, oldest first. */
   servingPids(): Promise<number[]>;
@@ -161,10 +162,10 @@ export async function startWeir(
     metricsPort,
     dataDir,
     database,
-    async addWebhook(rateLimitMax) {
+    async addWebhook(rateLimitMax, rest) {
       const secret = 'a secret between friends';
-      const { id } = made(await webhooks.add(newWebhook({ rate_limit_max: rateLimitMax ?? null, secret })));
-      return { path: `/in/${id}`, secret };
+      const { id } = made(await webhooks.add(newWebhook({ rate_limit_max: rateLimitMax ?? null, secret, ...rest })));
+      return { id, path: `/in/${id}`, secret };
     },
     signal: (signal) => void started.child.kill(signal),
     async servingPids() {

@@ -20,7 +20,11 @@ interface Service {
   healthcheck?: { test: string[] };
   stop_grace_period: string;
 }
-const { services } = parse(read('compose.yaml')) as { services: Record<'weir' | 'postgres' | 'redis', Service> };
+const names = ['weir', 'postgres', 'redis', 'postgres-one', 'postgres-two', 'etcd'] as const;
+// Services share parts by YAML's merge keys.
+const { services } = parse(read('compose.yaml'), { merge: true }) as {
+  services: Record<(typeof names)[number], Service & { profiles?: string[]; command?: string[] }>;
+};
 
 describe('compose.yaml', () => {
   const { environment } = services.weir;
@@ -31,9 +35,11 @@ describe('compose.yaml', () => {
       (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
     );
     const validate = new Ajv2019.default({ strict: false, validateFormats: false }).compile(schema);
-    // The project name is newer than the schema.
-    const { name, ...file } = parse(read('compose.yaml'));
+    // The project name and configurations with content (Compose 2.23.1) are newer than the schema.
+    const { name, ...file } = parse(read('compose.yaml'), { merge: true });
     expect(name).toBe('weir');
+    expect(Object.keys(file.configs.patroni)).toEqual(['content']);
+    delete file.configs;
     validate(file);
     expect(validate.errors).toBeNull();
     expect(validate({ services: { weir: { image: 'weir', read_onyl: true } } })).toBe(false);
@@ -73,26 +79,47 @@ describe('compose.yaml', () => {
     expect(ports[0]).toMatch(/^127\.0\.0\.1:/);
   });
 
-  test.each(['weir', 'postgres', 'redis'] as const)(
-    'runs %s without privileges, on a read-only file system',
-    (name) => {
-      const { cap_drop, cap_add, security_opt, read_only, user } = services[name];
-      expect({ cap_drop, cap_add, security_opt, read_only }).toEqual({
-        cap_drop: ['ALL'],
-        cap_add: undefined,
-        security_opt: ['no-new-privileges:true'],
-        read_only: true,
-      });
-      // The image of Weir has its own user.
-      expect(user).toBe(name === 'weir' ? undefined : name);
-    },
-  );
+  const users = {
+    // The image of Weir has its own user.
+    weir: undefined,
+    postgres: 'postgres',
+    redis: 'redis',
+    'postgres-one': 'postgres',
+    'postgres-two': 'postgres',
+    etcd: 'postgres',
+  };
+  test.each(Object.entries(users))('runs %s without privileges, on a read-only file system', (name, expected) => {
+    const { cap_drop, cap_add, security_opt, read_only, user } = services[name as keyof typeof users];
+    expect({ cap_drop, cap_add, security_opt, read_only }).toEqual({
+      cap_drop: ['ALL'],
+      cap_add: undefined,
+      security_opt: ['no-new-privileges:true'],
+      read_only: true,
+    });
+    expect(user).toBe(expected);
+  });
 
   test('gives Postgres and Redis every writable path that they need, and checks their health', () => {
     expect(services.postgres.tmpfs).toEqual(['/var/run/postgresql', '/tmp']);
     expect(services.redis.tmpfs).toEqual(['/data']);
     expect(services.postgres.healthcheck?.test.join(' ')).toContain('pg_isready');
     expect(services.redis.healthcheck?.test.join(' ')).toContain('redis-cli ping');
+  });
+
+  test('starts the Postgres that fails over only on request, and each member under its own name', () => {
+    expect(Object.keys(services).sort()).toEqual([...names].sort());
+    const optional = names.filter((name) => services[name].profiles?.includes('failover'));
+    expect(optional).toEqual(['postgres-one', 'postgres-two', 'etcd']);
+    for (const [name, word] of [
+      ['postgres-one', 'one'],
+      ['postgres-two', 'two'],
+    ] as const)
+      expect(services[name].environment).toMatchObject({
+        PATRONI_NAME: word,
+        PATRONI_POSTGRESQL_CONNECT_ADDRESS: `${name}:5432`,
+        PATRONI_RESTAPI_CONNECT_ADDRESS: `${name}:8008`,
+        PATRONI_SUPERUSER_PASSWORD: `\${POSTGRES_PASSWORD}`,
+      });
   });
 
   test('waits for the drain, and allows a rolling restart to move connections', () => {

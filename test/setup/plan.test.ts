@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Facts, planSetup } from '../../server/setup/plan.mjs';
 
-const tools = [
+const required = [
   'apt-get',
   'pg_config',
   'libpq-fe.h',
@@ -14,6 +14,14 @@ const tools = [
   'promtool',
   'chromium',
 ];
+const optional = ['patroni', 'etcd', 'postgres'];
+const tools = [...required, ...optional];
+const optionalStep = (sudo: boolean) => ({
+  kind: 'packages',
+  packages: ['patroni', 'etcd-server', 'postgresql'],
+  sudo,
+  optional: true,
+});
 
 /** A Debian 12 with everything installed; each test removes something. */
 function machine(different: Partial<Facts> = {}): Facts {
@@ -72,7 +80,9 @@ describe('the plan', () => {
           'chromium',
         ],
         sudo: false,
+        optional: false,
       },
+      optionalStep(false),
       { kind: 'user' },
       { kind: 'install', wanted: 'this lock' },
       { kind: 'build' },
@@ -81,7 +91,7 @@ describe('the plan', () => {
 
   test('is the same with sudo for other users, who need no user for the embedded Postgres', () => {
     expect(stepsOn(machine({ ...bare, found: ['apt-get'], canSudo: () => true }))).toEqual([
-      { kind: 'packages', packages: ['libpq-dev', 'build-essential', 'python3'], sudo: true },
+      { kind: 'packages', packages: ['libpq-dev', 'build-essential', 'python3'], sudo: true, optional: false },
       { kind: 'install', wanted: 'this lock' },
       { kind: 'build' },
     ]);
@@ -96,7 +106,7 @@ describe('the plan', () => {
   ])('without $missing, installs $packages before npm packages', ({ missing, packages }) => {
     const found = tools.filter((tool) => tool !== missing);
     const [first] = stepsOn(machine({ found, installed: 'another lock', uid: 0, weirUser: true }));
-    expect(first).toEqual({ kind: 'packages', packages, sudo: false });
+    expect(first).toEqual({ kind: 'packages', packages, sudo: false, optional: false });
   });
 
   test('has no compiler once the npm packages are installed', () => {
@@ -107,8 +117,16 @@ describe('the plan', () => {
     const found = tools.filter((tool) => tool !== 'redis-server');
     expect(stepsOn(machine({ found }))).toEqual([]);
     expect(stepsOn(machine({ found, tests: true, canSudo: () => true }))).toEqual([
-      { kind: 'packages', packages: ['redis-server'], sudo: true },
+      { kind: 'packages', packages: ['redis-server'], sudo: true, optional: false },
     ]);
+  });
+
+  test('has the packages of some tests where they can be installed, and goes on without them elsewhere', () => {
+    const facts = { found: required, tests: true };
+    expect(stepsOn(machine({ ...facts, canSudo: () => true }))).toEqual([optionalStep(true)]);
+    expect(stepsOn(machine({ ...facts, canSudo: () => false }))).toEqual([]);
+    expect(stepsOn(machine({ ...facts, uid: 0, weirUser: true, found: required.slice(1) }))).toEqual([]);
+    expect(stepsOn(machine({ found: required, canSudo: () => true }))).toEqual([]);
   });
 
   test.each([

@@ -72,12 +72,15 @@ export async function storeDeduped(
   return found.map(({ eventId }) => eventId);
 }
 
-/** Returns for each row the id of the event of its key at this time, or null. Rejects when the query fails. */
+/**
+ * Returns for each row the id of the event of its key at this time, or null. Rejects when the query fails. The transaction id makes it wait
+ * until a synchronous standby has the keys: after a crash, Postgres shows rows at once that no standby has.
+ */
 export async function findDeduped(database: Database, rows: readonly KeyedRow[]): Promise<(string | null)[]> {
   const found = await database.query<{ eventId: string | null }>({
     name: 'find-deduped',
     text: `
-      select known.event_id as "eventId"
+      select known.event_id as "eventId", pg_current_xact_id() as "waits"
       from unnest($1::uuid[], $2::text[]) with ordinality as given (webhook_id, key, place)
       left join dedupe_keys known
         on known.webhook_id = given.webhook_id and known.key = decode(given.key, 'base64') and known.expires_at > now()

@@ -1,0 +1,224 @@
+/** The leader of a Postgres managed by Patroni is lost: nothing answered 202 is lost, and Weir writes to the next leader without a restart. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openDatabase } from '../../server/db/pool.ts';
+import { addAgent, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { lackingForPatroni, type Node, type Patroni, startPatroni } from '../helpers/patroni.ts';
+import { postgresPids } from '../helpers/processes.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { missing, startSender } from '../helpers/sender.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+import { kill, PATIENCE_MS, readiness, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 240_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+/** More by hand: WEIR_TEST_FAILOVERS=10. Each takes about 35 s, because Patroni's lease of a dead leader has to expire. */
+const FAILOVERS = Number(process.env.WEIR_TEST_FAILOVERS ?? 1);
+
+const KEY_HEADER = 'x-delivery';
+
+const lacking = lackingForPatroni();
+if (lacking !== '') console.warn(`The test of failovers is skipped: this machine lacks ${lacking}.`);
+
+/** Rows of a query on this node alone. */
+async function askNode<Row extends object>({ port }: Node, text: string): Promise<Row[]> {
+  const conninfo = `host=127.0.0.1 port=${port} user=weir dbname=weir`;
+  const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'test' });
+  try {
+    return await database.query<Row>({ text });
+  } finally {
+    await database.close();
+  }
+}
+
+describe.skipIf(lacking !== '')('a failover', () => {
+  const secret = 'a secret between friends';
+  let patroni: Patroni;
+  let weir: Weir;
+  let settings: Record<string, string>;
+  /** Without and with deduplication: stored by COPY and by a statement. */
+  let webhooks: { id: string; path: string; secret: string }[];
+  let agent: TestAgent;
+
+  beforeAll(async () => {
+    patroni = await startPatroni();
+    settings = { DATABASE_URL: patroni.conninfo, SECRETS_KEY: someKey };
+    weir = await startWeir(settings);
+    const url = `http://127.0.0.1:${weir.port}`;
+    const app = { database: weir.database, conninfo: patroni.conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
+    webhooks = [await weir.addWebhook(), await weir.addWebhook(undefined, { dedupe_header: KEY_HEADER })];
+    agent = await addAgent(
+      app,
+      webhooks.map((webhook) => ({ ...webhook, url: `${url}${webhook.path}`, secret })),
+    );
+  }, TEST_MS);
+  afterAll(async () => {
+    await weir?.stop();
+    await patroni?.stop();
+  }, TEST_MS);
+
+  test('by kill -9 of the leader under load', { timeout: TEST_MS * FAILOVERS }, async () => {
+    for (let round = 0; round < FAILOVERS; round++) await failOver();
+  });
+
+  test.runIf(FAILOVERS > 1)(
+    'by freezing it: a leader that returns is not written to',
+    { timeout: TEST_MS },
+    async () => {
+      const { leader, standby } = await patroni.settled();
+      const sender = startSender({ port: weir.port, ...webhooks[0]!, lanes: 16 });
+      await sender.acceptMore(300);
+      const thaw = await leader.freeze();
+      const frozenMs = performance.now();
+      await until(async () => (await leads(standby))[0]!.leads, eventually);
+      const promotedMs = performance.now();
+      await sender.acceptMore(1);
+      const resumedMs = performance.now();
+      await sender.acceptMore(300);
+      thaw();
+      expect(await patroni.settled()).toMatchObject({ leader: { name: standby.name } });
+      await sender.acceptMore(300);
+      await sender.stop();
+      expect(await missing(weir.database, sender.accepted)).toEqual([]);
+      expect(sender.losses).toEqual([]);
+      expect(await askNode(leader, sessions)).toEqual([{ standby: true, weir: 0 }]);
+      console.log(
+        `frozen: promoted after ${seconds(promotedMs - frozenMs)} s, resumed ${seconds(resumedMs - promotedMs)} s later`,
+      );
+    },
+  );
+
+  const leads = (node: Node) => askNode<{ leads: boolean }>(node, 'select not pg_is_in_recovery() as leads');
+  const sessions = `select pg_is_in_recovery() as standby, count(*) filter (where application_name like 'weir%')::int as weir
+    from pg_stat_activity`;
+
+  async function failOver(): Promise<void> {
+    const { leader, standby } = await patroni.settled();
+    const senders = webhooks.map((webhook) =>
+      startSender({ port: weir.port, ...webhook, lanes: 16, keyHeader: KEY_HEADER }),
+    );
+    const claimer = startClaimer(agent);
+    const acceptMore = () => Promise.all(senders.map((sender) => sender.acceptMore(300)));
+    await acceptMore();
+    const listening = weir.events('listener_up').length;
+    const processes = await weir.servingPids();
+
+    await leader.kill();
+    const killedMs = performance.now();
+    await Promise.all(senders.map(({ refusals }) => until(() => refusals.length > 0, eventually)));
+    const promoted = until(async () => (await leads(standby))[0]!.leads, eventually).then(() => performance.now());
+    promoted.catch(() => {});
+    const accepted = senders.reduce((sum, sender) => sum + sender.accepted.size, 0);
+    await Promise.all(senders.map((sender) => sender.acceptMore(1)));
+    const resumedMs = performance.now();
+    await acceptMore();
+    expect(await weir.servingPids()).toEqual(processes);
+
+    // The listener: a command waits until every process knows the new webhook.
+    await until(() => weir.events('listener_up').length > listening, eventually);
+    const added = await weir.addWebhook();
+    const post = async () =>
+      (await fetch(`http://127.0.0.1:${weir.port}${added.path}`, signedRequest({ secret }))).status;
+    // One of the processes may still be without a connection; none may answer 404.
+    expect(await until(async () => [await post()].find((status) => status !== 503), eventually)).toBe(202);
+    // Commands find the leader while the other host is down.
+    const command = spawnWeir({ ...settings, DATA_DIR: weir.dataDir }, { command: ['webhook', 'list', '--json'] });
+    expect(await command.ended).toBe(0);
+    expect(JSON.parse(command.lines.join('\n'))).toEqual(expect.anything());
+
+    // The old leader returns as a standby, and no session of Weir is there.
+    leader.start();
+    const now = await patroni.settled();
+    expect([now.leader.name, now.standby.name]).toEqual([standby.name, leader.name]);
+    await acceptMore();
+    expect(await askNode(leader, sessions)).toEqual([{ standby: true, weir: 0 }]);
+
+    await Promise.all(senders.map((sender) => sender.stop()));
+    for (const { accepted, losses, refusals } of senders) {
+      expect(await missing(weir.database, accepted)).toEqual([]);
+      expect(losses).toEqual([]);
+      expect(refusals.filter(({ code }) => code !== 'database_unavailable')).toEqual([]);
+    }
+    const ids = senders.flatMap((sender) => [...sender.accepted.keys()]);
+    await until(() => ids.every((id) => claimer.claimed.has(id)), eventually);
+    await claimer.stop();
+    if (FAILOVERS > 1) {
+      const [promotedMs, total] = [await promoted, ids.length];
+      console.log(
+        `promoted after ${seconds(promotedMs - killedMs)} s, writes resumed ${seconds(resumedMs - promotedMs)} s later; ` +
+          `${total} events answered 202 (${accepted} before), 0 lost`,
+      );
+    }
+  }
+});
+
+const seconds = (ms: number) => (ms / 1000).toFixed(2);
+
+/** Claims and acknowledges until it is stopped, whatever it is answered. `claimed`: ids of events. */
+function startClaimer(agent: TestAgent): { claimed: Set<string>; stop: () => Promise<void> } {
+  const claimed = new Set<string>();
+  let stopped = false;
+  const claim = async () => {
+    while (!stopped) {
+      const deliveries = await agent.claim({ max: 500, wait_seconds: 1, lease_seconds: 30 }).catch(() => []);
+      for (const { event } of deliveries) claimed.add(event.id);
+      if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt)).catch(() => {});
+    }
+  };
+  const running = claim();
+  const stop = () => {
+    stopped = true;
+    return running;
+  };
+  return { claimed, stop };
+}
+
+describe('a leader without its standby', () => {
+  let weir: Weir;
+  beforeAll(async () => {
+    weir = await startWeir({ WORKERS: 1 });
+  }, TEST_MS);
+  afterAll(() => weir.stop(), TEST_MS);
+
+  /** Such a row is visible at once, but a failover would lose it. */
+  test.each([
+    { name: 'COPY', webhook: {} },
+    { name: 'a statement', webhook: { dedupe_header: KEY_HEADER } },
+  ])(
+    'that crashes: a row of $name that no standby has is not answered 202',
+    { timeout: TEST_MS },
+    async ({ webhook }) => {
+      const { id, path, secret } = await weir.addWebhook(undefined, webhook);
+      const run = (text: string) => weir.database.query({ text });
+      await run(`alter system set synchronous_standby_names = 'nobody'`);
+      await run('select pg_reload_conf()');
+      const headers = { [KEY_HEADER]: 'a key' };
+      const answer = fetch(`http://127.0.0.1:${weir.port}${path}`, signedRequest({ secret, headers }));
+      // It waits for the standby.
+      await until(
+        async () => (await run(`select from pg_stat_activity where wait_event = 'SyncRep'`)).length > 0,
+        eventually,
+      );
+      kill((await postgresPids(weir.dataDir))!.postmaster, 'SIGKILL');
+      expect((await answer).status).toBe(503);
+
+      const count = () =>
+        weir.database.query<{ count: number }>({
+          text: `select count(*)::int as count from events where webhook_id = '${id}'`,
+        });
+      expect(await until(() => count().catch(() => null), eventually)).toEqual([{ count: 1 }]);
+      const changed = until(
+        () =>
+          run('alter system reset synchronous_standby_names').then(
+            () => true,
+            () => false,
+          ),
+        eventually,
+      );
+      await changed;
+      await run('select pg_reload_conf()');
+      await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+    },
+  );
+});

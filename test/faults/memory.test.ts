@@ -1,0 +1,48 @@
+/** PROCESS_MEMORY_MAX: a process over it is replaced without a failed request. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startSender } from '../helpers/sender.ts';
+import { until } from '../helpers/wait.ts';
+import { PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 180_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+/** Less than any process needs. */
+const LIMIT = 64 * 1024 ** 2;
+let weir: Weir;
+
+beforeAll(async () => {
+  weir = await startWeir({ PROCESS_MEMORY_MAX: LIMIT, DRAIN_SECONDS: 600 });
+}, TEST_MS);
+afterAll(() => weir.stop(), TEST_MS);
+
+test('each process is replaced once, one after the other, and nothing fails', { timeout: TEST_MS }, async () => {
+  const before = await weir.servingPids();
+  const sender = startSender({ port: weir.port, ...(await weir.addWebhook()) });
+  const replaced = () => weir.events('memory_replaced');
+  let most = 0;
+  await until(async () => {
+    most = Math.max(most, (await weir.servingPids()).length);
+    return replaced().length >= before.length;
+  }, eventually);
+  await sender.acceptMore(300);
+  await sender.stop();
+
+  expect(
+    replaced()
+      .slice(0, before.length)
+      .map((line) => line.process)
+      .sort(),
+  ).toEqual(before.sort());
+  for (const { bytes, limit_bytes } of replaced()) {
+    expect(limit_bytes).toBe(LIMIT);
+    expect(bytes).toBeGreaterThan(LIMIT);
+  }
+  const started = weir.events('process_up').map((line) => line.process);
+  expect(started).toEqual(expect.arrayContaining(replaced().map((line) => line.by)));
+  expect(most).toBeLessThanOrEqual(before.length + 1);
+  // Each slot again after a minute: a slow machine may be that far.
+  expect(await weir.metric('weir_processes_replaced_for_memory_total')).toBeGreaterThanOrEqual(before.length);
+  expect(await weir.metric('weir_process_restarts_total')).toBe(0);
+  expect(sender.refusals).toEqual([]);
+  expect(sender.losses.filter(({ reused }) => reused)).toEqual([]);
+});
