@@ -4,12 +4,14 @@ import { type FormFields, formFields, prettyXml } from './form-view.ts';
 import { jsonTree } from './json-tree.ts';
 import { formatted, jsonText } from './pretty-json.ts';
 
-type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex';
+type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex' | 'diff';
 
 /** A page shows at most this much text; the whole body can be downloaded. */
 const SHOWN_BYTES_MAX = 65_536;
 /** Formatted JSON is mostly white space. */
 const PRETTY_CHARACTERS_MAX = 262_144;
+/** Formatted JSON that is compared with another. */
+const COMPARED_CHARACTERS_MAX = 131_072;
 /** A larger body is not parsed. This much takes 9 ms as one string, 20 ms as numbers, and 78 ms as nested brackets, the worst case. */
 const PARSED_BYTES_MAX = 2_097_152;
 /** Hex takes more than four characters for each byte. */
@@ -46,6 +48,7 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
     ...(isXml ? ['xml' as const] : []),
     ...(text === null ? [] : ['raw' as const]),
     'hex',
+    ...(text === null ? [] : ['diff' as const]),
   ];
   const view = views.find((one) => one === wanted) ?? views[0]!;
   const shown = { view, views, text: '', tree: null, form: null, shownBytes: null, complete: true };
@@ -66,7 +69,18 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
       const part = body.subarray(0, HEX_BYTES_MAX);
       return { ...shown, text: hexDump(part), shownBytes: partly(part, body) };
     }
+    // The page compares the bodies: see body-diff.ts.
+    case 'diff':
+      return shown;
   }
+}
+
+/** The text of a body in lines, as it is compared: JSON formatted, other text as it is. Null: it is no text. */
+export function comparable(body: Buffer): { text: string; complete: boolean } | null {
+  const json = body.length > 0 && body.length <= PARSED_BYTES_MAX ? jsonText(body) : null;
+  if (json !== null) return formatted(json, COMPARED_CHARACTERS_MAX);
+  const text = textOf(body);
+  return text === null ? null : { text: text.toString('utf8'), complete: text.length === body.length };
 }
 
 function isForm(contentType: string | null): boolean {

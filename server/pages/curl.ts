@@ -22,6 +22,14 @@ function escapedBytes(character: string): string {
   return [...Buffer.from(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
 }
 
+/** The header that a command signs in, of the default scheme; null: the webhook has no secret. */
+export function commandSignatureHeader(webhook: {
+  has_secret: boolean;
+  signature_header: string | null;
+}): string | null {
+  return webhook.has_secret ? (webhook.signature_header ?? 'X-Hub-Signature-256') : null;
+}
+
 interface SignedCurl {
   url: string;
   /** UTF-8 text. */

@@ -23,8 +23,7 @@ const deliveryList: Page = async ({ call, query }) => {
     choicesOf(call, 'listAgents', [...list.page.items.map((one) => one.agent_id), ...named, filters.agent_id]),
     choicesOf(call, 'listWebhooks', [...list.page.items.map((one) => one.webhook_id), filters.webhook_id]),
   ]);
-  const undo = query.get('action');
-  return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, ...dead, undo });
+  return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, ...dead });
 };
 
 /** The groups of the first page of dead letters. `replays` false: the agent is revoked, and a replay would wait in vain. */

@@ -1,17 +1,19 @@
 /** /events: the list with its filters, one event, and its replay. */
 
 import { isUtf8 } from 'node:buffer';
-import { describeEvent } from '../api/events/filter.ts';
+import { describeEvent, eventCountQuery, eventFilterOf } from '../api/events/filter.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { readAttempts } from '../db/queries/delivery-history.ts';
-import { findEvent, findNeighbours } from '../db/queries/events.ts';
+import { findNeighbours, findPreviousOfType } from '../db/queries/event-neighbours.ts';
+import { findEvent } from '../db/queries/events.ts';
 import { problem } from '../http/problem.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { eventDeliveries } from './activity.ts';
+import { diffOf } from './body-diff.ts';
 import { showBody } from './body-view.ts';
 import type { Call } from './call.ts';
-import { signedCurl } from './curl.ts';
+import { commandSignatureHeader, signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
@@ -69,15 +71,19 @@ export function eventPages(database: Database) {
     const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
     if (stored === undefined) return problem('event_unknown');
     const event = describeEvent(stored);
-    const [deliveries, attempts, neighbours, webhook, agents, replayTo] = await Promise.all([
+    const { body } = stored;
+    const shown = showBody(body, event.content_type, query.get('view'));
+    const filters = listFilters(query);
+    const near = eventFilterOf(filters ?? { webhook_id: event.webhook_id }, null, null);
+    const [deliveries, attempts, neighbours, webhook, agents, replayTo, previous] = await Promise.all([
       call('listDeliveries', { query: { event_id: id, limit: '200' } }),
       readAttempts(database, { eventId: event.id }, Date.now()),
-      findNeighbours(database, event.id, event.webhook_id),
+      findNeighbours(database, event.id, near.filter, near.span),
       call('showWebhook', { id: event.webhook_id }),
       namesOf(call, 'listAgents'),
       choicesOf(call, 'listAgents', [], { revoked: 'false' }),
+      shown.view === 'diff' ? findPreviousOfType(database, event) : undefined,
     ]);
-    const { body } = stored;
     const known = webhook.kind === 'done' ? webhook.body : null;
     return view('events/show', `${event.event_type ?? 'Event'} ${id.slice(-8)}`, {
       event,
@@ -88,7 +94,9 @@ export function eventPages(database: Database) {
       neighbours,
       editable: known !== null && isEditable(body),
       attempts,
-      body: showBody(body, event.content_type, query.get('view')),
+      filters: filters ?? {},
+      body: shown,
+      diff: shown.view === 'diff' ? diffOf(body, previous) : null,
       deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
       curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event, body) : null,
     });
@@ -103,6 +111,12 @@ export function eventPages(database: Database) {
   };
 
   return { eventList, showEvent, replayEvent, ...sendAgainPages(database) };
+}
+
+/** The filters of the list that the event was opened from; null: it had none. */
+function listFilters(query: URLSearchParams) {
+  const given = eventCountQuery.safeParse(filtersOf(query, Object.keys(filterLabels)));
+  return given.success && Object.keys(given.data).length > 0 ? given.data : null;
 }
 
 /** Header fields, those of the sender before the common ones. */
@@ -152,6 +166,6 @@ function curlOf(
     url: webhook.url,
     body,
     contentType: event.content_type ?? 'application/octet-stream',
-    signatureHeader: webhook.has_secret ? (webhook.signature_header ?? 'X-Hub-Signature-256') : null,
+    signatureHeader: commandSignatureHeader(webhook),
   });
 }

@@ -1,4 +1,5 @@
 import { recordOf } from '../http/record.ts';
+import { isId } from './names.ts';
 import { plural } from './show.ts';
 
 /** Messages shown once after a change, by the name in the URL: `?notice=…`. */
@@ -60,6 +61,15 @@ const undoings = recordOf<NonNullable<Notice['undo']>>([
   ['enabled', { path: '/switch', fields: { enabled: 'false' } }],
 ]);
 
+/** The changes of many deliveries, each of which has an id in the URL: `?action=…`. */
+const undoableActions = new Set(['dead-replayed', 'dead-replayed-in-part', 'dead-dismissed', 'dead-dismissed-in-part']);
+
+function undoOf(name: string, query: URLSearchParams): Notice['undo'] {
+  const action = query.get('action') ?? '';
+  if (undoableActions.has(name) && isId(action)) return { path: '/undo', fields: { action_id: action } };
+  return undoings[name] ?? null;
+}
+
 /** The message for the notice in the URL; null for an unknown name. The URL cannot inject text. */
 export function noticeOf(query: URLSearchParams): Notice | null {
   const name = query.get('notice') ?? '';
@@ -67,5 +77,5 @@ export function noticeOf(query: URLSearchParams): Notice | null {
   const count = query.get('count') ?? '';
   if (notice === undefined || (typeof notice === 'function' && !/^\d{1,9}$/.test(count))) return null;
   const text = typeof notice === 'function' ? notice(Number(count)) : notice;
-  return { text, undo: undoings[name] ?? null };
+  return { text, undo: undoOf(name, query) };
 }

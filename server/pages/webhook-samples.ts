@@ -4,7 +4,7 @@ import { selectedDefinition } from '../resources/webhook-schemes.ts';
 import type { SchemeDefinition } from '../signatures/definition.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { defaultSignatureHeaders } from '../signatures/signature.ts';
-import { signedCurl } from './curl.ts';
+import { commandSignatureHeader, signedCurl } from './curl.ts';
 import { type Sample, sendSamples } from './send-samples.ts';
 
 const EXAMPLE_BODY = '{"hello":"world"}';
@@ -18,9 +18,10 @@ interface Target {
 }
 
 /** A command that sends a signed request. */
-export function tryItOf({ url, signature_scheme, has_secret, signature_header }: Target): string {
+export function tryItOf(webhook: Target): string {
+  const { url, signature_scheme } = webhook;
   if (signature_scheme !== DEFAULT_SCHEME) return `npx weir send ${url} --scheme ${signature_scheme}`;
-  const signatureHeader = has_secret ? (signature_header ?? 'X-Hub-Signature-256') : null;
+  const signatureHeader = commandSignatureHeader(webhook);
   return signedCurl({ url, body: Buffer.from(EXAMPLE_BODY), contentType: 'application/json', signatureHeader })!;
 }
 

@@ -61,8 +61,8 @@ describe('the list', () => {
     // Without empty parameters, and with the focus where it was.
     expect([...new URL(tab.page.url()).searchParams.keys()]).toEqual(['q']);
     if (javaScriptEnabled) await tab.page.locator('#f-q:focus').waitFor();
-    await tab.page.locator(`#events a[href="/events/${id}"]`).click();
-    await tab.page.waitForURL(`**/events/${id}`);
+    await tab.page.locator(`#events a[href^="/events/${id}"]`).click();
+    await tab.page.waitForURL(`**/events/${id}?q=needle*`);
     await tab.page.goBack();
     await tab.page.waitForURL(/q=needle/);
     expect(await tab.page.getByLabel('Text in the body').inputValue()).toBe(needle);
@@ -186,6 +186,32 @@ describe('one event', () => {
     await tab.close();
   });
 
+  test('goes to the previous and next by the filters of the list, and shows what changed since the previous', async () => {
+    const other = await app.addWebhook({ name: 'other sender' });
+    const first = await send('{"filtered":true,"stock":1,"name":"lamp"}');
+    await send('{"filtered":false}', other);
+    await send('{"between":1}');
+    const second = await send('{"filtered":true,"stock":2,"name":"lamp"}');
+    const tab = await openTab(browser, app, operator);
+    await tab.page.goto('/events?q=%22filtered%22:true');
+    await tab.page.locator(`#events a[href^="/events/${second}?"]`).click();
+    await tab.page.getByRole('link', { name: 'Previous' }).click();
+    await tab.page.waitForURL(`**/events/${first}?q=*`);
+    expect(await tab.page.getByRole('link', { name: 'Previous' }).count()).toBe(0);
+    await tab.page.getByRole('link', { name: 'Next' }).click();
+    await tab.page.waitForURL(`**/events/${second}?q=*`);
+    await tab.page.getByRole('link', { name: 'Matching events' }).waitFor();
+    // The difference is to the previous event of the webhook, which the filter excludes.
+    await tab.page.getByRole('link', { name: 'Changes' }).click();
+    const changes = tab.page.getByRole('region', { name: 'The changes' });
+    await changes.waitFor();
+    expect((await changes.locator('del').allInnerTexts()).map((text) => text.trimEnd())).toEqual(['−   "between": 1']);
+    expect(await changes.locator('ins').count()).toBe(3);
+    expect(await accessibilityViolations(tab.page)).toEqual([]);
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
   test('that does not exist has an error page', async () => {
     const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
     expect((await tab.page.goto('/events/00000000-0000-7000-8000-000000000000'))!.status()).toBe(404);
@@ -231,6 +257,12 @@ describe('an agent', () => {
       await tab.page.getByRole('button', { name: 'Filter' }).click();
       await tab.page.getByRole('button', { name: 'Replay 2 dead letters' }).click();
       await tab.page.getByText('2 dead letters are pending again.').waitFor();
+      const undo = tab.page.locator(javaScriptEnabled ? '.toast' : '.notice').getByRole('button', { name: 'Undo' });
+      await undo.click();
+      await tab.page.getByText('2 deliveries are what they were before.').waitFor();
+      await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}&webhook_id=${one.id}`);
+      await tab.page.getByRole('button', { name: 'Replay 2 dead letters' }).click();
+      await undo.waitFor();
       expect((await agent.claim({ max: 10 })).map(({ event }) => event.webhook_id)).toEqual([one.id, one.id]);
       await tab.close();
     },

@@ -25,11 +25,15 @@ describe('a body', () => {
   });
 
   test.each([
-    ['JSON', json, ['tree', 'pretty', 'raw', 'hex']],
-    ['JSON of more than 64 KiB', Buffer.from(JSON.stringify('a'.repeat(70_000))), ['tree', 'pretty', 'raw', 'hex']],
-    ['JSON of more than 2 MiB', Buffer.from(JSON.stringify('a'.repeat(2_097_152))), ['raw', 'hex']],
-    ['text', Buffer.from('a=b'), ['raw', 'hex']],
-    ['nothing', Buffer.alloc(0), ['raw', 'hex']],
+    ['JSON', json, ['tree', 'pretty', 'raw', 'hex', 'diff']],
+    [
+      'JSON of more than 64 KiB',
+      Buffer.from(JSON.stringify('a'.repeat(70_000))),
+      ['tree', 'pretty', 'raw', 'hex', 'diff'],
+    ],
+    ['JSON of more than 2 MiB', Buffer.from(JSON.stringify('a'.repeat(2_097_152))), ['raw', 'hex', 'diff']],
+    ['text', Buffer.from('a=b'), ['raw', 'hex', 'diff']],
+    ['nothing', Buffer.alloc(0), ['raw', 'hex', 'diff']],
     ['bytes that are no text', binary, ['hex']],
   ])('that is %s has these views', (_, body, views) => {
     expect(showBody(body, null, null).views).toEqual(views);
@@ -52,7 +56,7 @@ describe('a body', () => {
     const body = Buffer.from('a=1&payload=%7B%22b%22%3A%5B%5D%7D');
     expect(showBody(body, 'application/x-www-form-urlencoded; charset=utf-8', null)).toMatchObject({
       view: 'form',
-      views: ['form', 'raw', 'hex'],
+      views: ['form', 'raw', 'hex', 'diff'],
       form: {
         fields: [
           { name: 'a', value: '1' },

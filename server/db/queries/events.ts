@@ -29,28 +29,6 @@ export async function findEvent(
   return row;
 }
 
-/** Events of all webhooks that a search for a neighbour reads, in either direction: 4 ms if none of them is found. */
-const NEIGHBOURS_READ_MAX = 10_000;
-
-/** Ids of the previous and the next event of the same webhook, near in time; null: none was found. */
-export async function findNeighbours(
-  { query }: Pick<Database, 'query'>,
-  id: string,
-  webhookId: string,
-): Promise<{ older: string | null; newer: string | null }> {
-  const nearest = (comparison: string, direction: string) => `(
-    select id from (
-      select id, webhook_id from events where (received_at, id) ${comparison} ($1, $2::uuid)
-      order by received_at ${direction}, id ${direction} limit ${NEIGHBOURS_READ_MAX}
-    ) near
-    where webhook_id = $3 limit 1)`;
-  const [row] = await query<{ older: string | null; newer: string | null }>({
-    text: `select ${nearest('<', 'desc')} as older, ${nearest('>', 'asc')} as newer`,
-    values: [uuidv7Time(id), id, webhookId],
-  });
-  return row!;
-}
-
 /** Which events to list; a null field does not filter. */
 export interface EventFilter {
   /** Events that have a delivery to this agent. */
@@ -170,7 +148,7 @@ export async function sliceEnd(
   return row?.id;
 }
 
-function where(conditions: readonly string[]): string {
+export function where(conditions: readonly string[]): string {
   return conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
 }
 
@@ -185,7 +163,11 @@ function spanConditions(given: Placeholders, span: EventSpan, receivedAt: string
   ];
 }
 
-function timeConditions(given: Placeholders, { from, to, before, downTo }: EventSpan, receivedAt: string): string[] {
+export function timeConditions(
+  given: Placeholders,
+  { from, to, before, downTo }: EventSpan,
+  receivedAt: string,
+): string[] {
   const bound = (operator: string, time: string | null) =>
     time === null ? [] : [`${receivedAt} ${operator} ${given.of(time, 'timestamptz')}`];
   return [
@@ -197,7 +179,7 @@ function timeConditions(given: Placeholders, { from, to, before, downTo }: Event
 }
 
 /** Ordered by cost, the most expensive last: Postgres evaluates conditions of equal cost in this order. */
-function eventConditions(
+export function eventConditions(
   given: Placeholders,
   { webhookId, type, source, contentType, header, text }: EventFilter,
 ): string[] {
@@ -214,7 +196,7 @@ function eventConditions(
 }
 
 /** Restricts the deliveries to the same times, so that Postgres prunes their partitions. */
-function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, span: EventSpan): string {
+export function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, span: EventSpan): string {
   const conditions = [
     'd.received_at = e.received_at',
     'd.event_id = e.id',
