@@ -18,6 +18,8 @@ export interface Plan {
   processes: number;
   /** A process that does not listen within this time is killed. */
   readyMs: number;
+  /** A serving process that answers none of this many questions, one a second, is killed. */
+  silentSeconds: number;
   drainMs: number;
   /** Returns the current start order; the horizon changes over time. */
   order: () => SentOrder;
@@ -58,6 +60,8 @@ export class Member {
   /** Unanswered questions, by number. */
   readonly #questions = new Map<number, () => void>();
   #asked = 0;
+  /** Checks without any message of the process. Checks are counted, not time: the primary may have been stopped for longer itself. */
+  #silentChecks = 0;
 
   /** Forks the process. */
   constructor(plan: Plan, parts: MemberParts) {
@@ -110,6 +114,13 @@ export class Member {
     });
   }
 
+  /** Kills a serving process that hangs. Call it once a second, together with a question. */
+  checkSilence(): void {
+    const { silentSeconds } = this.plan;
+    if (this.state === 'serving' && this.#silentChecks++ === silentSeconds)
+      this.#fail(`it did not answer for ${silentSeconds} s (PROCESS_SILENT_SECONDS)`);
+  }
+
   /** Drains the process, and kills it on timeout. Resolves when it has ended. */
   async leave(): Promise<void> {
     if (this.state === 'leaving' || this.state === 'ended') return this.#ended;
@@ -128,6 +139,7 @@ export class Member {
   }
 
   #onMessage(message: FromProcess): void {
+    this.#silentChecks = 0;
     if (message.kind === 'awaiting_order') this.#onAwaitingOrder(message.protocol);
     else if (message.kind === 'listening') this.#onListening();
     else if (message.kind === 'refused') {

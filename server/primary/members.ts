@@ -48,8 +48,9 @@ export class Members {
     return this.all().flatMap(({ lastSnapshot }) => (lastSnapshot === null ? [] : [lastSnapshot]));
   }
 
-  /** Requests the counts of each process. An answer after the timeout counts later. */
+  /** Requests the counts of each process. An answer after the timeout counts later. A process that answers no more is replaced. */
   async takeSamples(): Promise<void> {
+    for (const member of this.#members) member.checkSilence();
     await this.#askAll((number) => ({ kind: 'take_sample', number }), SAMPLE_TIMEOUT_MS);
   }
 

@@ -49,8 +49,7 @@ export async function runPrimary(configure: () => Configuration, terminal: boole
   const undo = new UndoStack();
   process.on('uncaughtException', (error) => {
     log('crash', { err: error });
-    destination.flush();
-    process.exit(1);
+    void destination.finish().then(() => process.exit(1));
   });
 
   const ending = waitForEnd(terminal);
@@ -68,7 +67,7 @@ export async function runPrimary(configure: () => Configuration, terminal: boole
     await undo.run();
     ending.stop();
     log('stopped');
-    destination.flush();
+    await destination.finish();
   }
 }
 
@@ -119,6 +118,7 @@ async function start(
   const plan = ({ given, settings }: Configuration): Plan => ({
     processes: settings.WORKERS,
     readyMs: settings.PROCESS_READY_SECONDS * 1000,
+    silentSeconds: settings.PROCESS_SILENT_SECONDS,
     drainMs: settings.DRAIN_SECONDS * 1000,
     order: () => ({ given: pinned(given, settings), conninfo, keys, horizon, history: live.history }),
   });

@@ -82,6 +82,12 @@ export const settingTable = {
     meaning:
       'a process with more resident memory is replaced like in a rolling restart, each at most once a minute; unset: no limit',
   },
+  PROCESS_SILENT_SECONDS: count(
+    30,
+    5,
+    3_600,
+    'a process that has not answered the primary for this long is killed and replaced: it hangs, and the requests on its connections wait',
+  ),
   THREADS: count(1, 1, 64, 'HMAC threads in each process'),
   DATA_DIR: {
     schema: text,

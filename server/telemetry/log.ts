@@ -38,7 +38,7 @@ export const logEvents = {
   ],
   sessions_expired: ['info', 'sessions that had ended were deleted'],
   process_up: ['info', 'a process is ready'],
-  process_exited: ['error', 'a process ended unexpectedly, or was not ready in time; it is replaced'],
+  process_exited: ['error', 'a process ended unexpectedly, hung, or was not ready in time; it is replaced'],
   process_output: ['warn', 'a process wrote output that is not a log line; lines written together are one'],
   processes_changed: ['info', 'the configured number of processes changed, by a signal or by WORKERS'],
   restarting: ['info', 'a rolling restart has started'],
@@ -108,10 +108,14 @@ export interface AdjustableLog extends Log {
   setLevel(level: string): void;
 }
 
-/** A destination for lines. `flush` writes buffered lines before the process ends. `dropped` counts lines that were not written. */
+/** A destination for lines. */
 export interface LogDestination {
   write(line: string): void;
+  /** Writes the buffered lines before the process ends; waits for the reader as long as it takes. */
   flush(): void;
+  /** The same, but waits for at most END_PATIENCE_MS. Then it kills this process, and never resolves. */
+  finish(): Promise<void>;
+  /** Lines that were not written. */
   dropped(): number;
 }
 
@@ -120,6 +124,9 @@ const BUFFER_BYTES = 4_096;
 const FLUSH_MS = 250;
 /** Maximum bytes held for a slow or stopped reader. Further lines are dropped. */
 const HELD_BYTES_MAX = 16_777_216;
+
+/** How long the end of the program waits for a reader that does not read. */
+const END_PATIENCE_MS = 10_000;
 
 /** Opens a file descriptor for lines: buffered JSON, or, on a terminal, readable lines without buffering. */
 export function openDestination(fd: number, terminal: boolean): LogDestination {
@@ -139,8 +146,14 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
       // The error cannot be reported anywhere else.
     }
   };
+  const finish = async () => {
+    // A thread that is blocked in a write prevents every exit of Node, also process.exit.
+    const killer = setTimeout(() => process.kill(process.pid, 'SIGKILL'), END_PATIENCE_MS);
+    await new Promise<void>((resolve) => sink.flush(() => resolve()));
+    clearTimeout(killer);
+  };
   if (!terminal) setInterval(() => sink.flush(), FLUSH_MS).unref();
-  if (!terminal) return { write: (line) => void sink.write(visibleJson(line)), flush, dropped };
+  if (!terminal) return { write: (line) => void sink.write(visibleJson(line)), flush, finish, dropped };
   const readable = pretty.prettyFactory({
     colorize: true,
     ignore: 'pid,hostname,event,place,line',
@@ -149,7 +162,7 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
     translateTime: 'SYS:HH:MM:ss',
     singleLine: true,
   });
-  return { write: (line) => void sink.write(readable(withVisibleText(line))), flush, dropped };
+  return { write: (line) => void sink.write(readable(withVisibleText(line))), flush, finish, dropped };
 }
 
 /** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */
@@ -163,7 +176,11 @@ function withVisibleText(line: string): object | string {
 }
 
 /** Creates a log. @param base fields of every line, e.g. the place of the process. */
-export function createLog(destination: LogDestination, level: string, base: Record<string, unknown>): AdjustableLog {
+export function createLog(
+  destination: Pick<LogDestination, 'write' | 'flush' | 'dropped'>,
+  level: string,
+  base: Record<string, unknown>,
+): AdjustableLog {
   const logger = pino(
     { level, base: { pid: process.pid, ...base }, timestamp: pino.stdTimeFunctions.isoTime },
     destination,

@@ -93,7 +93,7 @@ export const metricTable = {
     'counter',
     'log lines that were not written because the reader of the log did not read, of the primary and all processes',
   ],
-  weir_process_restarts_total: ['counter', 'processes that exited unexpectedly, or were not ready in time'],
+  weir_process_restarts_total: ['counter', 'processes that exited unexpectedly, hung, or were not ready in time'],
   weir_processes_replaced_for_memory_total: [
     'counter',
     'processes replaced because they used more than PROCESS_MEMORY_MAX',
