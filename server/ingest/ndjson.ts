@@ -38,9 +38,11 @@ export function* readLines<Memory extends ArrayBufferLike>(
 ): Generator<undefined, LinesOutcome<Memory>> {
   const lines: Line<Memory>[] = [];
   const faults: LineFault[] = [];
+  // A Buffer finds a byte with memchr; a typed array over shared memory reads one byte at a time.
+  const buffer = Buffer.from(body.buffer, body.byteOffset, body.length);
   let pauseAt = SLICE_BYTES;
   for (let at = 0, number = 1; at < body.length && faults.length < FAULTS_MAX; number++) {
-    const end = lineEnd(body, at);
+    const end = lineEnd(buffer, at);
     const textEnd = end > at && end < body.length && body[end - 1] === CR ? end - 1 : end;
     if (textEnd > at) {
       if (lines.length + faults.length === linesMax) return { kind: 'too_many' };
@@ -59,7 +61,7 @@ export function* readLines<Memory extends ArrayBufferLike>(
 }
 
 /** Offset of the next LF, or the length of the body. */
-function lineEnd(body: Uint8Array, start: number): number {
+function lineEnd(body: Buffer, start: number): number {
   // Avoids an indexOf call for each empty line: a body may hold a million of them.
   if (body[start] === LF) return start;
   if (body[start] === CR && body[start + 1] === LF) return start + 1;
