@@ -3,23 +3,18 @@
  * commit: binary COPY (Weir's way), one INSERT .. SELECT FROM unnest, and an INSERT for each row inside one transaction.
  */
 
-import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { emptyTable } from '../server/cli/bench/ground.ts';
-import { CommandError } from '../server/cli/io.ts';
 import { CopyConnection } from '../server/db/copy.ts';
-import { CopyEncoder, copyEventsSql, type EventRow } from '../server/db/copy-rows.ts';
-import { uuidText, uuidv7 } from '../server/db/ids.ts';
-import { inetBytes } from '../server/net/address.ts';
+import type { EventRow } from '../server/db/copy-rows.ts';
+import { uuidText } from '../server/db/ids.ts';
 import { openBenchDatabase, pgOptions, settledRows } from './lib/database.ts';
+import { ADDRESS, type Commit, copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
 
 const BATCH_ROWS = [1, 10, 100, 500, 2000];
 const BODY_BYTES = 1024;
-const ADDRESS = '192.0.2.1';
-const HEADERS =
-  'content-type: application/json\nuser-agent: GitHub-Hookshot/044aadd\nx-github-event: push\naccept: */*';
 const COLUMNS = 'id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes';
 
 export const persist: Scenario = {
@@ -31,8 +26,7 @@ export const persist: Scenario = {
 
 interface Way {
   name: string;
-  /** Commits the rows; resolves when they are on disk. */
-  commit: (rows: readonly EventRow[]) => Promise<void>;
+  commit: Commit;
 }
 
 interface Cell {
@@ -53,12 +47,12 @@ async function run(context: BenchContext): Promise<Outcome> {
   await client.connect();
   context.undo(() => client.end());
   const ways: Way[] = [
-    { name: COPY, commit: copyWay(copying) },
+    { name: COPY, commit: copyCommit(copying) },
     { name: UNNEST, commit: (rows) => unnest(client, rows) },
     { name: INSERTS, commit: (rows) => inserts(client, rows) },
   ];
 
-  const template = randomRows(Math.max(...BATCH_ROWS));
+  const template = randomRows(Math.max(...BATCH_ROWS), BODY_BYTES);
   const cells: Cell[] = BATCH_ROWS.flatMap((batchRows) =>
     ways.map(({ name }) => ({ way: name, batchRows, rowsPerSecond: [] })),
   );
@@ -79,7 +73,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   return summarise(cells, faults);
 }
 
-async function commitFor(seconds: number, commit: Way['commit'], template: readonly EventRow[]) {
+async function commitFor(seconds: number, commit: Commit, template: readonly EventRow[]) {
   const startMs = performance.now();
   let rows = 0;
   do {
@@ -87,14 +81,6 @@ async function commitFor(seconds: number, commit: Way['commit'], template: reado
     rows += template.length;
   } while (performance.now() - startMs < seconds * 1000);
   return { rows, seconds: (performance.now() - startMs) / 1000 };
-}
-
-function copyWay(connection: CopyConnection): Way['commit'] {
-  const encoder = new CopyEncoder();
-  return async (rows) => {
-    const outcome = await connection.copyIn(copyEventsSql, encoder.encode(rows));
-    if (outcome.kind !== 'committed') throw new CommandError(`COPY ended as ${outcome.kind}: ${outcome.message}`);
-  };
 }
 
 async function unnest(client: pg.Client, rows: readonly EventRow[]): Promise<void> {
@@ -130,27 +116,6 @@ function columnsOf(row: EventRow): unknown[] {
     body,
     body.length,
   ];
-}
-
-function randomRows(count: number): EventRow[] {
-  const webhookId = randomBytes(16);
-  const sourceIp = inetBytes(ADDRESS);
-  return Array.from({ length: count }, () => ({
-    id: randomBytes(16),
-    webhookId,
-    receivedAtMs: 0,
-    sourceIp,
-    headers: HEADERS,
-    contentType: 'application/json',
-    eventType: 'push',
-    body: randomBytes(BODY_BYTES),
-  }));
-}
-
-/** Assigns new, rising keys, as events have. */
-function withNewIds(rows: readonly EventRow[]): EventRow[] {
-  const nowMs = Date.now();
-  return rows.map((row) => ({ ...row, id: uuidv7(nowMs, randomBytes(16)), receivedAtMs: nowMs }));
 }
 
 function summarise(cells: readonly Cell[], faults: string[]): Outcome {

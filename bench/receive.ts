@@ -10,14 +10,14 @@
 
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { watchResident } from '../server/cli/bench/child.ts';
-import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
-import { type Part, parts, processorTime, timeBetween } from '../server/cli/bench/processor.ts';
+import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
+import { parts } from '../server/cli/bench/processor.ts';
 import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
-import { openBenchDatabase, postgresPids, settledRows } from './lib/database.ts';
+import { openBenchDatabase } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
-import { requireWrk, runWrk, type WrkWindow, writeScript } from './lib/wrk.ts';
+import { measureWindow, ownUs, totalUs, type Window } from './lib/window.ts';
+import { requireWrk, writeScript } from './lib/wrk.ts';
 
 interface Load {
   name: string;
@@ -43,8 +43,6 @@ const LOADS: readonly Load[] = [
 ];
 /** Host and Content-Length. */
 const ADDED_FIELDS = 2;
-const WARM_UP_SECONDS = 2;
-const MB = 1e6;
 
 export const receive: Scenario = {
   name: 'receive',
@@ -52,15 +50,6 @@ export const receive: Scenario = {
   defaults: { rounds: 5, seconds: 3 },
   run,
 };
-
-interface Window extends WrkWindow {
-  /** Highest resident memory of any serving process in the window. */
-  residentMb: number;
-  /** Rows committed in the window; null for a contestant that stores nothing. */
-  rows: number | null;
-  /** Processor time per answer in microseconds. */
-  us: Record<Part, number>;
-}
 
 /** The windows of one contestant under one load, one per round. */
 interface Series {
@@ -84,31 +73,19 @@ async function run(context: BenchContext): Promise<Outcome> {
     return join(bench.directory, `${LOADS.indexOf(load)}.lua`);
   }
 
-  async function measure({ url, table, processes }: Contestant, load: Load): Promise<Window> {
-    const { connections } = load;
-    const send = (seconds: number) => runWrk({ url, script: scriptOf(load), connections, seconds }, context.signal);
-    await send(WARM_UP_SECONDS);
-    if (table !== null) {
-      await settledRows(bench.database, table);
-      await emptyTable(bench.database, table);
-    }
-    const databasePids = table === null ? [] : await postgresPids(bench.database);
-    const before = processorTime(processes, databasePids);
-    const { result, peakBytes } = await watchResident(processes, () => send(context.seconds));
-    const rows = table === null ? null : await settledRows(bench.database, table);
-    const us = timeBetween(before, processorTime(processes, databasePids));
-    for (const part of parts) us[part] /= result.answers2xx;
-    return { ...result, residentMb: peakBytes / MB, rows, us };
-  }
-
   for (let round = 1; round <= context.rounds; round++)
     for (const { contestant, load, windows } of all) {
-      const window = await measure(contestant, load);
+      const { connections } = load;
+      const window = await measureWindow(context, bench.database, {
+        ...contestant,
+        script: scriptOf(load),
+        connections,
+      });
       windows.push(window);
       context.say(
         `round ${round} of ${context.rounds}: ${contestant.name}, ${load.name}: ` +
           `${formatNumber(window.requestsPerSecond)} requests/s, p99 ${formatNumber(window.p99Ms)} ms, ` +
-          `${formatNumber(weirUs(window))} us and ${formatNumber(window.us.postgres)} of Postgres`,
+          `${formatNumber(ownUs(window))} us and ${formatNumber(window.us.postgres)} of Postgres`,
       );
     }
   return summarise(all);
@@ -120,15 +97,6 @@ function withFields<Request extends { headers: Record<string, string> }>(request
   for (let i = Object.keys(headers).length + ADDED_FIELDS; i < fields; i++)
     headers[`X-Sender-Hook-Field-${i}`] = `value-${i}-044aadd-8f2e`;
   return { ...request, headers };
-}
-
-/** Processor time of the contestant's own processes and threads per answer. */
-function weirUs({ us }: Window): number {
-  return us.eventLoop + us.signatures + us.other;
-}
-
-function totalUs(window: Window): number {
-  return weirUs(window) + window.us.postgres;
 }
 
 function summarise(all: readonly Series[]): Outcome {
@@ -144,9 +112,9 @@ function summarise(all: readonly Series[]): Outcome {
   const rate = (window: Window) => window.requestsPerSecond;
   const rates = [WEIR_1, WEIR_2].flatMap((weir) => [BARE, FASTIFY].map((to) => ratio(weir, to, rate, 'requests/s')));
   const costs = [WEIR_1, WEIR_2].flatMap((weir) => [
-    ratio(weir, BARE, weirUs, 'CPU'),
+    ratio(weir, BARE, ownUs, 'CPU'),
     ratio(weir, BARE, totalUs, ALL),
-    ...LOADS.filter((load) => load !== MAIN).map((load) => ratio(weir, BARE, weirUs, 'CPU', load)),
+    ...LOADS.filter((load) => load !== MAIN).map((load) => ratio(weir, BARE, ownUs, 'CPU', load)),
   ]);
   const medianOf = (ratios: readonly Ratio[], of: string, to: string) =>
     spreadOf(ratios.find((one) => one.of === of && one.to === to)!.values).median;

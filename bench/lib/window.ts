@@ -1,0 +1,61 @@
+/** One measured window of load on one contestant, from the same start as every other: warm server, empty table, after a checkpoint. */
+import { watchResident } from '../../server/cli/bench/child.ts';
+import { emptyTable } from '../../server/cli/bench/ground.ts';
+import { type Part, parts, processorTime, timeBetween } from '../../server/cli/bench/processor.ts';
+import type { Database } from '../../server/db/pool.ts';
+import { postgresPids, settledRows } from './database.ts';
+import type { BenchContext } from './outcome.ts';
+import { runWrk, type WrkWindow } from './wrk.ts';
+
+export interface Window extends WrkWindow {
+  /** Highest resident memory of any serving process in the window. */
+  residentMb: number;
+  /** Rows committed in the window; null for a contestant that stores nothing. */
+  rows: number | null;
+  /** Processor time per answer in microseconds. */
+  us: Record<Part, number>;
+}
+
+/** The contestant and its load. */
+interface Order {
+  url: string;
+  /** Ids of the serving processes. */
+  processes: readonly number[];
+  /** Table that receives the rows, counted at the end; null when the contestant stores nothing. */
+  table: string | null;
+  /** Another table that is emptied before the window. */
+  alsoEmptied?: string;
+  script: string;
+  connections: number;
+}
+
+const WARM_UP_SECONDS = 2;
+const MB = 1e6;
+
+/** Warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted. */
+export async function measureWindow(context: BenchContext, database: Database, order: Order): Promise<Window> {
+  const { url, processes, table, alsoEmptied, script, connections } = order;
+  const send = (seconds: number) => runWrk({ url, script, connections, seconds }, context.signal);
+  await send(WARM_UP_SECONDS);
+  if (table !== null) {
+    await settledRows(database, table);
+    await emptyTable(database, alsoEmptied === undefined ? table : `${table}, ${alsoEmptied}`);
+  }
+  const databasePids = table === null ? [] : await postgresPids(database);
+  const before = processorTime(processes, databasePids);
+  const { result, peakBytes } = await watchResident(processes, () => send(context.seconds));
+  const rows = table === null ? null : await settledRows(database, table);
+  const us = timeBetween(before, processorTime(processes, databasePids));
+  for (const part of parts) us[part] /= result.answers2xx;
+  return { ...result, residentMb: peakBytes / MB, rows, us };
+}
+
+/** Processor time of the contestant's own processes and threads per answer. */
+export function ownUs({ us }: Window): number {
+  return us.eventLoop + us.signatures + us.other;
+}
+
+/** The same with that of Postgres. */
+export function totalUs(window: Window): number {
+  return ownUs(window) + window.us.postgres;
+}
