@@ -1,8 +1,10 @@
+import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { type ExportFormat, exportText } from '../api/events/export.ts';
 import { describeEvent, eventFilterOf } from '../api/events/filter.ts';
 import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
 import { EventSearch } from '../api/events/search.ts';
+import { importEvents } from '../archive/read.ts';
 import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
 import { findEvent } from '../db/queries/events.ts';
@@ -51,7 +53,7 @@ function filterOf({ webhook, type, from, to, search }: FilterOptions) {
   return eventFilterOf({ webhook_id: webhook, type, from, to, q: search }, null, null);
 }
 
-/** `weir event list|export|show|replay`. */
+/** `weir event list|export|import|show|replay`. */
 export function eventCommand(io: CommandIo): Command {
   const command = new Command('event').description('show stored events, and deliver them to agents again');
 
@@ -94,6 +96,22 @@ export function eventCommand(io: CommandIo): Command {
         const parts = { database, search: new EventSearch(database, Infinity) };
         const order = { ...filterOf(given), format, bodies: format === 'ndjson' };
         for await (const part of exportText(parts, order, undefined, limit)) await printPart(io, part);
+      }),
+    );
+
+  command
+    .command('import')
+    .description(
+      'store the events of an archived day, or of an export with bodies, with their ids; they get no deliveries',
+    )
+    .argument('<file>', 'NDJSON; compressed when the name ends in .gz')
+    .option('--json', 'print one JSON document')
+    .action((file: string, { json }: Output) =>
+      withDatabase(io, async ({ database, settings }) => {
+        const days = { retentionDays: settings.RETENTION_DAYS, nowMs: Date.now() };
+        const { imported, existing } = await importEvents(database, resolve(io.directory, file), days);
+        if (json) printJson(io, { imported, existing });
+        else printText(io, `Imported ${imported} events; ${existing} were stored already.\n`);
       }),
     );
 

@@ -12,6 +12,8 @@ export const advisoryLocks = {
   agentNames: 7_236_456,
   /** Writes to the ring of rejections, so that its limits are exact and writers cannot deadlock. */
   rejections: 7_236_455,
+  /** Archiving an old partition, until it is dropped: one machine at a time. */
+  archive: 7_236_459,
   /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
 } as const;

@@ -95,7 +95,8 @@ function dayMs(day: string): number {
   return Date.parse(day.replace(/^(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
 }
 
-function createPartition(database: Database, table: PartitionedTable, fromMs: number): Promise<boolean> {
+/** Creates and attaches the partition of one day. Returns false if it exists. @param fromMs first millisecond of the day */
+export function createPartition(database: Database, table: PartitionedTable, fromMs: number): Promise<boolean> {
   const name = partitionName(table, fromMs);
   const bound = (ms: number) => `'${new Date(ms).toISOString()}'`;
   return database.transaction(async (query) => {

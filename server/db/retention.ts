@@ -1,58 +1,14 @@
 /**
- * Retention: days older than RETENTION_DAYS are removed by dropping whole partitions. Events of webhooks with a shorter retention, and
- * expired keys, are deleted in small batches.
+ * Retention row by row: events of webhooks with a shorter retention, and expired keys, are deleted in small batches. Days older than
+ * RETENTION_DAYS are dropped whole, see drop-partitions.ts.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { DAY_MS, partitionedTables, readHorizon } from './partitions.ts';
+import { DAY_MS, readHorizon } from './partitions.ts';
 import type { Database } from './pool.ts';
 import { arrayOf, isoText } from './queries/sql.ts';
 
 /** Limit on the expired keys deleted in one statement: short locks, little to vacuum at a time. */
 const KEYS_AT_A_TIME = 10_000;
-
-export interface Dropped {
-  /** Names of the dropped partitions. */
-  partitions: string[];
-  /** Deliveries in them that were not settled. */
-  unhandled: number;
-}
-
-/**
- * Drops the partitions of days that ended more than `retentionDays` ago. DETACH CONCURRENTLY waits for old transactions without
- * blocking other sessions; an interrupted detach is completed by the next run.
- */
-export async function dropOldPartitions(database: Database, retentionDays: number, nowMs: number): Promise<Dropped> {
-  const keptFrom = new Date(nowMs - retentionDays * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '');
-  const dropped: Dropped = { partitions: [], unhandled: 0 };
-  // Deliveries first: a delivery without its event would be leased but never returned by a claim.
-  for (const table of [...partitionedTables].reverse()) {
-    const old = await database.query<{ name: string; attached: boolean; pending: boolean }>({
-      text: `select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
-             from pg_class c left join pg_inherits i on i.inhrelid = c.oid
-             where c.relkind = 'r' and c.relname ~ $1 and right(c.relname, 8) < $2 and c.relnamespace = (select relnamespace from pg_class where oid = $3::regclass)
-             order by pending desc, 1`,
-      values: [`^${table}_[0-9]{8}$`, keptFrom, table],
-    });
-    for (const { name, attached, pending } of old) {
-      if (attached)
-        await database.query({
-          text: `alter table ${table} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`,
-        });
-      if (table === 'deliveries') dropped.unhandled += await countUnsettled(database, name);
-      await database.query({ text: `drop table ${name}` });
-      dropped.partitions.push(name);
-    }
-  }
-  return dropped;
-}
-
-/** Counts unsettled deliveries of one detached partition through its index of claimable deliveries. */
-async function countUnsettled(database: Database, partition: string): Promise<number> {
-  const [row] = await database.query<{ count: number }>({
-    text: `select count(*)::int as count from ${partition} where state in ('pending', 'leased')`,
-  });
-  return row!.count;
-}
 
 interface Expired {
   events: number;
@@ -66,6 +22,8 @@ interface Expired {
  * from the oldest. Each statement reads a bounded number of rows and is followed by a pause as long as the statement. Progress is
  * recorded after each day, so an interrupted run resumes there. Deleting half of a million events takes 34 s (30,000 per second outside
  * the pauses, which take half of the time). Concurrent inserts slow down by 7 %. An hour later there is nothing to read: 4 ms.
+ *
+ * Undelivered events are removed `keepUndeliveredDays` later, in a second pass with its own progress.
  * @param stopping true: return before the next statement.
  */
 export async function removeExpiredEvents(
@@ -73,27 +31,53 @@ export async function removeExpiredEvents(
   retentionDays: number,
   nowMs: number,
   stopping: () => boolean = () => false,
+  keepUndeliveredDays = 0,
 ): Promise<Expired> {
   const expired: Expired = { events: 0, deliveries: 0, unhandled: 0 };
   const horizon = await readHorizon(database);
   if (horizon === null) return expired;
   for (const group of await readRetentionGroups(database, retentionDays)) {
     const keptFromMs = nowMs - group.retentionDays * DAY_MS;
-    let fromMs = Math.max(horizon.fromMs, group.removedBeforeMs ?? 0);
-    while (fromMs < keptFromMs) {
-      const toMs = Math.min(keptFromMs, (Math.floor(fromMs / DAY_MS) + 1) * DAY_MS);
-      // Deliveries first: a delivery without its event would be leased but never returned by a claim.
-      for (const table of ['deliveries', 'events'] as const) {
-        const removed = await removeSpan(database, table, group.webhookIds, { fromMs, toMs }, stopping);
-        expired[table] += removed.rows;
-        expired.unhandled += removed.unhandled;
-        if (!removed.whole) return expired;
-      }
-      await recordRemovedBefore(database, group.webhookIds, toMs);
-      fromMs = toMs;
+    const lastMs = keptFromMs - keepUndeliveredDays * DAY_MS;
+    const passes: Pass[] = [{ of: 'all', fromMs: group.undeliveredBeforeMs ?? 0, toMs: lastMs }];
+    if (keepUndeliveredDays > 0)
+      passes.push({ of: 'delivered', fromMs: Math.max(group.removedBeforeMs ?? 0, lastMs), toMs: keptFromMs });
+    for (const pass of passes) {
+      const from = { ...pass, fromMs: Math.max(horizon.fromMs, pass.fromMs) };
+      if (!(await removePass(database, group.webhookIds, from, expired, stopping))) return expired;
     }
   }
   return expired;
+}
+
+interface Pass {
+  /** `delivered`: events without pending and leased deliveries. */
+  of: 'all' | 'delivered';
+  fromMs: number;
+  toMs: number;
+}
+
+/** Resolves with false if it was stopped before the end. */
+async function removePass(
+  database: Database,
+  webhookIds: readonly string[],
+  { of, fromMs: startMs, toMs: endMs }: Pass,
+  expired: Expired,
+  stopping: () => boolean,
+): Promise<boolean> {
+  for (let fromMs = startMs; fromMs < endMs; ) {
+    const toMs = Math.min(endMs, (Math.floor(fromMs / DAY_MS) + 1) * DAY_MS);
+    // Deliveries first: a delivery without its event would be leased but never returned by a claim.
+    for (const table of ['deliveries', 'events'] as const) {
+      const removed = await removeSpan(database, table, webhookIds, { of, fromMs, toMs }, stopping);
+      expired[table] += removed.rows;
+      expired.unhandled += removed.unhandled;
+      if (!removed.whole) return false;
+    }
+    await recordRemovedBefore(database, webhookIds, of, toMs);
+    fromMs = toMs;
+  }
+  return true;
 }
 
 /** `whole`: false if it was stopped before the end. */
@@ -101,7 +85,7 @@ async function removeSpan(
   database: Database,
   table: 'events' | 'deliveries',
   webhookIds: readonly string[],
-  span: { fromMs: number; toMs: number },
+  span: Pass,
   stopping: () => boolean,
 ): Promise<{ rows: number; unhandled: number; whole: boolean }> {
   const total = { rows: 0, unhandled: 0, whole: true };
@@ -144,37 +128,44 @@ interface RetentionGroup {
   retentionDays: number;
   /** Unix milliseconds; null: nothing removed yet. */
   removedBeforeMs: number | null;
+  /** The same for undelivered events. */
+  undeliveredBeforeMs: number | null;
 }
 
 /** Reads webhooks, including deleted ones, that keep events for less than `retentionDays`. */
-async function readRetentionGroups(
+export async function readRetentionGroups(
   { query }: Pick<Database, 'query'>,
   retentionDays: number,
 ): Promise<RetentionGroup[]> {
-  const rows = await query<Omit<RetentionGroup, 'removedBeforeMs'> & { removedBefore: string | null }>({
-    name: 'read-retention-groups',
-    text: `select array_agg(id::text) as "webhookIds", retention_days as "retentionDays",
-             ${isoText('events_removed_before')} as "removedBefore"
+  const rows = await query<{ webhookIds: string[]; retentionDays: number; removed: string | null; all: string | null }>(
+    {
+      name: 'read-retention-groups',
+      text: `select array_agg(id::text) as "webhookIds", retention_days as "retentionDays",
+             ${isoText('events_removed_before')} as removed, ${isoText('undelivered_removed_before')} as all
            from webhooks where retention_days < $1
-           group by retention_days, events_removed_before
-           order by retention_days, events_removed_before`,
-    values: [retentionDays],
-  });
-  return rows.map(({ removedBefore, ...group }) => ({
+           group by retention_days, events_removed_before, undelivered_removed_before
+           order by retention_days, events_removed_before, undelivered_removed_before`,
+      values: [retentionDays],
+    },
+  );
+  return rows.map(({ removed, all, ...group }) => ({
     ...group,
-    removedBeforeMs: removedBefore === null ? null : Date.parse(removedBefore),
+    removedBeforeMs: removed === null ? null : Date.parse(removed),
+    undeliveredBeforeMs: all === null ? null : Date.parse(all),
   }));
 }
 
-/** Records that the events of these webhooks received before a time (Unix milliseconds) were removed. */
+/** Records that the events of these webhooks received before a time (Unix milliseconds) were removed; `all`: undelivered ones too. */
 async function recordRemovedBefore(
   { query }: Pick<Database, 'query'>,
   webhookIds: readonly string[],
+  of: Pass['of'],
   beforeMs: number,
 ): Promise<void> {
   await query({
-    name: 'note-removed-before',
-    text: 'update webhooks set events_removed_before = $2 where id = any ($1::uuid[])',
+    text: `update webhooks set events_removed_before = greatest(events_removed_before, $2::timestamptz)
+             ${of === 'all' ? ', undelivered_removed_before = $2::timestamptz' : ''}
+           where id = any ($1::uuid[])`,
     values: [arrayOf(webhookIds), new Date(beforeMs).toISOString()],
   });
 }
@@ -200,7 +191,7 @@ async function deleteExpiredRows(
   { query }: Pick<Database, 'query'>,
   table: 'events' | 'deliveries',
   webhookIds: readonly string[],
-  { fromMs, toMs }: { fromMs: number; toMs: number },
+  { of, fromMs, toMs }: Pass,
   after: Place | null,
 ): Promise<Removed> {
   const [found] = await query<{ rows: number; unhandled: number; read: number } & Place>({
@@ -213,6 +204,7 @@ async function deleteExpiredRows(
         delete from ${table} t using walked w
         where w.webhook_id = any ($3::uuid[]) and t.received_at >= $1 and t.received_at < $2
           and t.received_at = w.received_at and t.id = w.id and t.webhook_id = w.webhook_id
+          ${of === 'all' ? '' : `and ${delivered[table]}`}
         returning ${table === 'deliveries' ? "t.state in ('pending', 'leased')" : 'false'} as unhandled
       )
       select (select count(*)::int from removed) as rows,
@@ -230,3 +222,10 @@ async function deleteExpiredRows(
   const { rows, unhandled, read, receivedAt, id } = found;
   return { rows, unhandled, next: read < ROWS_MAX ? null : { receivedAt, id } };
 }
+
+/** Conditions on a row `t`. The settled deliveries of an event are deleted before the event is. */
+const delivered = {
+  deliveries: "t.state not in ('pending', 'leased')",
+  events: `not exists (
+    select from deliveries d where d.received_at = t.received_at and d.event_id = t.id and d.webhook_id = t.webhook_id)`,
+} as const;

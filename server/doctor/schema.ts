@@ -3,6 +3,7 @@
 import { appliedVersions, migrationFiles, versionProblem } from '../db/migrate.ts';
 import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
+import { countExpiring, countUnarchived, EXPIRING_COUNTED_MAX } from '../db/queries/expiring.ts';
 import { readSealedSecrets } from '../db/queries/webhook-secrets.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { unseal } from '../secrets/seal.ts';
@@ -34,6 +35,7 @@ export async function checkSchema(
     ok('migrations', `the schema is at version ${Math.max(...applied)}, which matches this release`),
     await checkPartitions(database, running, nowMs),
     await checkSecrets(database, keys),
+    ...(await checkRetention(database, settings, nowMs)),
     await checkAdministrators(database, settings),
     await checkAudit(database),
   ];
@@ -57,6 +59,31 @@ async function checkPartitions(database: Database, running: boolean, nowMs: numb
   const finding = `missing: ${names.slice(0, NAMED_MAX).join(', ')}${names.length > NAMED_MAX ? ` and ${names.length - NAMED_MAX} more` : ''}; events of these days cannot be stored`;
   if (!running) return advice('partitions', finding, 'start Weir, which creates them');
   return problem('partitions', finding, 'look for partitions_failed in the log: it contains the reason');
+}
+
+/** Undelivered events that are about to be removed, and days that could not be archived. */
+async function checkRetention(database: Database, settings: Settings, nowMs: number): Promise<Check[]> {
+  const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
+  const expiring = await countExpiring(database, retention, nowMs);
+  const unarchived = await countUnarchived(database, retention, nowMs);
+  return [
+    expiring === 0
+      ? ok('undelivered', 'retention removes no undelivered event within the next day')
+      : problem(
+          'undelivered',
+          `retention removes ${expiring === EXPIRING_COUNTED_MAX ? 'more than ' : ''}${expiring} pending or leased deliveries within a day`,
+          'start their agents, or raise KEEP_UNDELIVERED_DAYS or RETENTION_DAYS',
+        ),
+    ...(unarchived === 0
+      ? []
+      : [
+          problem(
+            'archive',
+            `${unarchived} tables of old days are kept, because they were not written to ARCHIVE_DIR`,
+            'look for archive_failed in the log: it contains the reason',
+          ),
+        ]),
+  ];
 }
 
 /** Decrypts every stored secret and discards the result at once. */

@@ -76,6 +76,22 @@ function describe(problem: FoundProblem, nowMs: number): Omit<ProblemCard, 'role
         action: 'Open the webhook',
         href: `/webhooks/${webhook_id}`,
       };
+    case 'expiring':
+      return {
+        level: 'bad',
+        title: `${plural(problem.count ?? 0, 'undelivered event')} ${problem.count === 1 ? 'is' : 'are'} removed within a day`,
+        detail: 'No agent has settled them, and RETENTION_DAYS ends. Start the agents, or raise KEEP_UNDELIVERED_DAYS.',
+        action: 'See them',
+        href: address('/deliveries', { state: 'pending' }),
+      };
+    case 'archive':
+      return {
+        level: 'warn',
+        title: `${plural(problem.count ?? 0, 'table')} of old days cannot be archived`,
+        detail: 'They stay on disk until ARCHIVE_DIR can be written. The log event archive_failed has the reason.',
+        action: 'Open the status',
+        href: '/status#doctor',
+      };
     case 'silent':
       return {
         level: 'warn',

@@ -1,18 +1,21 @@
 /** Maintenance by the primary: every minute partitions and last expired leases, every hour retention and the audit head in the log. */
 
+import { archiveTo } from '../archive/write.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { recordTallies } from '../auth/throttle.ts';
+import { dropOldPartitions } from '../db/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/audit.ts';
 import { endLastLeases } from '../db/queries/deliveries.ts';
 import { deleteOldActions } from '../db/queries/delivery-actions.ts';
+import { countExpiring } from '../db/queries/expiring.ts';
 import { deleteOldHistory } from '../db/queries/history.ts';
 import { deleteExpiredAnswers } from '../db/queries/idempotency.ts';
 import { deleteOldRejections } from '../db/queries/rejections.ts';
 import { deleteEndedSessions } from '../db/queries/sessions.ts';
 import { deleteOldFailures } from '../db/queries/sign-in-failures.ts';
-import { deleteExpiredKeys, dropOldPartitions, removeExpiredEvents } from '../db/retention.ts';
+import { deleteExpiredKeys, removeExpiredEvents } from '../db/retention.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Log } from '../telemetry/log.ts';
 
@@ -77,17 +80,33 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       log('maintenance_failed', { reason: (error as Error).message });
     }
   };
+  const runRetention = async () => {
+    const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays, ARCHIVE_DIR } = settings();
+    const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, () => stopping);
+    const dropped = await dropOldPartitions(database, retentionDays, Date.now(), { keepUndeliveredDays, archive });
+    if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
+    for (const failed of dropped.unarchived) log('archive_failed', failed);
+    if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
+    unhandled(dropped.unhandled);
+    const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
+    if (deliveries > 0) log('deliveries_expiring', { deliveries });
+  };
   const runHourRound = async () => {
     try {
-      const dropped = await dropOldPartitions(database, settings().RETENTION_DAYS, Date.now());
-      if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
-      unhandled(dropped.unhandled);
-      const expired = await removeExpiredEvents(database, settings().RETENTION_DAYS, Date.now(), () => stopping);
+      await runRetention();
+      const { RETENTION_DAYS, KEEP_UNDELIVERED_DAYS } = settings();
+      const expired = await removeExpiredEvents(
+        database,
+        RETENTION_DAYS,
+        Date.now(),
+        () => stopping,
+        KEEP_UNDELIVERED_DAYS,
+      );
       if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
       unhandled(expired.unhandled);
       const keys = await deleteExpiredKeys(database);
       if (keys > 0) log('dedupe_keys_expired', { keys });
-      const rejections = await deleteOldRejections(database, settings().RETENTION_DAYS);
+      const rejections = await deleteOldRejections(database, RETENTION_DAYS);
       if (rejections > 0) log('rejections_expired', { rejections });
       anchor = await anchorAudit(database, log, anchor);
       const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);

@@ -315,6 +315,16 @@ export const settingTable = {
     'maximum body kept with a rejection; a larger one has no diagnosis and cannot be checked again',
   ),
   RETENTION_DAYS: count(30, 1, 3_650, 'days for which events and finished deliveries are kept'),
+  KEEP_UNDELIVERED_DAYS: count(
+    0,
+    0,
+    3_650,
+    'days for which events with pending or leased deliveries are kept longer than RETENTION_DAYS; a day (UTC) with such events is kept whole',
+  ),
+  ARCHIVE_DIR: optionalText(
+    'an existing directory',
+    'directory where each day is written as compressed NDJSON before retention drops it; unset: not written',
+  ),
   DRAIN_DELAY_SECONDS: count(
     0,
     0,

@@ -15,6 +15,15 @@ export const logEvents = {
   migrated: ['info', 'a migration was applied'],
   partitions_created: ['info', 'partitions for the next days were created'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
+  archive_failed: [
+    'error',
+    'a day could not be written to ARCHIVE_DIR; it is kept, and the next run within an hour tries again',
+  ],
+  days_kept: [
+    'info',
+    'days older than RETENTION_DAYS are kept for their undelivered events, see KEEP_UNDELIVERED_DAYS',
+  ],
+  deliveries_expiring: ['warn', 'retention removes undelivered events within a day'],
   events_expired: ['info', 'events past the retention_days of their webhook were deleted, with their deliveries'],
   deliveries_unhandled: ['warn', 'deliveries were deleted with their events before an agent settled them'],
   dedupe_keys_expired: ['info', 'expired dedupe keys were deleted'],

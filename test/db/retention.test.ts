@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { dropOldPartitions } from '../../server/db/drop-partitions.ts';
 import { createPartitions, DAY_MS, partitionedTables, partitionName } from '../../server/db/partitions.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
-import { deleteExpiredKeys, dropOldPartitions } from '../../server/db/retention.ts';
+import { deleteExpiredKeys } from '../../server/db/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';

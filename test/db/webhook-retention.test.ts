@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { dropOldPartitions } from '../../server/db/drop-partitions.ts';
 import { createPartitions, DAY_MS } from '../../server/db/partitions.ts';
 import { storeDeduped } from '../../server/db/queries/store-deduped.ts';
 import { readWebhookActivity } from '../../server/db/queries/webhooks.ts';
-import { dropOldPartitions, removeExpiredEvents } from '../../server/db/retention.ts';
+import { removeExpiredEvents } from '../../server/db/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 

@@ -45,6 +45,7 @@ describe('the doctor checks the database', () => {
       'migrations ok',
       'partitions advice',
       'stored_secrets ok',
+      'undelivered ok',
       'administrators advice',
       'audit_log ok',
     ]);

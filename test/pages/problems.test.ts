@@ -33,6 +33,8 @@ test.each([
     'Linear: 40 rate limited in the last hour',
     '/webhooks/w',
   ],
+  [{ kind: 'expiring', count: 3 }, 'bad', '3 undelivered events are removed within a day', '/deliveries?state=pending'],
+  [{ kind: 'archive', count: 2 }, 'warn', '2 tables of old days cannot be archived', '/status#doctor'],
   [
     { kind: 'silent', webhook_id: 'w', name: 'Stripe', since: '2026-11-22T09:00:00Z' },
     'warn',

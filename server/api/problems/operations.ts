@@ -2,9 +2,11 @@
 import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agents.ts';
+import { countExpiring, countUnarchived } from '../../db/queries/expiring.ts';
 import { readNamesOfAgents, readRefusedRequests, readSilentWebhooks } from '../../db/queries/problem-signs.ts';
 import type { History } from '../../live/counters.ts';
 import { recordId, timeOf } from '../../resources/fields.ts';
+import type { Settings } from '../../settings/read.ts';
 import { done, operation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
@@ -18,41 +20,58 @@ const PENDING_MAX_MS = 300_000;
 /** How long a list read from the history is reused by a process. The silence of a webhook needs a week of rows. */
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
+const RETENTION_VALID_MS = 60_000;
 
-const kinds = ['process', 'rate_limits', 'dead_letters', 'pending', 'rejections', 'limited', 'silent'] as const;
+const kinds = [
+  'process',
+  'rate_limits',
+  'dead_letters',
+  'pending',
+  'rejections',
+  'limited',
+  'silent',
+  'expiring',
+  'archive',
+] as const;
 
 export const problemSchema = z.object({
   kind: z
     .enum(kinds)
     .describe(
-      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for more than ${PENDING_MAX_MS / 60_000} minutes; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for twice its longest pause of the last seven days`,
+      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for more than ${PENDING_MAX_MS / 60_000} minutes; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for twice its longest pause of the last seven days; expiring: retention removes pending or leased deliveries within a day; archive: days that could not be written to ARCHIVE_DIR`,
     ),
   webhook_id: recordId.nullable().describe('the webhook; null: none'),
   agent_id: recordId.nullable().describe('the agent; null: none'),
   name: z.string().nullable().describe('name of the webhook or agent, or process id'),
-  count: z.number().int().nullable().describe('dead letters or requests; null: nothing is counted'),
+  count: z.number().int().nullable().describe('dead letters, requests, deliveries or tables; null: nothing is counted'),
   since: timeOf('when it began: last event, or start of the wait').nullable().describe('null: unknown'),
 });
 
 type FoundProblem = z.output<typeof problemSchema>;
 
 interface ProblemParts {
+  settings: Pick<Settings, 'RETENTION_DAYS' | 'KEEP_UNDELIVERED_DAYS'>;
   database: Database;
   /** The last minutes of all processes of this machine. */
   history: History;
 }
 
-export function problemOperations({ database, history }: ProblemParts) {
+export function problemOperations({ settings, database, history }: ProblemParts) {
+  const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, () => readRefusedRequests(database));
   const silent = keptFor(SILENT_VALID_MS, () => readSilentWebhooks(database));
+  const expiring = keptFor(RETENTION_VALID_MS, () => countExpiring(database, retention, Date.now()));
+  const unarchived = keptFor(RETENTION_VALID_MS, () => countUnarchived(database, retention, Date.now()));
   return {
     listProblems: operation({
       answers: { 200: listSchema(problemSchema) },
       handle: async () => {
-        const [agents, requests, webhooks] = await Promise.all([
+        const [agents, requests, webhooks, leaving, waitingDays] = await Promise.all([
           readAgentActivity(database, null),
           refused(),
           silent(),
+          expiring(),
+          unarchived(),
         ]);
         const late = Date.now() - PENDING_MAX_MS;
         const dead = agents.filter((agent) => agent.dead > 0);
@@ -71,6 +90,8 @@ export function problemOperations({ database, history }: ProblemParts) {
             ...requests
               .filter(({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited))
               .map(({ limited, ...webhook }) => found('limited', { ...pick(webhook), count: limited })),
+            ...(leaving > 0 ? [found('expiring', { count: leaving })] : []),
+            ...(waitingDays > 0 ? [found('archive', { count: waitingDays })] : []),
             ...webhooks.map((webhook) => found('silent', { ...pick(webhook), since: webhook.last_event_at })),
           ],
         });

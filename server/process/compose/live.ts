@@ -27,7 +27,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
 
   return {
     history,
-    operations: { ...liveOperations({ history, streams }), ...problemOperations({ database, history }) },
+    operations: { ...liveOperations({ history, streams }), ...problemOperations({ settings, database, history }) },
     streams,
     /** A second went by, as the primary counted it. */
     heard: (live: Live) => {

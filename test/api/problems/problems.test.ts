@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createPartitions } from '../../../server/db/partitions.ts';
 import { addHistory } from '../../../server/db/queries/history.ts';
 import { Tally } from '../../../server/live/tally.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
@@ -75,6 +76,17 @@ test('problems are listed with what they concern; what is usual is none', async 
     values: [late.id],
   });
 
+  // Retention keeps 30 days: this one goes at the end of today.
+  const oldMs = nowMs - 30 * 24 * HOUR_MS;
+  await createPartitions(app.database, oldMs);
+  await app.database.query({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+           values (gen_random_uuid(), $1, gen_random_uuid(), gen_random_uuid(), $2, 0, now())`,
+    values: [webhook.id, new Date(oldMs).toISOString()],
+  });
+  // A day that was detached and could not be archived.
+  await app.database.query({ text: 'create table events_20200101 (like events)' });
+
   const tally = new Tally(nowMs);
   tally.take(4711, { ...app.app.sample(), rateLimitStore: 'degraded' }, nowMs - HOUR_MS);
   app.app.live(tally.second(nowMs, null));
@@ -88,5 +100,7 @@ test('problems are listed with what they concern; what is usual is none', async 
   expect(of('silent')).toMatchObject([{ webhook_id: silent.id, name: 'silent' }]);
   expect(of('dead_letters')).toMatchObject([{ agent_id: dead.id, count: 2 }]);
   expect(of('pending')).toMatchObject([{ agent_id: late.id }]);
-  expect(items).toHaveLength(7);
+  expect(of('expiring')).toMatchObject([{ count: 1 }]);
+  expect(of('archive')).toMatchObject([{ count: 1 }]);
+  expect(items).toHaveLength(9);
 });

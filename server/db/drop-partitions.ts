@@ -1,0 +1,127 @@
+/** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
+import { advisoryLocks } from './advisory-locks.ts';
+import { DAY_MS, partitionedTables } from './partitions.ts';
+import type { Database, Query } from './pool.ts';
+
+/** Writes the rows of a detached partition to a file, in a transaction. A rejection keeps the partition. */
+export type Archive = (partition: string, query: Query) => Promise<void>;
+
+export interface Dropped {
+  /** Names of the dropped partitions. */
+  partitions: string[];
+  /** Deliveries in them that were not settled. */
+  unhandled: number;
+  /** Days, such as `20260131`, that are kept for their undelivered events. */
+  keptDays: string[];
+  /** Detached partitions that could not be archived; the next run tries again. */
+  unarchived: { partition: string; reason: string }[];
+}
+
+interface DropOptions {
+  /** Days that a day with pending or leased deliveries is kept longer. */
+  keepUndeliveredDays?: number;
+  archive?: Archive | null;
+}
+
+interface OldPartition {
+  name: string;
+  attached: boolean;
+  /** An interrupted DETACH. */
+  pending: boolean;
+}
+
+/** First day that is kept, such as `20260131`. */
+export function firstKeptDay(retentionDays: number, nowMs: number): string {
+  return new Date(nowMs - retentionDays * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '');
+}
+
+/**
+ * Drops the partitions of days that ended more than `retentionDays` ago. DETACH CONCURRENTLY waits for old transactions without
+ * blocking other sessions; an interrupted detach is completed by the next run.
+ *
+ * A day with undelivered events is kept whole. To move them into a partition of their own would write every one of them once more, and
+ * the time in their id would no longer name their partition.
+ */
+export async function dropOldPartitions(
+  database: Database,
+  retentionDays: number,
+  nowMs: number,
+  { keepUndeliveredDays = 0, archive = null }: DropOptions = {},
+): Promise<Dropped> {
+  const dropped: Dropped = { partitions: [], unhandled: 0, keptDays: [], unarchived: [] };
+  const lastDay = firstKeptDay(retentionDays + keepUndeliveredDays, nowMs);
+  // Deliveries first: a delivery without its event would be leased but never returned by a claim.
+  for (const table of [...partitionedTables].reverse()) {
+    for (const partition of await oldPartitions(database, table, firstKeptDay(retentionDays, nowMs))) {
+      const { name, attached, pending } = partition;
+      const day = name.slice(-8);
+      if (table === 'deliveries' && attached && !pending && day >= lastDay && (await hasUnsettled(database, name)))
+        dropped.keptDays.push(day);
+      if (dropped.keptDays.includes(day)) continue;
+      if (attached)
+        await database.query({
+          text: `alter table ${table} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`,
+        });
+      const unhandled = table === 'deliveries' ? await countUnsettled(database, name) : 0;
+      if (archive === null) await database.query({ text: `drop table ${name}` });
+      else {
+        const outcome = await archiveAndDrop(database, name, archive);
+        if (outcome.kind === 'failed') dropped.unarchived.push({ partition: name, reason: outcome.reason });
+        if (outcome.kind !== 'dropped') continue;
+      }
+      dropped.unhandled += unhandled;
+      dropped.partitions.push(name);
+    }
+  }
+  return dropped;
+}
+
+/** Partitions of days before `firstKept`, also detached ones that were not dropped. */
+function oldPartitions({ query }: Database, table: string, firstKept: string): Promise<OldPartition[]> {
+  return query<OldPartition>({
+    text: `select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
+           from pg_class c left join pg_inherits i on i.inhrelid = c.oid
+           where c.relkind = 'r' and c.relname ~ $1 and right(c.relname, 8) < $2 and c.relnamespace = (select relnamespace from pg_class where oid = $3::regclass)
+           order by pending desc, 1`,
+    values: [`^${table}_[0-9]{8}$`, firstKept, table],
+  });
+}
+
+type Archived = { kind: 'dropped' } | { kind: 'busy' } | { kind: 'failed'; reason: string };
+
+/**
+ * Archives and drops in one transaction. Between its statements it holds no snapshot, so that vacuum and claims are not slowed down. One
+ * machine archives at a time: the lock is released when the partition is gone, or when that machine is.
+ */
+async function archiveAndDrop(database: Database, name: string, archive: Archive): Promise<Archived> {
+  try {
+    return await database.transaction(async (query): Promise<Archived> => {
+      await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
+      const [row] = await query<{ locked: boolean }>({
+        text: `select pg_try_advisory_xact_lock(${advisoryLocks.archive}) and to_regclass('${name}') is not null as locked`,
+      });
+      if (!row!.locked) return { kind: 'busy' };
+      await archive(name, query);
+      await query({ text: `drop table ${name}` });
+      return { kind: 'dropped' };
+    });
+  } catch (error) {
+    return { kind: 'failed', reason: (error as Error).message };
+  }
+}
+
+/** Whether a partition has unsettled deliveries. Reads its index of claimable deliveries. */
+async function hasUnsettled({ query }: Database, partition: string): Promise<boolean> {
+  const [row] = await query<{ has: boolean }>({
+    text: `select exists (select from ${partition} where state in ('pending', 'leased')) as has`,
+  });
+  return row!.has;
+}
+
+/** Counts unsettled deliveries of one detached partition through its index of claimable deliveries. */
+async function countUnsettled(database: Database, partition: string): Promise<number> {
+  const [row] = await database.query<{ count: number }>({
+    text: `select count(*)::int as count from ${partition} where state in ('pending', 'leased')`,
+  });
+  return row!.count;
+}
