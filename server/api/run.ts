@@ -123,7 +123,17 @@ function render(operation: Operation, reply: Reply<Answers>): Outcome {
   const schema = operation.answers[status];
   if (!schema) return { kind, status, headers, body: null, text: '' };
   const body = schema.parse(reply.body);
-  const text = JSON.stringify(body);
-  const tagged = schema === operation.representation ? { ...headers, etag: etagOf(text) } : headers;
-  return { kind, status, headers: tagged, body, text };
+  let text: string | undefined;
+  const json = () => (text ??= JSON.stringify(body));
+  const tagged = schema === operation.representation ? { ...headers, etag: etagOf(json()) } : headers;
+  return {
+    kind,
+    status,
+    headers: tagged,
+    body,
+    // A page needs the body only.
+    get text() {
+      return json();
+    },
+  };
 }

@@ -1,7 +1,6 @@
 /** GET /: whether anything is wrong, requests over time, webhooks and the newest events. */
 
 import { chart } from './chart.ts';
-import { namesOf } from './names.ts';
 import { itemsOf, type Page, view } from './page.ts';
 import { problemCard } from './problems.ts';
 import { count } from './show.ts';
@@ -28,30 +27,30 @@ export const overview: Page = async ({ call, query }) => {
   const [problems, traffic, webhooks, events] = await Promise.all([
     call('listProblems'),
     call('showHistory', { query: { from: new Date(nowMs - days * DAY_MS).toISOString(), step: String(step) } }),
-    call('listWebhookHistory'),
+    call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } }),
     call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
   ]);
-  const found = problems.kind === 'done' ? problems.body.items : null;
   const listed = itemsOf(webhooks).items;
   const newest = itemsOf(events).items;
   const known = Object.fromEntries(listed.map(({ webhook_id, name }) => [webhook_id, name]));
-  const ids = newest.map((event) => event.webhook_id);
   // Most events are of the busiest webhooks.
-  const names = ids.every((id) => Object.hasOwn(known, id)) ? known : await namesOf(call, 'listWebhooks', ids);
+  const others = new Set(newest.map((event) => event.webhook_id).filter((id) => !Object.hasOwn(known, id)));
+  const found = await Promise.all([...others].map((id) => call('showWebhook', { id })));
+  for (const one of found) if (one.kind === 'done') known[one.body.id] = one.body.name;
   return view('overview', 'Overview', {
     now: nowMs,
-    problems: found?.map((problem) => problemCard(problem, nowMs)).sort(byLevel) ?? null,
+    problems: problems.kind === 'done' ? problems.body.items.map((one) => problemCard(one, nowMs)).sort(byLevel) : null,
     traffic: traffic.kind === 'done' ? trafficOf(traffic.body.points, ranges[range].text) : null,
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,
-    webhooks: listed.slice(0, WEBHOOKS_SHOWN).map((webhook) => ({
+    webhooks: listed.map((webhook) => ({
       ...webhook,
       spark: sparkOf(webhook.hours),
       errors: errorShare(webhook),
     })),
     sparkFrame,
-    names,
+    names: known,
     events: newest,
   });
 };

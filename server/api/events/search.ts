@@ -58,7 +58,8 @@ export class EventSearch {
       rows.push(...(await listEvents(this.#database, filter, slice, limit - rows.length)));
       return rows.length === limit;
     };
-    const end = await this.#bySlices({ filter, span, isGone, untilMs: performance.now() + this.#msMax }, read);
+    const untilMs = performance.now() + this.#msMax;
+    const end = await this.#bySlices({ filter, span, isGone, untilMs, first: FIRST_SLICE_EVENTS }, read);
     return end === null ? null : { rows, stoppedAt: end.stoppedAt };
   }
 
@@ -70,14 +71,16 @@ export class EventSearch {
       return count > limit;
     };
     const untilMs = performance.now() + Math.min(COUNT_MS_MAX, this.#msMax);
-    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs }, read);
+    // Most counts reach their limit or the end in one large slice: two statements instead of four or six.
+    const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
+    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);
     if (end === null) return null;
     return { count: Math.min(count, limit), exact: count <= limit && end.stoppedAt === null };
   }
 
-  /** Reads the range slice by slice until `read` has enough or the time is over. */
+  /** Reads the range slice by slice until `read` has enough or the time is over. @param first events of the first slice */
   async #bySlices(
-    { filter, span, isGone, untilMs }: Omit<Required<Search>, 'limit'> & { untilMs: number },
+    { filter, span, isGone, untilMs, first }: Omit<Required<Search>, 'limit'> & { untilMs: number; first: number },
     read: (slice: EventSpan) => Promise<boolean>,
   ): Promise<{ stoppedAt: string | null } | null> {
     if (isPlain(filter)) {
@@ -87,7 +90,7 @@ export class EventSearch {
     let { before } = span;
     let holdsPlace = false;
     try {
-      for (let events = FIRST_SLICE_EVENTS; ; events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX)) {
+      for (let events = first; ; events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX)) {
         const slice = { rows: events, bytes: filter.text === null ? null : SLICE_BYTES_MAX };
         const downTo = (await sliceEnd(this.#database, filter, { ...span, before, downTo: null }, slice)) ?? null;
         if ((await read({ ...span, before, downTo })) || downTo === null) return { stoppedAt: null };

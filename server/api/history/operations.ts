@@ -38,6 +38,16 @@ const historyQuery = z.strictObject({
     ),
 });
 
+const webhookHistoryQuery = z.strictObject({
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(WEBHOOKS_MAX)
+    .default(WEBHOOKS_MAX)
+    .describe(`webhooks with the most events, 1 to ${WEBHOOKS_MAX}`),
+});
+
 export function historyOperations(database: Database, nowMs: () => number = Date.now) {
   return {
     showHistory: operation({
@@ -70,10 +80,11 @@ export function historyOperations(database: Database, nowMs: () => number = Date
     }),
 
     listWebhookHistory: operation({
+      query: webhookHistoryQuery,
       answers: { 200: listSchema(webhookHistorySchema) },
-      handle: async () => {
+      handle: async ({ query }) => {
         const sinceMs = Math.floor(nowMs() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
-        return done(200, { items: await readWebhookHistory(database, sinceMs, WEBHOOKS_MAX) });
+        return done(200, { items: await readWebhookHistory(database, sinceMs, query.limit) });
       },
     }),
   };

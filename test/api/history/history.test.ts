@@ -144,6 +144,9 @@ describe('the history', () => {
     const ids = items.map(({ webhook_id }: { webhook_id: string }) => webhook_id);
     expect(ids).toContain(quiet.id);
     expect(ids).not.toContain(gone.id);
+    const few = (await viewer.api('GET', '/api/v1/history/webhooks?limit=1')).body.items;
+    expect(few.map(({ webhook_id }: { webhook_id: string }) => webhook_id)).toEqual([busy.id]);
+    expect((await viewer.api('GET', '/api/v1/history/webhooks?limit=101')).status).toBe(422);
   });
 
   test('keeps minutes for two days and hours for 400', async () => {
