@@ -21,7 +21,7 @@ export interface Attached {
   detach(): Promise<void>;
 }
 
-/** Connections beyond those of the processes: the primary, its listener, and concurrent commands. */
+/** Connections beyond those of the processes: the primary, its listener, the drain of its spool, and concurrent commands. */
 const OTHER_CONNECTIONS = 20;
 /** Postgres default of superuser_reserved_connections. */
 const RESERVED_CONNECTIONS = 3;

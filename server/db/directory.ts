@@ -10,12 +10,15 @@ type ReadRows<Row> = (ids: readonly string[] | null, rowsMax: number) => Promise
 interface Entry<Row> {
   row: Row;
   checkedAtMs: number;
-  /** The row was announced as changed and must be read again before use. */
-  changed: boolean;
+  /** The row must be read again before use: it was announced as changed, or announcements may have been missed. */
+  changed: 'announced' | 'perhaps' | null;
 }
 
 /** Without a heartbeat for this long, rows are rechecked before use. */
 const SILENCE_MS = 1_000;
+/** With `keepsServing`: how long a request waits for the check, and the interval of checks while the database does not answer. */
+const PATIENCE_MS = 500;
+const RETRY_EVERY_MS = 500;
 const ROWS_MAX = 20_000;
 /** Ids that do not exist are cached separately, so that a flood of them evicts no row. */
 const ABSENT_MAX = 10_000;
@@ -30,9 +33,17 @@ export class Directory<Row extends { readonly id: string }> {
   readonly #loads = new Map<string, Promise<Row | null>>();
   #batch: { ids: string[]; rows: Promise<Map<string, Row>> } | null = null;
   #heardAtMs = Number.NEGATIVE_INFINITY;
+  readonly #keepsServing: boolean;
+  /** Time of the last check that was not answered; null: the last one was. */
+  #unansweredAtMs: number | null = null;
 
-  constructor(read: ReadRows<Row>) {
+  /**
+   * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed. A
+   * change that this process has not heard of is then not applied.
+   */
+  constructor(read: ReadRows<Row>, { keepsServing = false } = {}) {
     this.#read = read;
+    this.#keepsServing = keepsServing;
   }
 
   /** Reads all rows, so that a new process does not query them under load. */
@@ -57,10 +68,11 @@ export class Directory<Row extends { readonly id: string }> {
    */
   find(id: string, nowMs: number): Row | null | Promise<Row | null | undefined> {
     const entry = this.#rows.get(id);
-    if (entry !== undefined)
-      return !entry.changed && this.#isFresh(entry.checkedAtMs, nowMs)
-        ? entry.row
-        : this.#load(id).catch(() => undefined);
+    if (entry !== undefined) {
+      if (entry.changed === null && this.#isFresh(entry.checkedAtMs, nowMs)) return entry.row;
+      if (this.#keepsServing && entry.changed !== 'announced') return this.#currentOrLast(id, entry.row);
+      return this.#load(id).catch(() => undefined);
+    }
     if (!isUuid(id)) return null;
     const absentSinceMs = this.#absent.get(id);
     if (absentSinceMs !== undefined && this.#isFresh(absentSinceMs, nowMs)) return null;
@@ -70,7 +82,7 @@ export class Directory<Row extends { readonly id: string }> {
   /** Marks a row as changed and reads it again. Resolves when the new state is cached. */
   async invalidate(id: string): Promise<void> {
     const entry = this.#rows.get(id);
-    if (entry !== undefined) entry.changed = true;
+    if (entry !== undefined) entry.changed = 'announced';
     this.#absent.delete(id);
     this.#loads.delete(id);
     await this.#load(id);
@@ -78,7 +90,7 @@ export class Directory<Row extends { readonly id: string }> {
 
   /** Marks all rows as changed, because the listener was disconnected. */
   invalidateAll(): void {
-    for (const entry of this.#rows.values()) entry.changed = true;
+    for (const entry of this.#rows.values()) entry.changed ??= 'perhaps';
     this.#absent.clear();
     this.#loads.clear();
   }
@@ -92,6 +104,24 @@ export class Directory<Row extends { readonly id: string }> {
     return nowMs - this.#heardAtMs <= SILENCE_MS || nowMs - checkedAtMs <= SILENCE_MS;
   }
 
+  /** Reads the row; without an answer in time, or when the last check had none, returns the row as last read. */
+  #currentOrLast(id: string, last: Row): Row | Promise<Row | null> {
+    const nowMs = performance.now();
+    const away = this.#unansweredAtMs !== null;
+    if (away && nowMs - this.#unansweredAtMs! < RETRY_EVERY_MS) return last;
+    const unanswered = () => {
+      this.#unansweredAtMs = performance.now();
+      return last;
+    };
+    const loading = this.#load(id).catch(unanswered);
+    if (away) return unanswered();
+    let timer: NodeJS.Timeout;
+    const patience = new Promise<Row>((resolve) => {
+      timer = setTimeout(() => resolve(unanswered()), PATIENCE_MS);
+    });
+    return Promise.race([loading, patience]).finally(() => clearTimeout(timer));
+  }
+
   /** Queries the database; misses of one event loop turn share one query. */
   #load(id: string): Promise<Row | null> {
     const underWay = this.#loads.get(id);
@@ -99,6 +129,7 @@ export class Directory<Row extends { readonly id: string }> {
     if (this.#loads.size >= MISSES_MAX) return Promise.reject(new Error('too many unknown ids at a time'));
     const load = this.#loadInBatch(id).then(
       (row) => {
+        this.#unansweredAtMs = null;
         if (this.#loads.get(id) === load) this.#keep(id, row);
         return row;
       },
@@ -132,7 +163,7 @@ export class Directory<Row extends { readonly id: string }> {
     this.#rows.delete(id);
     this.#absent.delete(id);
     if (row === null) remember(this.#absent, id, nowMs, ABSENT_MAX);
-    else remember(this.#rows, id, { row, checkedAtMs: nowMs, changed: false }, ROWS_MAX);
+    else remember(this.#rows, id, { row, checkedAtMs: nowMs, changed: null }, ROWS_MAX);
   }
 }
 

@@ -5,12 +5,12 @@ import type { Database } from '../db/pool.ts';
 import type { Exchange } from './exchange.ts';
 import { SharedCheck } from './shared-check.ts';
 
-const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded']).describe(of);
+const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded', 'spooling']).describe(of);
 const readiness = z.object({
   status: z.enum(['ready', 'not_ready']).describe('ready: an event sent now would be stored'),
   checks: z
     .object({
-      database: state('whether commits succeed'),
+      database: state('whether commits succeed; spooling: they do not, and events are written to the spool'),
       migrations: state('whether the schema matches this release'),
       threads: state('HMAC threads'),
       draining: state('failing: this process is stopping'),
@@ -32,6 +32,8 @@ interface ReadinessParts {
   canCommit: () => boolean;
   /** Resolves within a second, with false if an event received now would not be stored. */
   commits: () => Promise<boolean>;
+  /** True if an event that cannot be committed would be spooled. Does not query the database. */
+  spools: () => Promise<boolean>;
   threads: () => number;
   draining: () => boolean;
   rateLimitStore: () => 'ok' | 'degraded';
@@ -61,8 +63,9 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
   });
   return async (exchange) => {
     const [schema, commits] = await Promise.all([migrations.answer(), parts.canCommit() && parts.commits()]);
+    const stores = schema !== 'unreachable' && commits;
     const checks = {
-      database: schema !== 'unreachable' && commits ? 'ok' : 'failing',
+      database: stores ? 'ok' : (await parts.spools()) ? 'spooling' : 'failing',
       migrations: schema === 'pending' ? 'failing' : schema === 'unreachable' ? 'unknown' : 'ok',
       threads: parts.threads() > 0 ? 'ok' : 'failing',
       draining: parts.draining() ? 'failing' : 'ok',

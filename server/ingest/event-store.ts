@@ -23,6 +23,8 @@ interface StoreOptions extends QueueLimits {
   database: Database;
   /** RETENTION_DAYS: a key expires with its event. */
   retentionDays: number;
+  /** What is not committed is spooled (see spooled-store.ts): an outcome in doubt needs no look-up. */
+  spools?: boolean;
   observer: StoreObserver;
 }
 
@@ -36,17 +38,19 @@ export class EventStore {
   readonly #keyed: GroupCommit<KeyedRow>;
 
   constructor(options: StoreOptions) {
-    const { conninfo, observer } = options;
+    const { conninfo, observer, spools = false } = options;
     let reportedUp: boolean | null = null;
     const onLinkChanged = (reason: string) => {
       if (this.available === reportedUp) return;
       reportedUp = this.available;
       observer.connection(reportedUp, reason);
+      // Without this, events with keys would wait for the statement in progress.
+      if (spools && !reportedUp) this.#keyed.clear();
     };
     this.#links = Array.from({ length: COPY_CONNECTIONS }, () => new CopyLink(conninfo, onLinkChanged));
-    const copies = this.#links.map((link) => new CopyLane(link, options.commitTimeoutMs));
+    const copies = this.#links.map((link) => new CopyLane(link, options.commitTimeoutMs, spools));
     this.#unkeyed = new GroupCommit(copies, options, observer);
-    const statement = new KeyedLane(options.database, options.retentionDays, () => this.available);
+    const statement = new KeyedLane(options, () => this.available);
     this.#keyed = new GroupCommit([statement], options, observer);
   }
 
@@ -89,11 +93,13 @@ export class EventStore {
 class CopyLane implements Lane<EventRow> {
   readonly #link: CopyLink;
   readonly #timeoutMs: number;
+  readonly #spools: boolean;
   readonly #encoder = new CopyEncoder();
 
-  constructor(link: CopyLink, timeoutMs: number) {
+  constructor(link: CopyLink, timeoutMs: number, spools: boolean) {
     this.#link = link;
     this.#timeoutMs = timeoutMs;
+    this.#spools = spools;
   }
 
   get up(): boolean {
@@ -113,6 +119,7 @@ class CopyLane implements Lane<EventRow> {
    * Postgres shows rows at once that no standby has (see find-deduped as well).
    */
   async lookUp(rows: readonly EventRow[]): Promise<(string | null)[]> {
+    if (this.#spools) return rows.map(() => null);
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
     const times = rows.map(({ receivedAtMs }) => receivedAtMs).sort((a, b) => a - b);
     const ids = rows.map(({ id }) => uuidText(id));
@@ -125,27 +132,46 @@ class CopyLane implements Lane<EventRow> {
 
 /** One statement commits the events together with their keys (see store-deduped.ts). */
 class KeyedLane implements Lane<KeyedRow> {
-  readonly #database: Database;
-  readonly #retentionDays: number;
+  readonly #options: StoreOptions;
   readonly #isUp: () => boolean;
+  /** A statement has not answered within the time limit. */
+  #hangs = false;
 
   /** @param isUp last known state of the database; does not query. */
-  constructor(database: Database, retentionDays: number, isUp: () => boolean) {
-    this.#database = database;
-    this.#retentionDays = retentionDays;
+  constructor(options: StoreOptions, isUp: () => boolean) {
+    this.#options = options;
     this.#isUp = isUp;
   }
 
   get up(): boolean {
-    return this.#isUp();
+    return this.#isUp() && !this.#hangs;
   }
 
   begin(): void {}
 
   async commit(rows: readonly KeyedRow[]): Promise<CommitOutcome> {
+    const storing = this.#store(rows);
+    if (!this.#options.spools) return storing;
+    const abort = new AbortController();
+    const late = delay(this.#options.commitTimeoutMs, null, { signal: abort.signal, ref: false }).then(
+      () => {
+        this.#hangs = true;
+        return { kind: 'lost' as const, inDoubt: true };
+      },
+      () => storing,
+    );
+    const stored = storing.finally(() => {
+      this.#hangs = false;
+      abort.abort();
+    });
+    return Promise.race([stored, late]);
+  }
+
+  async #store(rows: readonly KeyedRow[]): Promise<CommitOutcome> {
     const { distinct, places } = firstOfEachKey(rows);
+    const { database, retentionDays } = this.#options;
     try {
-      const eventIds = await storeDeduped(this.#database, distinct, this.#retentionDays);
+      const eventIds = await storeDeduped(database, distinct, retentionDays);
       return { kind: 'committed', eventIds: places.map((place) => eventIds[place]!) };
     } catch (error) {
       const { code: sqlState = '', message } = error as Error & { code?: string };
@@ -157,10 +183,11 @@ class KeyedLane implements Lane<KeyedRow> {
 
   /** A row is stored if its key exists, from this statement or an earlier one. */
   async lookUp(rows: readonly KeyedRow[]): Promise<(string | null)[]> {
+    if (this.#options.spools) return rows.map(() => null);
     const endMs = performance.now() + IN_DOUBT_MS;
     while (performance.now() < endMs) {
       try {
-        return await findDeduped(this.#database, rows);
+        return await findDeduped(this.#options.database, rows);
       } catch {
         await delay(LOOK_EVERY_MS);
       }

@@ -13,7 +13,7 @@ export type Store = (exchange: Exchange, webhook: Webhook, body: Uint8Array<Shar
 
 export interface StoreParts {
   rows: RowMaker;
-  events: EventStore;
+  events: Pick<EventStore, 'store'>;
   /** Called when new events of the webhook were stored; not for duplicates. */
   onStored: (webhook: Webhook, receivedAtMs: number) => void;
 }

@@ -58,6 +58,8 @@ interface WebhookSource {
   countsOf: (webhookId: string) => HistoryCounts;
   /** Called when a stored secret becomes unreadable: no key decrypts it. */
   onUnreadable: (webhookId: string) => void;
+  /** See Directory. */
+  keepsServing: boolean;
 }
 
 interface WebhookDirectory {
@@ -81,7 +83,7 @@ export function webhookDirectory(source: WebhookSource): WebhookDirectory {
       }
       return webhook;
     });
-  });
+  }, source);
   return { directory, unreadable };
 }
 

@@ -20,6 +20,10 @@ export interface StartOrder {
   conninfo: string;
   keys: SecretsKeys;
   horizon: Horizon;
+  /** Folder of this installation's spool. Absent: there is none, or the primary is of a build without one. */
+  spoolFolder?: string;
+  /** Other processes serve: with a spool, wait for the webhooks before listening. */
+  othersServe?: boolean;
   /** One entry a second for the last minutes, oldest first. */
   history: Second[];
 }

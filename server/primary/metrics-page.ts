@@ -25,6 +25,7 @@ export class MetricsPage {
   #folding: Promise<void> = Promise.resolve();
   #server: Server | null = null;
   readonly #readFigures: () => Promise<DatabaseFigures | null>;
+  readonly #spoolFamilies: () => Promise<MetricsSnapshot>;
   readonly #agents = new AgentSeries();
   #horizon: Horizon | null = null;
   readonly #version = readVersion();
@@ -33,16 +34,19 @@ export class MetricsPage {
   /**
    * @param collect returns snapshots of all running processes.
    * @param readFigures returns the latest database figures.
+   * @param spoolFamilies returns the metrics of the spool.
    * @param logLinesDropped lines that the log of the primary has dropped.
    */
   constructor(
     collect: () => Promise<MetricsSnapshot[]>,
     readFigures: () => Promise<DatabaseFigures | null>,
+    spoolFamilies: () => Promise<MetricsSnapshot>,
     logLinesDropped: () => number,
     onFailure: (error: Error) => void,
   ) {
     this.#logLinesDropped = logLinesDropped;
     this.#readFigures = readFigures;
+    this.#spoolFamilies = spoolFamilies;
     this.#collect = collect;
     this.#onFailure = onFailure;
     for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
@@ -101,10 +105,11 @@ export class MetricsPage {
 
   /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
-    const [living, own, figures] = await Promise.all([
+    const [living, own, figures, spool] = await Promise.all([
       this.#collect(),
       this.#own.getMetricsAsJSON(),
       this.#readFigures(),
+      this.#spoolFamilies(),
     ]);
     await this.#folding;
     if (figures !== null) this.#agents.admit(figures.names);
@@ -116,7 +121,7 @@ export class MetricsPage {
       nowMs: Date.now(),
     };
     const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
-    const all = [...living, this.#ended, own as MetricsSnapshot, families];
+    const all = [...living, this.#ended, own as MetricsSnapshot, families, spool];
     return AggregatorRegistry.aggregate(all.map((snapshot) => this.#agents.label(snapshot))).metrics();
   }
 

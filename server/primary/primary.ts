@@ -26,6 +26,7 @@ import { MemoryGuard } from './memory-guard.ts';
 import { MetricsPage } from './metrics-page.ts';
 import { createRestart } from './restart.ts';
 import { type Ending, waitForEnd } from './signals.ts';
+import { openSpool } from './spool.ts';
 import { Supervisor } from './supervisor.ts';
 import { UndoStack } from './undo.ts';
 
@@ -80,6 +81,7 @@ async function start(
   ending: Ending,
 ): Promise<Running> {
   const { settings } = first;
+  let current = settings;
   await probePort('PORT', settings.HOST, settings.PORT);
   const keys = loadSecretsKeys(settings);
   const lock = await lockDataDir(settings.DATA_DIR);
@@ -108,9 +110,13 @@ async function start(
   const doctor = new DoctorRunner(join(dirname(entryFile), 'cli/weir.js'));
   undo.push(() => doctor.close());
 
+  const user = choice.kind === 'user' ? choice.user : null;
+  const spool = await openSpool({ settings: () => current, conninfo, database, log, owner: user });
+  undo.push(() => spool.stop());
   const page: MetricsPage = new MetricsPage(
     () => members.collectMetrics(),
     () => figures.figures(),
+    () => spool.families(),
     () => log.dropped(),
     (error) => log('metrics_failed', { reason: error.message }),
   );
@@ -120,10 +126,20 @@ async function start(
     readyMs: settings.PROCESS_READY_SECONDS * 1000,
     silentSeconds: settings.PROCESS_SILENT_SECONDS,
     drainMs: settings.DRAIN_SECONDS * 1000,
-    order: () => ({ given: pinned(given, settings), conninfo, keys, horizon, history: live.history }),
+    order: () => {
+      const othersServe = members.in('serving').length > 0;
+      return {
+        given: pinned(given, settings),
+        conninfo,
+        keys,
+        horizon,
+        history: live.history,
+        othersServe,
+        ...spool.order,
+      };
+    },
   });
   const members = new Members();
-  const user = choice.kind === 'user' ? choice.user : null;
   prepareForks(entryFile, user);
   const supervisor: Supervisor = new Supervisor({
     members,
@@ -146,7 +162,6 @@ async function start(
     databaseAnswers: () => listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
-  let current = settings;
   const restart = createRestart({
     current: () => current,
     read: configure,

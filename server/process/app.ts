@@ -79,6 +79,7 @@ export async function startApp(
     database,
     canCommit: ingest.canCommit,
     commits: ingest.commits,
+    spools: ingest.spools,
     threads: () => ingest.verifier.threads,
     draining: () => leaving,
     rateLimitStore: () => limiter.health(),
@@ -117,7 +118,11 @@ export async function startApp(
   // When the database is down, the process starts anyway and answers 503 itself.
   const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
   const schema = refuseOldSchema(database);
+  await ingest.checkSpool();
   await Promise.race([Promise.all([schema, ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
+  // Without webhooks it would refuse requests that the other processes can spool.
+  const knowsWebhooks = () => ingest.directory.preload().then(...trueOrFalse);
+  if (base.spoolFolder !== undefined && order.othersServe) while (!(await knowsWebhooks())) await delay(START_RETRY_MS);
   port = await server.listen(settings.HOST, settings.PORT);
 
   return {
@@ -183,6 +188,8 @@ async function refuseOldSchema(database: Database): Promise<void> {
 }
 
 const START_WAIT_MS = 2_000;
+const START_RETRY_MS = 1_000;
+const trueOrFalse = [() => true, () => false] as const;
 /**
  * A draining process closes its idle connections after none has carried a request for this long. Closing them at the first moment
  * without an open request reset up to 30 requests on TERM under 32 busy keep-alive connections.

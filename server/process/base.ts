@@ -15,6 +15,8 @@ export interface Base {
   settings: Settings;
   conninfo: string;
   keys: SecretsKeys;
+  /** Folder of this installation's spool; undefined: there is none. */
+  spoolFolder: string | undefined;
   log: Log;
   metrics: Metrics;
   observe: Observers;
@@ -25,7 +27,7 @@ export interface Base {
 }
 
 /** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
-export async function openBase({ settings, conninfo, keys }: StartOrder, log: Log): Promise<Base> {
+export async function openBase({ settings, conninfo, keys, spoolFolder }: StartOrder, log: Log): Promise<Base> {
   const metrics = new Metrics();
   const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
   const database = openDatabase(conninfo, {
@@ -39,5 +41,5 @@ export async function openBase({ settings, conninfo, keys }: StartOrder, log: Lo
     requireStore: false,
     onUncounted: ({ name }) => metrics.uncounted(name),
   });
-  return { settings, conninfo, keys, log, metrics, observe, database, changes, limiter };
+  return { settings, conninfo, keys, spoolFolder, log, metrics, observe, database, changes, limiter };
 }

@@ -17,6 +17,8 @@ export interface Observers {
   databaseError(error: Error): void;
   secretUnreadable(webhookId: string): void;
   store: StoreObserver;
+  /** Events were spooled. */
+  spooled(events: number): void;
   verifier: VerifyObserver;
   rejections: RejectionObserver;
 }
@@ -28,10 +30,13 @@ const STAGED_PREFIX = '/in/';
 const EVERY_MS = 1_000;
 const FAILED_LINES_MAX = 10;
 const REQUEST_IDS_MAX = 10;
+/** Spooling that begins again after this pause is a new line. */
+const SPOOLING_PAUSE_MS = 10_000;
 
 /** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
 export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
   const logsRequests = log.enabled('request');
+  let spooledMs = Number.NEGATIVE_INFINITY;
   const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
     log('database_refused', { ...fields, left_out: leftOut }),
   );
@@ -88,6 +93,12 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
         }),
       repeated: (events) => metrics.repeated(events),
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
+    },
+    spooled(events) {
+      metrics.spooled(events);
+      const nowMs = performance.now();
+      if (nowMs - spooledMs > SPOOLING_PAUSE_MS) log('spooling');
+      spooledMs = nowMs;
     },
     verifier: {
       batch: (items) => metrics.verifyBatch(items),

@@ -97,6 +97,7 @@ function complete(parsed: Parsed, directory: string): Settings {
     PUBLIC_URL: publicUrl,
     WORKERS: parsed.WORKERS ?? availableParallelism(),
     DATA_DIR: resolve(directory, parsed.DATA_DIR ?? (root ? '/var/lib/weir' : 'data')),
+    ...(parsed.INGEST_SPOOL_DIR === undefined ? {} : { INGEST_SPOOL_DIR: resolve(directory, parsed.INGEST_SPOOL_DIR) }),
     FRONTEND_PUBLIC_API_URL: parsed.FRONTEND_PUBLIC_API_URL ?? publicUrl,
     FRONTEND_PUBLIC_AUTH_MODE: parsed.FRONTEND_PUBLIC_AUTH_MODE ?? parsed.AUTH_MODE,
     database: chooseDatabase(parsed),

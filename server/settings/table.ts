@@ -282,6 +282,31 @@ export const settingTable = {
   ),
   COMMIT_EVENTS_MAX: count(2_000, 1, 100_000, 'maximum events in one commit'),
   COMMIT_TIMEOUT_MS: count(10_000, 100, 600_000, 'a commit that takes longer is treated as a lost connection'),
+  INGEST_SPOOL_DIR: {
+    ...optionalText(
+      'a directory on a local disk',
+      'while the database cannot commit, events are written here and answered 202; if unset, they are answered 503',
+    ),
+    fixed: true,
+  },
+  INGEST_SPOOL_BYTES_MAX: {
+    ...count(
+      1_073_741_824,
+      16_777_216,
+      1_099_511_627_776,
+      'maximum bytes of the spool of this machine; above it the response is 503',
+    ),
+    fixed: true,
+  },
+  INGEST_SPOOL_HOURS_MAX: {
+    ...count(
+      24,
+      1,
+      144,
+      'when the oldest event in the spool is older, new events are answered 503; nothing is dropped',
+    ),
+    fixed: true,
+  },
   HMAC_TIMEOUT_MS: count(2_000, 50, 60_000, 'a verification batch that takes longer is moved to another thread, once'),
   TRUSTED_PROXIES: {
     schema: commaList.refine((list) => list.every((item) => parseNetwork(item) !== null)),

@@ -7,6 +7,9 @@ import type { Database } from '../db/pool.ts';
 import { sqlStateKind } from '../db/sql-states.ts';
 import { type Frame, receivedTimes } from './segment.ts';
 
+/** The counts of DrainCounts. */
+export const drainCounts = ['stored', 'duplicates', 'known', 'webhookDeleted'] as const satisfies (keyof DrainCounts)[];
+
 /** What became of the events of one transaction. */
 export interface DrainCounts {
   /** Events that are in the database now and were not before. */

@@ -96,6 +96,18 @@ export class SpoolWriter {
     }
   }
 
+  /** Writes, flushes and removes a file. Rejects when the spool cannot work for the user of this process. */
+  async check(): Promise<void> {
+    const { disk, folder, nowMs } = this.#parts;
+    const path = join(folder, `${newStem(nowMs())}.check`);
+    const file = await disk.create(path);
+    await file.write(0, encodeHead());
+    await file.flush();
+    await file.close();
+    await disk.remove(path);
+    await disk.flushFolder(folder);
+  }
+
   /** Closes the file. The drain takes it when it reaches it. */
   async close(): Promise<void> {
     await this.#leave();

@@ -76,6 +76,18 @@ export const logEvents = {
     'the database refused events; one line a second with the ids of up to 10 requests, left_out counts the others',
   ],
   commit_in_doubt: ['warn', 'the connection was lost in the middle of a commit; its events were looked up'],
+  spooling: ['warn', 'events are written to the spool, because the database does not commit them'],
+  spool_failed: ['error', 'the spool cannot be written; requests are answered 503'],
+  spool_waiting: ['warn', 'the spool cannot be drained yet; it is tried again until it succeeds'],
+  spool_drained: ['info', 'the events of the spool are in the database'],
+  spool_event_refused: [
+    'error',
+    'the database refuses a spooled event for its content; it is kept in the spool, in a file that ends in .refused',
+  ],
+  spool_damaged: [
+    'error',
+    'a file of the spool has damaged bytes inside; its other events are in the database, and the file is kept',
+  ],
   listener_up: ['info', 'the listener for webhook changes is connected'],
   listener_down: ['warn', 'the listener for webhook changes is disconnected; processes check with the database'],
   thread_failed: ['error', 'an HMAC thread exited or hung; its batch was retried'],

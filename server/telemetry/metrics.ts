@@ -42,6 +42,7 @@ export class Metrics {
   readonly #verifyBatches = new Distribution(sizeBuckets, {});
   readonly #committed = new HotCounter();
   readonly #repeated = new HotCounter();
+  readonly #spooled = new HotCounter();
   readonly #inDoubt = new HotCounter([{ outcome: 'stored' }, { outcome: 'not_stored' }]);
   readonly #verified = new HotCounter([{ secret: 'current' }, { secret: 'previous' }]);
   readonly #rejections = new HotCounter(rejectionOutcomes.map((outcome) => ({ outcome })));
@@ -72,6 +73,7 @@ export class Metrics {
     this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
     this.#register('weir_events_committed_total', () => this.#committed.samples());
     this.#register('weir_events_duplicate_total', () => this.#repeated.samples());
+    this.#register('weir_spool_events_written_total', () => this.#spooled.samples());
     this.#register('weir_events_in_doubt_total', () => this.#inDoubt.samples());
     this.#register('weir_signatures_verified_total', () => this.#verified.samples());
     this.#register('weir_rejections_total', () => this.#rejections.samples());
@@ -136,6 +138,10 @@ export class Metrics {
 
   repeated(events: number): void {
     this.#repeated.add(events);
+  }
+
+  spooled(events: number): void {
+    this.#spooled.add(events);
   }
 
   inDoubt(events: number, found: number): void {

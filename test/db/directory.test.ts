@@ -9,7 +9,7 @@ interface Row {
 }
 
 /** A table whose results the test releases, and its queries. */
-function table(rows: Row[]) {
+function table(rows: Row[], options = {}) {
   const asked: (readonly string[] | null)[] = [];
   const held: (() => void)[] = [];
   const state = { hold: false, away: false };
@@ -20,7 +20,7 @@ function table(rows: Row[]) {
     const answer = rows.filter(({ id }) => ids === null || ids.includes(id)).slice(0, rowsMax);
     if (state.hold) await new Promise<void>((resolve) => held.push(resolve));
     return answer.map((row) => ({ ...row }));
-  });
+  }, options);
   const release = () => {
     for (const resolve of held.splice(0)) resolve();
   };
@@ -29,6 +29,8 @@ function table(rows: Row[]) {
 
 const row = (name = 'a'): Row => ({ id: randomUUID(), name });
 const now = () => Date.now();
+/** When a row that was just checked counts no more. */
+const later = () => Date.now() + 1_001;
 
 describe('a row', () => {
   test('is queried once and cached while the primary is connected', async () => {
@@ -162,8 +164,6 @@ describe('a change', () => {
 });
 
 describe('without contact', () => {
-  const later = () => Date.now() + 1_001;
-
   test('for a second, rows are checked before use, with one query for all callers', async () => {
     const [a, b] = [row(), row()];
     const { directory, asked } = table([a, b]);
@@ -191,5 +191,39 @@ describe('without contact', () => {
     state.away = true;
     expect(await directory.find(a.id, later())).toBeUndefined();
     expect(directory.known(a.id)).toEqual(a);
+  });
+});
+
+describe('a directory that keeps serving', () => {
+  const serving = (rows: Row[]) => table(rows, { keepsServing: true });
+
+  test('uses rows as they were last read while the database fails or hangs, and the current ones afterwards', async () => {
+    for (const outage of ['away', 'hold'] as const) {
+      const a = row();
+      const { directory, state, release, rows } = serving([a]);
+      await directory.preload();
+      directory.invalidateAll();
+      state[outage] = true;
+      expect(await directory.find(a.id, later())).toEqual(a);
+      // Without waiting again.
+      expect(directory.find(a.id, later())).toEqual(a);
+      rows[0] = { ...a, name: 'b' };
+      state[outage] = false;
+      release();
+      await until(async () => (await directory.find(a.id, later()))?.name === 'b');
+    }
+  });
+
+  test('never uses a row that was announced as changed, nor one that it has not read', async () => {
+    const a = row();
+    const { directory, state } = serving([a]);
+    await directory.preload();
+    state.away = true;
+    await expect(directory.invalidate(a.id)).rejects.toThrow('away');
+    directory.invalidateAll();
+    expect(await directory.find(a.id, now())).toBeUndefined();
+    expect(await directory.find(randomUUID(), now())).toBeUndefined();
+    state.away = false;
+    expect(await directory.find(a.id, now())).toEqual(a);
   });
 });

@@ -19,6 +19,7 @@ function freshPage(): MetricsPage {
   return new MetricsPage(
     async () => [await app.app.metrics()],
     () => figures.figures(),
+    async () => [],
     () => 0,
     (error) => expect.fail(error.message),
   );

@@ -7,7 +7,7 @@ import { EventStore } from '../../server/ingest/event-store.ts';
 import { realDisk } from '../../server/spool/disk.ts';
 import { Drain } from '../../server/spool/drain.ts';
 import { encodeHead, readFrame, type SpoolRow } from '../../server/spool/segment.ts';
-import { type DrainCounts, SpoolStore } from '../../server/spool/store.ts';
+import { type DrainCounts, drainCounts, SpoolStore } from '../../server/spool/store.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { idOf, newRow, storedIds, webhookId } from './events.ts';
@@ -37,7 +37,7 @@ beforeEach(async () => {
     target: store,
     observer: {
       committed: (more) => {
-        for (const name of Object.keys(counts) as (keyof DrainCounts)[]) counts[name] += more[name];
+        for (const name of drainCounts) counts[name] += more[name];
       },
       refused: (sqlState) => refused.push(sqlState),
       damaged: (name) => damaged.push(name),

@@ -12,12 +12,17 @@ import { createIngest, type IngestParts } from '../../ingest/ingest.ts';
 import { IngestCounts } from '../../ingest/ingest-counts.ts';
 import { createJudge } from '../../ingest/judge.ts';
 import { RowMaker } from '../../ingest/rows.ts';
+import { SPOOL_AFTER_MS, SpooledStore } from '../../ingest/spooled-store.ts';
 import { storeSingle } from '../../ingest/store.ts';
 import { Verifier } from '../../ingest/verify.ts';
 import { isCurrent, type Webhook, webhookDirectory } from '../../ingest/webhook.ts';
 import { WriteBehind } from '../../ingest/write-behind.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
+import { realDisk } from '../../spool/disk.ts';
+import { SpoolWriter } from '../../spool/writer.ts';
 import type { Base } from '../base.ts';
+
+const HOUR_MS = 3_600_000;
 
 /**
  * @param workerFile compiled workers/hmac.js
@@ -26,7 +31,7 @@ import type { Base } from '../base.ts';
  * @param onCommitted called after each commit with new events, before the requests are answered.
  */
 export function composeIngest(
-  { settings, conninfo, keys, log, metrics, observe, database, limiter }: Base,
+  { settings, conninfo, keys, spoolFolder, log, metrics, observe, database, limiter }: Base,
   workerFile: string,
   clampMs: (ms: number) => number,
   onRejected: IngestParts['onRejected'],
@@ -49,11 +54,13 @@ export function composeIngest(
     nowMs: () => performance.now(),
   });
   const observer = health.listening(observe.store);
+  const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
   const events = new EventStore({
     conninfo,
-    queueEventsMax: settings.QUEUE_EVENTS_MAX,
-    commitEventsMax: settings.COMMIT_EVENTS_MAX,
-    commitTimeoutMs: settings.COMMIT_TIMEOUT_MS,
+    ...limits,
+    commitTimeoutMs:
+      spoolFolder === undefined ? settings.COMMIT_TIMEOUT_MS : Math.min(settings.COMMIT_TIMEOUT_MS, SPOOL_AFTER_MS),
+    spools: spoolFolder !== undefined,
     database,
     retentionDays: settings.RETENTION_DAYS,
     observer: {
@@ -64,6 +71,19 @@ export function composeIngest(
       },
     },
   });
+  const writer =
+    spoolFolder === undefined
+      ? null
+      : new SpoolWriter({
+          disk: realDisk,
+          folder: spoolFolder,
+          bytesMax: settings.INGEST_SPOOL_BYTES_MAX,
+          ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
+          writers: settings.WORKERS,
+          nowMs: Date.now,
+          onFailed: (error) => log('spool_failed', { reason: error.message }),
+        });
+  const spooled = writer && new SpooledStore(events, writer, limits, observe.spooled);
   const counts = new IngestCounts((rows) => addHistory(database, rows));
   const { directory, unreadable } = webhookDirectory({
     database,
@@ -72,6 +92,7 @@ export function composeIngest(
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     countsOf: (webhookId) => counts.of(webhookId),
     onUnreadable: observe.secretUnreadable,
+    keepsServing: writer !== null,
   });
   const secretUses = new WriteBehind(
     (uses) => addSecretUses(database, uses),
@@ -100,11 +121,11 @@ export function composeIngest(
   };
   const store = {
     rows: new RowMaker(clampMs),
-    events,
+    events: spooled ?? events,
     onStored: ({ id }: Webhook, receivedAtMs: number) => lastEvents.note(id, receivedAtMs),
   };
 
-  const queued = () => events.queued;
+  const queued = () => events.queued + (spooled?.queued ?? 0);
   metrics.gauge('weir_queue_events', queued);
   metrics.gauge('weir_queue_fill_ratio', () => queued() / settings.QUEUE_EVENTS_MAX, 'max');
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
@@ -126,14 +147,32 @@ export function composeIngest(
     canCommit: () => events.available,
     /** False: an event that came now would not be stored. Resolves within a second. */
     commits: () => health.commits(),
+    /**
+     * True: an event that came now would be spooled if its commit failed. Without a known webhook no event is accepted. Does not query
+     * the database.
+     */
+    spools: async () => writer !== null && directory.size > 0 && (await writer.refusal()) === null,
     /** Events that wait for their commit. */
     queued,
     /** Every stored secret of the known webhooks opens. */
     secretsReadable: () => unreadable.size === 0,
+    /** Rejects when the spool cannot be written. */
+    checkSpool: async () => {
+      await writer?.check().catch((error: Error) => {
+        throw new Error(`INGEST_SPOOL_DIR cannot be used by the user of the processes: ${error.message}`);
+      });
+    },
     start: () => events.start(),
     close: async () => {
       events.close();
-      await Promise.all([verifier.close(), secretUses.close(), lastEvents.close(), counts.close(), repair.close()]);
+      await Promise.all([
+        writer?.close(),
+        verifier.close(),
+        secretUses.close(),
+        lastEvents.close(),
+        counts.close(),
+        repair.close(),
+      ]);
     },
   };
 }

@@ -1,0 +1,77 @@
+/**
+ * Stores events in the database, and in the spool while the database cannot commit them. This is the only place where that is decided.
+ *
+ * A commit with an unknown outcome is spooled as well, under the same ids, without a look-up: the drain skips events that are stored.
+ * A queue that is full counts too, because a database that hangs is noticed by its queue first.
+ */
+import type { EventRow } from '../db/copy-rows.ts';
+import type { SpoolRow } from '../spool/segment.ts';
+import type { SpoolWriter } from '../spool/writer.ts';
+import type { QueueLimits } from './commit-queue.ts';
+import type { EventStore } from './event-store.ts';
+import { type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
+
+/**
+ * With a spool, a commit that takes longer counts as lost: senders such as GitHub give up after 10 s, and nothing is lost by spooling an
+ * event that is committed after all.
+ */
+export const SPOOL_AFTER_MS = 3_000;
+
+export class SpooledStore {
+  readonly #events: Pick<EventStore, 'store'>;
+  readonly #spool: GroupCommit<SpoolRow>;
+
+  /** @param onSpooled called with the number of events of each flush, after it. */
+  constructor(
+    events: Pick<EventStore, 'store'>,
+    writer: SpoolWriter,
+    limits: QueueLimits,
+    onSpooled: (events: number) => void,
+  ) {
+    this.#events = events;
+    this.#spool = new GroupCommit([new SpoolLane(writer)], limits, {
+      committed: onSpooled,
+      repeated() {},
+      inDoubt() {},
+      refused() {},
+    });
+  }
+
+  /** Like EventStore.store. A spooled event may turn out to be a duplicate later, when it is drained. */
+  async store(rows: readonly EventRow[], keys?: readonly Uint8Array[]): Promise<StoreOutcome> {
+    const outcome = await this.#events.store(rows, keys);
+    if (outcome.kind === 'stored' || outcome.kind === 'refused') return outcome;
+    const spooled = await this.#spool.add(
+      keys === undefined ? rows : rows.map((row, i) => Object.assign(row, { key: keys[i]! })),
+    );
+    // A full spool is not the cause.
+    return spooled.kind === 'stored' ? spooled : outcome;
+  }
+
+  /** Events waiting for a flush. */
+  get queued(): number {
+    return this.#spool.queued;
+  }
+}
+
+/** One flush is one commit. */
+class SpoolLane implements Lane<SpoolRow> {
+  readonly up = true;
+  readonly #writer: SpoolWriter;
+
+  constructor(writer: SpoolWriter) {
+    this.#writer = writer;
+  }
+
+  begin(): void {}
+
+  async commit(rows: readonly SpoolRow[]): Promise<CommitOutcome> {
+    const refusal = await this.#writer.append(rows);
+    return refusal === null ? { kind: 'committed' } : { kind: 'lost', inDoubt: false };
+  }
+
+  /** Not called: an outcome is never in doubt. */
+  async lookUp(rows: readonly SpoolRow[]): Promise<null[]> {
+    return rows.map(() => null);
+  }
+}

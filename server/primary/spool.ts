@@ -1,0 +1,143 @@
+/** The primary's side of the spool: it owns the installation's folder, drains it while the database answers, and measures it. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Database } from '../db/pool.ts';
+import { backoffMs } from '../net/backoff.ts';
+import type { Settings } from '../settings/read.ts';
+import { emptySpool, type SpoolContents, SpoolReader } from '../spool/contents.ts';
+import { realDisk } from '../spool/disk.ts';
+import { Drain } from '../spool/drain.ts';
+import { claimFolder } from '../spool/folder.ts';
+import { type DrainCounts, drainCounts, SpoolStore } from '../spool/store.ts';
+import type { Log } from '../telemetry/log.ts';
+import { metricFamily } from '../telemetry/metric-table.ts';
+import type { MetricsSnapshot, StartOrder } from './messages.ts';
+
+interface SpoolParts {
+  /** Current settings. */
+  settings: () => Settings;
+  conninfo: string;
+  database: Database;
+  log: Log;
+  /** The user of the serving processes; null: the current one. */
+  owner: { uid: number; gid: number } | null;
+}
+
+export interface PrimarySpool {
+  /** Its part of the order to a process. */
+  order: Pick<StartOrder, 'spoolFolder'>;
+  families(): Promise<MetricsSnapshot>;
+  /** Ends the drain after its transaction in progress, and releases the folder. */
+  stop(): Promise<void>;
+}
+
+type Counts = DrainCounts & { refused: number };
+
+/** How often an empty spool is looked at, and the pauses while the database does not answer. */
+const LOOK_EVERY_MS = 1_000;
+const RETRY = { firstMs: 200, maxMs: 5_000 };
+/** A database that hangs keeps the last transaction no longer than this. */
+const STOP_MS = 3_000;
+
+/** Claims the folder and starts draining; without INGEST_SPOOL_DIR there is no spool. Throws SpoolError. */
+export async function openSpool({ settings, conninfo, database, log, owner }: SpoolParts): Promise<PrimarySpool> {
+  const { INGEST_SPOOL_DIR, DATA_DIR } = settings();
+  const total = noCounts();
+  if (INGEST_SPOOL_DIR === undefined)
+    return { order: {}, families: async () => spoolFamilies(emptySpool, total, 0), stop: async () => {} };
+  const { folder, lock } = await claimFolder(INGEST_SPOOL_DIR, DATA_DIR, owner);
+  const reader = new SpoolReader(realDisk, folder);
+  const target = new SpoolStore(conninfo, database, () => settings().RETENTION_DAYS);
+  const drain = new Drain({
+    disk: realDisk,
+    folder,
+    target,
+    observer: {
+      committed: (counts) => {
+        for (const name of drainCounts) total[name] += counts[name];
+      },
+      refused(sqlState, reason) {
+        total.refused++;
+        log('spool_event_refused', { sql_state: sqlState, reason });
+      },
+      damaged: (file) => log('spool_damaged', { file }),
+    },
+  });
+  const stopping = new AbortController();
+  const run = async () => {
+    let before = { ...total };
+    let startedMs = performance.now();
+    for (let failures = 0; !stopping.signal.aborted; ) {
+      const outcome = await drain
+        .run()
+        .catch((error: Error) => ({ kind: 'unavailable' as const, reason: error.message }));
+      if (outcome.kind === 'unavailable') {
+        if (failures++ === 0) log('spool_waiting', { reason: outcome.reason });
+      } else {
+        const fields = differences(total, before);
+        if (fields !== null) log('spool_drained', { ...fields, took_ms: Math.round(performance.now() - startedMs) });
+        before = { ...total };
+        failures = 0;
+        target.close();
+      }
+      const pauseMs = failures === 0 ? LOOK_EVERY_MS : backoffMs(failures - 1, RETRY, Math.random());
+      await delay(pauseMs, null, { signal: stopping.signal }).catch(() => {});
+      if (failures === 0) startedMs = performance.now();
+    }
+  };
+  const running = run();
+  return {
+    order: { spoolFolder: folder },
+    families: async () => spoolFamilies(await reader.read().catch(() => emptySpool), total, Date.now()),
+    stop: async () => {
+      stopping.abort();
+      drain.stop();
+      await Promise.race([running, delay(STOP_MS, null, { ref: false })]);
+      target.close();
+      await running;
+      target.close();
+      await lock.release();
+    },
+  };
+}
+
+function noCounts(): Counts {
+  return { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0, refused: 0 };
+}
+
+/** Null: there is none. */
+function differences(total: Counts, before: Counts): Record<string, number> | null {
+  const { stored, duplicates, known, webhookDeleted, refused } = total;
+  const fields = {
+    events: stored - before.stored,
+    duplicates: duplicates - before.duplicates,
+    known: known - before.known,
+    webhook_deleted: webhookDeleted - before.webhookDeleted,
+    refused: refused - before.refused,
+  };
+  return Object.values(fields).some((count) => count > 0) ? fields : null;
+}
+
+function spoolFamilies(contents: SpoolContents, counts: Counts, nowMs: number): MetricsSnapshot {
+  const { bytes, events, oldestMs, damaged, refused } = contents;
+  const outcomes = {
+    stored: counts.stored,
+    duplicate: counts.duplicates,
+    known: counts.known,
+    refused: counts.refused,
+  };
+  const oldest = oldestMs === null ? 0 : Math.max(0, nowMs - oldestMs) / 1000;
+  return [
+    metricFamily(
+      'weir_spool_events_drained_total',
+      Object.entries(outcomes).map(([outcome, value]) => ({ labels: { outcome }, value })),
+    ),
+    metricFamily('weir_spool_webhook_deleted_total', [{ labels: {}, value: counts.webhookDeleted }]),
+    metricFamily('weir_spool_bytes', [{ labels: {}, value: bytes }]),
+    metricFamily('weir_spool_events', [{ labels: {}, value: events }]),
+    metricFamily('weir_spool_oldest_seconds', [{ labels: {}, value: oldest }]),
+    metricFamily('weir_spool_files_kept', [
+      { labels: { state: 'damaged' }, value: damaged },
+      { labels: { state: 'refused' }, value: refused },
+    ]),
+  ];
+}
