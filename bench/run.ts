@@ -12,6 +12,7 @@ interface Options {
   list?: boolean;
   seconds?: number;
   rounds?: number;
+  events?: number;
   keep: boolean;
 }
 
@@ -26,7 +27,7 @@ function positive(text: string): number {
 }
 
 function wholePositive(text: string): number {
-  if (!/^[1-9]\d{0,3}$/.test(text)) throw new InvalidArgumentError('a whole number of at least 1 is needed.');
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('a whole number of at least 1 is needed.');
   return Number(text);
 }
 
@@ -41,6 +42,7 @@ async function main(): Promise<number> {
     .option('--list', 'list the scenarios')
     .option('--seconds <seconds>', 'length of one measured window', positive)
     .option('--rounds <rounds>', 'windows of each contestant', wholePositive)
+    .option('--events <events>', 'events stored before the measurement (filled)', wholePositive)
     .option('--no-keep', 'do not add a line to bench/results')
     .exitOverride()
     .action(async (names: string[], options: Options) => {
@@ -77,7 +79,7 @@ function chosen(names: readonly string[]): readonly Scenario[] {
 
 /** Runs one scenario, cleans up in every case, and reports. Resolves with the exit code. */
 async function measure(scenario: Scenario, options: Options, signal: AbortSignal): Promise<number> {
-  const { rounds = scenario.defaults.rounds, seconds = scenario.defaults.seconds } = options;
+  const { rounds = scenario.defaults.rounds, seconds = scenario.defaults.seconds, events } = options;
   const machine = describeMachine();
   const conditions = { rounds, at: new Date(), load: loadOfLastMinute() };
   const say = (line: string) => void process.stderr.write(`  ${line}\n`);
@@ -87,7 +89,7 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   const undo = new UndoStack();
   let outcome: Outcome;
   try {
-    outcome = await scenario.run({ rounds, seconds, signal, say, undo: (step) => undo.push(step) });
+    outcome = await scenario.run({ rounds, seconds, events, signal, say, undo: (step) => undo.push(step) });
   } finally {
     await undo.run();
   }

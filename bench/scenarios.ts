@@ -3,19 +3,25 @@ import { batch } from './batch.ts';
 import { deliver } from './deliver.ts';
 import { drain } from './drain.ts';
 import { fanOut } from './fan-out.ts';
+import { filled } from './filled.ts';
 import { functions } from './functions.ts';
 import { hmac } from './hmac.ts';
+import { idle } from './idle.ts';
 import type { Scenario } from './lib/outcome.ts';
 import { pages } from './pages.ts';
 import { persist } from './persist.ts';
 import { profile } from './profile.ts';
 import { receive } from './receive.ts';
 import { search } from './search.ts';
+import { steady } from './steady.ts';
 
 export const scenarios: readonly Scenario[] = [
   receive,
+  steady,
   batch,
   fanOut,
+  filled,
+  idle,
   deliver,
   drain,
   persist,

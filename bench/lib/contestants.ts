@@ -53,11 +53,7 @@ export async function startContestants(
     contestants.push({ name, url: weir.url, processes: weir.processes, table: 'events' });
   }
 
-  say(`starting ${BARE}`);
-  const barePort = await freePort();
-  const bare = await startPeer(BARE, 'bare', [String(barePort), String(ANSWER_BYTES)], directory);
-  undo(() => bare.stop());
-  contestants.push({ name: BARE, url: urlOn(barePort), processes: [bare.pid], table: null });
+  contestants.push(await startBare({ undo, say }, directory));
 
   say(`starting ${FASTIFY}`);
   const table = 'fastify_events';
@@ -68,6 +64,18 @@ export async function startContestants(
   undo(() => fastify.stop());
   contestants.push({ name: FASTIFY, url: urlOn(port), processes: nodeChildren(fastify.pid), table });
   return contestants;
+}
+
+/** Starts the bare answer. `undo` stops it. */
+export async function startBare(
+  { undo, say }: Pick<BenchContext, 'undo' | 'say'>,
+  directory: string,
+): Promise<Contestant> {
+  say(`starting ${BARE}`);
+  const port = await freePort();
+  const bare = await startPeer(BARE, 'bare', [String(port), String(ANSWER_BYTES)], directory);
+  undo(() => bare.stop());
+  return { name: BARE, url: urlOn(port), processes: [bare.pid], table: null };
 }
 
 function startPeer(name: string, file: string, args: string[], directory: string) {

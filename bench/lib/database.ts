@@ -48,10 +48,14 @@ export async function postgresPids(database: Database): Promise<number[]> {
   return rows.map(({ pid }) => pid);
 }
 
-/** Counts committed rows once the count is stable: disconnected clients may have left requests in flight. */
-export async function settledRows(database: Database, table: string): Promise<number> {
+/**
+ * Counts committed rows once the count is stable: disconnected clients may have left requests in flight.
+ * @param fromMs count only rows received since then: counting millions takes longer than storing them.
+ */
+export async function settledRows(database: Database, table: string, fromMs = 0): Promise<number> {
+  const since = fromMs === 0 ? '' : ` where received_at >= to_timestamp(${fromMs / 1000})`;
   for (let before = -1; ; ) {
-    const [row] = await database.query<{ count: string }>({ text: `select count(*) from ${table}` });
+    const [row] = await database.query<{ count: string }>({ text: `select count(*) from ${table}${since}` });
     const now = Number(row!.count);
     if (now === before) return now;
     before = now;

@@ -47,6 +47,8 @@ export interface BenchContext {
   rounds: number;
   /** Length of one measured window. */
   seconds: number;
+  /** Events to store before the measurement, for scenarios that do so; undefined: the scenario's default. */
+  events?: number | undefined;
   /** Aborts at Ctrl-C. A scenario stops between two windows, a load generator at once. */
   signal: AbortSignal;
   /** Registers a cleanup step. Steps run in reverse order, also after a failure. */

@@ -29,8 +29,12 @@ export async function sendPaced(order: PacedOrder, signal: AbortSignal): Promise
     while (answers.length < total) {
       signal.throwIfAborted();
       const due = Math.min(total, Math.floor(((performance.now() - startMs) / 1000) * order.perSecond) + 1);
-      while (answers.length < due)
-        answers.push(sendOne(agent, order, startMs + (answers.length / order.perSecond) * 1000));
+      while (answers.length < due) {
+        const answer = sendOne(agent, order, startMs + (answers.length / order.perSecond) * 1000);
+        // The promises are awaited at the end. Until then this handler prevents an unhandled rejection.
+        answer.catch(() => {});
+        answers.push(answer);
+      }
       await delay(1);
     }
     return await Promise.all(answers);

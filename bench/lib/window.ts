@@ -23,6 +23,8 @@ interface Order {
   processes: readonly number[];
   /** Table that receives the rows, counted at the end; null when the contestant stores nothing. */
   table: string | null;
+  /** False: the table keeps its rows. */
+  empties?: boolean;
   /** Another table that is emptied before the window. */
   alsoEmptied?: string;
   script: string;
@@ -34,17 +36,18 @@ const MB = 1e6;
 
 /** Warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted. */
 export async function measureWindow(context: BenchContext, database: Database, order: Order): Promise<Window> {
-  const { url, processes, table, alsoEmptied, script, connections } = order;
+  const { url, processes, table, empties = true, alsoEmptied, script, connections } = order;
   const send = (seconds: number) => runWrk({ url, script, connections, seconds }, context.signal);
+  const fromMs = empties ? 0 : Date.now();
   await send(WARM_UP_SECONDS);
-  if (table !== null) {
-    await settledRows(database, table);
+  const warmedUp = table === null ? 0 : await settledRows(database, table, fromMs);
+  if (table !== null && empties)
     await emptyTable(database, alsoEmptied === undefined ? table : `${table}, ${alsoEmptied}`);
-  }
+  else await database.query({ text: 'checkpoint' });
   const databasePids = table === null ? [] : await postgresPids(database);
   const before = processorTime(processes, databasePids);
   const { result, peakBytes } = await watchResident(processes, () => send(context.seconds));
-  const rows = table === null ? null : await settledRows(database, table);
+  const rows = table === null ? null : (await settledRows(database, table, fromMs)) - (empties ? 0 : warmedUp);
   const us = timeBetween(before, processorTime(processes, databasePids));
   for (const part of parts) us[part] /= result.answers2xx;
   return { ...result, residentMb: peakBytes / MB, rows, us };
