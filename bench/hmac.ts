@@ -7,7 +7,7 @@
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Bench } from 'tinybench';
-import { Verifier } from '../server/ingest/verify.ts';
+import { type Verdict, Verifier } from '../server/ingest/verify.ts';
 import type { Keyring } from '../server/signatures/check.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { hmacWorkerFile } from './lib/paths.ts';
@@ -148,7 +148,17 @@ async function verifyInline(batch: readonly Body[], secret: Uint8Array): Promise
 
 async function verifyByPool(batch: readonly Body[], verifier: Verifier, keyring: Keyring): Promise<void> {
   const verdicts = await Promise.all(
-    batch.map(({ bytes, digest }) => verifier.verify(bytes, { digests: [digest], prefix: '', suffix: '' }, keyring)),
+    batch.map(
+      ({ bytes, digest }) =>
+        new Promise<Verdict>((settleVerdict) =>
+          verifier.verify({
+            body: bytes,
+            claims: { digests: [digest], prefix: '', suffix: '' },
+            keyring,
+            settleVerdict,
+          }),
+        ),
+    ),
   );
   if (verdicts.some(({ kind }) => kind !== 'verified')) throw new Error('no match');
 }

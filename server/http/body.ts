@@ -37,7 +37,7 @@ export class BodyReader {
   readonly #capBytes: number;
   readonly #declaredBytes: number;
   readonly #chunked: boolean;
-  readonly #settle: (outcome: BodyOutcome) => void;
+  readonly #onEnd: () => void;
   #chunks: Uint8Array[] = [];
   #settled = false;
   #abandoned = false;
@@ -45,26 +45,24 @@ export class BodyReader {
   receivedBytes = 0;
   /** True once the last byte arrived, even if the body was dropped. */
   complete = false;
-  readonly outcome: Promise<BodyOutcome>;
+  /** Null until the body has ended: it is complete, refused, or its client disconnected. */
+  outcome: BodyOutcome | null = null;
 
   /**
+   * @param onEnd called once, when `outcome` is set; also from within the constructor.
    * @param size.declaredBytes the Content-Length; null if absent.
    * @param size.capBytes the largest body that is accepted.
    * @param size.chunked true: the outcome waits until all bytes received with the last chunk are parsed. A request or an error among
    * them closes the connection, and the outcome is `aborted`.
    */
-  constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, size: BodySize) {
+  constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, size: BodySize, onEnd: () => void) {
     const { declaredBytes, capBytes } = size;
     this.#memory = memory;
     this.#client = client;
     this.#capBytes = capBytes;
     this.#declaredBytes = declaredBytes ?? 0;
     this.#chunked = size.chunked;
-    let resolve!: (outcome: BodyOutcome) => void;
-    this.outcome = new Promise((settle) => {
-      resolve = settle;
-    });
-    this.#settle = resolve;
+    this.#onEnd = onEnd;
     // uWebSockets.js keeps calling this after an answer was sent. The bytes are then dropped.
     res.onData((chunk, isLast) => this.#onChunk(new Uint8Array(chunk), isLast));
     if (declaredBytes !== null && declaredBytes > capBytes) this.#end({ kind: 'too_large' });
@@ -84,7 +82,7 @@ export class BodyReader {
   /** Releases all memory. The caller that started the read calls it once nothing reads the bytes any more. */
   release(): void {
     this.abandon();
-    this.#held?.release();
+    if (this.#held !== null) this.#memory.arena.release(this.#held);
     this.#held = null;
   }
 
@@ -98,10 +96,10 @@ export class BodyReader {
   }
 
   #finish(lastChunk: Uint8Array): void {
-    const chunks = [...this.#chunks, lastChunk];
+    const chunks = this.#chunks;
     // Release the chunks before allocating the slab, so that one body is not counted twice. They are copied within this turn.
     this.#giveBack();
-    const body = this.#memory.arena.hold(chunks, this.receivedBytes);
+    const body = this.#memory.arena.hold(chunks, lastChunk, this.receivedBytes);
     this.#held = body;
     this.#end(body === null ? { kind: 'memory_full' } : { kind: 'complete', bytes: body.bytes });
   }
@@ -119,11 +117,17 @@ export class BodyReader {
     if (this.#settled) return;
     this.#settled = true;
     this.#giveBack();
-    if (this.#chunked) setImmediate(() => this.#settle(this.#abandoned ? { kind: 'aborted' } : outcome));
-    else this.#settle(outcome);
+    if (this.#chunked) setImmediate(() => this.#report(this.#abandoned ? { kind: 'aborted' } : outcome));
+    else this.#report(outcome);
+  }
+
+  #report(outcome: BodyOutcome): void {
+    this.outcome = outcome;
+    this.#onEnd();
   }
 
   #giveBack(): void {
+    if (this.#chunks.length === 0) return;
     for (const chunk of this.#chunks) {
       this.#memory.budget.give(chunk.length);
       this.#client.gatheringBytes -= chunk.length;

@@ -16,6 +16,8 @@ export interface ExchangeHost {
   readonly draining: boolean;
   /** True if the answer without a body that follows is the last of its connection. */
   endsUnseen(): boolean;
+  /** Answers an exchange whose handler failed. */
+  failed(exchange: Exchange, error: unknown): void;
   finished(exchange: Exchange): void;
 }
 
@@ -112,19 +114,22 @@ export class Exchange {
     this.#onGone = callback;
   }
 
-  /** Starts reading the body. Call it synchronously in the handler, or the first chunks are lost. The caller releases the reader. */
-  readBody(capBytes: number): BodyReader {
+  /**
+   * Starts reading the body. Call it synchronously in the handler, or the first chunks are lost. The caller releases the reader.
+   * @param onEnd called when the outcome is set; possibly before this returns.
+   */
+  readBody(capBytes: number, onEnd: () => void): BodyReader {
     const declared = this.header('content-length');
     const declaredBytes = declared === undefined ? null : Number(declared);
     const chunked = this.#ending === 'last';
-    const body = new BodyReader(this.#res, this.#host.memory, this.client.load, { declaredBytes, capBytes, chunked });
-    this.#body = body;
-    // Stop reading after the last chunk. Trailers are ignored too.
-    if (chunked)
-      void body.outcome.then(({ kind }) => {
-        if (kind === 'complete' && !this.#ended) this.#res.pause();
-      });
-    return body;
+    const size = { declaredBytes, capBytes, chunked };
+    const onChunkedEnd = () => {
+      // Stop reading after the last chunk. Trailers are ignored too.
+      if (this.#body?.outcome?.kind === 'complete' && !this.#ended) this.#res.pause();
+      onEnd();
+    };
+    this.#body = new BodyReader(this.#res, this.#host.memory, this.client.load, size, chunked ? onChunkedEnd : onEnd);
+    return this.#body;
   }
 
   /** Adds a field to the answer. The caller ensures that the value contains no line end. */
@@ -216,6 +221,11 @@ export class Exchange {
     if (given.code === 'unauthenticated' || given.code === 'agent_unauthenticated')
       this.setHeader('www-authenticate', 'Bearer');
     this.answer(document.status, 'application/problem+json', JSON.stringify(document));
+  }
+
+  /** Answers after an error in a later step of the handler, in the same way as after one that the handler throws. */
+  fail(error: unknown): void {
+    this.#host.failed(this, error);
   }
 
   /**

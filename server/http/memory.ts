@@ -25,7 +25,8 @@ export class ByteBudget {
 export interface HeldBody {
   /** The body's bytes; valid until `release`. */
   readonly bytes: Uint8Array<SharedArrayBuffer>;
-  release(): void;
+  /** Null: the body has an allocation of its own. */
+  readonly slab: Slab | null;
 }
 
 class Slab {
@@ -35,6 +36,14 @@ class Slab {
 
   constructor(bytes: number) {
     this.memory = new SharedArrayBuffer(bytes);
+  }
+
+  /** Returns the place of one more body. */
+  add(bodyBytes: number): Uint8Array<SharedArrayBuffer> {
+    const bytes = new Uint8Array(this.memory, this.usedBytes, bodyBytes);
+    this.usedBytes += bodyBytes;
+    this.liveBodies++;
+    return bytes;
   }
 }
 
@@ -57,22 +66,30 @@ export class SlabArena {
   }
 
   /** Copies the chunks of a complete body. Returns null if the budget has no room for it. */
-  hold(chunks: readonly Uint8Array[], bodyBytes: number): HeldBody | null {
-    if (bodyBytes > this.#slabBytes) return this.#holdAlone(chunks, bodyBytes);
-    const slab = this.#slabWithRoom(bodyBytes);
-    if (slab === null) return null;
-    const bytes = new Uint8Array(slab.memory, slab.usedBytes, bodyBytes);
-    copy(chunks, bytes);
-    slab.usedBytes += bodyBytes;
-    slab.liveBodies++;
-    return { bytes, release: () => this.#release(slab) };
+  hold(chunks: readonly Uint8Array[], lastChunk: Uint8Array, bodyBytes: number): HeldBody | null {
+    const slab = bodyBytes > this.#slabBytes ? null : this.#slabWithRoom(bodyBytes);
+    const bytes = slab === null ? this.#alone(bodyBytes) : slab.add(bodyBytes);
+    if (bytes === null) return null;
+    let at = 0;
+    for (const chunk of chunks) {
+      bytes.set(chunk, at);
+      at += chunk.length;
+    }
+    bytes.set(lastChunk, at);
+    return { bytes, slab };
   }
 
-  #holdAlone(chunks: readonly Uint8Array[], bodyBytes: number): HeldBody | null {
-    if (!this.#budget.take(bodyBytes)) return null;
-    const bytes = new Uint8Array(new SharedArrayBuffer(bodyBytes));
-    copy(chunks, bytes);
-    return { bytes, release: () => this.#budget.give(bodyBytes) };
+  release({ bytes, slab }: HeldBody): void {
+    if (slab === null) return this.#budget.give(bytes.length);
+    if (--slab.liveBodies > 0) return;
+    // Retire the current slab too: if an idle process kept it, a small budget would have no room for incoming chunks.
+    if (slab === this.#current) this.#current = null;
+    this.#retire(slab);
+  }
+
+  #alone(bodyBytes: number): Uint8Array<SharedArrayBuffer> | null {
+    if (bodyBytes <= this.#slabBytes || !this.#budget.take(bodyBytes)) return null;
+    return new Uint8Array(new SharedArrayBuffer(bodyBytes));
   }
 
   #slabWithRoom(bodyBytes: number): Slab | null {
@@ -84,24 +101,9 @@ export class SlabArena {
     return this.#current;
   }
 
-  #release(slab: Slab): void {
-    if (--slab.liveBodies > 0) return;
-    // Retire the current slab too: if an idle process kept it, a small budget would have no room for incoming chunks.
-    if (slab === this.#current) this.#current = null;
-    this.#retire(slab);
-  }
-
   #retire(slab: Slab): void {
     slab.usedBytes = 0;
     this.#budget.give(this.#slabBytes);
     if (this.#free.length < this.#spareSlabs) this.#free.push(slab);
-  }
-}
-
-function copy(chunks: readonly Uint8Array[], to: Uint8Array): void {
-  let offset = 0;
-  for (const chunk of chunks) {
-    to.set(chunk, offset);
-    offset += chunk.length;
   }
 }

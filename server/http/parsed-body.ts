@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { ProblemCode } from '../errors.ts';
-import type { BodyReader } from './body.ts';
+import type { BodyOutcome, BodyReader } from './body.ts';
 import type { Exchange, Unanswered } from './exchange.ts';
 import { jsonFault } from './json-text.ts';
 import { type Problem, problem, problemLater } from './problem.ts';
@@ -33,11 +33,17 @@ export type Parsed<T> = { kind: 'parsed'; value: T } | Unanswered | Problem;
 export class ParsedBody {
   readonly #capBytes: number;
   readonly #reading: BodyReader;
+  readonly #received: Promise<BodyOutcome>;
 
   /** Starts reading. Create it synchronously in the handler, or the first chunks are lost. */
   constructor(exchange: Exchange, capBytes = BODY_BYTES_MAX) {
     this.#capBytes = capBytes;
-    this.#reading = exchange.readBody(capBytes);
+    let onEnd!: () => void;
+    const ended = new Promise<void>((resolve) => {
+      onEnd = resolve;
+    });
+    this.#reading = exchange.readBody(capBytes, onEnd);
+    this.#received = ended.then(() => this.#reading.outcome!);
   }
 
   /** Parses JSON. An empty body is read as `{}`. */
@@ -63,7 +69,7 @@ export class ParsedBody {
   /** Copies the body and releases it. */
   async #whole(): Promise<Parsed<Buffer>> {
     try {
-      const received = await this.#reading.outcome;
+      const received = await this.#received;
       if (received.kind === 'aborted') return { kind: 'gone' };
       if (received.kind === 'too_large')
         return problem('body_too_large', `The request body exceeds ${this.#capBytes / 1024} KiB.`);

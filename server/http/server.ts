@@ -175,13 +175,13 @@ export class HttpServer implements ExchangeHost {
     exchange.lap(Stage.accept);
     try {
       const pending = route.handle(exchange);
-      if (pending !== undefined) pending.catch((error) => this.#fail(exchange, error));
+      if (pending !== undefined) pending.catch((error) => this.failed(exchange, error));
     } catch (error) {
-      this.#fail(exchange, error);
+      this.failed(exchange, error);
     }
   }
 
-  #fail(exchange: Exchange, error: unknown): void {
+  failed(exchange: Exchange, error: unknown): void {
     if (error instanceof ProblemError) return exchange.problem(error.problem);
     if (this.#options.isOutage(error)) return exchange.problem(problemLater('database_unavailable', 1));
     exchange.problem(problem('internal'));

@@ -4,9 +4,10 @@ import { uuidText } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { problem } from '../http/problem.ts';
 import { Stage } from '../telemetry/stages.ts';
+import type { StoreOutcome } from './group-commit.ts';
 import { type LinesOutcome, readLines } from './ndjson.ts';
 import { dedupeKey, dedupeValue } from './rows.ts';
-import { refuseStore, type Store, type StoreParts } from './store.ts';
+import { refuseStore, type Store, type StoreParts, type VerifiedRequest } from './store.ts';
 
 /** Content type of every line. The content type of the batch itself stays in the stored headers. */
 const LINE_TYPE = 'application/json';
@@ -15,7 +16,7 @@ const HEADER_BYTES_MAX = 33_554_432;
 
 /** Creates the store of batch requests. @param linesMax BATCH_LINES_MAX */
 export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: number): Store {
-  return async (exchange, webhook, body) => {
+  const store = async ({ exchange, webhook, body }: VerifiedRequest) => {
     const outcome = await readInTurns(body, linesMax);
     if (outcome.kind !== 'lines') return refuseLines(exchange, outcome, linesMax);
     if (exchange.aborted) return;
@@ -29,8 +30,8 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
       );
 
     const value = dedupeValue(exchange, webhook, body);
-    const keys = value === null ? undefined : lines.map(({ number }) => dedupeKey(value, number));
-    const stored = await events.store(batch, keys);
+    const keys = value === null ? null : lines.map(({ number }) => dedupeKey(value, number));
+    const stored = await new Promise<StoreOutcome>((settle) => events.store({ rows: batch, settle }, keys));
     exchange.lap(Stage.commit);
     if (stored.kind !== 'stored') return refuseStore(exchange, stored);
     const { duplicates } = stored;
@@ -41,6 +42,11 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
     const eventIds = batch.map(({ id }, i) => duplicates.get(i) ?? uuidText(id));
     answer(exchange, eventIds, duplicates.size);
   };
+  return (request) =>
+    void store(request).then(
+      () => request.end(),
+      (error) => request.fail(error),
+    );
 }
 
 /** Reads a large batch in slices and lets other requests run between them. */

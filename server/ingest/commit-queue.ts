@@ -3,7 +3,8 @@
 export interface Waiting<Row, Outcome> {
   /** All rows go into the same commit. */
   rows: readonly Row[];
-  settle: (outcome: Outcome) => void;
+  /** Must not throw. */
+  settle(outcome: Outcome): void;
 }
 
 export interface QueueLimits {
@@ -43,12 +44,9 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     return this.events >= this.#limits.queueEventsMax;
   }
 
-  /** Adds a group; resolves with its outcome. */
-  push(rows: readonly Row[]): Promise<Outcome> {
-    return new Promise((settle) => {
-      this.#waiting.push({ rows, settle });
-      this.events += rows.length;
-    });
+  push(group: Waiting<Row, Outcome>): void {
+    this.#waiting.push(group);
+    this.events += group.rows.length;
   }
 
   /** Removes the oldest groups that fit into one commit, at most `groupsMax`. The first group is taken whatever its size. */
@@ -92,7 +90,7 @@ export function settleAll<Outcome>(
   batch: readonly Pick<Waiting<unknown, Outcome>, 'settle'>[],
   outcome: Outcome,
 ): void {
-  for (const { settle } of batch) settle(outcome);
+  for (const group of batch) group.settle(outcome);
 }
 
 function bodyBytes(rows: readonly { body: Uint8Array }[]): number {

@@ -91,13 +91,12 @@ export class GroupCommit<Row extends EventRow> {
     this.#free = [...lanes];
   }
 
-  /** Stores the rows in one commit, all or none. Never rejects. */
-  add(rows: readonly Row[]): Promise<StoreOutcome> {
-    if (!this.available) return Promise.resolve(unavailable);
-    if (this.#queue.full) return Promise.resolve({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
-    const outcome = this.#queue.push(rows);
+  /** Stores the rows in one commit, all or none. */
+  add(group: Waiting<Row, StoreOutcome>): void {
+    if (!this.available) return group.settle(unavailable);
+    if (this.#queue.full) return group.settle({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
+    this.#queue.push(group);
     this.#schedule();
-    return outcome;
   }
 
   /** Events waiting for a commit. */
@@ -149,7 +148,7 @@ export class GroupCommit<Row extends EventRow> {
     if (outcome.kind === 'committed') {
       this.#free.push(lane);
       this.#commitNext();
-      // The answers are written when this turn's promises run; the next batch has been sent to Postgres by then.
+      // The next batch has been sent to Postgres when these answers are written.
       return settleStored(batch, outcome.eventIds);
     }
     // The other lane continues, because settling a failed batch on this one may take a while.
@@ -203,9 +202,10 @@ export class GroupCommit<Row extends EventRow> {
     const found = await lane.lookUp(rowsOf(batch));
     this.#observer.inDoubt(found.length, found.filter((id) => id !== null).length);
     let at = 0;
-    for (const { rows, settle } of batch) {
+    for (const group of batch) {
+      const { rows } = group;
       const eventIds = found.slice(at, at + rows.length);
-      settle(eventIds.includes(null) ? unavailable : storedAs(rows, eventIds as string[]));
+      group.settle(eventIds.includes(null) ? unavailable : storedAs(rows, eventIds as string[]));
       at += rows.length;
     }
   }
@@ -221,9 +221,10 @@ function rowsOf<Row>(batch: Readonly<Batch<Row>>): Row[] {
 function settleStored(batch: Readonly<Batch<EventRow>>, eventIds: readonly string[] | undefined): void {
   if (eventIds === undefined) return settleAll(batch, stored);
   let at = 0;
-  for (const { rows, settle } of batch) {
-    settle(storedAs(rows, eventIds.slice(at, at + rows.length)));
-    at += rows.length;
+  for (const group of batch) {
+    const { length } = group.rows;
+    group.settle(storedAs(group.rows, eventIds.slice(at, at + length)));
+    at += length;
   }
 }
 

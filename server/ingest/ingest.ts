@@ -12,19 +12,21 @@
  *     respond  one write                                               202   (200: a duplicate, not stored again)
  *
  * A Store (store.ts) does the last three: storeSingle stores a verified body as one event, storeBatch each line as an event.
+ *
+ * Each step calls the next one, at once where it need not wait. As one async function they cost more (figures in bench/NOTES.md).
  */
 
 import type { Directory } from '../db/directory.ts';
-import type { BodyOutcome } from '../http/body.ts';
+import type { BodyOutcome, BodyReader } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { problem, problemLater } from '../http/problem.ts';
+import { type Problem, problem, problemLater } from '../http/problem.ts';
 import { setRateLimitFields } from '../http/rate-limit.ts';
-import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
+import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { Stage } from '../telemetry/stages.ts';
 import { answersValidation, answersVerified } from './handshake.ts';
-import { type Judge, type Judgement, refusalOf } from './judge.ts';
+import { type Judge, type JudgedRequest, type Judgement, refusalOf } from './judge.ts';
 import { takeIngest } from './limit.ts';
-import type { Store } from './store.ts';
+import type { Store, VerifiedRequest } from './store.ts';
 import type { Webhook } from './webhook.ts';
 
 export interface IngestParts {
@@ -43,61 +45,127 @@ const RETRY_SECONDS = 1;
 /** Longer, because an operator first has to configure the right SECRETS_KEY. */
 const SECRET_RETRY_SECONDS = 60;
 
-export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => Promise<void> {
-  const { directory, limiter, policy, capBytes, judge } = parts;
-
-  return async function ingest(exchange) {
-    const webhookId = exchange.parameters[0]!.toLowerCase();
-    const known = directory.known(webhookId);
-    const reading = exchange.readBody(known?.capBytes ?? capBytes);
-    try {
-      const limit = await takeIngest(limiter, policy, exchange, known);
-      setRateLimitFields(exchange, known?.policy ?? policy, limit);
-      exchange.lap(Stage.limit);
-      if (!limit.allowed) {
-        if (known !== undefined) known.counts.limited++;
-        return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
-      }
-
-      const webhook = await directory.find(webhookId, Date.now());
-      if (webhook === undefined) return exchange.problem(problemLater('database_unavailable', RETRY_SECONDS));
-      if (webhook === null) return exchange.problem(problem('webhook_unknown'));
-      if (!webhook.enabled) return exchange.problem(problem('webhook_disabled'));
-      if (answersValidation(exchange, webhook)) return;
-
-      const received = await reading.outcome;
-      exchange.lap(Stage.body);
-      if (received.kind !== 'complete') return refuseBody(exchange, received);
-      if (received.bytes.length > webhook.capBytes) return exchange.problem(problem('payload_too_large'));
-
-      const judgement = await judge(exchange, webhook, received.bytes);
-      exchange.lap(Stage.verify);
-      if (judgement.kind !== 'verified') return refuse(exchange, webhook, received.bytes, judgement);
-      if (exchange.aborted || answersVerified(exchange, webhook, received.bytes)) return;
-
-      await store(exchange, webhook, received.bytes);
-    } finally {
-      reading.release();
-    }
-  };
-
-  function refuse(
-    exchange: Exchange,
-    webhook: Webhook,
-    body: Uint8Array,
-    judgement: Exclude<Judgement, { kind: 'verified' }>,
-  ): void {
-    if (judgement.kind === 'unavailable')
-      return exchange.problem(problemLater('verification_unavailable', RETRY_SECONDS));
-    if (judgement.kind === 'unreadable')
-      return exchange.problem(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
-    webhook.counts.rejected++;
-    exchange.problem(refusalOf(webhook, judgement));
-    parts.onRejected(exchange, webhook, body);
-  }
+export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => void {
+  return (exchange) => new IngestRequest(exchange, parts, store).start();
 }
 
-function refuseBody(exchange: Exchange, { kind }: Exclude<BodyOutcome, { kind: 'complete' }>): void {
-  if (kind === 'too_large') exchange.problem(problem('payload_too_large'));
-  else if (kind !== 'aborted') exchange.problem(problemLater(kind, RETRY_SECONDS));
+/** One request on its way through the steps. */
+class IngestRequest implements JudgedRequest, VerifiedRequest {
+  readonly exchange: Exchange;
+  readonly #parts: IngestParts;
+  readonly #store: Store;
+  readonly #webhookId: string;
+  /** From the cache, possibly outdated. */
+  readonly #known: Webhook | undefined;
+  readonly #reading: BodyReader;
+  #webhook: Webhook | null = null;
+  #awaitsBody = false;
+
+  constructor(exchange: Exchange, parts: IngestParts, store: Store) {
+    this.exchange = exchange;
+    this.#parts = parts;
+    this.#store = store;
+    this.#webhookId = exchange.parameters[0]!.toLowerCase();
+    this.#known = parts.directory.known(this.#webhookId);
+    this.#reading = exchange.readBody(this.#known?.capBytes ?? parts.capBytes, () => this.#bodyEnded());
+  }
+
+  /** The current row; set from the step `webhook` on. */
+  get webhook(): Webhook {
+    return this.#webhook!;
+  }
+
+  /** The whole body; set from the step `verify` on, until `end`. */
+  get body(): Uint8Array<SharedArrayBuffer> {
+    return (this.#reading.outcome as BodyOutcome & { kind: 'complete' }).bytes;
+  }
+
+  start(): void {
+    try {
+      const decision = takeIngest(this.#parts.limiter, this.#parts.policy, this.exchange, this.#known);
+      if (decision instanceof Promise) decision.then((later) => this.#limit(later)).catch((error) => this.fail(error));
+      else this.#limit(decision);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #limit(decision: Decision): void {
+    const { exchange } = this;
+    setRateLimitFields(exchange, this.#known?.policy ?? this.#parts.policy, decision);
+    exchange.lap(Stage.limit);
+    if (!decision.allowed) {
+      if (this.#known !== undefined) this.#known.counts.limited++;
+      return this.#refuse(problemLater('rate_limited', decision.resetSeconds));
+    }
+    const found = this.#parts.directory.find(this.#webhookId, Date.now());
+    if (found instanceof Promise) found.then((row) => this.#found(row)).catch((error) => this.fail(error));
+    else this.#found(found);
+  }
+
+  /** @param webhook undefined: the database is unavailable; null: there is none. */
+  #found(webhook: Webhook | null | undefined): void {
+    if (webhook === undefined) return this.#refuse(problemLater('database_unavailable', RETRY_SECONDS));
+    if (webhook === null) return this.#refuse(problem('webhook_unknown'));
+    if (!webhook.enabled) return this.#refuse(problem('webhook_disabled'));
+    if (answersValidation(this.exchange, webhook)) return this.end();
+    this.#webhook = webhook;
+    this.#awaitsBody = true;
+    if (this.#reading.outcome !== null) this.#verify(this.#reading.outcome);
+  }
+
+  #bodyEnded(): void {
+    if (!this.#awaitsBody) return;
+    try {
+      this.#verify(this.#reading.outcome!);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #verify(received: BodyOutcome): void {
+    this.#awaitsBody = false;
+    this.exchange.lap(Stage.body);
+    if (received.kind === 'aborted') return this.end();
+    if (received.kind === 'too_large') return this.#refuse(problem('payload_too_large'));
+    if (received.kind !== 'complete') return this.#refuse(problemLater(received.kind, RETRY_SECONDS));
+    if (received.bytes.length > this.webhook.capBytes) return this.#refuse(problem('payload_too_large'));
+    const judgement = this.#parts.judge(this, Date.now());
+    if (judgement !== null) this.judged(judgement);
+  }
+
+  judged(judgement: Judgement): void {
+    try {
+      this.exchange.lap(Stage.verify);
+      if (judgement.kind !== 'verified') return this.#refuseSignature(judgement);
+      if (this.exchange.aborted || answersVerified(this.exchange, this.webhook, this.body)) return this.end();
+      this.#store(this);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #refuseSignature(judgement: Exclude<Judgement, { kind: 'verified' }>): void {
+    if (judgement.kind === 'unavailable') return this.#refuse(problemLater('verification_unavailable', RETRY_SECONDS));
+    if (judgement.kind === 'unreadable') return this.#refuse(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
+    this.webhook.counts.rejected++;
+    this.exchange.problem(refusalOf(this.webhook, judgement));
+    this.#parts.onRejected(this.exchange, this.webhook, this.body);
+    this.end();
+  }
+
+  #refuse(answer: Problem): void {
+    this.exchange.problem(answer);
+    this.end();
+  }
+
+  fail(error: unknown): void {
+    this.exchange.fail(error);
+    this.end();
+  }
+
+  end(): void {
+    this.#awaitsBody = false;
+    this.#reading.release();
+  }
 }

@@ -1,11 +1,11 @@
 /** Step `verify`: decides whether a request carries a valid signature of its webhook, and whether its time is acceptable. */
 import type { Exchange } from '../http/exchange.ts';
 import { type Problem, problem } from '../http/problem.ts';
-import { findKey } from '../signatures/check.ts';
+import { findKey, type Keyring } from '../signatures/check.ts';
 import { isToken } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
-import { clockDistance } from '../signatures/scheme.ts';
-import type { Claims, Verifier } from './verify.ts';
+import { clockDistance, type Presented } from '../signatures/scheme.ts';
+import type { Claims, Verdict, Verifier, VerifyTask } from './verify.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
 
 export type Judgement =
@@ -32,39 +32,91 @@ interface JudgeParts {
   onVerified: (webhook: Webhook, keyPlace: number) => void;
 }
 
-export type Judge = (exchange: Exchange, webhook: Webhook, body: Uint8Array<SharedArrayBuffer>) => Promise<Judgement>;
+/** A request whose body is complete. */
+export interface JudgedRequest {
+  readonly exchange: Exchange;
+  readonly webhook: Webhook;
+  readonly body: Uint8Array<SharedArrayBuffer>;
+  /** Called once, in a later turn, if `judge` returned null. Must not throw. */
+  judged(judgement: Judgement): void;
+}
 
-export function createJudge({ verifier, publicUrl, onVerified }: JudgeParts): Judge {
-  return async (exchange, webhook, body) => {
-    const nowMs = Date.now();
+/** Returns the judgement, or null while a thread verifies the signature. */
+export type Judge = (request: JudgedRequest, nowMs: number) => Judgement | null;
+
+export function createJudge(parts: JudgeParts): Judge {
+  return (request, nowMs) => {
+    const { exchange, webhook } = request;
     const { scheme } = webhook;
     const keyring = keyringAt(webhook, nowMs);
-    const unreadable = nowMs < webhook.unreadableUntilMs;
     // Only the default scheme works without a secret.
-    if (keyring.keys.length === 0) return unreadable || scheme.name !== DEFAULT_SCHEME ? unreadableSecret : verified;
+    if (keyring.keys.length === 0)
+      return isUnreadable(webhook, nowMs) || scheme.name !== DEFAULT_SCHEME ? unreadableSecret : verified;
     const { headers, method } = exchange;
-    const url = scheme.usesUrl ? signedUrl(publicUrl, exchange) : '';
+    const url = scheme.usesUrl ? signedUrl(parts.publicUrl, exchange) : '';
     const presented = scheme.present({ headers, method, url });
     if (presented.kind !== 'digests') return presented;
-    const verdict = isToken(keyring.algorithm)
-      ? tokenVerdict(webhook, presented)
-      : await verifier.verify(body, presented, keyring);
-    // The unreadable secret may have made this signature, and a sender treats 403 as final.
-    if (verdict.kind !== 'verified') return verdict.kind === 'mismatch' && unreadable ? unreadableSecret : verdict;
-    if (scheme.clock !== null) {
-      const distanceMs = clockDistance(scheme.clock, presented.time, body, nowMs);
-      if (distanceMs === null || Math.abs(distanceMs) > scheme.clock.toleranceMs)
-        return { kind: 'timestamp', distanceMs };
-    }
-    onVerified(webhook, verdict.keyPlace);
-    return verified;
+    const pending = new PendingJudgement(parts, request, keyring, presented, nowMs);
+    if (isToken(keyring.algorithm)) return pending.conclude(tokenVerdict(keyring, presented));
+    parts.verifier.verify(pending);
+    return null;
   };
 }
 
+/** A request whose signatures are known but not verified. */
+class PendingJudgement implements VerifyTask {
+  readonly keyring: Keyring;
+  readonly claims: Presented & { kind: 'digests' };
+  readonly #parts: JudgeParts;
+  readonly #request: JudgedRequest;
+  readonly #nowMs: number;
+
+  constructor(
+    parts: JudgeParts,
+    request: JudgedRequest,
+    keyring: Keyring,
+    claims: Presented & { kind: 'digests' },
+    nowMs: number,
+  ) {
+    this.#parts = parts;
+    this.#request = request;
+    this.keyring = keyring;
+    this.claims = claims;
+    this.#nowMs = nowMs;
+  }
+
+  get body(): Uint8Array<SharedArrayBuffer> {
+    return this.#request.body;
+  }
+
+  settleVerdict(verdict: Verdict): void {
+    this.#request.judged(this.conclude(verdict));
+  }
+
+  conclude(verdict: Verdict): Judgement {
+    const { webhook, body } = this.#request;
+    // The unreadable secret may have made this signature, and a sender treats 403 as final.
+    if (verdict.kind !== 'verified')
+      return verdict.kind === 'mismatch' && isUnreadable(webhook, this.#nowMs) ? unreadableSecret : verdict;
+    const { clock } = webhook.scheme;
+    if (clock !== null) {
+      const distanceMs = clockDistance(clock, this.claims.time, body, this.#nowMs);
+      if (distanceMs === null || Math.abs(distanceMs) > clock.toleranceMs) return { kind: 'timestamp', distanceMs };
+    }
+    this.#parts.onVerified(webhook, verdict.keyPlace);
+    return verified;
+  }
+}
+
+/** Whether a secret that may have made the signature cannot be decrypted. */
+function isUnreadable({ unreadableUntilMs }: Webhook, nowMs: number): boolean {
+  return nowMs < unreadableUntilMs;
+}
+
 /** A token is compared here: its hash costs 1 us, a message to a thread more. */
-function tokenVerdict({ keyring }: Webhook, { digests }: Claims) {
+function tokenVerdict(keyring: Keyring, { digests }: Claims): Verdict {
   const keyPlace = findKey(keyring, { prefix: '', body: digests[0]!, suffix: '' }, digests[0]!);
-  return keyPlace < 0 ? ({ kind: 'mismatch' } as const) : ({ kind: 'verified', keyPlace } as const);
+  return keyPlace < 0 ? { kind: 'mismatch' } : { kind: 'verified', keyPlace };
 }
 
 /** The URL as the sender knows it. The Host header is not used: a client can choose it. */

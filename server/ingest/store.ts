@@ -1,15 +1,28 @@
 /** The last steps of ingest.ts, from a verified body to its answer. Here for a body that is one event, in batch.ts for lines. */
+import type { EventRow } from '../db/copy-rows.ts';
 import { uuidText, uuidv7Time } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { problem, problemLater } from '../http/problem.ts';
 import { Stage } from '../telemetry/stages.ts';
-import type { EventStore } from './event-store.ts';
+import type { EventGroup, EventStore } from './event-store.ts';
 import type { StoreOutcome } from './group-commit.ts';
 import { dedupeKey, dedupeValue, type RowMaker } from './rows.ts';
 import type { Webhook } from './webhook.ts';
 
-/** Stores a verified body and answers the request. The body is held until the promise resolves. */
-export type Store = (exchange: Exchange, webhook: Webhook, body: Uint8Array<SharedArrayBuffer>) => Promise<void>;
+/** A request whose body is verified. */
+export interface VerifiedRequest {
+  readonly exchange: Exchange;
+  readonly webhook: Webhook;
+  /** Valid until `end`. */
+  readonly body: Uint8Array<SharedArrayBuffer>;
+  /** Answers after an error, and ends. */
+  fail(error: unknown): void;
+  /** Releases the body. Called once, after the answer. */
+  end(): void;
+}
+
+/** Stores the events of a verified request and answers it, at once or in a later turn. */
+export type Store = (request: VerifiedRequest) => void;
 
 export interface StoreParts {
   rows: RowMaker;
@@ -19,11 +32,38 @@ export interface StoreParts {
 }
 
 /** Creates the store of POST /in/{webhook_id}: the body is one event. */
-export function storeSingle({ rows, events, onStored }: StoreParts): Store {
-  return async (exchange, webhook, body) => {
+export function storeSingle(parts: StoreParts): Store {
+  return (request) => {
+    const { exchange, webhook, body } = request;
     const value = dedupeValue(exchange, webhook, body);
-    const row = rows.one(exchange, webhook, body);
-    const outcome = await events.store([row], value === null ? undefined : [dedupeKey(value)]);
+    const row = parts.rows.one(exchange, webhook, body);
+    parts.events.store(new SingleEvent(parts, request, row), value === null ? null : [dedupeKey(value)]);
+  };
+}
+
+/** The only event of a request, while it is stored. */
+class SingleEvent implements EventGroup {
+  readonly rows: readonly [EventRow];
+  readonly #parts: StoreParts;
+  readonly #request: VerifiedRequest;
+
+  constructor(parts: StoreParts, request: VerifiedRequest, row: EventRow) {
+    this.rows = [row];
+    this.#parts = parts;
+    this.#request = request;
+  }
+
+  settle(outcome: StoreOutcome): void {
+    try {
+      this.#respond(outcome);
+      this.#request.end();
+    } catch (error) {
+      this.#request.fail(error);
+    }
+  }
+
+  #respond(outcome: StoreOutcome): void {
+    const { exchange, webhook, body } = this.#request;
     exchange.lap(Stage.commit);
     if (outcome.kind !== 'stored') return refuseStore(exchange, outcome);
     const existing = outcome.duplicates.get(0);
@@ -31,11 +71,12 @@ export function storeSingle({ rows, events, onStored }: StoreParts): Store {
       webhook.counts.duplicates++;
       return answer(exchange, 200, webhook, existing, body.length, ',"duplicate":true');
     }
+    const [row] = this.rows;
     webhook.counts.accepted++;
     webhook.counts.bytes += body.length;
-    onStored(webhook, row.receivedAtMs);
+    this.#parts.onStored(webhook, row.receivedAtMs);
     answer(exchange, 202, webhook, uuidText(row.id), body.length, '');
-  };
+  }
 }
 
 /** Answers a request whose events were not stored. */

@@ -12,7 +12,7 @@ const BATCH_BYTES_MAX = 4_194_304;
 const TRIES = 2;
 
 /** `keyPlace`: index of the key in the keyring. */
-type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
+export type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
 
 export interface VerifyObserver {
   batch(items: number): void;
@@ -22,11 +22,15 @@ export interface VerifyObserver {
 
 export type Claims = Pick<Extract<Presented, { kind: 'digests' }>, 'digests' | 'prefix' | 'suffix'>;
 
-interface Task {
-  body: Uint8Array<SharedArrayBuffer>;
-  claims: Claims;
-  keyring: Keyring;
-  settle: (verdict: Verdict) => void;
+/** A body to verify with every key (current first) against every claimed signature. */
+export interface VerifyTask {
+  /** Must not change until the verdict: threads read it in place. */
+  readonly body: Uint8Array<SharedArrayBuffer>;
+  readonly claims: Claims;
+  /** The same object for all requests of a webhook, so that a batch holds it once. */
+  readonly keyring: Keyring;
+  /** Called once, in a later turn. Must not throw. */
+  settleVerdict(verdict: Verdict): void;
 }
 
 export class Verifier {
@@ -34,7 +38,7 @@ export class Verifier {
   readonly #timeoutMs: number;
   readonly #observer: VerifyObserver;
   readonly #threads: number;
-  #waiting: Task[] = [];
+  #waiting: VerifyTask[] = [];
   #scheduled = false;
   #running = 0;
 
@@ -56,19 +60,12 @@ export class Verifier {
     this.#pool.on('error', (error: Error) => this.#observer.threadFailed(error));
   }
 
-  /**
-   * Verifies a body with every key (current first) against every claimed signature. Never rejects.
-   * @param body must not change until the verdict: threads read it in place.
-   * @param keyring the same object for all requests of a webhook, so that a batch holds it once.
-   */
-  verify(body: Uint8Array<SharedArrayBuffer>, claims: Claims, keyring: Keyring): Promise<Verdict> {
-    return new Promise((settle) => {
-      this.#waiting.push({ body, claims, keyring, settle });
-      if (this.#scheduled) return;
-      this.#scheduled = true;
-      // Runs after the poll phase, when all bodies read in this turn are queued.
-      setImmediate(() => this.#dispatch());
-    });
+  verify(task: VerifyTask): void {
+    this.#waiting.push(task);
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    // Runs after the poll phase, when all bodies read in this turn are queued.
+    setImmediate(() => this.#dispatch());
   }
 
   /** Requests waiting for a thread. */
@@ -97,7 +94,7 @@ export class Verifier {
     }
   }
 
-  #takeBatch(): Task[] {
+  #takeBatch(): VerifyTask[] {
     let bytes = 0;
     let items = 0;
     while (items < this.#waiting.length && items < BATCH_ITEMS_MAX && (items === 0 || bytes < BATCH_BYTES_MAX))
@@ -105,14 +102,10 @@ export class Verifier {
     return this.#waiting.splice(0, items);
   }
 
-  async #run(tasks: Task[]): Promise<void> {
+  async #run(tasks: readonly VerifyTask[]): Promise<void> {
     this.#observer.batch(tasks.length);
     const verdicts = await this.#tryOnThreads(toMessage(tasks));
-    tasks.forEach((task, i) => {
-      const verdict = verdicts?.[i];
-      if (verdict === undefined) task.settle({ kind: 'unavailable' });
-      else task.settle(verdict === 0 ? { kind: 'mismatch' } : { kind: 'verified', keyPlace: verdict - 1 });
-    });
+    for (const [i, task] of tasks.entries()) task.settleVerdict(verdictOf(verdicts?.[i]));
   }
 
   /**
@@ -136,7 +129,18 @@ export class Verifier {
   }
 }
 
-function toMessage(tasks: readonly Task[]): VerifyBatch {
+/** @param answer the thread's byte for a request; undefined: there is none. */
+function verdictOf(answer: number | undefined): Verdict {
+  if (answer === undefined) return unavailable;
+  if (answer === 0) return mismatch;
+  return answer === 1 ? verifiedByCurrent : { kind: 'verified', keyPlace: answer - 1 };
+}
+
+const unavailable: Verdict = { kind: 'unavailable' };
+const mismatch: Verdict = { kind: 'mismatch' };
+const verifiedByCurrent: Verdict = { kind: 'verified', keyPlace: 0 };
+
+function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
   const memories = new Places<SharedArrayBuffer>();
   const keyrings = new Places<Keyring>();
   const claimedCounts = Uint8Array.from(tasks, (task) => task.claims.digests.length);

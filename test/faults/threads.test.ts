@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Verifier } from '../../server/ingest/verify.ts';
+import { type Verdict, Verifier } from '../../server/ingest/verify.ts';
 import { signatureOf } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -50,11 +50,9 @@ function verify(text: string, { claimed = text } = {}) {
   const body = new Uint8Array(new SharedArrayBuffer(Buffer.byteLength(text)));
   body.set(Buffer.from(text));
   const digest = Buffer.from(signatureOf(secret.toString(), claimed).slice('sha256='.length), 'hex');
-  return verifier.verify(
-    body,
-    { digests: [digest], prefix: '', suffix: '' },
-    { algorithm: 'hmac-sha256', keys: [secret] },
-  );
+  const claims = { digests: [digest], prefix: '', suffix: '' };
+  const keyring = { algorithm: 'hmac-sha256', keys: [secret] } as const;
+  return new Promise<Verdict>((settleVerdict) => verifier.verify({ body, claims, keyring, settleVerdict }));
 }
 
 const faults = [

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { EventRow } from '../../server/db/copy-rows.ts';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import { EventStore } from '../../server/ingest/event-store.ts';
+import type { StoreOutcome } from '../../server/ingest/group-commit.ts';
 import { inetBytes } from '../../server/net/address.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
@@ -70,10 +71,14 @@ function newRow(): EventRow {
 const DOUBT_LOCK = 4711;
 const newKey = () => randomBytes(32);
 
+function store(rows: EventRow[], keys: Uint8Array[] | null = null): Promise<StoreOutcome> {
+  return new Promise((settle) => events.store({ rows, settle }, keys));
+}
+
 /** Stores one event. Returns its id, or null if it was not stored. */
 async function add(): Promise<string | null> {
   const row = newRow();
-  return (await events.store([row])).kind === 'stored' ? uuidText(row.id) : null;
+  return (await store([row])).kind === 'stored' ? uuidText(row.id) : null;
 }
 
 async function storedIds(): Promise<Set<string>> {
@@ -157,7 +162,7 @@ test('events in doubt that are not stored are answered so', async () => {
 test('a key of two webhooks in one commit is two events, and of one webhook one event', async () => {
   const other = uuidv7(Date.now(), randomBytes(16));
   const [key, rows] = [newKey(), [newRow(), { ...newRow(), webhookId: other }, newRow()]];
-  const [first, second, third] = await Promise.all(rows.map((row) => events.store([row], [key])));
+  const [first, second, third] = await Promise.all(rows.map((row) => store([row], [key])));
   expect([first, second]).toEqual([
     { kind: 'stored', duplicates: new Map() },
     { kind: 'stored', duplicates: new Map() },
@@ -172,7 +177,7 @@ test.each(['COPY', 'the statement for keys'])(
     const keys = () => (way === 'COPY' ? undefined : [newKey()]);
     const rows = Array.from({ length: 20 }, newRow);
     rows[13]!.contentType = 'no\0text';
-    const outcomes = await Promise.all(rows.map((row) => events.store([row], keys())));
+    const outcomes = await Promise.all(rows.map((row) => store([row], keys())));
     expect(outcomes.map(({ kind }) => kind)).toEqual(rows.map((_, i) => (i === 13 ? 'refused' : 'stored')));
     expect(refusals).toEqual([1]);
     const stored = await storedIds();
@@ -184,13 +189,13 @@ test('rows with an existing key are duplicates of its event, within a batch and 
   const [key, otherKey] = [newKey(), newKey()];
   const rows = Array.from({ length: 4 }, newRow);
   const first = uuidText(rows[0]!.id);
-  const together = await Promise.all([events.store([rows[0]!], [key]), events.store([rows[1]!], [key])]);
+  const together = await Promise.all([store([rows[0]!], [key]), store([rows[1]!], [key])]);
   expect(together).toEqual([
     { kind: 'stored', duplicates: new Map() },
     { kind: 'stored', duplicates: new Map([[0, first]]) },
   ]);
   expect(commits).toEqual([1]);
-  const later = await events.store([rows[2]!, rows[3]!], [otherKey, key]);
+  const later = await store([rows[2]!, rows[3]!], [otherKey, key]);
   expect(later).toEqual({ kind: 'stored', duplicates: new Map([[1, first]]) });
   expect(repeats).toEqual([1, 1]);
   const stored = await storedIds();
