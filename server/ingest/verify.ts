@@ -1,7 +1,8 @@
 /** Step `verify`: collects the bodies of one event-loop turn and has a thread verify them as one task. */
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { VerifyBatch } from '../../workers/hmac.ts';
-import type { Keyring } from '../signatures/check.ts';
+import { type Keyring, REQUEST_NUMBERS } from '../signatures/check.ts';
 import type { Presented } from '../signatures/scheme.ts';
 
 /** Requests in one task. A longer queue is distributed over the threads. */
@@ -10,6 +11,8 @@ const BATCH_ITEMS_MAX = 256;
 const BATCH_BYTES_MAX = 4_194_304;
 /** Attempts for one batch: after a thread died or hung, another thread retries before the requests get 503. */
 const TRIES = 2;
+/** Checks for an overdue batch within HMAC_TIMEOUT_MS. */
+const OVERDUE_CHECKS = 4;
 
 /** `keyPlace`: index of the key in the keyring. */
 export type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
@@ -33,20 +36,34 @@ export interface VerifyTask {
   settleVerdict(verdict: Verdict): void;
 }
 
+/** Requests that are verified together. */
+interface Batch {
+  readonly tasks: readonly VerifyTask[];
+  /** Threads that failed it. */
+  failures: number;
+}
+
+/**
+ * Each thread of the pool runs one Piscina task for its whole life and gets its batches over a port of its own. As a Piscina task
+ * each, a batch cost the event loop 26 us more (bench/NOTES.md).
+ */
 export class Verifier {
-  readonly #pool: Piscina<VerifyBatch, Uint8Array>;
+  readonly #pool: Piscina<MessagePort, void>;
   readonly #timeoutMs: number;
   readonly #observer: VerifyObserver;
-  readonly #threads: number;
+  /** One for each thread; null after a failure, until there is a batch for it. */
+  readonly #lanes: (Lane | null)[];
+  readonly #overdueCheck: NodeJS.Timeout;
   #waiting: VerifyTask[] = [];
+  /** Batches whose thread failed. They go first. */
+  readonly #failed: Batch[] = [];
   #scheduled = false;
-  #running = 0;
+  #closed = false;
 
   /** @param workerFile compiled workers/hmac.js; a thread cannot load TypeScript. */
   constructor(options: { workerFile: string; threads: number; timeoutMs: number; observer: VerifyObserver }) {
     this.#timeoutMs = options.timeoutMs;
     this.#observer = options.observer;
-    this.#threads = options.threads;
     this.#pool = new Piscina({
       filename: options.workerFile,
       minThreads: options.threads,
@@ -58,6 +75,8 @@ export class Verifier {
       resourceLimits: { maxOldGenerationSizeMb: 64 },
     });
     this.#pool.on('error', (error: Error) => this.#observer.threadFailed(error));
+    this.#lanes = Array.from({ length: options.threads }, (_, place) => this.#openLane(place));
+    this.#overdueCheck = setInterval(() => this.#abortOverdue(), this.#timeoutMs / OVERDUE_CHECKS).unref();
   }
 
   verify(task: VerifyTask): void {
@@ -79,59 +98,104 @@ export class Verifier {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#overdueCheck);
+    for (const lane of this.#lanes) lane?.port.close();
     await this.#pool.destroy();
   }
 
-  /** Starts tasks while threads are free. While all are busy, the next batch grows; it starts when a thread finishes. */
+  /** Starts batches while threads are free. While all are busy, the next batch grows; it starts when a thread finishes. */
   #dispatch(): void {
     this.#scheduled = false;
-    while (this.#running < this.#threads && this.#waiting.length > 0) {
-      this.#running++;
-      void this.#run(this.#takeBatch()).finally(() => {
-        this.#running--;
-        this.#dispatch();
-      });
+    for (let place = 0; place < this.#lanes.length && !this.#closed; place++) {
+      if (this.#failed.length === 0 && this.#waiting.length === 0) return;
+      this.#lanes[place] ??= this.#openLane(place);
+      const lane = this.#lanes[place]!;
+      if (lane.batch === null)
+        lane.send(this.#failed.shift() ?? this.#takeBatch(), performance.now() + this.#timeoutMs);
     }
   }
 
-  #takeBatch(): VerifyTask[] {
+  #takeBatch(): Batch {
     let bytes = 0;
     let items = 0;
     while (items < this.#waiting.length && items < BATCH_ITEMS_MAX && (items === 0 || bytes < BATCH_BYTES_MAX))
       bytes += this.#waiting[items++]!.body.length;
-    return this.#waiting.splice(0, items);
+    this.#observer.batch(items);
+    return { tasks: this.#waiting.splice(0, items), failures: 0 };
   }
 
-  async #run(tasks: readonly VerifyTask[]): Promise<void> {
-    this.#observer.batch(tasks.length);
-    const verdicts = await this.#tryOnThreads(toMessage(tasks));
-    for (const [i, task] of tasks.entries()) task.settleVerdict(verdictOf(verdicts?.[i]));
+  #openLane(place: number): Lane {
+    const lane = new Lane(this.#pool, {
+      verified: (batch, verdicts) => {
+        this.#dispatch();
+        for (let i = 0; i < verdicts.length; i++) batch.tasks[i]!.settleVerdict(verdictOf(verdicts[i]!));
+      },
+      ended: (error) => {
+        this.#lanes[place] = null;
+        if (!this.#closed) this.#onFailure(lane.batch, error);
+      },
+    });
+    return lane;
   }
 
-  /**
-   * Returns null after TRIES failed attempts. Verdicts are returned in the message, never through shared memory: a thread that
-   * resumes after its timeout can read old bodies but cannot change a verdict.
-   */
-  async #tryOnThreads(message: VerifyBatch): Promise<Uint8Array | null> {
-    for (let attempt = 0; attempt < TRIES; attempt++) {
-      const timeout = new AbortController();
-      const timer = setTimeout(() => timeout.abort(), this.#timeoutMs);
-      try {
-        // On abort piscina terminates the thread and starts another one.
-        return await this.#pool.run(message, { signal: timeout.signal });
-      } catch (error) {
-        this.#observer.threadFailed(error as Error);
-      } finally {
-        clearTimeout(timer);
-      }
-    }
-    return null;
+  #onFailure(batch: Batch | null, error: Error): void {
+    this.#observer.threadFailed(error);
+    if (batch !== null && ++batch.failures < TRIES) this.#failed.push(batch);
+    else if (batch !== null) for (const task of batch.tasks) task.settleVerdict(unavailable);
+    this.#dispatch();
+  }
+
+  #abortOverdue(): void {
+    const nowMs = performance.now();
+    for (const lane of this.#lanes) if (lane !== null && lane.batch !== null && lane.dueMs <= nowMs) lane.abort();
   }
 }
 
-/** @param answer the thread's byte for a request; undefined: there is none. */
-function verdictOf(answer: number | undefined): Verdict {
-  if (answer === undefined) return unavailable;
+/** A thread and its port. It verifies one batch at a time. */
+class Lane {
+  readonly port: MessagePort;
+  readonly #controller = new AbortController();
+  /** Null: the thread is free. */
+  batch: Batch | null = null;
+  dueMs = 0;
+
+  constructor(
+    pool: Piscina<MessagePort, void>,
+    on: { verified: (batch: Batch, verdicts: Uint8Array) => void; ended: (error: Error) => void },
+  ) {
+    const { port1, port2 } = new MessageChannel();
+    this.port = port1;
+    // Verdicts travel in messages, never through shared memory: a thread that resumes after it was given up can read old bodies, but
+    // cannot change a verdict, because its port is closed.
+    port1.on('message', (verdicts: Uint8Array) => {
+      const batch = this.batch!;
+      this.batch = null;
+      on.verified(batch, verdicts);
+    });
+    const ended = (error: Error) => {
+      port1.close();
+      on.ended(error);
+    };
+    pool
+      .run(port2, { transferList: [port2], signal: this.#controller.signal })
+      .then(() => ended(new Error('the thread ended')), ended);
+  }
+
+  send(batch: Batch, dueMs: number): void {
+    this.batch = batch;
+    this.dueMs = dueMs;
+    this.port.postMessage(toMessage(batch.tasks));
+  }
+
+  /** Piscina terminates the thread and starts another one. */
+  abort(): void {
+    this.#controller.abort();
+  }
+}
+
+/** @param answer the thread's byte for a request. */
+function verdictOf(answer: number): Verdict {
   if (answer === 0) return mismatch;
   return answer === 1 ? verifiedByCurrent : { kind: 'verified', keyPlace: answer - 1 };
 }
@@ -143,30 +207,29 @@ const verifiedByCurrent: Verdict = { kind: 'verified', keyPlace: 0 };
 function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
   const memories = new Places<SharedArrayBuffer>();
   const keyrings = new Places<Keyring>();
-  const claimedCounts = Uint8Array.from(tasks, (task) => task.claims.digests.length);
-  const spans = new Uint32Array(tasks.length * 3);
-  const keyringOf = new Uint16Array(tasks.length);
+  const requests = new Uint32Array(tasks.length * REQUEST_NUMBERS);
   let claimedBytes = 0;
   let hasAffixes = false;
   for (const { claims } of tasks) {
-    const { digests, prefix, suffix } = claims;
-    for (const digest of digests) claimedBytes += digest.length;
-    if (prefix !== '' || suffix !== '') hasAffixes = true;
+    for (const digest of claims.digests) claimedBytes += digest.length;
+    if (claims.prefix !== '' || claims.suffix !== '') hasAffixes = true;
   }
   const claimed = new Uint8Array(claimedBytes);
+  let claimedAt = 0;
   let at = 0;
-  tasks.forEach(({ body, keyring, claims: { digests } }, i) => {
-    spans[i * 3] = memories.of(body.buffer);
-    spans[i * 3 + 1] = body.byteOffset;
-    spans[i * 3 + 2] = body.length;
-    keyringOf[i] = keyrings.of(keyring);
-    for (const digest of digests) {
-      claimed.set(digest, at);
-      at += digest.length;
+  for (const { body, keyring, claims } of tasks) {
+    requests[at++] = memories.of(body.buffer);
+    requests[at++] = body.byteOffset;
+    requests[at++] = body.length;
+    requests[at++] = keyrings.of(keyring);
+    requests[at++] = claims.digests.length;
+    for (const digest of claims.digests) {
+      claimed.set(digest, claimedAt);
+      claimedAt += digest.length;
     }
-  });
+  }
   const affixes = hasAffixes ? tasks.flatMap(({ claims: { prefix, suffix } }) => [prefix, suffix]) : null;
-  return { memories: memories.all, spans, claimed, claimedCounts, affixes, keyrings: keyrings.all, keyringOf };
+  return { memories: memories.all, requests, claimed, affixes, keyrings: keyrings.all };
 }
 
 /** Numbers distinct objects in order of first use. */

@@ -5,6 +5,8 @@ import type { Algorithm } from './definition.ts';
 
 /** Name of the threads that verify, as /proc, top and perf show it; at most 15 characters. */
 export const VERIFY_THREAD = 'weir-verify';
+/** Numbers per request in a message to a thread (workers/hmac.ts). */
+export const REQUEST_NUMBERS = 5;
 
 /** Keys of a webhook, current first. For an algorithm with a public key: SubjectPublicKeyInfo (DER). */
 export interface Keyring {

@@ -24,13 +24,13 @@ async function startVerifier(fault: string, faults: number, threads: number): Pr
   await writeFile(
     workerFile,
     `import { readFileSync, writeFileSync } from 'node:fs';
-     import verifyBatch from ${JSON.stringify(real)};
-     export default function (batch) {
+     import serve, { verifyBatch } from ${JSON.stringify(real)};
+     export default (port) => serve(port, (batch) => {
        const left = Number(readFileSync(${JSON.stringify(faultsLeft)}, 'utf8'));
        if (left === 0) return verifyBatch(batch);
        writeFileSync(${JSON.stringify(faultsLeft)}, String(left - 1));
        ${fault}
-     }`,
+     });`,
   );
   const observer = { batch: () => {}, threadFailed: (error: Error) => failures.push(error) };
   verifier = new Verifier({ workerFile, threads, timeoutMs: TIMEOUT_MS, observer });
