@@ -84,9 +84,13 @@ export function writeRow(buffer: Buffer, start: number, row: EventRow): number {
   return buffer.writeInt32BE(row.body.length, at);
 }
 
+/** A call of `set` costs as much as 16 bytes one by one. */
+const SHORT_BYTES = 16;
+
 function writeBytes(buffer: Buffer, start: number, bytes: Uint8Array): number {
   const at = buffer.writeInt32BE(bytes.length, start);
-  buffer.set(bytes, at);
+  if (bytes.length > SHORT_BYTES) buffer.set(bytes, at);
+  else for (let i = 0; i < bytes.length; i++) buffer[at + i] = bytes[i]!;
   return at + bytes.length;
 }
 

@@ -63,7 +63,19 @@ export function uuidv7Milliseconds(text: string): number {
 
 /** Time encoded in a UUIDv7, ISO 8601. It selects the partition of an event or a delivery. */
 export function uuidv7Time(text: string): string {
-  return new Date(uuidv7Milliseconds(text)).toISOString();
+  return isoTime(uuidv7Milliseconds(text));
+}
+
+let latestMs = Number.NaN;
+let latestIso = '';
+
+/** ISO 8601 text of a time in milliseconds. Keeps the last result: formatting takes 0.5 us, and many events arrive in one millisecond. */
+export function isoTime(ms: number): string {
+  if (ms !== latestMs) {
+    latestIso = new Date(ms).toISOString();
+    latestMs = ms;
+  }
+  return latestIso;
 }
 
 /** Upper limit of valid times. Weir never generates later times, and Postgres does not parse JavaScript's format for them. */

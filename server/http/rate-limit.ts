@@ -5,9 +5,16 @@ import { type Problem, problemLater } from './problem.ts';
 
 /** Sets RateLimit-Policy and RateLimit on the answer. */
 export function setRateLimitFields(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
-  exchange.setHeader('ratelimit-policy', `"${policy.name}";q=${policy.max};w=${policy.windowSeconds}`);
-  exchange.setHeader('ratelimit', `"${policy.name}";r=${remaining};t=${resetSeconds}`);
+  let text = policyTexts.get(policy);
+  if (text === undefined) {
+    text = `"${policy.name}";q=${policy.max};w=${policy.windowSeconds}\r\nratelimit: "${policy.name}";r=`;
+    policyTexts.set(policy, text);
+  }
+  exchange.setHeader('ratelimit-policy', `${text}${remaining};t=${resetSeconds}`);
 }
+
+/** What does not change from one answer to the next. */
+const policyTexts = new WeakMap<Policy, string>();
 
 /** Counts a request of the client against the policy. Returns the problem if the limit is exceeded. */
 export async function overLimit(exchange: Exchange, limiter: RateLimiter, policy: Policy): Promise<Problem | null> {

@@ -1,6 +1,6 @@
 /** The last steps of ingest.ts, from a verified body to its answer. Here for a body that is one event, in batch.ts for lines. */
 import type { EventRow } from '../db/copy-rows.ts';
-import { uuidText, uuidv7Time } from '../db/ids.ts';
+import { isoTime, uuidText, uuidv7Time } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { problem, problemLater } from '../http/problem.ts';
 import { Stage } from '../telemetry/stages.ts';
@@ -69,13 +69,13 @@ class SingleEvent implements EventGroup {
     const existing = outcome.duplicates.get(0);
     if (existing !== undefined) {
       webhook.counts.duplicates++;
-      return answer(exchange, 200, webhook, existing, body.length, ',"duplicate":true');
+      return answer(exchange, 200, webhook, existing, uuidv7Time(existing), `${body.length},"duplicate":true`);
     }
     const [row] = this.rows;
     webhook.counts.accepted++;
     webhook.counts.bytes += body.length;
     this.#parts.onStored(webhook, row.receivedAtMs);
-    answer(exchange, 202, webhook, uuidText(row.id), body.length, '');
+    answer(exchange, 202, webhook, uuidText(row.id), isoTime(row.receivedAtMs), `${body.length}`);
   }
 }
 
@@ -88,13 +88,12 @@ export function refuseStore(exchange: Exchange, outcome: Exclude<StoreOutcome, {
     );
 }
 
-/** @param bodyBytes of this request; the stored event of a duplicate may have another size. */
-function answer(exchange: Exchange, status: number, webhook: Webhook, id: string, bodyBytes: number, more: string) {
+/** @param bytes size of this request's body, with further members; the stored event of a duplicate may have another size. */
+function answer(exchange: Exchange, status: number, webhook: Webhook, id: string, receivedAt: string, bytes: string) {
   exchange.eventId = id;
-  const receivedAt = uuidv7Time(id);
   exchange.answer(
     status,
     'application/json',
-    `{"id":"${id}","webhook_id":"${webhook.id}","received_at":"${receivedAt}","bytes":${bodyBytes}${more}}`,
+    `{"id":"${id}","webhook_id":"${webhook.id}","received_at":"${receivedAt}","bytes":${bytes}}`,
   );
 }

@@ -41,9 +41,21 @@ export function presentedSignature(headers: readonly string[], configured: strin
 /** The 32 bytes of `sha256=<64 hex digits>`, in either case; null if the value has another form. */
 export function parseDigest(value: string): Uint8Array | null {
   if (value.length !== PREFIX.length + HEX_DIGITS || !value.startsWith(PREFIX)) return null;
-  const digest = Buffer.from(value.slice(PREFIX.length), 'hex');
-  // Buffer.from stops at the first character that is not a hex digit.
-  return digest.length === DIGEST_BYTES ? digest : null;
+  const digest = new Uint8Array(DIGEST_BYTES);
+  for (let i = 0; i < DIGEST_BYTES; i++) {
+    const at = PREFIX.length + 2 * i;
+    const byte = (hexValue(value.charCodeAt(at)) << 4) | hexValue(value.charCodeAt(at + 1));
+    if (byte < 0) return null;
+    digest[i] = byte;
+  }
+  return digest;
+}
+
+/** The value of a hex digit in either case; -1 for another character. */
+function hexValue(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  const letter = code | 32;
+  return letter >= 97 && letter <= 102 ? letter - 87 : -1;
 }
 
 /** The value of a field; undefined if absent, null if sent more than once. */

@@ -28,8 +28,17 @@ export function storedHeaders(
 
 /** Whether events store a header of this name (in lower case), unless it carries the webhook's signature. */
 export function isStoredHeader(name: string): boolean {
-  return !leftOut.has(name) && !secretName.test(name);
+  let isStored = knownNames.get(name);
+  if (isStored === undefined) {
+    isStored = !leftOut.has(name) && !secretName.test(name);
+    if (knownNames.size < KNOWN_NAMES_MAX) knownNames.set(name, isStored);
+  }
+  return isStored;
 }
+
+/** Results by header name: senders use few names, and one look-up costs less than the pattern. */
+const knownNames = new Map<string, boolean>();
+const KNOWN_NAMES_MAX = 1_000;
 
 /** Parses stored field lines into an object. Values of a repeated field are joined with a comma (RFC 9110, section 5.3). */
 export function readStoredHeaders(lines: string): Record<string, string> {

@@ -44,7 +44,11 @@ export class Metrics {
   readonly #repeated = new HotCounter();
   readonly #spooled = new HotCounter();
   readonly #inDoubt = new HotCounter([{ outcome: 'stored' }, { outcome: 'not_stored' }]);
-  readonly #verified = new HotCounter([{ secret: 'current' }, { secret: 'previous' }]);
+  readonly #verified = new HotCounter([]);
+  readonly #verifiedBy = {
+    current: this.#verified.series({ secret: 'current' }),
+    previous: this.#verified.series({ secret: 'previous' }),
+  };
   readonly #rejections = new HotCounter(rejectionOutcomes.map((outcome) => ({ outcome })));
   readonly #rejectionReasons = new HotCounter(Object.keys(rejectionReasons).map((reason) => ({ reason })));
   readonly #threadFailures = new HotCounter();
@@ -150,7 +154,7 @@ export class Metrics {
   }
 
   verified(secret: 'current' | 'previous'): void {
-    this.#verified.add(1, { secret });
+    this.#verifiedBy[secret].value++;
   }
 
   rejected(outcome: (typeof rejectionOutcomes)[number], requests: number): void {

@@ -7,9 +7,15 @@ type Labels = Record<string, string>;
 /** A sample in the form of prom-client's registry. */
 export type MetricSample = { value: number; labels: Labels; metricName?: string };
 
+/** One series of a counter. The holder adds to `value`, which costs less than a look-up by labels. */
+export interface Series {
+  readonly labels: Labels;
+  value: number;
+}
+
 /** A counter with a few labelled series, stored in a map. */
 export class HotCounter {
-  readonly #series = new Map<string, { labels: Labels; value: number }>();
+  readonly #series = new Map<string, Series>();
 
   /** @param known series that start at 0; by default the one without labels. */
   constructor(known: readonly Labels[] = [{}]) {
@@ -17,10 +23,18 @@ export class HotCounter {
   }
 
   add(amount: number, labels: Labels = {}): void {
+    this.series(labels).value += amount;
+  }
+
+  /** Returns the series with these labels; creates it at 0. */
+  series(labels: Labels): Series {
     const key = Object.values(labels).join('\n');
-    const series = this.#series.get(key);
-    if (series === undefined) this.#series.set(key, { labels, value: amount });
-    else series.value += amount;
+    let series = this.#series.get(key);
+    if (series === undefined) {
+      series = { labels, value: 0 };
+      this.#series.set(key, series);
+    }
+    return series;
   }
 
   get total(): number {
