@@ -4,8 +4,8 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { EventRow } from '../../server/db/copy-rows.ts';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import { EventStore } from '../../server/ingest/event-store.ts';
-import type { StoreOutcome } from '../../server/ingest/group-commit.ts';
 import { inetBytes } from '../../server/net/address.ts';
+import { storeEvents } from '../helpers/event-store.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -71,9 +71,7 @@ function newRow(): EventRow {
 const DOUBT_LOCK = 4711;
 const newKey = () => randomBytes(32);
 
-function store(rows: EventRow[], keys: Uint8Array[] | null = null): Promise<StoreOutcome> {
-  return new Promise((settle) => events.store({ rows, settle }, keys));
-}
+const store = (rows: EventRow[], keys?: Uint8Array[]) => storeEvents(events, rows, keys);
 
 /** Stores one event. Returns its id, or null if it was not stored. */
 async function add(): Promise<string | null> {

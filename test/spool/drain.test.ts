@@ -9,6 +9,7 @@ import { Drain } from '../../server/spool/drain.ts';
 import { encodeHead, readFrame, type SpoolRow } from '../../server/spool/segment.ts';
 import { type DrainCounts, drainCounts, SpoolStore } from '../../server/spool/store.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
+import { storeEvents } from '../helpers/event-store.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { idOf, newRow, storedIds, webhookId } from './events.ts';
 
@@ -130,12 +131,12 @@ test('of events with one key the first is stored, whichever way they come', asyn
     newRow({ key: keys[0]!, receivedAtMs: nowMs - 5 }),
   );
   const direct = newRow();
-  await events.store([direct], [keys[1]!]);
+  await storeEvents(events, [direct], [keys[1]!]);
   await spool(newRow({ key: keys[1]! }));
   const [spooled] = await spool(newRow({ key: keys[2]! }));
   await drain.run();
   const after = newRow();
-  expect(await events.store([after], [keys[2]!])).toEqual({
+  expect(await storeEvents(events, [after], [keys[2]!])).toEqual({
     kind: 'stored',
     duplicates: new Map([[0, idOf(spooled!)]]),
   });
