@@ -4,11 +4,10 @@
  * A commit with an unknown outcome is spooled as well, under the same ids, without a look-up: the drain skips events that are stored.
  * A queue that is full counts too, because a database that hangs is noticed by its queue first.
  */
-import type { EventRow } from '../db/copy-rows.ts';
 import type { SpoolRow } from '../spool/segment.ts';
 import type { SpoolWriter } from '../spool/writer.ts';
 import type { QueueLimits } from './commit-queue.ts';
-import type { EventStore } from './event-store.ts';
+import type { EventGroup, EventStore } from './event-store.ts';
 import { type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
 
 /**
@@ -38,14 +37,17 @@ export class SpooledStore {
   }
 
   /** Like EventStore.store. A spooled event may turn out to be a duplicate later, when it is drained. */
-  async store(rows: readonly EventRow[], keys?: readonly Uint8Array[]): Promise<StoreOutcome> {
-    const outcome = await this.#events.store(rows, keys);
-    if (outcome.kind === 'stored' || outcome.kind === 'refused') return outcome;
-    const spooled = await this.#spool.add(
-      keys === undefined ? rows : rows.map((row, i) => Object.assign(row, { key: keys[i]! })),
-    );
-    // A full spool is not the cause.
-    return spooled.kind === 'stored' ? spooled : outcome;
+  store(group: EventGroup, keys: readonly Uint8Array[] | null): void {
+    const { rows } = group;
+    const settle = (outcome: StoreOutcome) => {
+      if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.settle(outcome);
+      this.#spool.add({
+        rows: keys === null ? rows : rows.map((row, i) => Object.assign(row, { key: keys[i]! })),
+        // A full spool is not the cause.
+        settle: (spooled) => group.settle(spooled.kind === 'stored' ? spooled : outcome),
+      });
+    };
+    this.#events.store({ rows, settle }, keys);
   }
 
   /** Events waiting for a flush. */
