@@ -1,7 +1,7 @@
 /** Views of a stored body: JSON as a tree or formatted, fields of a form, indented XML, text, or hex. */
 import { isUtf8 } from 'node:buffer';
 import { type FormFields, formFields, prettyXml } from './form-view.ts';
-import { jsonTree } from './json-tree.ts';
+import { jsonTree, TREE_VALUES_MAX, WHOLE_TREE_VALUES_MAX } from './json-tree.ts';
 import { formatted, jsonText } from './pretty-json.ts';
 
 type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex' | 'diff';
@@ -30,10 +30,15 @@ interface ShownBody {
   shownBytes: number | null;
   /** False: a tree or formatted JSON is cut. */
   complete: boolean;
+  /** Values of a larger tree that can be asked for; null: there is none. */
+  moreValues: number | null;
 }
 
-/** @param wanted the view in the URL. When it is null or not available, the most readable view is used. */
-export function showBody(body: Buffer, contentType: string | null, wanted: string | null): ShownBody {
+/**
+ * @param wanted the view in the URL. When it is null or not available, the most readable view is used.
+ * @param whole a tree has up to WHOLE_TREE_VALUES_MAX values.
+ */
+export function showBody(body: Buffer, contentType: string | null, wanted: string | null, whole = false): ShownBody {
   const text = textOf(body);
   const parsed = text !== null && body.length > 0 && body.length <= PARSED_BYTES_MAX;
   const json = parsed ? jsonText(body) : null;
@@ -51,11 +56,11 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
     ...(text === null ? [] : ['diff' as const]),
   ];
   const view = views.find((one) => one === wanted) ?? views[0]!;
-  const shown = { view, views, text: '', tree: null, form: null, shownBytes: null, complete: true };
+  const shown = { view, views, text: '', tree: null, form: null, shownBytes: null, complete: true, moreValues: null };
   switch (view) {
     case 'tree': {
-      const { html, complete } = jsonTree(json!);
-      return { ...shown, tree: html, complete };
+      const { html, complete, full } = jsonTree(json!, whole ? WHOLE_TREE_VALUES_MAX : TREE_VALUES_MAX);
+      return { ...shown, tree: html, complete, moreValues: full && !whole ? WHOLE_TREE_VALUES_MAX : null };
     }
     case 'pretty':
       return { ...shown, ...formatted(json!, PRETTY_CHARACTERS_MAX) };

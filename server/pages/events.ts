@@ -72,7 +72,7 @@ export function eventPages(database: Database) {
     if (stored === undefined) return problem('event_unknown');
     const event = describeEvent(stored);
     const { body } = stored;
-    const shown = showBody(body, event.content_type, query.get('view'));
+    const shown = showBody(body, event.content_type, query.get('view'), query.get('values') === 'all');
     const filters = listFilters(query);
     const near = eventFilterOf(filters ?? { webhook_id: event.webhook_id }, null, null);
     const [deliveries, attempts, neighbours, webhook, agents, replayTo, previous] = await Promise.all([

@@ -3,6 +3,8 @@ import { jsonToken } from './pretty-json.ts';
 
 /** Values in one tree. 1,000 take 1.4 to 3.5 ms and about 100 KB before compression. */
 export const TREE_VALUES_MAX = 1_000;
+/** Values in a tree that a user asked to have whole: 10,000 take 20 to 40 ms. */
+export const WHOLE_TREE_VALUES_MAX = 10_000;
 /** Nesting in one tree; what is deeper is in the other views. */
 export const TREE_DEPTH_MAX = 40;
 /** Characters of one value. */
@@ -15,22 +17,28 @@ interface Tree {
   html: string;
   /** False: there are more or deeper values than the tree shows. */
   complete: boolean;
+  /** True: it has as many values as it may have, and the JSON has more. */
+  full: boolean;
 }
 
 /** Reads no further than the last value shown. @param json valid JSON */
-export function jsonTree(json: string): Tree {
-  const builder = new TreeBuilder(json);
-  return { html: `<ul>${builder.item(null)}</ul>`, complete: builder.complete };
+export function jsonTree(json: string, valuesMax = TREE_VALUES_MAX): Tree {
+  const builder = new TreeBuilder(json, valuesMax);
+  const html = `<ul>${builder.item(null)}</ul>`;
+  return { html, complete: builder.complete, full: builder.full };
 }
 
 class TreeBuilder {
   complete = true;
+  full = false;
+  readonly #valuesMax: number;
   readonly #tokens: IterableIterator<RegExpExecArray>;
   readonly #openDepth: number;
   #values = 0;
   #depth = 0;
 
-  constructor(text: string) {
+  constructor(text: string, valuesMax: number) {
+    this.#valuesMax = valuesMax;
     this.#tokens = text.matchAll(jsonToken);
     this.#openDepth = text.length <= SMALL_CHARACTERS ? TREE_DEPTH_MAX : 2;
   }
@@ -77,15 +85,16 @@ class TreeBuilder {
   #list(one: () => string | null): { html: string; count: number; whole: boolean } {
     let html = '';
     for (let count = 0; ; count++) {
-      if (this.#values >= TREE_VALUES_MAX) {
+      if (this.#values >= this.#valuesMax) {
         this.complete = false;
+        this.full = true;
         return { html, count, whole: false };
       }
       const item = one();
       if (item === null) return { html, count, whole: true };
       html += item;
       // The end of the list, or the list inside it was cut: then nothing more is read.
-      if (!this.complete && this.#values >= TREE_VALUES_MAX) return { html, count: count + 1, whole: false };
+      if (this.full) return { html, count: count + 1, whole: false };
       if (this.#next() !== ',') return { html, count: count + 1, whole: true };
     }
   }

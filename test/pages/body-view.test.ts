@@ -52,6 +52,18 @@ describe('a body', () => {
     expect([cut.shownBytes, cut.text.split('\n').length]).toEqual([8_192, 512]);
   });
 
+  test('that is JSON of more than 1,000 values has a larger tree on demand, of at most 10,000', () => {
+    const list = (values: number) => Buffer.from(JSON.stringify(Array.from({ length: values - 1 }, () => 1)));
+    const shown = (values: number, whole: boolean) => {
+      const { complete, moreValues } = showBody(list(values), null, 'tree', whole);
+      return [complete, moreValues];
+    };
+    expect(shown(1_000, false)).toEqual([true, null]);
+    expect(shown(1_001, false)).toEqual([false, 10_000]);
+    expect(shown(10_000, true)).toEqual([true, null]);
+    expect(shown(10_001, true)).toEqual([false, null]);
+  });
+
   test('of a form has a table of its fields', () => {
     const body = Buffer.from('a=1&payload=%7B%22b%22%3A%5B%5D%7D');
     expect(showBody(body, 'application/x-www-form-urlencoded; charset=utf-8', null)).toMatchObject({
