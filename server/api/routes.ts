@@ -53,6 +53,7 @@ export const userRoutes = [
   ['GET', '/api/v1/webhooks', 'listWebhooks', 'viewer or agent', 'webhooks, newest first'],
   ['POST', '/api/v1/webhooks', 'createWebhook', 'operator', '201 with the webhook and a generated secret, once'],
   ['GET', '/api/v1/webhooks/activity', 'listWebhookActivity', 'viewer', 'last event and rejection of each webhook'],
+  ['GET', '/api/v1/webhooks/usage', 'listWebhookUsage', 'viewer', 'events and bytes stored by each webhook'],
   ['GET', '/api/v1/webhooks/:id', 'showWebhook', 'viewer or agent', 'one webhook'],
   ['PATCH', '/api/v1/webhooks/:id', 'updateWebhook', 'operator', 'updates the given members of a webhook'],
   ['DELETE', '/api/v1/webhooks/:id', 'deleteWebhook', 'operator', '204; the events of the webhook are kept'],

@@ -15,6 +15,7 @@ import { visibleLine } from '../telemetry/visible.ts';
 import { positive, seconds, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { type CommandSession, made, withDatabase, withInput } from './session.ts';
+import { usageCommand } from './webhook-usage.ts';
 
 interface AddOptions {
   name: string;
@@ -122,6 +123,7 @@ export function webhookCommand(io: CommandIo): Command {
           else printText(io, `${id}: ${name}d.\n`);
         }),
       );
+  command.addCommand(usageCommand(io));
   return command;
 }
 

@@ -39,7 +39,9 @@ export async function removeExpiredEvents(
   for (const group of await readRetentionGroups(database, retentionDays)) {
     const keptFromMs = nowMs - group.retentionDays * DAY_MS;
     const lastMs = keptFromMs - keepUndeliveredDays * DAY_MS;
-    const passes: Pass[] = [{ of: 'all', fromMs: group.undeliveredBeforeMs ?? 0, toMs: lastMs }];
+    // A spool that is drained late moves only the first mark back.
+    const allFromMs = Math.min(group.undeliveredBeforeMs ?? 0, group.removedBeforeMs ?? 0);
+    const passes: Pass[] = [{ of: 'all', fromMs: allFromMs, toMs: lastMs }];
     if (keepUndeliveredDays > 0)
       passes.push({ of: 'delivered', fromMs: Math.max(group.removedBeforeMs ?? 0, lastMs), toMs: keptFromMs });
     for (const pass of passes) {

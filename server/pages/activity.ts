@@ -8,6 +8,13 @@ export async function webhookActivity(call: Call, ids: readonly string[]) {
   return Object.fromEntries(active.items.map((one) => [one.webhook_id, one]));
 }
 
+/** Stored events and bytes of webhooks by id. */
+export async function webhookUsage(call: Call, ids: readonly string[]) {
+  if (ids.length === 0) return {};
+  const used = itemsOf(await call('listWebhookUsage', { query: { webhook_ids: ids.join(',') } }));
+  return Object.fromEntries(used.items.map((one) => [one.webhook_id, one]));
+}
+
 /** States of the deliveries of events. Events without deliveries are omitted; without a database, all are. */
 export async function eventDeliveries(call: Call, ids: readonly string[]) {
   if (ids.length === 0) return {};

@@ -3,7 +3,7 @@ import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
 import { eventTypeFromOf } from '../signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../signatures/presets.ts';
-import { eventDeliveries, webhookActivity } from './activity.ts';
+import { eventDeliveries, webhookActivity, webhookUsage } from './activity.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
@@ -31,9 +31,10 @@ const tabs = {
   }),
   settings: async (call: Call, webhook: Webhook) => {
     const { id, name } = webhook;
-    const [agents, activity] = await Promise.all([
+    const [agents, activity, usage] = await Promise.all([
       namesOf(call, 'listAgents', webhook.agent_ids),
       webhookActivity(call, [id]),
+      webhookUsage(call, [id]),
     ]);
     const idSource =
       webhook.dedupe_header ?? (webhook.scheme_definition ?? presetNamed(webhook.signature_scheme)?.definition)?.id;
@@ -42,6 +43,7 @@ const tabs = {
       typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
       idSource: idSource?.replace(/^header:/, ''),
       disabling: disablingOf(name, activity[id]?.last_event_at ?? null),
+      stored: usage[id] ?? null,
       removedBefore: activity[id]?.events_removed_before ?? null,
     };
   },

@@ -2,7 +2,7 @@
 
 import { eventTypeFromOf } from '../signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../signatures/presets.ts';
-import { webhookActivity } from './activity.ts';
+import { webhookActivity, webhookUsage } from './activity.ts';
 import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number, optional } from './form.ts';
@@ -16,11 +16,9 @@ const webhookList: Page = async ({ call, query }) => {
   const [listed, agents] = await Promise.all([call('listWebhooks', { query: filters }), namesOf(call, 'listAgents')]);
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
-  const activity = await webhookActivity(
-    call,
-    list.page.items.map(({ id }) => id),
-  );
-  return view('webhooks/list', 'Webhooks', { filters, ...list, agents, activity, now: Date.now() });
+  const ids = list.page.items.map(({ id }) => id);
+  const [activity, usage] = await Promise.all([webhookActivity(call, ids), webhookUsage(call, ids)]);
+  return view('webhooks/list', 'Webhooks', { filters, ...list, agents, activity, usage, now: Date.now() });
 };
 
 const newWebhook: Page = async (request) => formView(request, 'New webhook', {}, noErrors);

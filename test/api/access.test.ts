@@ -33,6 +33,7 @@ const answers: Record<OperationName, string> = {
   listWebhooks: '200',
   createWebhook: '422 invalid_request',
   listWebhookActivity: '200',
+  listWebhookUsage: '200',
   showWebhook: '404 webhook_unknown',
   updateWebhook: '404 webhook_unknown',
   deleteWebhook: '404 webhook_unknown',

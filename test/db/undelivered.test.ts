@@ -129,3 +129,15 @@ test('undelivered events are announced a day before they go', async () => {
   await storeEvents(fresh.database, brief, 4, nowMs - DAY_MS * 0.7);
   expect(await count(0)).toBe(2);
 });
+
+test('events behind the mark, which a late spool moved back, are removed', async () => {
+  const webhook = await addWebhook(2);
+  await remove(nowMs, 0);
+  await storeEvents(fresh.database, webhook, 2, daysAgo(3));
+  expect((await remove(nowMs, 0)).events).toBe(0);
+  await fresh.database.query({
+    text: 'update webhooks set events_removed_before = $2 where id = $1',
+    values: [webhook, new Date(daysAgo(3)).toISOString()],
+  });
+  expect((await remove(nowMs, 0)).events).toBe(2);
+});

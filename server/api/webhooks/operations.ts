@@ -12,6 +12,7 @@ import {
 } from '../../db/queries/webhooks.ts';
 import { problem } from '../../http/problem.ts';
 import { recordId, text } from '../../resources/fields.ts';
+import { usageSchema } from '../../resources/webhook-usage.ts';
 import {
   rotateInput,
   secretSchema,
@@ -25,6 +26,7 @@ import { done, operation, readerOperation } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
+import { Usage } from './usage.ts';
 
 const id = { schema: recordId, problem: 'webhook_unknown' } as const;
 const withSecret = webhookSchema.extend({
@@ -44,6 +46,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
   const { database } = parts;
   const by = (actor: Actor) => new Webhooks(parts, actor);
   const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
+  const usage = new Usage(database, settings.RETENTION_DAYS);
 
   return {
     /** An agent sees only the webhooks that it is subscribed to. */
@@ -65,6 +68,12 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       query: activityQuery,
       answers: { 200: listSchema(webhookActivitySchema) },
       handle: async ({ query }) => done(200, { items: await readWebhookActivity(database, query.webhook_ids ?? null) }),
+    }),
+
+    listWebhookUsage: operation({
+      query: activityQuery,
+      answers: { 200: usageSchema },
+      handle: async ({ query }) => done(200, await usage.read(query.webhook_ids ?? null)),
     }),
 
     createWebhook: operation({

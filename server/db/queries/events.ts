@@ -23,7 +23,7 @@ export async function findEvent(
       select ${columns}, e.body from events e
       where e.received_at = $1 and e.id = $2
         and ($3::uuid is null or exists (
-          select from deliveries d where d.received_at = e.received_at and d.event_id = e.id and d.agent_id = $3))`,
+          select from deliveries d where d.received_at = e.received_at and d.event_id = e.id and d.webhook_id = e.webhook_id and d.agent_id = $3))`,
     values: [uuidv7Time(id), id, agentId],
   });
   return row;
@@ -200,6 +200,7 @@ export function deliveryCondition(given: Placeholders, { deliveryState }: EventF
   const conditions = [
     'd.received_at = e.received_at',
     'd.event_id = e.id',
+    'd.webhook_id = e.webhook_id',
     ...timeConditions(given, span, 'd.received_at'),
     ...(deliveryState === 'none' ? [] : [`d.state = ${given.of(deliveryState, 'text')}`]),
   ];
