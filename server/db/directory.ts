@@ -101,7 +101,7 @@ export class Directory<Row extends { readonly id: string }> {
   }
 
   #isFresh(checkedAtMs: number, nowMs: number): boolean {
-    return nowMs - this.#heardAtMs <= SILENCE_MS || nowMs - checkedAtMs <= SILENCE_MS;
+    return isRecent(this.#heardAtMs, nowMs) || isRecent(checkedAtMs, nowMs);
   }
 
   /** Reads the row; without an answer in time, or when the last check had none, returns the row as last read. */
@@ -165,6 +165,11 @@ export class Directory<Row extends { readonly id: string }> {
     if (row === null) remember(this.#absent, id, nowMs, ABSENT_MAX);
     else remember(this.#rows, id, { row, checkedAtMs: nowMs, changed: null }, ROWS_MAX);
   }
+}
+
+/** A time far in the future is not recent: the clock was set back since, and the row would stay current until it is there again. */
+function isRecent(atMs: number, nowMs: number): boolean {
+  return Math.abs(nowMs - atMs) <= SILENCE_MS;
 }
 
 /** Evicts the oldest entry at the limit; an evicted id that is still used is loaded again by its next request. */

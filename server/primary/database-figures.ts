@@ -3,7 +3,7 @@
 import type { Database } from '../db/pool.ts';
 import { readAgentNames } from '../db/queries/agents.ts';
 import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../db/queries/delivery-counts.ts';
-import { readDatabaseBytes } from '../db/queries/server-state.ts';
+import { readDatabaseBytes, readDatabaseClock } from '../db/queries/server-state.ts';
 import { SharedCheck } from '../http/shared-check.ts';
 
 export interface DatabaseFigures extends DeliveryDepths {
@@ -12,6 +12,8 @@ export interface DatabaseFigures extends DeliveryDepths {
   databaseBytes: number;
   /** Unix milliseconds. */
   readAtMs: number;
+  /** How far the clock of the database was ahead of the one of this machine. Its times are by its own clock. */
+  clockAheadMs: number;
 }
 
 /** Maximum number of agents with their own series: active agents first, then oldest first. All others share one series. */
@@ -59,6 +61,7 @@ export class FigureReader {
       names: await readAgentNames({ query }, AGENT_SERIES_MAX),
       databaseBytes: await readDatabaseBytes({ query }),
       readAtMs: Date.now(),
+      clockAheadMs: (await readDatabaseClock({ query })) - Date.now(),
     }));
   }
 }

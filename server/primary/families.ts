@@ -44,7 +44,7 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
     ...figures.agents.map((depth) => ({ labels: { agent: depth.agentId }, value: read(depth) })),
   ];
   const waited = depths(({ waitingSinceMs }) =>
-    waitingSinceMs === null ? 0 : Math.max(0, nowMs - waitingSinceMs) / 1000,
+    waitingSinceMs === null ? 0 : Math.max(0, nowMs + figures.clockAheadMs - waitingSinceMs) / 1000,
   );
   return [
     ...counters,

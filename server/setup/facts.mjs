@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
-const testCommands = ['pg_dump', 'redis-server', 'prometheus', 'promtool', 'chromium', 'patroni', 'etcd'];
+const testCommands = ['pg_dump', 'redis-server', 'prometheus', 'promtool', 'faketime', 'chromium', 'patroni', 'etcd'];
 const installStamp = join('node_modules', '.weir-setup.json');
 
 /** Returns the facts for planSetup. `tests`: whether the tests will run as well. */

@@ -11,6 +11,7 @@ export const packageTable = [
   { package: 'postgresql-client', provides: ['pg_dump'], neededFor: 'tests' },
   { package: 'redis-server', provides: ['redis-server'], neededFor: 'tests' },
   { package: 'prometheus', provides: ['prometheus', 'promtool'], neededFor: 'tests' },
+  { package: 'faketime', provides: ['faketime'], neededFor: 'tests' },
   { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
   { package: 'patroni', provides: ['patroni'], neededFor: 'tests', optional: true },
   { package: 'etcd-server', provides: ['etcd'], neededFor: 'tests', optional: true },

@@ -70,6 +70,19 @@ describe('a row', () => {
   });
 });
 
+test('a row is looked up again when the clock was set back since its last check and the last heartbeat', async () => {
+  const a = row();
+  const { directory, asked } = table([a]);
+  await directory.preload();
+  const checkedMs = now();
+  directory.heard(checkedMs);
+  const before = asked.length;
+  expect(directory.find(a.id, checkedMs - 500)).toEqual(a);
+  expect(asked.length).toBe(before);
+  expect(await directory.find(a.id, checkedMs - 3_600_000)).toEqual(a);
+  expect(asked.length).toBe(before + 1);
+});
+
 test('of one turn share one query, and many lookups of one row are one lookup', async () => {
   const many = Array.from({ length: 50 }, () => row());
   const { directory, asked } = table(many);

@@ -12,6 +12,7 @@ const required = [
   'redis-server',
   'prometheus',
   'promtool',
+  'faketime',
   'chromium',
 ];
 const optional = ['patroni', 'etcd', 'postgres'];
@@ -77,6 +78,7 @@ describe('the plan', () => {
           'postgresql-client',
           'redis-server',
           'prometheus',
+          'faketime',
           'chromium',
         ],
         sudo: false,

@@ -3,6 +3,7 @@ import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agents.ts';
 import { countDeliveries } from '../../db/queries/delivery-counts.ts';
+import { readDatabaseClock } from '../../db/queries/server-state.ts';
 import type { createClaim } from '../../deliveries/claim.ts';
 import type { createSettle } from '../../deliveries/settle.ts';
 import { agentOperation, done, openOperation } from '../operation.ts';
@@ -49,12 +50,13 @@ export function ownAgentOperations({ database, auth, claim, settle, attemptsMax 
     agentMe: agentOperation({
       answers: { 200: meSchema },
       handle: async ({ who: { id, name } }) => {
-        const [{ pending }, [activity]] = await Promise.all([
+        const [{ pending }, [activity], databaseNowMs] = await Promise.all([
           countDeliveries(database, { agentId: id }),
           readAgentActivity(database, [id]),
+          readDatabaseClock(database),
         ]);
         const since = activity?.waiting_since ?? null;
-        const waitedMs = since === null ? null : Math.max(0, Date.now() - Date.parse(since));
+        const waitedMs = since === null ? null : Math.max(0, databaseNowMs - Date.parse(since));
         const waitedSeconds = waitedMs === null ? null : Math.round(waitedMs / 1000);
         return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds });
       },

@@ -133,13 +133,16 @@ class Attempts {
   readonly #onChange: ProviderParts['onChange'];
   #failures = 0;
   #againAtMs = 0;
+  #waitMs = 0;
 
   constructor(onChange: ProviderParts['onChange']) {
     this.#onChange = onChange;
   }
 
   async run<T>(attempt: () => Promise<T>): Promise<T> {
-    if (Date.now() < this.#againAtMs) throw providerAway(this.#againAtMs - Date.now());
+    const leftMs = this.#againAtMs - Date.now();
+    // More than the wait itself: the clock was set back since.
+    if (leftMs > 0 && leftMs <= this.#waitMs) throw providerAway(leftMs);
     try {
       const result = await attempt();
       this.#failures = 0;
@@ -148,6 +151,7 @@ class Attempts {
     } catch (error) {
       const waitMs = backoffMs(this.#failures++, backoff, Math.random());
       this.#againAtMs = Date.now() + waitMs;
+      this.#waitMs = waitMs;
       this.#onChange(false, reasonOf(error));
       throw providerAway(waitMs, error);
     }

@@ -38,6 +38,14 @@ export async function readServerState(database: Database): Promise<ServerState> 
   };
 }
 
+/** The clock of the database, Unix milliseconds. */
+export async function readDatabaseClock({ query }: Pick<Database, 'query'>): Promise<number> {
+  const [row] = await query<{ ms: number }>({
+    text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
+  });
+  return row!.ms;
+}
+
 /** Size of the database on disk in bytes, including indexes. */
 export async function readDatabaseBytes({ query }: Pick<Database, 'query'>): Promise<number> {
   const [row] = await query<{ bytes: number }>({
