@@ -1,20 +1,34 @@
 import { Command } from 'commander';
-import { describeRejection } from '../api/rejections/schema.ts';
+import { checked } from '../api/input.ts';
+import { fixRejection } from '../api/rejections/fix.ts';
+import { describeRejection, fixInput } from '../api/rejections/schema.ts';
 import { commandActor } from '../audit/actor.ts';
+import { Changes } from '../db/announce.ts';
 import { isTimedId } from '../db/ids.ts';
 import { findRejection, listRejections } from '../db/queries/rejections.ts';
+import { problems } from '../errors.ts';
+import type { Problem } from '../http/problem.ts';
 import { type Accepted, type Recheck, Rejections } from '../rejections/recheck.ts';
 import { derivedKeys } from '../secrets/keys.ts';
 import { diagnose } from '../signatures/diagnosis/diagnose.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printBytes, printJson, printText, table } from './io.ts';
-import { type CommandSession, withDatabase } from './session.ts';
+import { type CommandSession, withDatabase, withInput } from './session.ts';
+import { givenSecret } from './webhook.ts';
 
 interface Output {
   json?: boolean;
 }
 
-/** `weir rejection list|show|recheck|accept`. */
+interface FixOptions extends Output {
+  useHeader?: boolean;
+  scheme?: string;
+  publicKey?: string;
+  secret?: string;
+  secretStdin?: boolean;
+}
+
+/** `weir rejection list|show|fix|recheck|accept`. */
 export function rejectionCommand(io: CommandIo): Command {
   const command = new Command('rejection').description('show rejections, and verify them again');
 
@@ -70,6 +84,20 @@ export function rejectionCommand(io: CommandIo): Command {
     );
 
   command
+    .command('fix')
+    .description('change the webhook so that the rejection verifies, and verify the similar ones again')
+    .argument('<id>', 'id of the rejection', uuid)
+    .option('--use-header', 'read the signature from the header of the rejection')
+    .option('--scheme <name>', 'verify by this scheme, with the secret or key that follows')
+    .option('--public-key <key>', 'of the sender, for schemes that have one')
+    .option('--secret <secret>', "the sender's secret (visible to other users of this machine; better: --secret-stdin)")
+    .option('--secret-stdin', 'read the secret from standard input')
+    .option('--json', 'print one JSON document')
+    .action((id: string, options: FixOptions) =>
+      withDatabase(io, (session) => withInput(() => fix(io, session, timed(id), options))),
+    );
+
+  command
     .command('recheck')
     .description('verify one with the current secret and signature header; exit code 1 when it does not verify')
     .argument('<id>', 'id of the rejection', uuid)
@@ -100,6 +128,32 @@ export function rejectionCommand(io: CommandIo): Command {
       }),
     );
   return command;
+}
+
+async function fix(io: CommandIo, session: CommandSession, id: string, options: FixOptions): Promise<void> {
+  const { useHeader, scheme: signature_scheme, publicKey: public_key, json } = options;
+  const secret = await givenSecret(io, options);
+  if (!useHeader && signature_scheme === undefined && secret === null)
+    throw new CommandError('give --use-header, --scheme or --secret-stdin; see: weir rejection show', 2);
+  const input = useHeader
+    ? { kind: 'use_header', ...(secret === null ? {} : { secret }), signature_scheme, public_key }
+    : signature_scheme === undefined
+      ? { kind: 'set_secret', secret, public_key }
+      : { kind: 'set_scheme', signature_scheme, secret, public_key };
+  const given = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
+  const { database, conninfo, keys } = session;
+  const parts = { database, changes: new Changes(conninfo), key: derivedKeys(keys, 'webhook-secrets')[0]! };
+  const outcome = await fixRejection(parts, rejectionsOf(session), id, checked(fixInput, given), commandActor());
+  if (outcome.kind === 'problem') throw refusedFix(id, outcome);
+  if (json) return printJson(io, outcome.body);
+  const { webhook_id, checked: again, verified } = outcome.body;
+  printText(io, `Webhook ${webhook_id} changed: ${verified} of ${again} similar rejections verify.\n`);
+}
+
+function refusedFix(id: string, { code, detail, members }: Problem): CommandError {
+  if (code === 'rejection_unknown') return unknown(id);
+  const [first] = (members?.errors ?? []) as { detail: string }[];
+  return new CommandError(first?.detail ?? detail ?? problems[code].detail);
 }
 
 function rejectionsOf({ database, keys, settings }: CommandSession): Rejections {

@@ -242,7 +242,11 @@ function withWebhooks<T>(io: CommandIo, work: (webhooks: Webhooks, session: Comm
   });
 }
 
-async function givenSecret(io: CommandIo, options: { secret?: string; secretStdin?: boolean }): Promise<string | null> {
+/** The secret of --secret or --secret-stdin; null: neither was given. */
+export async function givenSecret(
+  io: CommandIo,
+  options: { secret?: string; secretStdin?: boolean },
+): Promise<string | null> {
   if (options.secret !== undefined && options.secretStdin)
     throw new CommandError('--secret and --secret-stdin exclude each other', 2);
   if (!options.secretStdin) return options.secret ?? null;

@@ -15,6 +15,7 @@ import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
+import { historyCommand } from './history.ts';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printJson, printMessage, printText } from './io.ts';
 import { keysCommand } from './keys.ts';
 import { metricsCommand } from './metrics.ts';
@@ -45,6 +46,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(eventCommand(io))
     .addCommand(deliveryCommand(io))
     .addCommand(rejectionCommand(io))
+    .addCommand(historyCommand(io))
     .addCommand(schemeCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(consumeCommand(io))

@@ -60,6 +60,31 @@ test('accept stores the request once', async () => {
   expect((await weirJson(app, 'event', 'show', first.event_id)).webhook_id).toBe(webhook.id);
 });
 
+test('fix changes the webhook, and verifies the similar rejections again', async () => {
+  const other = await app.addWebhook({ secret: SECRET });
+  const headers = { 'x-signature': signatureOf(SECRET, BODY) };
+  expect((await fetch(other.url, { method: 'POST', body: BODY, headers })).status).toBe(403);
+  const found = await until(
+    async () =>
+      (await weirJson(app, 'rejection', 'list', '--webhook', other.id)).items[0] as { id: string } | undefined,
+  );
+  const none = await weir(app, 'rejection', 'fix', found.id);
+  expect([none.code, none.err]).toEqual([
+    2,
+    'weir: give --use-header, --scheme or --secret-stdin; see: weir rejection show\n',
+  ]);
+  expect((await weir(app, 'rejection', 'fix', found.id, '--scheme', 'no-such')).code).not.toBe(0);
+  expect(await weirJson(app, 'rejection', 'fix', found.id, '--use-header')).toEqual({
+    webhook_id: other.id,
+    checked: 1,
+    verified: 1,
+  });
+  expect((await fetch(other.url, { method: 'POST', body: BODY, headers })).status).toBe(202);
+  expect((await weir(app, 'rejection', 'fix', found.id, '--secret', SECRET)).out).toMatch(
+    /^Webhook [-0-9a-f]+ changed: /,
+  );
+});
+
 test.each(['01900000-0000-7000-8000-000000000000', 'ffffffff-ffff-7000-8000-000000000000'])(
   'of an unknown rejection (%s) it reports that',
   async (unknown) => {
