@@ -23,6 +23,7 @@ import { rejectionCommand } from './rejection.ts';
 import { schemeCommand } from './scheme.ts';
 import { sendCommand } from './send.ts';
 import { withDatabase } from './session.ts';
+import { spoolCommand } from './spool.ts';
 import { tokenCommand } from './token.ts';
 import { userCommand } from './user.ts';
 import { webhookCommand } from './webhook.ts';
@@ -55,6 +56,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(metricsCommand(io))
     .addCommand(backupCommand(io))
     .addCommand(restoreCommand(io))
+    .addCommand(spoolCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });
   for (const command of [program, ...allCommands(program)])

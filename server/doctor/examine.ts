@@ -7,6 +7,7 @@ import { checkIdentityProvider, checkOrigins, checkProxies } from './origins.ts'
 import { checkPorts } from './ports.ts';
 import { checkRateLimit } from './rate-limit.ts';
 import { checkEnvFile, checkSettings } from './settings.ts';
+import { checkSpool } from './spool.ts';
 
 /**
  * Checks everything that Weir needs to work; changes nothing. With invalid settings, only the settings and the machine are checked.
@@ -21,8 +22,9 @@ export async function examine(
   const before = [...checks, ...checkEnvFile(directory)];
   const machine = checkMachine(await readMachine());
   if (settings === null) return [...before, ...machine];
-  const [dataDir, key, ports, rateLimit, identityProvider] = await Promise.all([
+  const [dataDir, spool, key, ports, rateLimit, identityProvider] = await Promise.all([
     checkDataDir(settings),
+    checkSpool(settings),
     checkKey(settings),
     checkPorts(settings),
     checkRateLimit(settings),
@@ -35,6 +37,7 @@ export async function examine(
   return [
     ...before,
     ...dataDir,
+    ...spool,
     key.check,
     ...(checksDatabase ? await checkDatabase(circumstances) : []),
     rateLimit,

@@ -69,6 +69,9 @@ export const liveSchema = z.object({
   totals: totalsSchema.describe('totals since the start of Weir on this machine, including ended processes'),
   processes: z.array(processSchema).describe('processes of this machine'),
   database: z.enum(['up', 'down']).describe('down: no process can commit, or the database does not answer the primary'),
+  spooling: z
+    .boolean()
+    .describe('while the database is down, events are written to the spool and answered 202 (INGEST_SPOOL_DIR)'),
   deliveries: depthSchema.nullable().describe('null: no client was watching a moment ago, or counting took too long'),
 });
 
@@ -86,6 +89,8 @@ export interface Sample {
   totals: Totals;
   /** Commits by duration, see secondsBuckets of metrics.ts. Counts only increase. */
   commitDurations: readonly number[];
+  /** The spool would take an event now. */
+  spools: boolean;
   gauges: Gauges;
   threads: number;
   database: 'up' | 'down';

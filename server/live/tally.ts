@@ -79,7 +79,8 @@ export class Tally {
     this.#beforeMs = nowMs;
     for (const process of this.#processes.values()) process.acceptedBefore = process.sample.totals.accepted;
     const database = processes.some((process) => process.database === 'up') ? 'up' : 'down';
-    return { started_at: this.#startedAt, second, totals: all.totals, processes, database, deliveries };
+    const spooling = database === 'down' && samples.some(({ spools }) => spools);
+    return { started_at: this.#startedAt, second, totals: all.totals, processes, database, spooling, deliveries };
   }
 }
 

@@ -6,14 +6,18 @@ import type { Live } from '../live/counters.ts';
 
 /** True: the outage lasts. Shown by partials/outages.eta; live.js applies the same rules to each message of the stream. */
 interface Outages {
+  /** The database is down, and webhook requests are refused. */
   database: boolean;
+  /** The database is down, and webhook requests are spooled. */
+  spooling: boolean;
   rate_limits: boolean;
 }
 
 /** @param live null in the first second: nothing is known. */
 export function outagesOf(live: Live | null): Outages {
   return {
-    database: live?.database === 'down',
+    database: live?.database === 'down' && !live.spooling,
+    spooling: live?.database === 'down' && live.spooling,
     rate_limits: live?.processes.some((one) => one.rate_limit_store === 'degraded') ?? false,
   };
 }
@@ -23,8 +27,8 @@ const PATIENCE_MS = 1_000;
 const RETRY_SECONDS = 1;
 
 /** Resolves like `work`. While the database is down, rejects with `database_unavailable` after PATIENCE_MS. */
-export async function withPatience<T>(work: Promise<T>, { database }: Outages): Promise<T> {
-  if (!database) return work;
+export async function withPatience<T>(work: Promise<T>, { database, spooling }: Outages): Promise<T> {
+  if (!database && !spooling) return work;
   const abort = new AbortController();
   const tooLate = delay(PATIENCE_MS, null, { signal: abort.signal, ref: false }).then(() => {
     throw new ProblemError(problemLater('database_unavailable', RETRY_SECONDS));

@@ -149,6 +149,7 @@ export async function startApp(
       live.sample({
         threads: ingest.verifier.threads,
         database: ingest.canCommit() ? 'up' : 'down',
+        spools: ingest.spoolsNow(),
         rateLimitStore: limiter.health(),
         leaving,
         gauges: {

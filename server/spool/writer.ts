@@ -96,6 +96,11 @@ export class SpoolWriter {
     }
   }
 
+  /** The last result of `refusal`. */
+  get lastRefusal(): SpoolRefusal | null {
+    return this.#refusal;
+  }
+
   /** Writes, flushes and removes a file. Rejects when the spool cannot work for the user of this process. */
   async check(): Promise<void> {
     const { disk, folder, nowMs } = this.#parts;

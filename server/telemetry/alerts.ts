@@ -130,6 +130,22 @@ export const alertTable = {
     runbook:
       'Weir serves on without the log. Restart or fix the program that reads its standard output (the container runtime, journald, a log shipper), and check that its disk is not full.',
   },
+  WeirSpoolWaiting: {
+    expr: promql`${'weir_spool_oldest_seconds'} > 300`,
+    forMinutes: 1,
+    severity: 'critical',
+    summary: 'Events that were answered 202 have waited for the database for more than 5 minutes.',
+    runbook:
+      'Weir writes them to INGEST_SPOOL_DIR and stores them by itself when Postgres commits again; spool_waiting in the log states why it cannot. See WeirDatabaseDown. When weir_spool_bytes reaches INGEST_SPOOL_BYTES_MAX, or weir_spool_oldest_seconds INGEST_SPOOL_HOURS_MAX, requests are answered 503.',
+  },
+  WeirSpoolFilesKept: {
+    expr: promql`${'weir_spool_files_kept'} > 0`,
+    forMinutes: 1,
+    severity: 'warning',
+    summary: 'The spool keeps events that could not be stored.',
+    runbook:
+      'refused: the database refuses the content of an event (spool_event_refused in the log). damaged: the bytes of a file have changed on the disk (spool_damaged); check the disk. The other events of the file are stored. Move the files out of INGEST_SPOOL_DIR when you have looked at them.',
+  },
   WeirRateLimitDegraded: {
     expr: promql`${'weir_rate_limit_degraded'} > 0`,
     forMinutes: 2,

@@ -24,6 +24,7 @@ function sample(totals: Partial<Totals> = {}, gauges: Partial<Gauges> = {}, comm
     gauges: { ...noGauges, ...gauges },
     threads: 1,
     database: 'up',
+    spools: false,
     rateLimitStore: 'ok',
     leaving: false,
   };
@@ -173,4 +174,14 @@ test.each([
   ['no share', [0, 3, 0, 0], 0, 1],
 ])('quantile: %s', (_what, counts, share, expected) => {
   expect(quantile(bounds, counts, share)).toBe(expected);
+});
+
+test('events are spooled while the database is down and a process has room for them', () => {
+  const spooling = (database: 'up' | 'down', spools: boolean) => {
+    const tally = new Tally(0);
+    tally.take(1, { ...sample(), database, spools }, 1_000);
+    tally.take(2, { ...sample(), database }, 1_000);
+    return tally.second(1_000, null).spooling;
+  };
+  expect([spooling('down', true), spooling('down', false), spooling('up', true)]).toEqual([true, false, false]);
 });

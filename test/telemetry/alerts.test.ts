@@ -134,6 +134,18 @@ const scenarios: Record<AlertName, Scenario> = {
     quiet: { [`weir_log_lines_dropped_total{${machine}}`]: '12x120' },
     labels: machineLabels,
   },
+  WeirSpoolWaiting: {
+    fires: { [`weir_spool_oldest_seconds{${machine}}`]: '400x120' },
+    quiet: { [`weir_spool_oldest_seconds{${machine}}`]: '200x120' },
+    labels: machineLabels,
+    pendingMinutes: 0,
+  },
+  WeirSpoolFilesKept: {
+    fires: { [`weir_spool_files_kept{${machine},state="damaged"}`]: '1x120' },
+    quiet: { [`weir_spool_files_kept{${machine},state="damaged"}`]: steady },
+    labels: { ...machineLabels, state: 'damaged' },
+    pendingMinutes: 0,
+  },
   WeirRateLimitDegraded: {
     fires: { [`weir_rate_limit_degraded{${machine}}`]: '1x120' },
     quiet: { [`weir_rate_limit_degraded{${machine}}`]: steady },

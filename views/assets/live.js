@@ -19,18 +19,20 @@ const SIGNED_OUT = 'You are signed out.';
 
 /** What does not work now, by a message with counters; the texts are in partials/outages.eta. */
 const outageRules = {
-  database: (live) => live.database === 'down',
+  database: (live) => live.database === 'down' && !live.spooling,
+  spooling: (live) => live.database === 'down' && live.spooling,
   rate_limits: (live) => live.processes.some((one) => one.rate_limit_store === 'degraded'),
 };
 /** The names of current outages. */
 let outages = [];
+const isDatabaseDown = () => outages.includes('database') || outages.includes('spooling');
 
 function showOutages(live) {
-  const wasDown = outages.includes('database');
+  const wasDown = isDatabaseDown();
   outages = Object.keys(outageRules).filter((name) => outageRules[name](live));
   for (const text of document.querySelectorAll('[data-outage]')) text.hidden = !outages.includes(text.dataset.outage);
   document.getElementById('outages').hidden = outages.length === 0;
-  if (wasDown && !outages.includes('database')) for (const part of liveParts()) refreshNow(part);
+  if (wasDown && !isDatabaseDown()) for (const part of liveParts()) refreshNow(part);
 }
 
 function liveParts() {
@@ -61,7 +63,7 @@ function refreshSoon(part) {
     state.timer = 0;
     if (!part.isConnected || part.hasAttribute('data-paused')) return;
     // The refresh follows when the database answers again.
-    if (outages.includes('database')) return;
+    if (isDatabaseDown()) return;
     const shown = shownBy(part);
     if (shown !== null && isUsed(shown)) refreshSoon(part);
     else htmx.trigger(part, 'live');
@@ -136,7 +138,7 @@ function showAges() {
   const silent = heardMs !== null && nowMs - heardMs > SILENCE_MS;
   for (const part of liveParts()) {
     const state = stateOf(part);
-    const isOld = silent || state.failures > 0 || failures > 1 || outages.includes('database');
+    const isOld = silent || state.failures > 0 || failures > 1 || isDatabaseDown();
     const shows = isOld && !part.hasAttribute('data-paused');
     if (!shows && !state.wanted) state.goodMs = nowMs;
     part.hidden = !shows;

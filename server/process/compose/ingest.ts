@@ -152,6 +152,12 @@ export function composeIngest(
      * the database.
      */
     spools: async () => writer !== null && directory.size > 0 && (await writer.refusal()) === null,
+    /** The same, as last seen. */
+    spoolsNow: () => {
+      if (writer === null || directory.size === 0) return false;
+      void writer.refusal();
+      return writer.lastRefusal === null;
+    },
     /** Events that wait for their commit. */
     queued,
     /** Every stored secret of the known webhooks opens. */

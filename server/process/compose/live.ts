@@ -40,6 +40,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
       commitDurations: metrics.commits().durations,
       threads: of.threads,
       database: of.database,
+      spools: of.spools,
       rateLimitStore: of.rateLimitStore,
       leaving: of.leaving,
       gauges: {
@@ -57,7 +58,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
 }
 
 /** What other parts of the process know. */
-type SampledByParts = Pick<Sample, 'threads' | 'database' | 'rateLimitStore' | 'leaving'> & {
+type SampledByParts = Pick<Sample, 'threads' | 'database' | 'spools' | 'rateLimitStore' | 'leaving'> & {
   gauges: Omit<Gauges, 'streams' | 'resident_bytes' | 'event_loop_lag_ms'>;
 };
 
