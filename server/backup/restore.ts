@@ -170,7 +170,11 @@ async function passOn(stdout: Readable, stdin: Writable): Promise<void> {
 
 async function send(stdin: Writable, part: Buffer): Promise<void> {
   if (stdin.destroyed) throw new Error('psql has exited');
-  if (!stdin.write(part)) await Promise.race([once(stdin, 'drain'), once(stdin, 'close')]);
+  if (stdin.write(part)) return;
+  const settled = new AbortController();
+  const first = ['drain', 'close'].map((event) => once(stdin, event, { signal: settled.signal }));
+  // Without the abort, each wait would leave its listeners behind.
+  await Promise.race(first).finally(() => settled.abort());
 }
 
 function withoutUnknownSettings(head: Buffer): Buffer {
