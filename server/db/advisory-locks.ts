@@ -14,6 +14,8 @@ export const advisoryLocks = {
   rejections: 7_236_455,
   /** Archiving an old partition, until it is dropped: one machine at a time. */
   archive: 7_236_459,
+  /** The hourly maintenance: one machine at a time. */
+  maintenance: 7_236_460,
   /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
 } as const;

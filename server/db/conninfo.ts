@@ -39,7 +39,7 @@ export function weirConninfo(conninfo: string, applicationName: string, serverSe
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
-    options: `-c timezone=UTC -c client_min_messages=warning ${jitOff}${serverSettings}`,
+    options: `-c timezone=UTC -c client_min_messages=warning ${serverKeepalives} ${jitOff}${serverSettings}`,
   });
 }
 
@@ -73,6 +73,12 @@ export function splitPassword(conninfo: string): { place: string; password: stri
 function unquoted(text: string): string {
   return (text.startsWith("'") ? text.slice(1, -1) : text).replace(/\\(.)/gs, '$1');
 }
+
+/**
+ * The server ends the session of a machine that is cut off within 25 seconds, and with it its locks. By default it waits two hours, during which
+ * an open COPY would block the removal of old partitions, and a migration. Ignored on a socket of the machine.
+ */
+const serverKeepalives = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3';
 
 interface Place {
   /** Empty: a local socket, or unknown. */

@@ -43,7 +43,8 @@ describe.skipIf(lacking !== '')('a failover', () => {
 
   beforeAll(async () => {
     patroni = await startPatroni();
-    settings = { DATABASE_URL: patroni.conninfo, SECRETS_KEY: someKey };
+    // The default: a frozen leader answers nothing.
+    settings = { DATABASE_URL: patroni.conninfo, SECRETS_KEY: someKey, COMMIT_TIMEOUT_MS: '10000' };
     weir = await startWeir(settings);
     const url = `http://127.0.0.1:${weir.port}`;
     const app = { database: weir.database, conninfo: patroni.conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;

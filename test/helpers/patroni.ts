@@ -18,7 +18,7 @@ const ANSWER_MS = 2_000;
 const LINES_SHOWN = 30;
 
 /** The newest Postgres of Debian's packages; undefined without one. */
-function binariesOfDebian(): string | undefined {
+export function binariesOfDebian(): string | undefined {
   const root = '/usr/lib/postgresql';
   const versions = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
   return versions.map((version) => join(root, version, 'bin')).find((folder) => existsSync(join(folder, 'postgres')));

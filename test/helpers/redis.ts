@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { Machine } from './namespaces.ts';
 import { freePort } from './ports.ts';
 import { until } from './wait.ts';
 
@@ -26,20 +27,42 @@ export interface RedisOptions {
   password?: string;
   /** More arguments for redis-server. */
   settings?: string[];
+  /** Where it runs and listens; by default here, on 127.0.0.1. */
+  machine?: Machine | undefined;
 }
 
 /** Starts a redis-server and waits until it responds. */
-export async function startRedis({ port: given, password, settings = [] }: RedisOptions = {}): Promise<RedisServer> {
+export async function startRedis({
+  port: given,
+  password,
+  settings = [],
+  machine,
+}: RedisOptions = {}): Promise<RedisServer> {
   const port = given ?? (await freePort());
   const directory = await mkdtemp(join(tmpdir(), 'weir-redis-'));
-  const words = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory, '--save', '', '--appendonly', 'no'];
+  const words = [
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    ...(machine ? [machine.address] : []),
+    '--dir',
+    directory,
+    '--save',
+    '',
+    '--appendonly',
+    'no',
+  ];
   if (password !== undefined) words.push('--requirepass', password);
-  const child = spawn('redis-server', [...words, ...settings], { stdio: 'ignore' });
+  if (machine !== undefined) words.push('--protected-mode', 'no');
+  const [program, ...rest] = [...(machine?.within ?? []), 'redis-server', ...words, ...settings];
+  const child = spawn(program!, rest, { stdio: 'ignore' });
   const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   const credentials = password === undefined ? {} : { REDISCLI_AUTH: password };
   const cli = async (...command: string[]) => {
     const env = { ...process.env, ...credentials };
-    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(port), ...command], {
+    const [client, ...given] = [...(machine?.within ?? []), 'redis-cli', '-p', String(port), ...command];
+    const { stdout } = await promisify(execFile)(client!, given, {
       env,
       timeout: 20_000,
     });
@@ -53,7 +76,7 @@ export async function startRedis({ port: given, password, settings = [] }: Redis
   await until(async () => (await cli('ping').catch(() => '')) === 'PONG');
   const user = password === undefined ? '' : `:${encodeURIComponent(password)}@`;
   return {
-    url: `redis://${user}127.0.0.1:${port}`,
+    url: `redis://${user}${machine?.address ?? '127.0.0.1'}:${port}`,
     port,
     pid: child.pid!,
     stop,
@@ -67,18 +90,18 @@ export async function startRedis({ port: given, password, settings = [] }: Redis
 const BUS = 10_000;
 const SLOTS = 16_384;
 
-/** Starts three nodes and joins them to one Redis Cluster without replicas. */
-export async function startRedisCluster(): Promise<RedisServer[]> {
+/** Starts three nodes and joins them to one Redis Cluster without replicas, all on one machine. */
+export async function startRedisCluster(machine?: Machine): Promise<RedisServer[]> {
   const settings = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '20000'];
   const nodes = await Promise.all(
-    [0, 1, 2].map(async () => startRedis({ port: await freePort({ besides: BUS }), settings })),
+    [0, 1, 2].map(async () => startRedis({ port: await freePort({ besides: BUS }), settings, machine })),
   );
   const share = Math.ceil(SLOTS / nodes.length);
   for (const [index, node] of nodes.entries()) {
     const [first, last] = [index * share, Math.min((index + 1) * share, SLOTS) - 1];
     await node.cli('cluster', 'addslotsrange', String(first), String(last));
     await node.cli('cluster', 'set-config-epoch', String(index + 1));
-    await node.cli('cluster', 'meet', '127.0.0.1', String(nodes[0]!.port));
+    await node.cli('cluster', 'meet', machine?.address ?? '127.0.0.1', String(nodes[0]!.port));
   }
   for (const node of nodes) {
     await until(async () => {

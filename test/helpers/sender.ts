@@ -126,8 +126,10 @@ async function readReply(response: IncomingMessage): Promise<Reply> {
   };
 }
 
+/** A proxy's own response has no code. */
 function refusalOf({ status, retryAfter, body }: Reply): Refusal {
-  return { status, retryAfter, code: (JSON.parse(body) as { code: string }).code };
+  const { code } = body.startsWith('{') ? (JSON.parse(body) as { code: string }) : { code: 'not from Weir' };
+  return { status, retryAfter, code };
 }
 
 const IDS_A_QUERY = 2_000;

@@ -11,6 +11,7 @@ import type { NewWebhook } from '../../server/resources/webhooks.ts';
 import { loadSecretsKeys } from '../../server/secrets/keys.ts';
 import { readSettings } from '../../server/settings/read.ts';
 import { type Overrides, PATIENT } from './app.ts';
+import type { Machine } from './namespaces.ts';
 import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { until } from './wait.ts';
@@ -39,15 +40,21 @@ interface WeirChild {
 
 /**
  * Spawns `weir COMMAND` with nothing in its environment but these settings, or TMPDIR. `entry`: another installation's weir.js;
- * `directory`: where it looks for `.env`.
+ * `directory`: where it looks for `.env`; `machine`: where it runs.
  */
 export function spawnWeir(
   settings: Overrides & { TMPDIR?: string },
-  { command = ['start'], entry = entryFile, directory = tmpdir() } = {},
+  {
+    command = ['start'],
+    entry = entryFile,
+    directory = tmpdir(),
+    machine,
+  }: { command?: string[]; entry?: string; directory?: string; machine?: Machine | undefined } = {},
 ): WeirChild {
   const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
   const env = { PATH: process.env.PATH, ...Object.fromEntries(given) };
-  const child = spawn(process.execPath, [entry, ...command], {
+  const [program, ...words] = [...(machine?.within ?? []), process.execPath, entry, ...command];
+  const child = spawn(program!, words, {
     cwd: directory,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -75,8 +82,13 @@ export function spawnWeir(
 }
 
 export interface Weir extends WeirChild {
+  /** On a machine of its own: the doors to its ports. */
   port: number;
   metricsPort: number;
+  /** Its PORT. */
+  insidePort: number;
+  /** Of the test. */
+  conninfo: string;
   dataDir: string;
   /** A pool for queries of the test. */
   database: Database;
@@ -125,10 +137,13 @@ export async function makeDataDir(): Promise<string> {
   return dataDir;
 }
 
-/** Starts and waits until it listens; rejects with its output when it refuses. `DATA_DIR` reuses an earlier one. */
+/**
+ * Starts and waits until it listens; rejects with its output when it refuses. `DATA_DIR` reuses an earlier one. `conninfo`: how the test reaches
+ * its database.
+ */
 export async function startWeir(
   overrides: Overrides = {},
-  from: { entry?: string; directory?: string } = {},
+  from: { entry?: string; directory?: string; machine?: Machine; conninfo?: string } = {},
 ): Promise<Weir> {
   const newDataDir = overrides.DATABASE_URL === undefined ? copyDataDir : makeDataDir;
   const dataDir = String(overrides.DATA_DIR ?? (await newDataDir()));
@@ -146,7 +161,10 @@ export async function startWeir(
     if (overrides.DATA_DIR === undefined) await rm(dataDir, { recursive: true, force: true });
     throw new Error(`weir start ended with ${code}: ${started.stderr()}${started.lines.join('\n')}`);
   }
-  const conninfo = String(overrides.DATABASE_URL ?? `host='${dataDir}/postgres' port=5432 user=weir dbname=weir`);
+  const address = overrides.DATABASE_URL ?? `host='${dataDir}/postgres' port=5432 user=weir dbname=weir`;
+  const conninfo = from.conninfo ?? String(address);
+  const door = async (inside: number) => (await from.machine?.door(inside)) ?? inside;
+  const [outside, metricsOutside] = [await door(port), await door(metricsPort)];
   const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-test', onError: () => {} });
   const text = Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, String(value)]));
   const keys = loadSecretsKeys(readSettings(text, dataDir));
@@ -158,8 +176,10 @@ export async function startWeir(
   };
   return {
     ...started,
-    port,
-    metricsPort,
+    port: outside,
+    metricsPort: metricsOutside,
+    insidePort: port,
+    conninfo,
     dataDir,
     database,
     async addWebhook(rateLimitMax, rest) {
@@ -173,7 +193,7 @@ export async function startWeir(
       return children.flatMap((child) => (child?.command.endsWith('/server/main.js') ? [child.pid] : []));
     },
     async metric(name) {
-      const { body } = await ask(metricsPort, '/metrics');
+      const { body } = await ask(metricsOutside, '/metrics');
       const values = body.split('\n').filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
       return values.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
     },
