@@ -73,7 +73,7 @@ export async function attachUnmigrated(
     });
   let embedded = settings.database.kind === 'embedded' ? await join() : null;
   const conninfo = embedded?.conninfo ?? (settings.database as { conninfo: string }).conninfo;
-  const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-primary' });
+  const database = openDatabase(conninfo, { connectionsMax: 3, applicationName: 'weir-primary' });
   const revive = async () => {
     const before = embedded;
     if (before === null) return;

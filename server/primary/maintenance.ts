@@ -3,6 +3,7 @@
 import { archiveTo } from '../archive/write.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { recordTallies } from '../auth/throttle.ts';
+import { advisoryLocks } from '../db/advisory-locks.ts';
 import { dropOldPartitions } from '../db/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
@@ -38,6 +39,20 @@ export async function anchorAudit(database: Database, log: Log, logged: string |
   if (head === undefined || head.hash === logged) return logged;
   log('audit_head', { number: head.number, hash: head.hash });
   return head.hash;
+}
+
+/**
+ * Runs the work unless another machine does. The lock belongs to an open transaction, which holds no snapshot: the lock of a machine that is cut
+ * off ends with its session.
+ */
+async function unlessElsewhere(database: Database, work: () => Promise<void>): Promise<void> {
+  await database.transaction(async (query) => {
+    await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
+    const [row] = await query<{ locked: boolean }>({
+      text: `select pg_try_advisory_xact_lock(${advisoryLocks.maintenance}) as locked`,
+    });
+    if (row!.locked) await work();
+  });
 }
 
 interface MaintenanceParts {
@@ -91,31 +106,35 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
     if (deliveries > 0) log('deliveries_expiring', { deliveries });
   };
+  const upkeep = async () => {
+    await runRetention();
+    const { RETENTION_DAYS, KEEP_UNDELIVERED_DAYS } = settings();
+    const expired = await removeExpiredEvents(
+      database,
+      RETENTION_DAYS,
+      Date.now(),
+      () => stopping,
+      KEEP_UNDELIVERED_DAYS,
+    );
+    if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
+    unhandled(expired.unhandled);
+    const keys = await deleteExpiredKeys(database);
+    if (keys > 0) log('dedupe_keys_expired', { keys });
+    const rejections = await deleteOldRejections(database, RETENTION_DAYS);
+    if (rejections > 0) log('rejections_expired', { rejections });
+    const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
+    if (sessions > 0) log('sessions_expired', { sessions });
+    await deleteOldHistory(database);
+    await deleteOldFailures(database);
+    await recordTallies(database);
+    await deleteExpiredAnswers(database);
+    await deleteOldActions(database);
+  };
   const runHourRound = async () => {
     try {
-      await runRetention();
-      const { RETENTION_DAYS, KEEP_UNDELIVERED_DAYS } = settings();
-      const expired = await removeExpiredEvents(
-        database,
-        RETENTION_DAYS,
-        Date.now(),
-        () => stopping,
-        KEEP_UNDELIVERED_DAYS,
-      );
-      if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
-      unhandled(expired.unhandled);
-      const keys = await deleteExpiredKeys(database);
-      if (keys > 0) log('dedupe_keys_expired', { keys });
-      const rejections = await deleteOldRejections(database, RETENTION_DAYS);
-      if (rejections > 0) log('rejections_expired', { rejections });
+      await unlessElsewhere(database, upkeep);
+      // Every machine has a log of its own.
       anchor = await anchorAudit(database, log, anchor);
-      const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
-      if (sessions > 0) log('sessions_expired', { sessions });
-      await deleteOldHistory(database);
-      await deleteOldFailures(database);
-      await recordTallies(database);
-      await deleteExpiredAnswers(database);
-      await deleteOldActions(database);
       onMaintained();
     } catch (error) {
       log('maintenance_failed', { reason: (error as Error).message });

@@ -7,6 +7,8 @@ import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
 const testCommands = ['pg_dump', 'redis-server', 'prometheus', 'promtool', 'faketime', 'chromium', 'patroni', 'etcd'];
+/** The PATH of ordinary users may not name their folder. */
+const systemCommands = ['haproxy', 'ip', 'nft'];
 const installStamp = join('node_modules', '.weir-setup.json');
 
 /** Returns the facts for planSetup. `tests`: whether the tests will run as well. */
@@ -21,6 +23,7 @@ export function lookAround(root, tests) {
     canSudo: () => spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0,
     found: [
       ...['apt-get', 'pg_config', 'make', 'python3', ...testCommands].filter((command) => isOnPath(command)),
+      ...systemCommands.filter((command) => isOnPath(command) || isExecutable(join('/usr/sbin', command))),
       ...(hasPostgresServer() ? ['postgres'] : []),
       ...(process.env.CXX || isOnPath('g++') ? ['g++'] : []),
       ...(hasLibpqHeader() ? ['libpq-fe.h'] : []),

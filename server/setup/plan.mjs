@@ -16,6 +16,9 @@ export const packageTable = [
   { package: 'patroni', provides: ['patroni'], neededFor: 'tests', optional: true },
   { package: 'etcd-server', provides: ['etcd'], neededFor: 'tests', optional: true },
   { package: 'postgresql', provides: ['postgres'], neededFor: 'tests', optional: true },
+  { package: 'haproxy', provides: ['haproxy'], neededFor: 'tests', optional: true },
+  { package: 'iproute2', provides: ['ip'], neededFor: 'tests', optional: true },
+  { package: 'nftables', provides: ['nft'], neededFor: 'tests', optional: true },
 ];
 
 /** Minimum glibc of the uWebSockets.js binary, by Node major version; other versions have no binary. */

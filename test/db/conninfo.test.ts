@@ -76,6 +76,11 @@ test('the parameters of the operator are kept', () => {
   expect(weirConninfo(given, 'weir').match(/target_session_attrs|connect_timeout/g)).toHaveLength(2);
 });
 
+test('the server ends the session of a machine that is cut off within 25 seconds', () => {
+  const options = decodeURIComponent(weirConninfo('postgres://a/weir', 'weir'));
+  for (const setting of ['idle=10', 'interval=5', 'count=3']) expect(options).toContain(`-c tcp_keepalives_${setting}`);
+});
+
 test('parameters are added to both forms, unless they exist', () => {
   expect(withParameters('postgres://db/weir?a=1', { a: '2', b: 'x y' })).toBe('postgres://db/weir?a=1&b=x%20y');
   expect(withParameters('host=db a=1', { a: '2', b: 'x' })).toBe("host=db a=1 b='x'");

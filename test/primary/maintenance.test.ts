@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { advisoryLocks } from '../../server/db/advisory-locks.ts';
 import { createPartitions, missingPartitions, partitionName } from '../../server/db/partitions.ts';
+import { openDatabase } from '../../server/db/pool.ts';
 import { runMaintenance } from '../../server/primary/maintenance.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { settingsOf } from '../helpers/settings.ts';
@@ -47,6 +49,22 @@ test('an expired last lease becomes a dead letter within a minute', async () => 
   });
   await pass();
   expect(await fresh.database.query({ text: 'select state from deliveries' })).toEqual([{ state: 'dead' }]);
+});
+
+test('the hourly round is left to a machine that is running it', async () => {
+  const text = `insert into sign_in_tallies (key, target, failures, started_at)
+    values ('account:x', '{"kind":"user","id":null,"name":"x@example.org"}', 3, now() - interval '1 hour')`;
+  await fresh.database.query({ text });
+  const recorded = async () => (await fresh.database.query({ text: 'select from audit_log' })).length;
+  const elsewhere = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  await elsewhere.transaction(async (query) => {
+    await query({ text: `select pg_advisory_xact_lock(${advisoryLocks.maintenance})` });
+    await pass(HOUR_MS);
+    expect(await recorded()).toBe(0);
+  });
+  await elsewhere.close();
+  await pass(HOUR_MS);
+  expect(await recorded()).toBe(1);
 });
 
 test('failed sign-ins are recorded with their count after an hour', async () => {
