@@ -114,6 +114,14 @@ export const alertTable = {
     summary: 'Serving processes exit repeatedly and are replaced.',
     runbook: `process_exited in the log has the exit code or signal, and process_output the last output of the process. SIGKILL usually means that the system was out of memory: compare weir_resident_bytes with the memory of the machine. ${LOG}`,
   },
+  WeirMemoryReplacements: {
+    expr: promql`increase(${'weir_processes_replaced_for_memory_total'}[1h]) > 3`,
+    forMinutes: 0,
+    severity: 'warning',
+    summary: 'Processes are replaced repeatedly because they use more than PROCESS_MEMORY_MAX.',
+    runbook:
+      'memory_replaced in the log names them. If weir_body_bytes_held is high at these times, the limit is too low for the load. Otherwise memory leaks: report it with the graph of weir_resident_bytes.',
+  },
   WeirRestartFailed: {
     expr: promql`increase(${'weir_rolling_restarts_total'}{outcome="failed"}[15m]) > 0`,
     forMinutes: 0,

@@ -73,6 +73,11 @@ const scenarios: Record<AlertName, Scenario> = {
     labels: machineLabels,
     pendingMinutes: 10,
   },
+  WeirMemoryReplacements: {
+    fires: { [`weir_processes_replaced_for_memory_total{${machine}}`]: '0x20 4x100' },
+    quiet: { [`weir_processes_replaced_for_memory_total{${machine}}`]: '0x20 2x100' },
+    labels: machineLabels,
+  },
   WeirQueueNearlyFull: {
     fires: { [`weir_queue_fill_ratio{${machine}}`]: '0.81x120' },
     quiet: { [`weir_queue_fill_ratio{${machine}}`]: '0.8x120' },
