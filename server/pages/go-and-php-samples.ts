@@ -85,12 +85,15 @@ export function php(plan: Plan): string {
           `$key = ${key};`,
           plan.encoding === 'hex' ? `$signature = ${digest});` : `$signature = base64_encode(${digest}, true));`,
         ]),
-    `$request = curl_init(${phpText(plan.url)});`,
-    'curl_setopt_array($request, [',
-    '    CURLOPT_POSTFIELDS => $body,',
-    `    CURLOPT_HTTPHEADER => [${['"Content-Type: application/json"', ...headers].join(', ')}],`,
-    ']);',
-    'curl_exec($request);',
+    // Streams need no extension; curl is a package of its own in most distributions.
+    '$request = stream_context_create(["http" => [',
+    '    "method" => "POST",',
+    `    "header" => [${['"Content-Type: application/json"', ...headers].join(', ')}],`,
+    '    "content" => $body,',
+    '    "ignore_errors" => true,',
+    ']]);',
+    `$response = file_get_contents(${phpText(plan.url)}, false, $request);`,
+    'echo $http_response_header[0], "\\n", $response, "\\n";',
   ].join('\n');
 }
 
