@@ -7,7 +7,7 @@ import { isoText } from '../db/queries/sql.ts';
 import { appendRecord, type BackupRecord, hashArchive, readContents, tablesOf } from './record.ts';
 import { BackupError, findTools, runTool, type Tools } from './tools.ts';
 
-/** Compression of bodies costs more than the rest of a dump: level 1 takes half of the processor time of gzip's default, 6. */
+/** The fastest level of gzip: a backup runs beside ingest. */
 const COMPRESSION = 1;
 const DAY_MS = 86_400_000;
 /** pg_dump gives up when a migration holds a table for longer. */

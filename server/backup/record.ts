@@ -56,7 +56,7 @@ export function tablesOf(query: Query): Promise<Table[]> {
   });
 }
 
-/** Counts the rows of each table and hashes the newest ones. About 2 s for each million rows on a busy machine. */
+/** Counts the rows of each table, which reads all of them, and hashes the newest ones. */
 export async function readContents(query: Query): Promise<Contents> {
   const tables: Record<string, number> = {};
   for (const { name, stores } of await tablesOf(query)) {
