@@ -98,8 +98,8 @@ test('Postgres away: requests get 202, a killed process loses nothing, and the s
   await sender.acceptMore(200);
   await expectEachStoredOnce();
   expect(sender.refusals).toEqual([]);
-  expect(await weir.metric('weir_spool_events')).toBe(0);
-  expect(weir.events('spool_drained').length).toBeGreaterThan(0);
+  await until(async () => (await weir.metric('weir_spool_events')) === 0, eventually);
+  await until(() => weir.events('spool_drained').length > 0, eventually);
   await until(async () => (await weir.servingPids()).length === 2, eventually);
 });
 

@@ -3,7 +3,7 @@
  * connects to their ports by doors, so that nothing of the machine's own network is changed. Needs root.
  */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,10 +40,28 @@ export function lackingForNamespaces(...programs: string[]): string {
   const lacking = ['ip', ...programs].filter((program) => spawnSync('which', [program]).status !== 0);
   if (lacking.length > 0) return `the programs ${lacking.join(', ')}`;
   const name = `weir-${process.pid}-try`;
-  const { status, stderr } = spawnSync('ip', ['netns', 'add', name], { encoding: 'utf8' });
-  if (status !== 0) return `the right to create network namespaces (${stderr.trim()})`;
+  const wasMounted = isMounted();
+  // In a chroot a namespace can be created, but not entered.
+  const tries = [
+    ['netns', 'add', name],
+    ['-n', name, 'link', 'set', 'lo', 'up'],
+    ['netns', 'exec', name, 'true'],
+  ];
+  const failed = tries.map((words) => spawnSync('ip', words, { encoding: 'utf8' })).find(({ status }) => status !== 0);
+  removeNamespace(name, wasMounted);
+  return failed === undefined ? '' : `the right to use network namespaces (${failed.stderr.trim()})`;
+}
+
+const NAMESPACES = '/run/netns';
+
+/** The first namespace mounts the folder of all. */
+function isMounted(): boolean {
+  return readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${NAMESPACES} `);
+}
+
+function removeNamespace(name: string, keepsMount: boolean): void {
   spawnSync('ip', ['netns', 'del', name]);
-  return '';
+  if (!keepsMount && existsSync(NAMESPACES) && readdirSync(NAMESPACES).length === 0) spawnSync('umount', [NAMESPACES]);
 }
 
 /** Runs inside: makes a connection for each one to the socket at `path`. */
@@ -63,6 +81,7 @@ let opened = 0;
 /** Creates the machines, with addresses 10.77.0.1 and up in the order given. */
 export async function openNetwork(...names: string[]): Promise<Network> {
   const prefix = `weir-${process.pid}-${opened++}`;
+  const wasMounted = isMounted();
   const directory = mkdtempSync(join(tmpdir(), 'weir-n-'));
   const undo: (() => void)[] = [() => rmSync(directory, { recursive: true, force: true })];
   const close = () => {
@@ -72,7 +91,7 @@ export async function openNetwork(...names: string[]): Promise<Network> {
   process.once('exit', close);
   const addNamespace = async (name: string) => {
     await run('ip', ['netns', 'add', name]);
-    undo.push(() => spawnSync('ip', ['netns', 'del', name]));
+    undo.push(() => removeNamespace(name, wasMounted));
     await run('ip', ['-n', name, 'link', 'set', 'lo', 'up']);
   };
   try {
