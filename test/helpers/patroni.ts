@@ -100,7 +100,9 @@ export async function startPatroni(): Promise<Patroni> {
       return leader && standby && { leader, standby };
     }, eventually);
   const stop = async () => {
-    for (const { pid } of await processesOf(directory)) kill(pid, 'SIGKILL');
+    // With its children: those of a frozen Postgres do not notice its end.
+    for (const { pid } of await processesOf(directory))
+      for (const each of [...(await childrenOf(pid)), pid]) kill(each, 'SIGKILL');
     await until(async () => (await processesOf(directory)).length === 0, eventually);
     await rm(directory, { recursive: true, force: true });
   };
