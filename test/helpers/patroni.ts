@@ -88,9 +88,6 @@ export async function startPatroni(): Promise<Patroni> {
   if (account !== null) await chown(directory, account.uid, account.gid);
   await startEtcd(place);
   const nodes = [await prepareNode('one', place), await prepareNode('two', place)] as const;
-  nodes[0].start();
-  await until(async () => (await rolesOf(nodes)).get('one') === 'leader', eventually);
-  nodes[1].start();
   const hosts = nodes.map(({ port }) => `${ADDRESS}:${port}`).join(',');
   const settled = () =>
     until(async () => {
@@ -106,7 +103,13 @@ export async function startPatroni(): Promise<Patroni> {
     await until(async () => (await processesOf(directory)).length === 0, eventually);
     await rm(directory, { recursive: true, force: true });
   };
-  await settled().catch(async (error: Error) => {
+  const start = async () => {
+    nodes[0].start();
+    await until(async () => (await rolesOf(nodes)).get('one') === 'leader', eventually);
+    nodes[1].start();
+    await settled();
+  };
+  await start().catch(async (error: Error) => {
     const log = await readFile(join(directory, 'patroni.log'), 'utf8');
     await stop();
     throw new Error(`${error.message}\n${log.split('\n').slice(-LINES_SHOWN).join('\n')}`);
