@@ -44,8 +44,8 @@ interface Batch {
 }
 
 /**
- * Each thread of the pool runs one Piscina task for its whole life and gets its batches over a port of its own. As a Piscina task
- * each, a batch cost the event loop 26 us more (bench/NOTES.md).
+ * Each thread of the pool runs one Piscina task for its whole life and gets its batches over a port of its own: a Piscina task for each
+ * batch costs the event loop more (bench/NOTES.md).
  */
 export class Verifier {
   readonly #pool: Piscina<MessagePort, void>;
