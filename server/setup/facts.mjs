@@ -27,6 +27,8 @@ export function lookAround(root, tests) {
       ...(hasPostgresServer() ? ['postgres'] : []),
       ...(process.env.CXX || isOnPath('g++') ? ['g++'] : []),
       ...(hasLibpqHeader() ? ['libpq-fe.h'] : []),
+      // Patroni's client of etcd. On Debian 13, Patroni alone comes with that of Consul.
+      ...(existsSync('/usr/lib/python3/dist-packages/etcd') ? ['python3-etcd'] : []),
     ],
     wanted: wantedInstall(root),
     installed: readOrEmpty(join(root, installStamp)),

@@ -14,6 +14,7 @@ export const packageTable = [
   { package: 'faketime', provides: ['faketime'], neededFor: 'tests' },
   { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
   { package: 'patroni', provides: ['patroni'], neededFor: 'tests', optional: true },
+  { package: 'python3-etcd', provides: ['python3-etcd'], neededFor: 'tests', optional: true },
   { package: 'etcd-server', provides: ['etcd'], neededFor: 'tests', optional: true },
   { package: 'postgresql', provides: ['postgres'], neededFor: 'tests', optional: true },
   { package: 'haproxy', provides: ['haproxy'], neededFor: 'tests', optional: true },

@@ -28,6 +28,7 @@ export function binariesOfDebian(): string | undefined {
 export function lackingForPatroni(): string {
   const folders = (process.env.PATH ?? '').split(':');
   const lacking = ['patroni', 'etcd'].filter((name) => !folders.some((folder) => existsSync(join(folder, name))));
+  if (!existsSync('/usr/lib/python3/dist-packages/etcd')) lacking.push('python3-etcd');
   if (binariesOfDebian() === undefined) lacking.push('postgres in /usr/lib/postgresql');
   return lacking.join(', ');
 }

@@ -15,11 +15,11 @@ const required = [
   'faketime',
   'chromium',
 ];
-const optional = ['patroni', 'etcd', 'postgres', 'haproxy', 'ip', 'nft'];
+const optional = ['patroni', 'python3-etcd', 'etcd', 'postgres', 'haproxy', 'ip', 'nft'];
 const tools = [...required, ...optional];
 const optionalStep = (sudo: boolean) => ({
   kind: 'packages',
-  packages: ['patroni', 'etcd-server', 'postgresql', 'haproxy', 'iproute2', 'nftables'],
+  packages: ['patroni', 'python3-etcd', 'etcd-server', 'postgresql', 'haproxy', 'iproute2', 'nftables'],
   sudo,
   optional: true,
 });
