@@ -7,7 +7,7 @@ import { realDisk } from '../spool/disk.ts';
 import { Drain } from '../spool/drain.ts';
 import { foldersIn, lockFolder } from '../spool/folder.ts';
 import { parseName } from '../spool/names.ts';
-import { drainCounts, SpoolStore } from '../spool/store.ts';
+import { addCounts, noTotals, SpoolStore } from '../spool/store.ts';
 import { CommandError, type CommandIo, printJson, printMessage, printText, table } from './io.ts';
 import { type CommandSession, withDatabase } from './session.ts';
 
@@ -77,7 +77,7 @@ async function spoolsOf(directory: string): Promise<string[]> {
 }
 
 async function drain(io: CommandIo, { conninfo, database, settings }: CommandSession, folder: string) {
-  const counts = { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0, refused: 0 };
+  const counts = noTotals();
   const lock = await lockFolder(folder);
   const target = new SpoolStore(conninfo, database, () => settings.RETENTION_DAYS);
   try {
@@ -86,9 +86,7 @@ async function drain(io: CommandIo, { conninfo, database, settings }: CommandSes
       folder,
       target,
       observer: {
-        committed: (more) => {
-          for (const name of drainCounts) counts[name] += more[name];
-        },
+        committed: (more) => addCounts(counts, more),
         refused(sqlState, message) {
           counts.refused++;
           printMessage(io, `The database refuses an event, which is kept: ${message} (${sqlState})\n`);

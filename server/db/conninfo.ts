@@ -25,7 +25,7 @@ function append(conninfo: string, parameters: [name: string, value: string][]): 
 
 /**
  * Adds Weir's parameters: the application name, timeouts that detect a dead server within seconds, and with several hosts the search for
- * the one that accepts writes.
+ * the host that accepts writes.
  * @param serverSettings further libpq options, each as ` -c name=value`.
  */
 export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {

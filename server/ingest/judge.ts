@@ -4,7 +4,7 @@ import { type Problem, problem } from '../http/problem.ts';
 import { findKey, type Keyring } from '../signatures/check.ts';
 import { isToken } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
-import { clockDistance, type Presented } from '../signatures/scheme.ts';
+import { type Claimed, clockDistance } from '../signatures/scheme.ts';
 import type { Claims, Verdict, Verifier, VerifyTask } from './verify.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
 
@@ -66,18 +66,12 @@ export function createJudge(parts: JudgeParts): Judge {
 /** A request whose signatures are known but not verified. */
 class PendingJudgement implements VerifyTask {
   readonly keyring: Keyring;
-  readonly claims: Presented & { kind: 'digests' };
+  readonly claims: Claimed;
   readonly #parts: JudgeParts;
   readonly #request: JudgedRequest;
   readonly #nowMs: number;
 
-  constructor(
-    parts: JudgeParts,
-    request: JudgedRequest,
-    keyring: Keyring,
-    claims: Presented & { kind: 'digests' },
-    nowMs: number,
-  ) {
+  constructor(parts: JudgeParts, request: JudgedRequest, keyring: Keyring, claims: Claimed, nowMs: number) {
     this.#parts = parts;
     this.#request = request;
     this.keyring = keyring;

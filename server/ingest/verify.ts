@@ -3,7 +3,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { VerifyBatch } from '../../workers/hmac.ts';
 import { type Keyring, REQUEST_NUMBERS } from '../signatures/check.ts';
-import type { Presented } from '../signatures/scheme.ts';
+import type { Claimed } from '../signatures/scheme.ts';
 
 /** Requests in one task. A longer queue is distributed over the threads. */
 const BATCH_ITEMS_MAX = 256;
@@ -23,7 +23,7 @@ export interface VerifyObserver {
   threadFailed(error: Error): void;
 }
 
-export type Claims = Pick<Extract<Presented, { kind: 'digests' }>, 'digests' | 'prefix' | 'suffix'>;
+export type Claims = Pick<Claimed, 'digests' | 'prefix' | 'suffix'>;
 
 /** A body to verify with every key (current first) against every claimed signature. */
 export interface VerifyTask {

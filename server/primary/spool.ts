@@ -7,7 +7,7 @@ import { emptySpool, type SpoolContents, SpoolReader } from '../spool/contents.t
 import { realDisk } from '../spool/disk.ts';
 import { Drain } from '../spool/drain.ts';
 import { claimFolder } from '../spool/folder.ts';
-import { type DrainCounts, drainCounts, SpoolStore } from '../spool/store.ts';
+import { addCounts, type DrainTotals, noTotals, SpoolStore } from '../spool/store.ts';
 import type { Log } from '../telemetry/log.ts';
 import { metricFamily } from '../telemetry/metric-table.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
@@ -30,8 +30,6 @@ export interface PrimarySpool {
   stop(): Promise<void>;
 }
 
-type Counts = DrainCounts & { refused: number };
-
 /** How often an empty spool is looked at, and the pauses while the database does not answer. */
 const LOOK_EVERY_MS = 1_000;
 const RETRY = { firstMs: 200, maxMs: 5_000 };
@@ -41,7 +39,7 @@ const STOP_MS = 3_000;
 /** Claims the folder and starts draining; without INGEST_SPOOL_DIR there is no spool. Throws SpoolError. */
 export async function openSpool({ settings, conninfo, database, log, owner }: SpoolParts): Promise<PrimarySpool> {
   const { INGEST_SPOOL_DIR, DATA_DIR } = settings();
-  const total = noCounts();
+  const total = noTotals();
   if (INGEST_SPOOL_DIR === undefined)
     return { order: {}, families: async () => spoolFamilies(emptySpool, total, 0), stop: async () => {} };
   const { folder, lock } = await claimFolder(INGEST_SPOOL_DIR, DATA_DIR, owner);
@@ -52,9 +50,7 @@ export async function openSpool({ settings, conninfo, database, log, owner }: Sp
     folder,
     target,
     observer: {
-      committed: (counts) => {
-        for (const name of drainCounts) total[name] += counts[name];
-      },
+      committed: (counts) => addCounts(total, counts),
       refused(sqlState, reason) {
         total.refused++;
         log('spool_event_refused', { sql_state: sqlState, reason });
@@ -100,12 +96,8 @@ export async function openSpool({ settings, conninfo, database, log, owner }: Sp
   };
 }
 
-function noCounts(): Counts {
-  return { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0, refused: 0 };
-}
-
 /** Null: there is none. */
-function differences(total: Counts, before: Counts): Record<string, number> | null {
+function differences(total: DrainTotals, before: DrainTotals): Record<string, number> | null {
   const { stored, duplicates, known, webhookDeleted, refused } = total;
   const fields = {
     events: stored - before.stored,
@@ -117,7 +109,7 @@ function differences(total: Counts, before: Counts): Record<string, number> | nu
   return Object.values(fields).some((count) => count > 0) ? fields : null;
 }
 
-function spoolFamilies(contents: SpoolContents, counts: Counts, nowMs: number): MetricsSnapshot {
+function spoolFamilies(contents: SpoolContents, counts: DrainTotals, nowMs: number): MetricsSnapshot {
   const { bytes, events, oldestMs, damaged, refused } = contents;
   const outcomes = {
     stored: counts.stored,

@@ -20,11 +20,17 @@ interface SignedRequest {
   readonly url: string;
 }
 
-/** The signatures that a request claims, SIGNATURE_BYTES each, with the signed text around the body; or why there are none. */
-export type Presented =
-  | { kind: 'digests'; digests: readonly Uint8Array[]; prefix: string; suffix: string; time: string | null }
-  | { kind: 'missing' }
-  | { kind: 'malformed'; header: string };
+/** The signatures that a request claims, SIGNATURE_BYTES each, with the signed text around the body. */
+export interface Claimed {
+  kind: 'digests';
+  digests: readonly Uint8Array[];
+  prefix: string;
+  suffix: string;
+  time: string | null;
+}
+
+/** What a request claims, or why it claims nothing. */
+export type Presented = Claimed | { kind: 'missing' } | { kind: 'malformed'; header: string };
 
 export interface Scheme {
   /** Name of the preset, or `custom`. */

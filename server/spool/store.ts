@@ -7,9 +7,6 @@ import type { Database } from '../db/pool.ts';
 import { sqlStateKind } from '../db/sql-states.ts';
 import { type Frame, receivedTimes } from './segment.ts';
 
-/** The counts of DrainCounts. */
-export const drainCounts = ['stored', 'duplicates', 'known', 'webhookDeleted'] as const satisfies (keyof DrainCounts)[];
-
 /** What became of the events of one transaction. */
 export interface DrainCounts {
   /** Events that are in the database now and were not before. */
@@ -22,7 +19,21 @@ export interface DrainCounts {
   webhookDeleted: number;
 }
 
-export type StoreResult =
+/** Counts over many transactions, with the events that the database refused. */
+export type DrainTotals = DrainCounts & { refused: number };
+
+export function noTotals(): DrainTotals {
+  return { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0, refused: 0 };
+}
+
+export function addCounts(totals: DrainCounts, { stored, duplicates, known, webhookDeleted }: DrainCounts): void {
+  totals.stored += stored;
+  totals.duplicates += duplicates;
+  totals.known += known;
+  totals.webhookDeleted += webhookDeleted;
+}
+
+type StoreResult =
   | ({ kind: 'committed' } & DrainCounts)
   /** The database refuses the content of a row; nothing was stored. */
   | { kind: 'refused'; sqlState: string; message: string }

@@ -154,7 +154,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
       ).toMatchObject({ status: 202 });
     });
 
-    test('from Redis: it goes on without the shared limit', { timeout: TEST_MS }, async () => {
+    test('from Redis: it continues without the shared limit', { timeout: TEST_MS }, async () => {
       const [own, all] = await cutOff([machines.store], async (weir, sender) => {
         await until(async () => (await weir.metric('weir_rate_limit_degraded')) === 1, eventually);
         await sender.acceptMore(50);

@@ -123,7 +123,7 @@ describe('the plan', () => {
     ]);
   });
 
-  test('has the packages of some tests where they can be installed, and goes on without them elsewhere', () => {
+  test('has the packages of some tests where they can be installed, and continues without them elsewhere', () => {
     const facts = { found: required, tests: true };
     expect(stepsOn(machine({ ...facts, canSudo: () => true }))).toEqual([optionalStep(true)]);
     expect(stepsOn(machine({ ...facts, canSudo: () => false }))).toEqual([]);

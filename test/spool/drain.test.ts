@@ -7,7 +7,7 @@ import { EventStore } from '../../server/ingest/event-store.ts';
 import { realDisk } from '../../server/spool/disk.ts';
 import { Drain } from '../../server/spool/drain.ts';
 import { encodeHead, readFrame, type SpoolRow } from '../../server/spool/segment.ts';
-import { type DrainCounts, drainCounts, SpoolStore } from '../../server/spool/store.ts';
+import { addCounts, type DrainCounts, SpoolStore } from '../../server/spool/store.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
 import { storeEvents } from '../helpers/event-store.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -37,9 +37,7 @@ beforeEach(async () => {
     folder,
     target: store,
     observer: {
-      committed: (more) => {
-        for (const name of drainCounts) counts[name] += more[name];
-      },
+      committed: (more) => addCounts(counts, more),
       refused: (sqlState) => refused.push(sqlState),
       damaged: (name) => damaged.push(name),
     },
@@ -249,7 +247,7 @@ test('a connection that is lost during a transaction is used no more, and the fi
   expect(await storedIds(fresh.database)).toEqual(sorted(rows));
 });
 
-test('a writer goes on while its file is drained', async () => {
+test('a writer continues while its file is drained', async () => {
   const rows: SpoolRow[] = [];
   let draining = true;
   const drained = (async () => {
