@@ -306,6 +306,8 @@ describe('a search through many events', () => {
     }
   });
 
+  const nowhere = { filter: { ...filter, text: Buffer.from('nowhere') }, span: open, limit: 50 };
+
   /** An event this many minutes ago. */
   const idAt = (minutes: number) => uuidText(uuidv7(NEWEST_MS - minutes * 60_000, randomBytes(16)));
 
@@ -320,8 +322,11 @@ describe('a search through many events', () => {
     }
   }
 
-  /** The app's database, which holds the next slice of `searches` searches after their first, of two statements each. */
-  function holding(searches: number) {
+  /**
+   * Starts SEARCHES_MAX searches, one after another, on the app's database, and holds each one's third statement: its
+   * first slice takes two, so each has its place among the concurrent searches.
+   */
+  async function heldSearches() {
     let statements = 0;
     let release = () => {};
     const released = new Promise<void>((resolve) => {
@@ -329,11 +334,16 @@ describe('a search through many events', () => {
     });
     const query: Query = async (statement) => {
       statements++;
-      if (statements > 2 * searches && statements <= 3 * searches) await released;
+      if (statements % 3 === 0 && statements <= 3 * SEARCHES_MAX) await released;
       return app.database.query(statement);
     };
-    const database: Database = { ...app.database, query };
-    return { database, release, isHeld: () => until(() => statements >= 3 * searches) };
+    const search = new EventSearch({ ...app.database, query } satisfies Database, Number.POSITIVE_INFINITY);
+    const running = [];
+    while (running.length < SEARCHES_MAX) {
+      running.push(search.find(nowhere));
+      await until(() => statements === 3 * running.length);
+    }
+    return { search, running, release };
   }
 
   test('finds each event once, in one run or in slices', async () => {
@@ -356,11 +366,7 @@ describe('a search through many events', () => {
   });
 
   test('is refused beyond the limit of concurrent searches, and accepted after they end', async () => {
-    const { database, release, isHeld } = holding(SEARCHES_MAX);
-    const search = new EventSearch(database, Number.POSITIVE_INFINITY);
-    const nowhere = { filter: { ...filter, text: Buffer.from('nowhere') }, span: open, limit: 50 };
-    const running = Array.from({ length: SEARCHES_MAX }, () => search.find(nowhere));
-    await isHeld();
+    const { search, running, release } = await heldSearches();
     expect(await Promise.all([search.find(nowhere), search.find(nowhere)])).toEqual([null, null]);
     release();
     const complete = { rows: [], stoppedAt: null };
