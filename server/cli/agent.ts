@@ -111,7 +111,7 @@ async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void
         rows.map((row) => [
           row.id,
           row.name,
-          row.revoked ? 'revoked' : 'active',
+          row.revoked ? 'revoked' : row.temporary ? 'temporary' : 'active',
           String(row.webhook_ids.length),
           row.created_at,
         ]),

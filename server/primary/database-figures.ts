@@ -1,9 +1,10 @@
 /** Metrics of the whole database. However often the page is scraped, they are read at most every few seconds. */
 
-import type { Database } from '../db/pool.ts';
+import type { Database, Query } from '../db/pool.ts';
 import { readAgentNames } from '../db/queries/agents.ts';
 import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../db/queries/delivery-counts.ts';
 import { readDatabaseBytes, readDatabaseClock } from '../db/queries/server-state.ts';
+import { readTemporaryAgents } from '../db/queries/temporary-agents.ts';
 import { SharedCheck } from '../http/shared-check.ts';
 
 export interface DatabaseFigures extends DeliveryDepths {
@@ -57,11 +58,18 @@ export class FigureReader {
   async #read(): Promise<void> {
     const depths = await readDeliveryDepths(this.#database);
     this.#newest = await withinTimeout(this.#database, async (query) => ({
-      ...depths,
+      exact: depths.exact,
+      agents: await withoutTemporary(query, depths.agents),
       names: await readAgentNames({ query }, AGENT_SERIES_MAX),
       databaseBytes: await readDatabaseBytes({ query }),
       readAtMs: Date.now(),
       clockAheadMs: (await readDatabaseClock({ query })) - Date.now(),
     }));
   }
+}
+
+/** The backlog of a temporary agent raises no alert: a developer may stop it at any time. */
+async function withoutTemporary(query: Query, agents: DeliveryDepths['agents']): Promise<DeliveryDepths['agents']> {
+  const temporary = await readTemporaryAgents({ query });
+  return agents.filter(({ agentId }) => !temporary.has(agentId));
 }

@@ -1,7 +1,8 @@
-/** Maintenance by the primary: every minute partitions and last expired leases, every hour retention and the audit head in the log. */
+/** Maintenance by the primary: every minute partitions, last expired leases and temporary agents, every hour retention and the audit head in the log. */
 
 import { archiveTo } from '../archive/write.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
+import { expireTemporaryAgents, removeTemporaryAgents } from '../auth/temporary-agents.ts';
 import { recordTallies } from '../auth/throttle.ts';
 import { advisoryLocks } from '../db/advisory-locks.ts';
 import { dropOldPartitions } from '../db/drop-partitions.ts';
@@ -91,6 +92,9 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     try {
       const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases);
       if (deliveries > 0) log('last_leases_expired', { deliveries });
+      const agents = await expireTemporaryAgents(database, Date.now());
+      if (agents > 0) log('temporary_agents_expired', { agents });
+      await removeTemporaryAgents(database, Date.now(), () => stopping);
     } catch (error) {
       log('maintenance_failed', { reason: (error as Error).message });
     }

@@ -5,13 +5,25 @@ import { createdAt, idOf, nameOf, nameText, recordIds, updatedAt } from './field
 /** Limit on the dead letters counted for one agent. */
 export const DEAD_COUNTED_MAX = 1_000;
 
+/** A temporary agent is removed this long after its last request. */
+export const TEMPORARY_AGENT_SECONDS = 3_600;
+
 const name = nameText.describe('1 to 200 characters, unique among active agents');
 const webhookIds = recordIds.describe(
   'webhooks whose events the agent receives. After a webhook is removed, no new events are delivered; waiting deliveries stay claimable.',
 );
 
 export const agentInput = {
-  create: z.strictObject({ name, webhook_ids: webhookIds.default([]) }),
+  create: z.strictObject({
+    name,
+    webhook_ids: webhookIds.default([]),
+    temporary: z
+      .boolean()
+      .optional()
+      .describe(
+        `true: for development; the agent is removed with its deliveries when it is revoked, and ${TEMPORARY_AGENT_SECONDS / 3600} hour after its last request`,
+      ),
+  }),
   /** RFC 7396: absent members are unchanged. */
   update: z.strictObject({ name, webhook_ids: webhookIds }).partial(),
 };
@@ -36,6 +48,9 @@ export const agentSchema = z.object({
   id: idOf('agent'),
   name: nameOf('agent'),
   revoked: z.boolean().describe('true: the credential is revoked permanently; the deliveries are kept'),
+  temporary: z
+    .boolean()
+    .describe('true: the agent and its deliveries are removed when it is revoked or not seen for an hour'),
   webhook_ids: z.array(z.guid()).describe('webhooks whose events the agent receives'),
   created_at: createdAt,
   updated_at: updatedAt,

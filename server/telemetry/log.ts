@@ -40,6 +40,7 @@ export const logEvents = {
     'info',
     'deliveries became dead letters, because their last lease expired without an acknowledgement',
   ],
+  temporary_agents_expired: ['info', 'agents of weir listen were removed an hour after they were last seen'],
   listening: ['info', 'all processes listen'],
   setup_address: [
     'warn',

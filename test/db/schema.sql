@@ -86,6 +86,7 @@ CREATE TABLE public.agents (
     revoked_at timestamp with time zone,
     last_seen_at timestamp with time zone,
     last_seen_from inet,
+    temporary boolean DEFAULT false NOT NULL,
     CONSTRAINT agents_generation_check CHECK ((generation > 0)),
     CONSTRAINT agents_lookup_id_check CHECK ((lookup_id ~ '^[0-9A-Za-z]{12}$'::text)),
     CONSTRAINT agents_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),

@@ -44,12 +44,12 @@ export class Agents {
     return findAgent(this.#parts.database.query, id);
   }
 
-  async add({ name, webhook_ids }: NewAgent): Promise<Change<WithCredential>> {
+  async add({ name, webhook_ids, temporary = false }: NewAgent): Promise<Change<WithCredential>> {
     const id = randomUUID();
     const { text, ...stored } = createCredential('wa');
     const made = await this.#changer.create(id, async (query) => {
       await refuseTakenName(query, name, id);
-      await insertAgent(query, { id, name, ...stored });
+      await insertAgent(query, { id, name, temporary, ...stored });
       await setWebhooks(query, id, webhook_ids);
     });
     return shown(made, text);
@@ -80,7 +80,7 @@ export class Agents {
     );
   }
 
-  /** Permanent; the agent's deliveries are kept. */
+  /** Permanent; the agent's deliveries are kept. A temporary agent disappears, and maintenance deletes it with its deliveries. */
   revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<AgentRecord>> {
     return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
   }

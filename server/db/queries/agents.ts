@@ -21,9 +21,15 @@ const record = selectList(agentSchema, 'a', {
     where s.agent_id = a.id and w.deleted_at is null)`,
 });
 
-/** Finds an agent, revoked or not. */
+/** A revoked temporary agent is no longer shown; maintenance deletes it. */
+const isShown = 'not (a.temporary and a.revoked_at is not null)';
+
+/** Finds an agent, revoked or not; a temporary one only until it is revoked. */
 export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
-  const [row] = await query<AgentRecord>({ text: `select ${record} from agents a where a.id = $1`, values: [id] });
+  const [row] = await query<AgentRecord>({
+    text: `select ${record} from agents a where a.id = $1 and ${isShown}`,
+    values: [id],
+  });
   return row;
 }
 
@@ -38,7 +44,7 @@ export function listAgents(
     text: `
       select ${record}
       from agents a
-      where ($1::boolean is null or (a.revoked_at is not null) = $1)
+      where ${isShown} and ($1::boolean is null or (a.revoked_at is not null) = $1)
         and ($2::text is null or strpos(lower(a.name), lower($2)) > 0)
         and ($3::uuid is null or (a.created_at, a.id) < (select l.created_at, l.id from agents l where l.id = $3))
       order by a.created_at desc, a.id desc
@@ -69,11 +75,11 @@ export async function isNameTaken(query: Query, name: string, id: string): Promi
 /** Inserts an agent with the look-up id and the hash of its credential. */
 export async function insertAgent(
   query: Query,
-  agent: { id: string; name: string; lookupId: string; secretHash: Buffer },
+  agent: { id: string; name: string; temporary: boolean; lookupId: string; secretHash: Buffer },
 ): Promise<void> {
   await query({
-    text: 'insert into agents (id, name, lookup_id, secret_hash) values ($1, $2, $3, $4)',
-    values: [agent.id, agent.name, agent.lookupId, agent.secretHash],
+    text: 'insert into agents (id, name, temporary, lookup_id, secret_hash) values ($1, $2, $3, $4, $5)',
+    values: [agent.id, agent.name, agent.temporary, agent.lookupId, agent.secretHash],
   });
 }
 
@@ -97,7 +103,7 @@ export async function replaceCredential(
   });
 }
 
-/** Invalidates the agent's credential and sessions permanently; its deliveries are kept. */
+/** Invalidates the agent's credential and sessions permanently; its deliveries are kept, those of a temporary agent until maintenance. */
 export async function revokeAgent(query: Query, id: string): Promise<void> {
   await query({
     text: 'update agents set revoked_at = now(), generation = generation + 1, updated_at = now() where id = $1',
@@ -146,13 +152,13 @@ export async function findAgentByLookupId(
   return row;
 }
 
-/** Reads names: active agents first, oldest first. */
+/** Reads names: active agents first, oldest first. Temporary agents are left out. */
 export function readAgentNames(
   database: Pick<Database, 'query'>,
   rowsMax: number,
 ): Promise<{ id: string; name: string }[]> {
   return database.query({
-    text: 'select id, name from agents order by revoked_at is not null, created_at, id limit $1',
+    text: 'select id, name from agents where not temporary order by revoked_at is not null, created_at, id limit $1',
     values: [rowsMax],
   });
 }
@@ -170,7 +176,7 @@ const activity = selectList(agentActivitySchema, 'a', {
 });
 
 /**
- * Reads the activity of these agents (null: of all active agents), newest first. Unknown ids are omitted. Reads one index entry per
+ * Reads the activity of these agents (null: of all active agents that are not temporary), newest first. Unknown ids are omitted. Reads one index entry per
  * webhook for each day with waiting deliveries.
  */
 export function readAgentActivity(
@@ -203,7 +209,7 @@ export function readAgentActivity(
         select count(*)::int as count
         from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
       ) dead
-      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null)
+      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null and not a.temporary)
       order by a.created_at desc, a.id desc
       limit ${ACTIVE_AGENTS_MAX}`,
     values: [ids && arrayOf(ids)],

@@ -22,7 +22,7 @@ export async function readFirstSteps(database: Database): Promise<FirstSteps> {
       select
         (select id::text from webhooks where deleted_at is null order by created_at desc limit 1) as webhook,
         exists (select 1 from events) as event,
-        (select id::text from agents where revoked_at is null order by created_at desc limit 1) as agent,
+        (select id::text from agents where revoked_at is null and not temporary order by created_at desc limit 1) as agent,
         exists (
           select 1 from (
             (select state from deliveries order by received_at, id limit 1000)

@@ -41,6 +41,7 @@ describe('a new agent', () => {
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       name: 'ci',
       revoked: false,
+      temporary: false,
       webhook_ids: [webhook.id],
       created_at: expect.stringMatching(/Z$/),
       updated_at: agent.created_at,
