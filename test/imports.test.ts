@@ -45,3 +45,18 @@ test('thread entry points import only signatures', () => {
     for (const [, target] of readFileSync(join(workers, file), 'utf8').matchAll(/from '(\.[^']+)'/g))
       expect(target).toMatch(/^\.\.\/server\/signatures\//);
 });
+
+test('the client library imports only modules of Node, and these files outside of its folder', () => {
+  const seen = new Set<string>();
+  const visit = (path: string) => {
+    if (seen.has(path)) return;
+    seen.add(path);
+    for (const [, target] of readFileSync(join(server, path), 'utf8').matchAll(/from '([^']+)'/g)) {
+      if (target!.startsWith('.')) visit(join(dirname(path), target!));
+      else expect(target, path).toMatch(/^node:/);
+    }
+  };
+  visit('client/index.ts');
+  const outside = [...seen].filter((path) => roomOf(path) !== 'client').sort();
+  expect(outside).toEqual(['auth/credential.ts', 'net/backoff.ts', 'net/keep-alive.ts', 'telemetry/visible.ts']);
+});

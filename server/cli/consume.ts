@@ -1,11 +1,10 @@
 /** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them or runs a command for each, and settles them. */
 import { Command } from 'commander';
+import { openCredentialFile } from '../client/credential.ts';
+import { Agent, type Handler, WeirError } from '../client/index.ts';
 import { parseAddress, uuids, wholeNumber } from './arguments.ts';
-import { agentApi } from './consume/api.ts';
-import { openApiClient } from './consume/client.ts';
-import type { Worker } from './consume/delivery.ts';
 import { executor } from './consume/exec.ts';
-import { printer } from './consume/print.ts';
+import { OutputClosed, printer } from './consume/print.ts';
 import {
   type ConsumeProgress,
   type ConsumeSummary,
@@ -13,8 +12,6 @@ import {
   describeConsumed,
   showConsumeProgress,
 } from './consume/progress.ts';
-import { Consumption } from './consume/run.ts';
-import { AgentSession, openCredentialFile } from './consume/session.ts';
 import { CommandError, type CommandIo, printJson, printMessage } from './io.ts';
 
 interface ConsumeOptions {
@@ -38,7 +35,7 @@ const WAIT_SECONDS_MAX = 30;
 const DRAIN_SECONDS_MAX = 86_400;
 
 /** With `--once`, for example in a timer's job, the command gives up on an unreachable server after about twenty seconds. */
-const ONCE_TRIES_MAX = 10;
+const ONCE_ATTEMPTS_MAX = 10;
 
 /**
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when the credential is
@@ -88,61 +85,81 @@ export function consumeCommand(io: CommandIo): Command {
 }
 
 async function consume(address: string, options: ConsumeOptions, io: CommandIo): Promise<void> {
-  const url = parseAddress(address);
+  try {
+    await runAgent(parseAddress(address), options, io);
+  } catch (error) {
+    throw error instanceof WeirError ? new CommandError(error.message) : error;
+  }
+}
+
+async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promise<void> {
   if (options.exec?.trim() === '') throw new CommandError('--exec is empty; give a command, or omit it.', 2);
-  const credential = await openCredentialFile(options.credentialFile, io.directory);
+  const { read: credential, advice } = await openCredentialFile(options.credentialFile, io.directory);
 
   const stop = new AbortController();
-  const cut = new AbortController();
+  const hurry = new AbortController();
   const tally = new ConsumeTally();
-  const client = openApiClient(url);
   const progress = showConsumeProgress(tally, io.stderr);
-  if (credential.advice !== null) progress.report(credential.advice);
+  if (advice !== null) progress.report(advice);
   const once = options.once === true;
-  const repetition = {
-    base: client.base,
-    triesMax: once ? ONCE_TRIES_MAX : Number.POSITIVE_INFINITY,
-    trouble: progress,
-    signal: cut.signal,
-  };
-  const session = new AgentSession({ client, readCredential: credential.read, repetition });
-  const job = {
-    concurrency: options.concurrency,
-    max: options.max ?? null,
-    once,
-    leaseSeconds: options.leaseSeconds,
-    waitSeconds: options.waitSeconds,
-    webhookIds: options.webhook ?? null,
-    drainSeconds: options.drainSeconds,
-  };
-  const api = agentApi(client, session, repetition);
-  const consumption = new Consumption(job, {
-    api,
-    worker: worker(options, io, progress),
-    tally,
-    report: progress.report,
-    stop,
-    cut,
+  const agent = new Agent({
+    url,
+    credential,
+    attemptsMax: once ? ONCE_ATTEMPTS_MAX : Number.POSITIVE_INFINITY,
+    notify: (notice) => {
+      if (notice.kind === 'retrying') tally.lastError = notice.cause;
+      if (notice.kind === 'failed') tally.lastError = notice.reason;
+      progress.report(notice.message);
+    },
   });
+  const work = handler(options, io, progress, hurry.signal);
+  let broken: CommandError | null = null;
+  const handle: Handler = async (delivery, context) => {
+    tally.running += 1;
+    try {
+      await work(delivery, context);
+    } catch (error) {
+      if (error instanceof OutputClosed) {
+        broken = new CommandError(`${error.message}.`);
+        stop.abort();
+      }
+      throw error;
+    } finally {
+      tally.running -= 1;
+    }
+  };
 
   // The reader may close the pipe at any time; the failing write reports it.
   const onOutputError = () => {};
   io.stdout.on('error', onOutputError);
   const ending = watchEnd(
     () => stop.abort(),
-    () => cut.abort('hurry'),
+    () => {
+      hurry.abort();
+      agent.close();
+    },
   );
   const startMs = performance.now();
   try {
-    await consumption.run();
+    await agent.run(handle, {
+      signal: stop.signal,
+      concurrency: options.concurrency,
+      leaseSeconds: options.leaseSeconds,
+      waitSeconds: options.waitSeconds,
+      drainSeconds: options.drainSeconds,
+      once,
+      counts: tally,
+      ...(options.max !== undefined && { max: options.max }),
+      ...(options.webhook !== undefined && { webhookIds: options.webhook }),
+    });
   } finally {
     ending.stop();
-    cut.abort();
-    client.close();
+    agent.close();
     progress.stop();
     report(tally.summary(performance.now() - startMs), options, io);
     io.stdout.removeListener('error', onOutputError);
   }
+  if (broken !== null) throw broken;
   if (tally.unsettled > 0) throw new CommandError(notSettled(tally.unsettled));
 }
 
@@ -152,7 +169,12 @@ function notSettled(count: number): string {
     : `${count} claimed deliveries were not settled; they are delivered again when their leases expire.`;
 }
 
-function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: ConsumeProgress): Worker {
+function handler(
+  { exec, json }: ConsumeOptions,
+  io: CommandIo,
+  progress: ConsumeProgress,
+  hurry: AbortSignal,
+): Handler {
   if (exec === undefined) return printer((line) => progress.write(io.stdout, line));
   return executor({
     command: exec,
@@ -160,6 +182,7 @@ function worker({ exec, json }: ConsumeOptions, io: CommandIo, progress: Consume
     environment: io.environment,
     output: (chunk) => progress.write(json === true ? io.stderr : io.stdout, chunk),
     complaint: (chunk) => progress.write(io.stderr, chunk),
+    hurry,
   });
 }
 

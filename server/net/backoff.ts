@@ -23,3 +23,14 @@ export async function pause(ms: number, stop: AbortSignal): Promise<void> {
   for (let leftMs = ms; leftMs >= 1 && !stop.aborted; leftMs -= TIMER_MS_MAX)
     await delay(Math.min(leftMs, TIMER_MS_MAX), undefined, { signal: stop }).catch(() => {});
 }
+
+/**
+ * Delay in milliseconds from `nowMs` (Unix time) that a Retry-After field requests: seconds or an HTTP date (RFC 9110,
+ * 10.2.3). Null when the field is absent or invalid.
+ */
+export function parseRetryAfter(value: string | undefined, nowMs: number): number | null {
+  if (value === undefined) return null;
+  if (/^\d+$/.test(value)) return Number(value) * 1000;
+  const dateMs = Date.parse(value);
+  return Number.isNaN(dateMs) ? null : Math.max(0, dateMs - nowMs);
+}

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
-import { backoffMs } from '../../server/net/backoff.ts';
+import { describe, expect, test } from 'vitest';
+import { backoffMs, parseRetryAfter } from '../../server/net/backoff.ts';
 
 const range = { firstMs: 100, maxMs: 5_000 };
 
@@ -23,4 +23,19 @@ test('a wait is between half of the first wait and the maximum', () => {
       expect(ms).toBeLessThanOrEqual(5_000);
     }),
   );
+});
+
+describe('Retry-After', () => {
+  const nowMs = Date.parse('2026-03-01T12:00:00Z');
+  test.each([
+    ['0', 0],
+    ['42', 42_000],
+    ['Sun, 01 Mar 2026 12:00:05 GMT', 5_000],
+    ['Sun, 01 Mar 2026 11:00:00 GMT', 0],
+    ['soon', null],
+    ['', null],
+    [undefined, null],
+  ])('%j asks for %j ms', (value, expected) => {
+    expect(parseRetryAfter(value, nowMs)).toBe(expected);
+  });
 });

@@ -3,7 +3,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
-import { deliveryBody, environmentOf, type Worker, type WorkOutcome } from './delivery.ts';
+import type { Handler } from '../../client/index.ts';
+import { environmentOf } from './delivery.ts';
 
 /** Time from the request to stop a command until it is killed. */
 const KILL_AFTER_MS = 5_000;
@@ -20,6 +21,8 @@ interface ExecParts {
   /** Destinations of the command's stdout and stderr; each resolves when it accepts more data. */
   output: Sink;
   complaint: Sink;
+  /** Kills the commands at once. */
+  hurry: AbortSignal;
 }
 
 /**
@@ -27,15 +30,9 @@ interface ExecParts {
  * leads its own process group: Ctrl-C at the terminal reaches only this process, and stopping a command stops all processes
  * that it started.
  */
-export function executor({ command, directory, environment, output, complaint }: ExecParts): Worker {
-  return (delivery) => {
-    let child: ChildProcessWithoutNullStreams;
-    try {
-      const env = { ...environment, ...environmentOf(delivery) };
-      child = spawn('sh', ['-c', command], { cwd: directory, env, detached: true, stdio: 'pipe' });
-    } catch (error) {
-      return { verdict: Promise.resolve(notStarted(error)), stop: () => {}, kill: () => {} };
-    }
+export function executor({ command, directory, environment, output, complaint, hurry }: ExecParts): Handler {
+  return async (delivery, { signal }) => {
+    const child = start(command, directory, { ...environment, ...environmentOf(delivery) });
     const lastLine = new LastLine();
     const copies = [
       new Copy(child.stdout, output),
@@ -46,41 +43,55 @@ export function executor({ command, directory, environment, output, complaint }:
     ];
     // A command may exit without reading its input.
     child.stdin.on('error', () => {});
-    child.stdin.end(deliveryBody(delivery));
+    child.stdin.end(delivery.event.body);
 
-    let ended = false;
-    const signalGroup = (signal: NodeJS.Signals) => {
-      if (ended || child.pid === undefined) return;
+    const signalGroup = (name: NodeJS.Signals) => {
+      if (child.pid === undefined) return;
       try {
-        process.kill(-child.pid, signal);
+        process.kill(-child.pid, name);
       } catch {
         // The process group has just exited.
       }
     };
+    const kill = () => signalGroup('SIGKILL');
     let killTimer: NodeJS.Timeout | undefined;
-    const exited = new Promise<WorkOutcome | { code: number | null; signal: string | null }>((resolve) => {
-      child.once('error', (error) => resolve(notStarted(error)));
-      child.once('exit', (code, signal) => {
-        ended = true;
-        clearTimeout(killTimer);
-        resolve({ code, signal });
-      });
-    });
-    const verdict = exited.then(async (end): Promise<WorkOutcome> => {
-      if ('kind' in end) return end;
-      await Promise.all(copies.map((copy) => copy.end()));
-      return end.code === 0 ? { kind: 'done' } : { kind: 'failed', reason: failureReason(end, lastLine.text()) };
-    });
-    return {
-      verdict,
-      stop: () => {
-        signalGroup('SIGTERM');
-        killTimer ??= setTimeout(() => signalGroup('SIGKILL'), KILL_AFTER_MS);
-        if (ended) clearTimeout(killTimer);
-      },
-      kill: () => signalGroup('SIGKILL'),
+    const stop = () => {
+      signalGroup('SIGTERM');
+      killTimer ??= setTimeout(kill, KILL_AFTER_MS);
     };
+    signal.addEventListener('abort', stop);
+    hurry.addEventListener('abort', kill);
+    if (signal.aborted) stop();
+    const end = await endOf(child).finally(() => {
+      signal.removeEventListener('abort', stop);
+      hurry.removeEventListener('abort', kill);
+      clearTimeout(killTimer);
+    });
+    await Promise.all(copies.map((copy) => copy.end()));
+    // Exit code 0 of a command that was asked to stop does not mean that its work was done.
+    signal.throwIfAborted();
+    if (end.code !== 0) throw new Error(failureReason(end, lastLine.text()));
   };
+}
+
+function start(command: string, directory: string, env: NodeJS.ProcessEnv): ChildProcessWithoutNullStreams {
+  try {
+    return spawn('sh', ['-c', command], { cwd: directory, env, detached: true, stdio: 'pipe' });
+  } catch (error) {
+    throw notStarted(error);
+  }
+}
+
+interface CommandEnd {
+  code: number | null;
+  signal: string | null;
+}
+
+function endOf(child: ChildProcessWithoutNullStreams): Promise<CommandEnd> {
+  return new Promise((resolve, reject) => {
+    child.once('error', (error) => reject(notStarted(error)));
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
 }
 
 /** Copies a stream to a sink at the speed of the sink. */
@@ -120,13 +131,10 @@ class Copy {
   }
 }
 
-function notStarted(error: unknown): WorkOutcome {
+function notStarted(error: unknown): Error {
   const { code, message } = error as NodeJS.ErrnoException;
-  return { kind: 'failed', reason: `the command could not be started: ${code ?? message}` };
+  return new Error(`the command could not be started: ${code ?? message}`);
 }
-
-/** The API accepts 500. */
-const REASON_CHARACTERS_MAX = 400;
 
 /** Part of stderr that is kept; a longer last line is truncated at its start. */
 const TAIL_BYTES_MAX = 4_096;
@@ -152,14 +160,7 @@ class LastLine {
 }
 
 /** Formats `exit 3: last line`, or `signal SIGKILL: …`. */
-function failureReason(end: { code: number | null; signal: string | null }, lastLine: string): string {
+function failureReason(end: CommandEnd, lastLine: string): string {
   const how = end.code === null ? `signal ${end.signal}` : `exit ${end.code}`;
-  return bounded(lastLine === '' ? how : `${how}: ${lastLine}`);
-}
-
-/** Truncates between characters, never inside one. */
-function bounded(text: string): string {
-  if (text.length <= REASON_CHARACTERS_MAX) return text;
-  const cut = text.slice(0, REASON_CHARACTERS_MAX - 1);
-  return `${/[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut}…`;
+  return lastLine === '' ? how : `${how}: ${lastLine}`;
 }

@@ -1,7 +1,7 @@
 /** Processes deliveries by printing each as one line of JSON. */
 import { setImmediate as turn } from 'node:timers/promises';
+import type { Delivery, Handler } from '../../client/index.ts';
 import { jsonLine } from '../io.ts';
-import type { Delivery, Worker, WorkOutcome } from './delivery.ts';
 
 /** Resolves with null when the whole text was passed to the system, otherwise with the error. */
 type Write = (text: string) => Promise<Error | null>;
@@ -9,37 +9,40 @@ type Write = (text: string) => Promise<Error | null>;
 /** Maximum time of consecutive writes before the event loop runs other work. */
 const TURN_MS = 5;
 
+/** Standard output takes no more lines, so that every later delivery would fail in the same way. */
+export class OutputClosed extends Error {
+  override readonly name = 'OutputClosed';
+}
+
 /**
  * A delivery is done when its whole line was passed to the system. Node writes to pipes synchronously; the breaks between
- * lines ensure that a slow reader delays signals and lease extensions by no more than one line.
+ * lines ensure that a slow reader delays signals and lease extensions by no more than one line. The handler throws OutputClosed.
  */
-export function printer(write: Write): Worker {
+export function printer(write: Write): Handler {
   let before: Promise<unknown> = Promise.resolve();
   let turnEndMs = 0;
-  const print = async (delivery: Delivery) => {
+  const print = async (delivery: Delivery, signal: AbortSignal) => {
     if (performance.now() >= turnEndMs) {
       await turn();
       turnEndMs = performance.now() + TURN_MS;
     }
-    return verdictOf(await write(jsonLine(delivery)));
+    signal.throwIfAborted();
+    const error: NodeJS.ErrnoException | null = await write(jsonLine(delivery));
+    if (error !== null) throw new OutputClosed(`standard output is not writable: ${error.code ?? error.message}`);
   };
-  return (delivery) => {
-    let end: (verdict: WorkOutcome) => void = () => {};
-    const verdict = new Promise<WorkOutcome>((resolve) => {
-      end = resolve;
-    });
-    let stopped = false;
-    before = before.then(() => (stopped ? undefined : print(delivery).then(end)));
-    const stop = () => {
-      stopped = true;
-      end({ kind: 'failed', reason: 'stopped before the line was written' });
-    };
-    return { verdict, stop, kill: stop };
+  return async (delivery, { signal }) => {
+    const printed = before.then(() => print(delivery, signal));
+    before = printed.catch(() => {});
+    await unless(signal, printed);
   };
 }
 
-function verdictOf(error: Error | null): WorkOutcome {
-  if (error === null) return { kind: 'done' };
-  const code = (error as NodeJS.ErrnoException).code ?? error.message;
-  return { kind: 'broken', reason: `standard output is not writable: ${code}` };
+/** Waits for the promise; rejects with the signal's reason when the signal aborts before. */
+function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
 }

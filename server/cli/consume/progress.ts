@@ -1,7 +1,7 @@
 /** Counts the results of `weir consume`, and shows them on standard error: a status line on a terminal, and messages everywhere. */
+import type { RunCounts } from '../../client/index.ts';
 import { visible, visibleLine } from '../../telemetry/visible.ts';
 import type { CommandIo } from '../io.ts';
-import type { Trouble } from './client.ts';
 
 /** The `--json` document. */
 export interface ConsumeSummary {
@@ -18,7 +18,7 @@ export interface ConsumeSummary {
   seconds: number;
 }
 
-export class ConsumeTally {
+export class ConsumeTally implements RunCounts {
   claimed = 0;
   done = 0;
   failed = 0;
@@ -27,13 +27,8 @@ export class ConsumeTally {
   running = 0;
   lastError: string | null = null;
 
-  /** Done or failed; `--max` counts these. */
-  get settled(): number {
-    return this.done + this.failed;
-  }
-
   get unsettled(): number {
-    return this.claimed - this.settled - this.gone;
+    return this.claimed - this.done - this.failed - this.gone;
   }
 
   summary(elapsedMs: number): ConsumeSummary {
@@ -68,7 +63,7 @@ const CLEAR_LINE = '\r\x1b[K';
 
 type Stream = CommandIo['stderr'];
 
-export interface ConsumeProgress extends Trouble {
+export interface ConsumeProgress {
   /** Prints a permanent line. */
   report: (line: string) => void;
   /** Writes to a stream that may be the same terminal. Resolves after the write, with the error if it failed. */
@@ -101,7 +96,6 @@ export function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { colu
     lineOpen = false;
     if (terminal) draw();
   };
-  let inTrouble = false;
   return {
     report,
     write: (stream, chunk) => {
@@ -110,16 +104,6 @@ export function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { colu
         lineOpen = chunk.at(-1) !== 0x0a && chunk.at(-1) !== '\n';
       }
       return new Promise((written) => void stream.write(chunk, (error) => written(error ?? null)));
-    },
-    waiting: (cause, afterMs) => {
-      tally.lastError = cause;
-      // Report each outage once: it may have many attempts.
-      if (!inTrouble) report(`${cause}: next attempt in ${(afterMs / 1000).toFixed(1)} s.`);
-      inTrouble = true;
-    },
-    over: () => {
-      if (inTrouble) report('The server is available again.');
-      inTrouble = false;
     },
     stop: () => {
       clearInterval(timer);

@@ -33,17 +33,6 @@ export function nextStep(attempt: Attempt, tries: number, refusals: number, rand
 }
 
 /**
- * Delay in milliseconds from `nowMs` (Unix time) that a Retry-After field requests: seconds or an HTTP date (RFC 9110,
- * 10.2.3). Null when the field is absent or invalid.
- */
-export function parseRetryAfter(value: string | undefined, nowMs: number): number | null {
-  if (value === undefined) return null;
-  if (/^\d+$/.test(value)) return Number(value) * 1000;
-  const dateMs = Date.parse(value);
-  return Number.isNaN(dateMs) ? null : Math.max(0, dateMs - nowMs);
-}
-
-/**
  * Computes when requests are due: one every 1000 / rate ms, independent of the responses (constant arrival), or immediately
  * when no rate is set. A delay that the server requests shifts the schedule, so that no burst follows.
  */

@@ -1,9 +1,9 @@
 /** Sends the requests: concurrent lanes take the next request, send it, and retry it when required. */
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { pause } from '../../net/backoff.ts';
-import { errorName, keepAlive } from '../keep-alive.ts';
-import { type Attempt, nextStep, Pace, parseRetryAfter } from './pace.ts';
+import { parseRetryAfter, pause } from '../../net/backoff.ts';
+import { errorName, keepAlive } from '../../net/keep-alive.ts';
+import { type Attempt, nextStep, Pace } from './pace.ts';
 import { requestHeaders, type SignedPayload } from './payloads.ts';
 import type { SendTally } from './summary.ts';
 

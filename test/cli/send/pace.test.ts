@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Attempt, nextStep, Pace, parseRetryAfter, triesMax } from '../../../server/cli/send/pace.ts';
+import { type Attempt, nextStep, Pace, triesMax } from '../../../server/cli/send/pace.ts';
 
 const answered = (status: number, retryAfterMs: number | null = null): Attempt => ({
   kind: 'answered',
@@ -37,21 +37,6 @@ describe('the next step after an attempt', () => {
 
   test('429 is never abandoned', () => {
     expect(nextStep(answered(429, 0), 0, 100_000, 0).kind).toBe('again');
-  });
-});
-
-describe('Retry-After', () => {
-  const nowMs = Date.parse('2026-03-01T12:00:00Z');
-  test.each([
-    ['0', 0],
-    ['42', 42_000],
-    ['Sun, 01 Mar 2026 12:00:05 GMT', 5_000],
-    ['Sun, 01 Mar 2026 11:00:00 GMT', 0],
-    ['soon', null],
-    ['', null],
-    [undefined, null],
-  ])('%j asks for %j ms', (value, expected) => {
-    expect(parseRetryAfter(value, nowMs)).toBe(expected);
   });
 });
 

@@ -1,16 +1,15 @@
-/** Client for JSON over POST to the Weir API, over keep-alive connections, with retries until the server gives a final response. */
+/** JSON calls to the Weir API, over keep-alive connections, with retries until the server gives a final response. */
 import type { IncomingMessage } from 'node:http';
-import { type Backoff, backoffMs, pause } from '../../net/backoff.ts';
-import { visibleLine } from '../../telemetry/visible.ts';
-import { CommandError } from '../io.ts';
-import { errorName, keepAlive } from '../keep-alive.ts';
-import { parseRetryAfter } from '../send/pace.ts';
+import { type Backoff, backoffMs, parseRetryAfter, pause } from '../net/backoff.ts';
+import { errorName, keepAlive } from '../net/keep-alive.ts';
+import { visibleLine } from '../telemetry/visible.ts';
+import { WeirError } from './errors.ts';
 
 /** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */
 const ANSWER_BYTES_MAX = 268_435_456;
 
-/** Long poll, ack, nack, extension, sign-in, and one spare. */
-const CONNECTIONS_MAX = 6;
+/** A run uses up to four: long poll, ack, nack, extension. Sign-in is shared. */
+const CONNECTIONS_MAX = 16;
 
 /** Result of one request. `document` is null when the response is not JSON. */
 export type Answer =
@@ -18,11 +17,12 @@ export type Answer =
   | { kind: 'failed'; name: string };
 
 interface ApiCall {
+  method: 'GET' | 'POST';
   /** Path relative to the base address, such as `api/v1/agent/session`. */
   path: string;
   /** Sent in the Authorization header only. */
   token: string;
-  body: object;
+  body?: object;
   /** A request without a response in this time fails with ETIMEDOUT. */
   timeoutMs: number;
   /** Cancels the request, which then fails. */
@@ -33,7 +33,7 @@ export interface ApiClient {
   /** Base address of the calls, as shown in messages. */
   base: string;
   /** Never rejects. */
-  post: (call: ApiCall) => Promise<Answer>;
+  send: (call: ApiCall) => Promise<Answer>;
   /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
@@ -43,17 +43,16 @@ export function openApiClient(url: URL): ApiClient {
   const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
 
-  const post = ({ path, token, body, timeoutMs, signal }: ApiCall) =>
+  const send = ({ method, path, token, body, timeoutMs, signal }: ApiCall) =>
     new Promise<Answer>((settle) => {
       if (signal.aborted) return settle({ kind: 'failed', name: 'ABORT_ERR' });
-      const text = JSON.stringify(body);
+      const text = body === undefined ? '' : JSON.stringify(body);
       const headers = {
         Authorization: `Bearer ${token}`,
         Accept: 'application/json',
-        'Content-Type': 'application/json',
-        'Content-Length': Buffer.byteLength(text),
+        ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
       };
-      const options = { method: 'POST', agent, headers, timeout: timeoutMs, signal };
+      const options = { method, agent, headers, timeout: timeoutMs, signal };
       const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
       const call = request(new URL(path, base), options, (response) => {
         read(response).then((document) => settle(answered(response, document)), failed);
@@ -62,7 +61,7 @@ export function openApiClient(url: URL): ApiClient {
       call.on('error', failed);
       call.end(text);
     });
-  return { base, post, close: () => agent.destroy() };
+  return { base, send, close: () => agent.destroy() };
 }
 
 async function read(response: IncomingMessage): Promise<unknown> {
@@ -104,45 +103,70 @@ export interface Repetition {
   /** Address of the request, for the final error message. */
   base: string;
   /** Maximum attempts that end in a lost connection or a 5xx, including the first. */
-  triesMax: number;
+  attemptsMax: number;
   trouble: Trouble;
-  signal: AbortSignal;
+  /** Waits between attempts; tests pass their own clock. */
+  wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 /** `stopped`: the signal ended the request; whether the server received the last attempt is unknown. */
 type RepeatOutcome = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
 
 /**
- * Retries until the response is neither 429 nor 5xx: lost connections and server errors with back-off, 429 and 503 after the
- * Retry-After delay. Throws CommandError when no attempts are left.
+ * Retries until the response is neither 408, 429 nor 5xx: lost connections and server errors with back-off, or after the delay that
+ * Retry-After requests. Throws WeirError `unreachable` when no attempts are left. 429 does not count as an attempt.
  */
-export async function repeat(attempt: () => Promise<Answer>, repetition: Repetition): Promise<RepeatOutcome> {
-  const { base, triesMax, trouble, signal } = repetition;
-  let tries = 0;
+export async function repeat(
+  attempt: () => Promise<Answer>,
+  { base, attemptsMax, trouble, wait = pause }: Repetition,
+  signal: AbortSignal,
+): Promise<RepeatOutcome> {
+  let attempts = 0;
   for (let waits = 0; !signal.aborted; waits++) {
     const answer = await attempt();
     if (signal.aborted && answer.kind === 'failed') break;
-    if (answer.kind === 'answered' && answer.status !== 429 && answer.status < 500) {
+    if (answer.kind === 'answered' && answer.status !== 408 && answer.status !== 429 && answer.status < 500) {
       trouble.over();
       return { kind: 'answered', status: answer.status, document: answer.document };
     }
     const cause = answer.kind === 'failed' ? answer.name : String(answer.status);
-    if (cause !== '429') tries += 1;
-    if (tries >= triesMax) throw new CommandError(`${base} did not answer: ${cause}, after ${tries} attempts.`);
+    if (cause !== '429') attempts += 1;
+    if (attempts >= attemptsMax)
+      throw new WeirError(
+        'unreachable',
+        `${base} did not answer: ${cause}, after ${attempts} attempts.`,
+        `Check that Weir runs and that this machine reaches ${base}readyz.`,
+      );
     const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : null;
     const afterMs = retryAfterMs ?? backoffMs(waits, backoff, Math.random());
     trouble.waiting(cause, afterMs);
-    await pause(afterMs, signal);
+    await wait(afterMs, signal);
   }
   return { kind: 'stopped' };
 }
 
 const DETAIL_CHARACTERS_MAX = 300;
+const GIVE_BASE_URL = "Give the base URL of Weir's API, for example http://127.0.0.1:8080.";
 
 /** Error for a response that a retry cannot change. It includes the server's `detail` (RFC 9457). */
-export function unexpected(base: string, path: string, status: number, document: unknown): CommandError {
-  if (status === 404) return new CommandError(`${base} has no ${path}; give the base URL of Weir's API.`);
-  const detail = (document as { detail?: unknown } | null)?.detail;
+export function unexpected(base: string, path: string, status: number, document: unknown): WeirError {
+  if (status === 404)
+    return new WeirError('not_weir', `${base} has no ${path}; give the base URL of Weir's API.`, GIVE_BASE_URL, {
+      status,
+    });
+  const { detail, code } = (document ?? {}) as { detail?: unknown; code?: unknown };
   const reason = typeof detail === 'string' ? `: ${visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
-  return new CommandError(`${base} answered ${path} with ${status}${reason}`);
+  return new WeirError(
+    'request_refused',
+    `${base} answered ${path} with ${status}${reason}`,
+    'Change the request as the message says; a repeated request would be refused again.',
+    { status, ...(typeof code === 'string' && { problemCode: code }) },
+  );
+}
+
+/** Error for a response of status 200 whose document is not the documented one. @param what for example `a claim` */
+export function unknownDocument(base: string, what: string, instead: string): WeirError {
+  return new WeirError('not_weir', `${base} answered ${what} with ${instead}; is it a Weir server?`, GIVE_BASE_URL, {
+    status: 200,
+  });
 }

@@ -20,12 +20,13 @@ export class Settler {
   readonly #acks: Lane;
   readonly #nacks: Lane;
 
-  constructor(api: AgentApi) {
-    this.#acks = new Lane(api, 'ack');
-    this.#nacks = new Lane(api, 'nack');
+  /** @param signal ends every request; outcomes are then `stopped` */
+  constructor(api: AgentApi, signal: AbortSignal) {
+    this.#acks = new Lane(api, 'ack', signal);
+    this.#nacks = new Lane(api, 'nack', signal);
   }
 
-  /** Rejects with CommandError when the API refuses the call permanently. */
+  /** Rejects with WeirError when the API refuses the call permanently. */
   ack(receipt: string): Promise<Outcome> {
     return this.#acks.add(receipt, {});
   }
@@ -47,13 +48,15 @@ interface Entry {
 class Lane {
   readonly #api: AgentApi;
   readonly #path: SettlePath;
+  readonly #signal: AbortSignal;
   /** Entries by their fields as JSON, ordered by the first entry. */
   readonly #waiting = new Map<string, Entry[]>();
   #busy = false;
 
-  constructor(api: AgentApi, path: SettlePath) {
+  constructor(api: AgentApi, path: SettlePath, signal: AbortSignal) {
     this.#api = api;
     this.#path = path;
+    this.#signal = signal;
   }
 
   add(receipt: string, fields: object): Promise<Outcome> {
@@ -86,7 +89,7 @@ class Lane {
   async #send(entries: readonly Entry[]): Promise<void> {
     const receipts = entries.map(({ receipt }) => receipt);
     try {
-      const settled = await this.#api.settle(this.#path, receipts, entries[0]!.fields);
+      const settled = await this.#api.settle(this.#path, receipts, entries[0]!.fields, this.#signal);
       for (const { receipt, resolve } of entries)
         resolve(settled.kind === 'stopped' ? 'stopped' : settled.done.has(receipt) ? 'done' : 'gone');
     } catch (error) {

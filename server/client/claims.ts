@@ -1,8 +1,8 @@
 /** Claims deliveries up to the free capacity, until enough are settled or a signal ends the loop. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { backoffMs, pause } from '../../net/backoff.ts';
+import { backoffMs, pause } from '../net/backoff.ts';
 import type { AgentApi, ClaimRequest } from './api.ts';
-import type { Delivery } from './delivery.ts';
+import type { ClaimedDelivery } from './delivery.ts';
 
 /** Delay before the next claim when the server answers a long poll early and empty. */
 const emptyBackoff = { firstMs: 100, maxMs: 1_000 };
@@ -19,11 +19,11 @@ interface Claiming {
   enough: () => boolean;
   /** Resolves when `room` or `enough` may have changed, or when the signal aborts. */
   changed: () => Promise<void>;
-  begin: (delivery: Delivery) => void;
+  begin: (delivery: ClaimedDelivery) => void;
   signal: AbortSignal;
 }
 
-/** Rejects with CommandError when the API refuses claims permanently. */
+/** Rejects with WeirError when the API refuses claims permanently. */
 export async function claimAll(claiming: Claiming): Promise<void> {
   const { api, order, once, room, enough, changed, begin, signal } = claiming;
   const waitMs = order.wait_seconds * 1000;

@@ -1,10 +1,11 @@
 /** Extends the leases of deliveries that are being processed: when a third of the lease has passed, many in one request. */
 import type { AgentApi } from './api.ts';
+import type { Outcome } from './settle.ts';
 
 const RECEIPTS_MAX = 1_000;
 
 interface Held {
-  /** Start of the lease, as performance.now(). */
+  /** Start of a lease of the usual length that ends when this one does, as performance.now(). */
   sinceMs: number;
   lost: () => void;
 }
@@ -13,13 +14,18 @@ export class Leases {
   readonly #api: AgentApi;
   readonly #leaseSeconds: number;
   readonly #failed: (error: unknown) => void;
+  readonly #signal: AbortSignal;
   readonly #held = new Map<string, Held>();
   readonly #timer: NodeJS.Timeout;
   #asking = false;
 
-  /** @param failed called after each attempt when the API refuses extensions permanently */
-  constructor(api: AgentApi, leaseSeconds: number, failed: (error: unknown) => void) {
+  /**
+   * @param failed called after each attempt when the API refuses extensions permanently
+   * @param signal ends every request
+   */
+  constructor(api: AgentApi, leaseSeconds: number, failed: (error: unknown) => void, signal: AbortSignal) {
     this.#api = api;
+    this.#signal = signal;
     this.#leaseSeconds = leaseSeconds;
     this.#failed = failed;
     // Checking every sixth of the lease extends it between a third and a half of its time.
@@ -29,6 +35,17 @@ export class Leases {
   /** @param lost called when the server reports that the lease is lost */
   hold(receipt: string, lost: () => void): void {
     this.#held.set(receipt, { sinceMs: performance.now(), lost });
+  }
+
+  /** Extends one lease to `seconds` from now, whatever the usual length is. Rejects with WeirError. */
+  async extend(receipt: string, seconds: number): Promise<Outcome> {
+    const askedMs = performance.now();
+    const settled = await this.#api.settle('extend', [receipt], { lease_seconds: seconds }, this.#signal);
+    if (settled.kind === 'stopped') return 'stopped';
+    if (!settled.done.has(receipt)) return 'gone';
+    const held = this.#held.get(receipt);
+    if (held !== undefined) held.sinceMs = askedMs + (seconds - this.#leaseSeconds) * 1000;
+    return 'done';
   }
 
   release(receipt: string): void {
@@ -49,7 +66,7 @@ export class Leases {
     this.#asking = true;
     try {
       const receipts = due.map(([receipt]) => receipt);
-      const settled = await this.#api.settle('extend', receipts, { lease_seconds: this.#leaseSeconds });
+      const settled = await this.#api.settle('extend', receipts, { lease_seconds: this.#leaseSeconds }, this.#signal);
       if (settled.kind === 'stopped') return;
       for (const [receipt, held] of due) {
         // Deliveries settled during the request have no lease to lose.

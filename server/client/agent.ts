@@ -1,0 +1,97 @@
+/** The client library's entry: an agent of Weir. */
+import { type AgentApi, type AgentStatus, agentApi } from './api.ts';
+import { type CredentialSource, credentialReader } from './credential.ts';
+import { eachDelivery } from './deliveries.ts';
+import type { Delivery } from './delivery.ts';
+import { WeirError } from './errors.ts';
+import { type ApiClient, openApiClient } from './http.ts';
+import { type Notify, troubleNotices, warn } from './notices.ts';
+import { completeOptions, type RunCounts, type RunOptions } from './options.ts';
+import { Run } from './run.ts';
+import { AgentSession } from './session.ts';
+
+export type AgentOptions = CredentialSource & {
+  /** Base URL of the API, for example `http://127.0.0.1:8080`; may have a path. */
+  url: string | URL;
+  /** Called for outages, failed deliveries and lost leases; by default each is a warning of the process. Must not throw. */
+  notify?: Notify;
+  /** Attempts of a call that end in a lost connection or a 5xx before it fails. By default calls are repeated without end. */
+  attemptsMax?: number;
+};
+
+interface HandlerContext {
+  /** Aborts when the work should stop: the lease was lost, the time to drain ended, or the agent was closed. */
+  signal: AbortSignal;
+}
+
+/** Works on one delivery. Its end acknowledges the delivery; its error returns it (see Retry). */
+export type Handler = (delivery: Delivery, context: HandlerContext) => unknown;
+
+/**
+ * An agent: it claims the deliveries of its webhooks and settles each. Sessions are opened and renewed, leases are extended while
+ * the work continues, and calls are repeated after lost connections, 408, 429 and 5xx, as Retry-After requests. Every delivery is delivered
+ * at least once: an agent that is killed loses none, but may see one again.
+ */
+export class Agent {
+  readonly #client: ApiClient;
+  readonly #api: AgentApi;
+  readonly #notify: Notify;
+  readonly #closed = new AbortController();
+
+  /** Throws TypeError when the URL is none, and WeirError when `credential` is no agent credential. Opens no connection. */
+  constructor(options: AgentOptions) {
+    const { url, notify = warn, attemptsMax = Number.POSITIVE_INFINITY } = options;
+    const base = new URL(url);
+    if (base.protocol !== 'http:' && base.protocol !== 'https:')
+      throw new TypeError(`${base} is not an http or https URL.`);
+    const readCredential = credentialReader(options);
+    this.#notify = notify;
+    this.#client = openApiClient(base);
+    const repetition = { base: this.#client.base, attemptsMax, trouble: troubleNotices(notify) };
+    const session = new AgentSession({ client: this.#client, readCredential, repetition });
+    this.#api = agentApi(this.#client, session, repetition);
+  }
+
+  /**
+   * Calls `handler` for each delivery, up to `concurrency` at a time. A delivery is acknowledged when the handler returns. When it throws,
+   * the error's message is the reason of the failure, and the delivery is attempted again later. A handler may also settle the delivery itself.
+   * Resolves when `signal` aborted and the drain is over, or when `max` or `once` is reached. Rejects with WeirError when a
+   * repeated call cannot help, for example after the credential was revoked; running handlers are then asked to stop.
+   */
+  run(handler: Handler, options: RunOptions = {}): Promise<RunCounts> {
+    return this.#start(options, (delivery) => handler(delivery, { signal: delivery.signal }));
+  }
+
+  /**
+   * Yields deliveries, of which at most `concurrency` are claimed and unsettled at a time. Settle each with `ack` or `nack`: the lease of
+   * an unsettled delivery is extended as long as the loop runs. After `signal` the loop ends: deliveries not yet yielded are
+   * released at once, the others may be settled for `drainSeconds`. Leaving the loop early, also by an error, returns what is unsettled.
+   * Throws WeirError as `run` does.
+   */
+  deliveries(options: RunOptions = {}): AsyncGenerator<Delivery, void, undefined> {
+    return eachDelivery((all, handler) => this.#start(all, handler), completeOptions(options));
+  }
+
+  /** The agent's name and its pending deliveries. Rejects with WeirError. @param signal ends the call, which then rejects with `closed` */
+  async me({ signal }: { signal?: AbortSignal } = {}): Promise<AgentStatus> {
+    const either = signal === undefined ? this.#closed.signal : AbortSignal.any([signal, this.#closed.signal]);
+    const status = await this.#api.me(either);
+    if (status === null)
+      throw new WeirError('closed', 'The call was stopped before it was answered.', 'Call it again.');
+    return status;
+  }
+
+  /**
+   * Ends everything at once: calls are cancelled, handlers are asked to stop, and unsettled deliveries come again when their leases expire.
+   * Not needed after a drain, since idle connections keep no process alive.
+   */
+  close(): void {
+    this.#closed.abort();
+    this.#client.close();
+  }
+
+  #start(options: RunOptions, handler: (delivery: Delivery, settled: Promise<void>) => unknown): Promise<RunCounts> {
+    const parts = { api: this.#api, notify: this.#notify, closed: this.#closed.signal, handler };
+    return new Run(completeOptions(options), parts).run();
+  }
+}

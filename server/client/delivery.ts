@@ -1,0 +1,133 @@
+/** A claimed delivery, and the event in it. Members have the names of the HTTP API. */
+import type { Outcome } from './settle.ts';
+
+/** Headers of the sender's request, names in lower case. Signatures and credentials are never stored. */
+export type EventHeaders = Readonly<Record<string, string>>;
+
+interface EventFields {
+  readonly id: string;
+  readonly webhook_id: string;
+  readonly webhook_name: string;
+  /** ISO 8601, UTC. */
+  readonly received_at: string;
+  /** Null when the webhook has no `event_type_from`, or the request had none. */
+  readonly event_type: string | null;
+  readonly content_type: string | null;
+  readonly headers: EventHeaders;
+}
+
+/** A delivery as the API returns it. */
+export interface ClaimedDelivery {
+  readonly id: string;
+  /** Identifies this delivery and this attempt. */
+  readonly receipt: string;
+  /** Starts at 1. */
+  readonly attempt: number;
+  readonly leased_until: string;
+  readonly event: EventFields & {
+    /** Present when the bytes are UTF-8 without NUL; otherwise body_base64. */
+    readonly body?: string;
+    readonly body_base64?: string;
+  };
+}
+
+/** Checks that an element of a response has the required fields; other fields are passed on unchanged. */
+export function isClaimedDelivery(value: unknown): value is ClaimedDelivery {
+  if (typeof value !== 'object' || value === null) return false;
+  const { id, receipt, event } = value as Partial<ClaimedDelivery>;
+  return typeof id === 'string' && typeof receipt === 'string' && typeof event === 'object' && event !== null;
+}
+
+/** A stored webhook request. */
+export class DeliveredEvent implements EventFields {
+  readonly id: string;
+  readonly webhook_id: string;
+  readonly webhook_name: string;
+  readonly received_at: string;
+  readonly event_type: string | null;
+  readonly content_type: string | null;
+  readonly headers: EventHeaders;
+  /** The body, byte for byte as the sender sent it. */
+  readonly body: Buffer;
+
+  constructor(event: ClaimedDelivery['event']) {
+    this.id = event.id;
+    this.webhook_id = event.webhook_id;
+    this.webhook_name = event.webhook_name;
+    this.received_at = event.received_at;
+    this.event_type = event.event_type ?? null;
+    this.content_type = event.content_type ?? null;
+    this.headers = event.headers ?? {};
+    this.body =
+      event.body === undefined ? Buffer.from(event.body_base64 ?? '', 'base64') : Buffer.from(event.body, 'utf8');
+  }
+
+  /** The body as UTF-8 text. */
+  text(): string {
+    return this.body.toString('utf8');
+  }
+
+  /** The body as JSON. Throws SyntaxError when it is none. The sender chose the content: check it before use. */
+  json(): unknown {
+    return JSON.parse(this.text());
+  }
+}
+
+/** `done`, or `gone`: the lease was lost before, so the delivery is delivered again. */
+export type Settlement = Exclude<Outcome, 'stopped'>;
+
+export interface Settling {
+  ack: () => Promise<Settlement>;
+  nack: (reason: string, delaySeconds: number | undefined) => Promise<Settlement>;
+  extend: (seconds: number) => Promise<Settlement>;
+}
+
+/** One event on its way to this agent. Settle each delivery once: the first `ack` or `nack` counts, later ones return its outcome. */
+export class Delivery {
+  readonly id: string;
+  /** Identifies this delivery and this attempt. */
+  readonly receipt: string;
+  /** Starts at 1. */
+  readonly attempt: number;
+  readonly event: DeliveredEvent;
+  /** Aborts when the work should stop: the lease was lost, the time to drain ended, or the agent was closed. */
+  readonly signal: AbortSignal;
+  readonly #claimed: ClaimedDelivery;
+  readonly #settling: Settling;
+
+  constructor(claimed: ClaimedDelivery, signal: AbortSignal, settling: Settling) {
+    this.id = claimed.id;
+    this.receipt = claimed.receipt;
+    this.attempt = claimed.attempt;
+    this.event = new DeliveredEvent(claimed.event);
+    this.signal = signal;
+    this.#claimed = claimed;
+    this.#settling = settling;
+  }
+
+  /** The work is done: the delivery is finished. Rejects with WeirError. */
+  ack(): Promise<Settlement> {
+    return this.#settling.ack();
+  }
+
+  /**
+   * The work failed: the delivery is delivered again after `delaySeconds` (0 to 86,400; by default 5 seconds, doubled with each attempt),
+   * or becomes a dead letter after the last attempt. Rejects with WeirError.
+   */
+  nack(reason: string, { delaySeconds }: { delaySeconds?: number } = {}): Promise<Settlement> {
+    return this.#settling.nack(reason, delaySeconds);
+  }
+
+  /**
+   * Extends the lease to `seconds` (5 to 3,600) from now. Leases are extended without this call while the event loop is free; call it
+   * before work that blocks the loop for longer than a third of the lease. Rejects with WeirError.
+   */
+  extend(seconds: number): Promise<Settlement> {
+    return this.#settling.extend(seconds);
+  }
+
+  /** The delivery as the API returned it. */
+  toJSON(): ClaimedDelivery {
+    return this.#claimed;
+  }
+}

@@ -1,0 +1,7 @@
+/** `weir/client`: what an agent imports. The README's section Agents is its tutorial. */
+export { Agent, type AgentOptions, type Handler } from './agent.ts';
+export type { AgentStatus } from './api.ts';
+export type { ClaimedDelivery, DeliveredEvent, Delivery, EventHeaders, Settlement } from './delivery.ts';
+export { Retry, WeirError, type WeirErrorCode } from './errors.ts';
+export type { AgentNotice, Notify } from './notices.ts';
+export type { RunCounts, RunOptions } from './options.ts';

@@ -1,0 +1,62 @@
+/** Options and counts of a run. */
+
+export interface RunOptions {
+  /** Starts a drain: no more claims; running handlers may finish for `drainSeconds`, and their deliveries are settled. */
+  signal?: AbortSignal;
+  /** Maximum number of deliveries claimed and worked on at a time: 1 to 1,000, by default 1. */
+  concurrency?: number;
+  /** Length of a lease, extended while the work continues: 5 to 3,600, by default 60. A killed agent's deliveries come again after it. */
+  leaseSeconds?: number;
+  /** Maximum time that a claim waits at the server for a delivery: 0 to 30, by default 20. */
+  waitSeconds?: number;
+  /** Claim only deliveries of these webhooks; by default of each webhook to which the agent is subscribed. */
+  webhookIds?: readonly string[];
+  /** End when this many deliveries are settled. */
+  max?: number;
+  /** End when the deliveries of one claim are settled. */
+  once?: boolean;
+  /** After `signal`: seconds after which `delivery.signal` aborts and the delivery is returned. By default 30. */
+  drainSeconds?: number;
+  /** Updated while the agent runs, for a progress display. */
+  counts?: RunCounts;
+}
+
+export interface RunCounts {
+  claimed: number;
+  /** Acknowledged. */
+  done: number;
+  /** Returned: delivered again, or moved to the dead letters. */
+  failed: number;
+  /** Leases lost before the delivery was settled; these deliveries come again. The other claimed ones come again, too. */
+  gone: number;
+}
+
+export type CompleteOptions = Required<Omit<RunOptions, 'signal' | 'webhookIds'>> &
+  Pick<RunOptions, 'signal' | 'webhookIds'>;
+
+const ranges = {
+  concurrency: [1, 1_000],
+  leaseSeconds: [5, 3_600],
+  waitSeconds: [0, 30],
+  drainSeconds: [0, 86_400],
+} as const;
+
+/** Adds the defaults. Throws RangeError when a number is outside of its range. */
+export function completeOptions(options: RunOptions): CompleteOptions {
+  const complete = {
+    concurrency: 1,
+    leaseSeconds: 60,
+    waitSeconds: 20,
+    max: Number.POSITIVE_INFINITY,
+    once: false,
+    drainSeconds: 30,
+    counts: { claimed: 0, done: 0, failed: 0, gone: 0 },
+    ...options,
+  };
+  for (const [name, [min, max]] of Object.entries(ranges)) {
+    const value = complete[name as keyof typeof ranges];
+    if (!Number.isInteger(value) || value < min || value > max)
+      throw new RangeError(`${name} is ${value}; allowed: a whole number from ${min} to ${max}.`);
+  }
+  return complete;
+}

@@ -1,0 +1,118 @@
+/** An agent's session with Weir: created with the credential, and renewed before it expires and when the server refuses it. */
+import type { CredentialReader } from './credential.ts';
+import { WeirError } from './errors.ts';
+import { type ApiClient, type Repetition, repeat, unexpected, unknownDocument } from './http.ts';
+
+const PATH = 'api/v1/agent/session';
+const ANSWER_TIMEOUT_MS = 30_000;
+
+/** A session is renewed after this share of its lifetime, so that calls are normally not refused. */
+const RENEWED_AT = 0.8;
+
+interface SessionParts {
+  client: ApiClient;
+  readCredential: CredentialReader;
+  repetition: Repetition;
+}
+
+/** A sign-in in progress. It is cancelled when each caller that joined it has stopped waiting. */
+interface SignIn {
+  done: Promise<void>;
+  cancel: AbortController;
+  joined: number;
+}
+
+export class AgentSession {
+  readonly #parts: SessionParts;
+  #token: string | null = null;
+  #renewAtMs = 0;
+  #endsAtMs = 0;
+  #signIn: SignIn | null = null;
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Returns a token that has not expired by the local clock; null when a signal stopped the wait. Concurrent callers share
+   * one sign-in. Rejects with WeirError when the credential is refused.
+   * @param signal ends the wait of this caller only
+   */
+  async token(signal: AbortSignal): Promise<string | null> {
+    if (signal.aborted) return null;
+    const token = this.#token;
+    const nowMs = performance.now();
+    if (token === null || nowMs >= this.#endsAtMs) await unless(signal, this.#renew(signal));
+    // An early renewal runs in the background. When it fails, the next call signs in.
+    else if (nowMs >= this.#renewAtMs) this.#renew(signal).catch(() => this.refused(token));
+    return signal.aborted ? null : this.#token;
+  }
+
+  /** The server refused this token. The next call signs in, unless the token has already been replaced. */
+  refused(token: string): void {
+    if (this.#token === token) this.#token = null;
+  }
+
+  #renew(signal: AbortSignal): Promise<void> {
+    this.#signIn ??= this.#startSignIn();
+    const signIn = this.#signIn;
+    signIn.joined += 1;
+    const leave = () => {
+      signIn.joined -= 1;
+      if (signIn.joined > 0) return;
+      signIn.cancel.abort();
+      if (this.#signIn === signIn) this.#signIn = null;
+    };
+    signal.addEventListener('abort', leave);
+    return signIn.done.finally(() => signal.removeEventListener('abort', leave));
+  }
+
+  #startSignIn(): SignIn {
+    const cancel = new AbortController();
+    const done = this.#open(cancel.signal).finally(() => {
+      if (this.#signIn === signIn) this.#signIn = null;
+    });
+    const signIn: SignIn = { done, cancel, joined: 0 };
+    return signIn;
+  }
+
+  async #open(signal: AbortSignal): Promise<void> {
+    const { client, readCredential, repetition } = this.#parts;
+    const startMs = performance.now();
+    const attempt = async () => {
+      const token = await readCredential();
+      return client.send({ method: 'POST', path: PATH, token, body: {}, timeoutMs: ANSWER_TIMEOUT_MS, signal });
+    };
+    const reply = await repeat(attempt, repetition, signal);
+    if (reply.kind === 'stopped') return;
+    if (reply.status === 401)
+      throw new WeirError(
+        'credential_refused',
+        `${client.base} refused the credential: it was rotated or revoked, or belongs to another Weir server; ` +
+          'print a new one with `weir agent rotate ID`.',
+        'Print a new credential with `weir agent rotate ID`, and give it to this agent.',
+        { status: 401 },
+      );
+    const { access_token: token, expires_in: seconds } = (reply.document ?? {}) as Record<string, unknown>;
+    if (reply.status !== 200) throw unexpected(client.base, PATH, reply.status, reply.document);
+    if (typeof token !== 'string' || typeof seconds !== 'number')
+      throw unknownDocument(client.base, PATH, 'something other than a session');
+    this.#token = token;
+    this.#renewAtMs = startMs + seconds * 1000 * RENEWED_AT;
+    this.#endsAtMs = startMs + seconds * 1000;
+  }
+}
+
+/** Waits for the promise or for the signal, whichever comes first. */
+async function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
+  let stop = () => {};
+  const stopped = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
+  signal.addEventListener('abort', stop);
+  try {
+    await Promise.race([promise, stopped]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
