@@ -68,6 +68,11 @@ export const problems = {
     detail:
       "A change authenticated by a cookie must come from a page of Weir or of CORS_ORIGINS, with the session's token in X-CSRF-Token; reload the page.",
   },
+  origin_refused: {
+    status: 403,
+    detail:
+      'The request comes from a page of another site, by its Origin or its Host: set PUBLIC_URL to the address that clients use, or add the origin to CORS_ORIGINS.',
+  },
   sign_in_expired: {
     status: 400,
     detail:
@@ -105,7 +110,8 @@ export const problems = {
   invalid_request: { status: 422, detail: 'The member errors lists each invalid field.' },
   body_too_large: {
     status: 413,
-    detail: 'The request body exceeds its limit: 1024 KiB, and 16 KiB for sign-in, set-up and agent sessions.',
+    detail:
+      'The request body exceeds its limit: 1024 KiB, 256 KiB for MCP, and 16 KiB for sign-in, set-up and agent sessions.',
   },
   webhook_unknown: { status: 404, detail: 'No webhook has this id.' },
   agent_unknown: { status: 404, detail: 'No active agent has this id.' },

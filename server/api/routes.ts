@@ -10,7 +10,7 @@ import type { Role } from '../resources/users.ts';
 import type { Operation } from './operation.ts';
 
 /** `signature`: signature of the webhook. */
-type PlainAccess = 'anyone' | 'signature';
+type PlainAccess = 'anyone' | 'signature' | 'viewer or agent';
 /**
  * `anyone`, or the lowest role allowed. On mixed routes an agent is allowed too, and sees only its own data. `agent`: credential or
  * session of an agent; `agent credential`: checked by the operation itself.
@@ -26,6 +26,7 @@ export const plainRoutes = [
   ['GET', '/in/:webhook_id', 'handshake', 'anyone', "answers a sender's check of the URL; 405 if it is none"],
   ['OPTIONS', '/in/:webhook_id', 'handshakeOptions', 'anyone', 'the same for CloudEvents'],
   ['POST', '/in/:webhook_id/batch', 'ingestBatch', 'signature', '202 once every line is committed as an event'],
+  ['POST', '/mcp', 'mcp', 'viewer or agent', 'answers a message of the Model Context Protocol, see AI agents by MCP'],
   ['GET', '/assets/:name', 'asset', 'anyone', 'style sheets and scripts of the pages, cached permanently'],
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 

@@ -32,12 +32,14 @@ interface Asked {
   idempotencyKey?: string | undefined;
   /** True for a change that a page of another site may have sent in the name of this user. */
   isForged: (person: Person) => boolean;
+  /** Noted in the audit log. */
+  via?: Actor['via'];
   exchange: Exchange;
 }
 
-type OutcomeOf<Name extends OperationName> = Outcome<Operations[Name]['answers']>;
+export type OutcomeOf<Name extends OperationName> = Outcome<Operations[Name]['answers']>;
 
-const accessOf = Object.fromEntries(operationRoutes.map(([, , name, access]) => [name, access])) as Readonly<
+export const accessOf = Object.fromEntries(operationRoutes.map(([, , name, access]) => [name, access])) as Readonly<
   Record<OperationName, OperationAccess>
 >;
 
@@ -69,7 +71,8 @@ export class Runner {
     const input = check(operation.input ?? anything, body.value);
     if ('issues' in input) return invalidBody(input);
 
-    const actor = () => (requester.kind === 'user' ? personActor(requester.person, exchange) : visitorActor(exchange));
+    const actor = () =>
+      requester.kind === 'user' ? personActor(requester.person, exchange, asked.via) : visitorActor(exchange);
     const handle = async (by: () => Actor) =>
       render(
         operation,

@@ -31,8 +31,8 @@ export function hasSession({ via }: Person): boolean {
   return via.kind === 'session';
 }
 
-/** The person as an actor in the audit log. */
-export function personActor(person: Person, exchange: Exchange): Actor {
+/** The person as an actor in the audit log. @param via undefined: the API or a page */
+export function personActor(person: Person, exchange: Exchange, via?: Actor['via']): Actor {
   return {
     kind: person.via.kind === 'token' ? 'token' : 'user',
     id: person.id,
@@ -40,6 +40,7 @@ export function personActor(person: Person, exchange: Exchange): Actor {
     token_id: person.via.kind === 'token' ? person.via.tokenId : null,
     address: exchange.client.address,
     request_id: exchange.requestId,
+    ...(via === undefined ? {} : { via }),
   };
 }
 

@@ -1,10 +1,10 @@
-/** Header fields of answers under /api/, and CORS: allows exactly the origins in CORS_ORIGINS (Fetch standard, section 3.3). */
+/** Header fields of answers under /api/ and of /mcp, and CORS: allows exactly the origins in CORS_ORIGINS (Fetch standard, section 3.3). */
 import type { Exchange } from './exchange.ts';
 
 const ALLOWED_METHODS = 'GET, HEAD, POST, PATCH, DELETE';
 /** Listed by name: `*` is not a wildcard for requests with credentials, and never covers authorization. */
 const ALLOWED_HEADERS =
-  'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, x-csrf-token, x-request-id';
+  'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, mcp-protocol-version, x-csrf-token, x-request-id';
 /** Answer fields that scripts of other origins may read, in addition to those that the standard always allows. */
 const EXPOSED_HEADERS =
   'allow, content-disposition, etag, idempotent-replayed, location, ratelimit, ratelimit-policy, retry-after, www-authenticate, x-request-id, x-weir-content-type';
@@ -49,10 +49,15 @@ const API_FIELDS: readonly (readonly [string, string])[] = [
   ['cross-origin-resource-policy', 'same-origin'],
 ];
 
-/** Returns a function that sets the fields of an answer under /api/, including errors. Call that function before the exchange is answered. */
+/** Whether programs call this path, and not people with a browser. */
+export function isApiPath(path: string): boolean {
+  return path.startsWith('/api/') || path === '/mcp';
+}
+
+/** Returns a function that sets the fields of an answer of the API, including errors. Call that function before the exchange is answered. */
 export function createApiFields(cors: Cors): (exchange: Exchange) => void {
   return (exchange) => {
-    if (!exchange.path.startsWith('/api/')) return;
+    if (!isApiPath(exchange.path)) return;
     for (const [name, value] of API_FIELDS) exchange.setHeader(name, value);
     cors.allow(exchange);
   };

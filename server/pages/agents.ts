@@ -149,9 +149,19 @@ async function agentView(
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);
 }
 
+/** Connects an AI agent. Several clients replace the variable by its value in their environment. */
+function mcpConfiguration(api: string): string {
+  const headers = { Authorization: `Bearer \${WEIR_CREDENTIAL}` };
+  return JSON.stringify({ mcpServers: { weir: { type: 'http', url: `${api}/mcp`, headers } } }, null, 2);
+}
+
 /** Code that fetches events, for its page; the command of Weir is the shortest. */
 function samplesOf(api: string): Sample[] {
-  return [{ language: 'Weir', code: `npx weir consume ${api} --credential-file FILE` }, ...consumeSamples(api)];
+  return [
+    { language: 'Weir', code: `npx weir consume ${api} --credential-file FILE` },
+    ...consumeSamples(api),
+    { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
+  ];
 }
 
 type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };

@@ -88,7 +88,7 @@ export async function startApp(
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
-    routeTable({ live: alive, ready, ...ingest.handlers, ...pages.handlers }, { ...people, ...pages }),
+    routeTable({ live: alive, ready, ...ingest.handlers, ...pages.handlers, mcp: people.mcp }, { ...people, ...pages }),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
       clients: new Clients(

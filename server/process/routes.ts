@@ -2,7 +2,7 @@
 import { operationRoutes, pageRoutes, plainRoutes } from '../api/routes.ts';
 import type { Api } from '../api/serve.ts';
 import type { Person } from '../auth/person.ts';
-import type { Cors } from '../http/cors.ts';
+import { type Cors, isApiPath } from '../http/cors.ts';
 import type { Handler, Route } from '../http/route.ts';
 import type { Page } from '../pages/page.ts';
 import type { Pages } from '../pages/serve.ts';
@@ -53,9 +53,9 @@ export function routeTable(handlers: Handlers, { api, pages, pageTable, cors }: 
   return [...plain, ...managed, ...preflights([...plain, ...managed], cors), ...shown];
 }
 
-/** OPTIONS for everything below /api/. Known paths have their own rows, so that Allow names OPTIONS. */
+/** OPTIONS for /mcp and everything below /api/. Known paths have their own rows, so that Allow names OPTIONS. */
 function preflights(routes: readonly Route[], cors: Cors): Route[] {
-  const paths = new Set(routes.map(({ path }) => path).filter((path) => path.startsWith('/api/')));
+  const paths = new Set(routes.map(({ path }) => path).filter(isApiPath));
   return [...paths, '/api/*'].map((path) => ({
     method: 'OPTIONS',
     path,

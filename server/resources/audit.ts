@@ -16,6 +16,7 @@ export const actorSchema = z.object({
   token_id: z.string().nullable().describe('id of the API token that was used; null: none'),
   address: z.string().nullable().describe('address of the client'),
   request_id: z.string().nullable().describe('id of the request in the log'),
+  via: z.literal('mcp').optional().catch(undefined).describe('mcp: by a tool call of an AI agent; absent: otherwise'),
 });
 
 /** What was changed. */

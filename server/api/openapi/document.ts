@@ -20,11 +20,12 @@ interface PlainDescription {
   problems: readonly ProblemCode[];
 }
 
-/** The plain routes, which are not operations; their schemas are next to their handlers. Null: for browsers, not described. */
+/** The plain routes, which are not operations; their schemas are next to their handlers. Null: for browsers or in a protocol of its own, not described. */
 export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDescription | null> = {
   ...healthDescriptions,
   ...ingestDescriptions,
   asset: null,
+  mcp: null,
 };
 
 /** Statuses that senders and agents can get, by route. Their metrics series exist from the start. */

@@ -8,6 +8,7 @@ import { deliveryOperations } from '../../api/deliveries/operations.ts';
 import { eventOperations } from '../../api/events/operations.ts';
 import { historyOperations } from '../../api/history/operations.ts';
 import { Idempotency } from '../../api/idempotency.ts';
+import { createMcp } from '../../api/mcp/endpoint.ts';
 import { openApiDocument, openApiOperations } from '../../api/openapi/document.ts';
 import type { Operations, OtherOperations } from '../../api/operations.ts';
 import type { OperationTable } from '../../api/routes.ts';
@@ -90,6 +91,7 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
     runner,
     oidc,
     overOpenLimit,
+    mcp: createMcp({ runner, people, agentAuth, csrf, settings }),
     api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit }),
     cors: new Cors(settings.CORS_ORIGINS),
   };

@@ -1,0 +1,134 @@
+/**
+ * POST /mcp: the Model Context Protocol over Streamable HTTP (revision 2025-11-25), without sessions. Each request is authenticated
+ * and answered for itself, so any process can serve it. What the SDK needs is loaded by the first request, see serve.ts.
+ */
+import { type AgentAuth, bearer } from '../../auth/agent.ts';
+import type { Csrf } from '../../auth/csrf.ts';
+import type { People } from '../../auth/people.ts';
+import type { Reader } from '../../auth/person.ts';
+import { DatabaseUnavailable } from '../../db/pool.ts';
+import type { Exchange } from '../../http/exchange.ts';
+import { ParsedBody } from '../../http/parsed-body.ts';
+import { type Problem, ProblemError, problem, problemLater } from '../../http/problem.ts';
+import type { Handler } from '../../http/route.ts';
+import type { Settings } from '../../settings/read.ts';
+import type { OperationName } from '../routes.ts';
+import { accessOf, type OutcomeOf, type Runner } from '../run.ts';
+
+/** Largest request. The largest useful one, 100 receipts or the definition of a webhook, has about 10 KiB. */
+export const MCP_BODY_BYTES_MAX = 262_144;
+
+interface McpParts {
+  people: People;
+  agentAuth: AgentAuth;
+  csrf: Csrf;
+  runner: Runner;
+  settings: Pick<Settings, 'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL'>;
+}
+
+/** A request to an operation by a tool. */
+interface OperationCall {
+  id?: string;
+  query?: Readonly<Record<string, string>>;
+  input?: object;
+}
+
+/** Runs an operation of the API with the rights of the bearer. Rejects for bugs only. */
+export type CallOperation = <Name extends OperationName>(
+  name: Name,
+  given: OperationCall,
+) => Promise<OutcomeOf<Name> | Problem>;
+
+/** One authenticated request. */
+export interface McpRequest {
+  exchange: Exchange;
+  /** Who presented the bearer token. */
+  requester: Reader;
+  /** The JSON-RPC message, not yet validated. */
+  message: unknown;
+  call: CallOperation;
+}
+
+export function createMcp(parts: McpParts): Handler {
+  const isOwnHost = hostCheck(parts.settings);
+  return async (exchange) => {
+    if (!parts.csrf.fromOwnPage(exchange) || !isOwnHost(exchange)) return exchange.problem(problem('origin_refused'));
+    const body = new ParsedBody(exchange, MCP_BODY_BYTES_MAX);
+    try {
+      const requester = await authenticate(parts, exchange);
+      if (requester.kind === 'problem') return exchange.problem(requester);
+      const message = await body.json();
+      if (message.kind === 'problem') return exchange.problem(message);
+      if (message.kind !== 'parsed') return;
+      const { serveMcp } = await import('./serve.ts');
+      const call = callAs(parts, requester, exchange);
+      await serveMcp({ exchange, requester, message: message.value, call });
+    } finally {
+      body.release();
+    }
+  };
+}
+
+/**
+ * A user by an API token or JWT, else an agent by its credential or session. Never by a cookie: a browser would send it for a page
+ * of another site. Credentials and failures count in the agents' rate limit.
+ */
+async function authenticate({ people, agentAuth }: McpParts, exchange: Exchange): Promise<Reader | Problem> {
+  const person = exchange.header('authorization') === undefined ? null : await people.find(exchange);
+  if (person !== null) return { kind: 'user', person };
+  const agent = await agentAuth.agent(exchange);
+  return agent.kind === 'problem' && agent.code === 'agent_unauthenticated' ? unauthenticated : agent;
+}
+
+const unauthenticated = problem(
+  'agent_unauthenticated',
+  'Present an agent credential, an active agent session or an API token, as Authorization: Bearer.',
+);
+
+function callAs({ runner, agentAuth }: McpParts, requester: Reader, exchange: Exchange): CallOperation {
+  // A credential was counted when it was checked. Operations for users or agents count sessions too, see AgentAuth.fallback.
+  let counted = requester.kind === 'user' || !bearer(exchange).startsWith('ws_');
+  return async (name, { id = '', query = {}, input = {} }) => {
+    if (!counted && accessOf[name] === 'viewer or agent') {
+      counted = true;
+      const over = await agentAuth.overLimit(exchange);
+      if (over !== null) return over;
+    }
+    try {
+      return await runner.run(name, {
+        requester,
+        id,
+        query,
+        input: async () => ({ kind: 'parsed', value: input }),
+        ifMatch: undefined,
+        isForged: () => false,
+        via: 'mcp',
+        exchange,
+      });
+    } catch (error) {
+      if (error instanceof ProblemError) return error.problem;
+      if (error instanceof DatabaseUnavailable) return problemLater('database_unavailable', 1);
+      throw error;
+    }
+  };
+}
+
+const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
+
+/**
+ * Protects a Weir that listens only on loopback from DNS rebinding: a page of another site, whose name was made to resolve to
+ * 127.0.0.1, sends its own name in Host. A Weir that listens on other addresses is reachable by names that it cannot know.
+ */
+function hostCheck({
+  HOST,
+  PUBLIC_URL,
+  FRONTEND_PUBLIC_API_URL,
+}: McpParts['settings']): (exchange: Exchange) => boolean {
+  if (!LOOPBACK_NAMES.includes(HOST) && !HOST.startsWith('127.') && HOST !== '::1') return () => true;
+  const own = [PUBLIC_URL, FRONTEND_PUBLIC_API_URL].map((url) => new URL(url).hostname);
+  const names = new Set([...LOOPBACK_NAMES, ...own]);
+  return (exchange) => {
+    const address = `http://${exchange.header('host')}`;
+    return URL.canParse(address) && names.has(new URL(address).hostname);
+  };
+}

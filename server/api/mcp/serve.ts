@@ -1,0 +1,104 @@
+/**
+ * Answers one MCP message with the SDK. Loaded by the first request to /mcp, because the SDK takes memory that an installation
+ * without AI agents need not spend.
+ */
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
+import { CallToolRequestSchema, ErrorCode, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js';
+import type { Reader } from '../../auth/person.ts';
+import type { Exchange } from '../../http/exchange.ts';
+import { check, invalidBody } from '../../http/issues.ts';
+import { type Problem, problemDocument } from '../../http/problem.ts';
+import { readVersions } from '../status/versions.ts';
+import type { McpRequest } from './endpoint.ts';
+import { eventTools } from './event-tools.ts';
+import { instructionsFor } from './instructions.ts';
+import { leaseTools } from './lease-tools.ts';
+import { isFor, isListedFor, listing, type Tool } from './tool.ts';
+
+const tools: readonly Tool[] = [...leaseTools, ...eventTools];
+const listings = new Map(tools.map((tool) => [tool, listing(tool)]));
+const version = readVersions().weir ?? '0';
+
+/** The SDK validates with it what clients answer to questions of the server. There are none; the default is a new Ajv for each request. */
+const noValidator = {
+  getValidator: () => {
+    throw new Error('this server asks clients nothing');
+  },
+};
+
+/** Sends the answer. Rejects for bugs. */
+export async function serveMcp(request: McpRequest): Promise<void> {
+  const { exchange, message, requester } = request;
+  if (Array.isArray(message)) return exchange.json(400, noBatches);
+  const server = new Server(
+    { name: 'weir', title: 'Weir', version },
+    {
+      capabilities: { tools: {} },
+      instructions: instructionsFor(requester.kind),
+      jsonSchemaValidator: noValidator,
+    },
+  );
+  let failure: { error: unknown } | undefined;
+  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: listedFor(requester) }));
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
+    try {
+      return await callTool(params, request);
+    } catch (error) {
+      // The SDK would send the message of any error to the client.
+      if (!(error instanceof McpError)) failure = { error };
+      throw error;
+    }
+  });
+  const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
+  await server.connect(transport);
+  try {
+    const response = await transport.handleRequest(webRequest(exchange), { parsedBody: message });
+    if (failure !== undefined) return exchange.fail(failure.error);
+    exchange.answer(response.status, response.headers.get('content-type') ?? 'text/plain', await response.text());
+  } finally {
+    await server.close();
+  }
+}
+
+/** The revision 2025-06-18 removed batches. One request is one call, as the rate limit counts it. */
+const noBatches = {
+  jsonrpc: '2.0',
+  id: null,
+  error: { code: ErrorCode.InvalidRequest, message: 'Batches are not supported: send one message per request.' },
+};
+
+/** The header fields that the transport checks. */
+const FIELDS = ['accept', 'content-type', 'mcp-protocol-version'] as const;
+
+function webRequest(exchange: Exchange): Request {
+  const headers = FIELDS.flatMap((name): [string, string][] => {
+    const value = exchange.header(name);
+    return value === undefined ? [] : [[name, value]];
+  });
+  return new Request('http://localhost/mcp', { method: 'POST', headers });
+}
+
+function listedFor(requester: Reader) {
+  return tools.filter((tool) => isListedFor(tool, requester)).map((tool) => listings.get(tool)!);
+}
+
+async function callTool({ name, arguments: given = {} }: { name: string; arguments?: unknown }, request: McpRequest) {
+  const tool = tools.find((candidate) => candidate.name === name);
+  if (tool === undefined || !isFor(tool, request.requester))
+    throw new McpError(ErrorCode.InvalidParams, `There is no tool ${JSON.stringify(name)} for this bearer token.`);
+  const input = check(tool.input, given);
+  if ('issues' in input) return toolError(invalidBody(input), request.exchange);
+  const answer = await tool.run(input.data, request.call);
+  if (answer.kind === 'problem') return toolError(answer, request.exchange);
+  // The client has disconnected: nothing is sent.
+  if (answer.kind !== 'answer') return { content: [] };
+  return { content: [{ type: 'text' as const, text: answer.text }], structuredContent: answer.structured };
+}
+
+/** The problem document of the API, which says how to fix the call. */
+function toolError(given: Problem, { requestId }: Exchange) {
+  const { retryAfterSeconds: retry_after_seconds } = given;
+  const document = { ...problemDocument(given, requestId), retry_after_seconds };
+  return { isError: true, content: [{ type: 'text' as const, text: JSON.stringify(document) }] };
+}

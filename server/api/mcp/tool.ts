@@ -1,0 +1,83 @@
+/** A tool of the MCP server: it runs operations of the API, and describes itself to a model that has never seen Weir. */
+import { z } from 'zod';
+import type { Reader } from '../../auth/person.ts';
+import type { Unanswered } from '../../http/exchange.ts';
+import type { Problem } from '../../http/problem.ts';
+import { allows, type Role } from '../../resources/users.ts';
+import type { CallOperation } from './endpoint.ts';
+
+/** `text` is for the model, with content from senders between markers; `structured` has the same facts for programs. */
+export type ToolAnswer<Output> = { kind: 'answer'; structured: Output; text: string } | Unanswered | Problem;
+
+/** Hints for the client, which may ask its user before a call (MCP, ToolAnnotations). */
+interface Hints {
+  readOnly: boolean;
+  destructive?: boolean;
+  idempotent?: boolean;
+}
+
+interface ToolFacts {
+  name: string;
+  title: string;
+  /** What it does, when to call it, what it returns, and what to do next. */
+  description: string;
+  /** Who gets it. A user needs this role, which the operation checks. */
+  access: 'agent' | 'viewer or agent' | Role;
+  hints: Hints;
+}
+
+interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolFacts {
+  input: Input;
+  output: Output;
+  run(input: z.output<Input>, call: CallOperation): Promise<ToolAnswer<z.input<Output>>>;
+}
+
+export interface Tool extends ToolFacts {
+  input: z.ZodObject;
+  output: z.ZodObject;
+  run(input: object, call: CallOperation): Promise<ToolAnswer<Record<string, unknown>>>;
+}
+
+/** Infers the types. The input passed to `run` is the output of the schema `input`, as the caller ensures. */
+export function tool<Input extends z.ZodObject, Output extends z.ZodObject>(given: TypedTool<Input, Output>): Tool {
+  return given as unknown as Tool;
+}
+
+/** Agents have other tools than users. */
+export function isFor({ access }: Tool, { kind }: Reader): boolean {
+  return access === 'viewer or agent' || (access === 'agent') === (kind === 'agent');
+}
+
+/** The list names only tools that the role of a user allows. A call of another one fails with the reason. */
+export function isListedFor(tool: Tool, requester: Reader): boolean {
+  if (!isFor(tool, requester)) return false;
+  const { access } = tool;
+  return requester.kind === 'agent' || access === 'agent' || allows(requester.person.role, roleOf(access));
+}
+
+function roleOf(access: Exclude<ToolFacts['access'], 'agent'>): Role {
+  return access === 'viewer or agent' ? 'viewer' : access;
+}
+
+/** The entry of tools/list. */
+export function listing({ name, title, description, input, output, hints }: Tool) {
+  return {
+    name,
+    title,
+    description,
+    inputSchema: jsonSchema(input, 'input'),
+    outputSchema: jsonSchema(output, 'output'),
+    annotations: {
+      title,
+      readOnlyHint: hints.readOnly,
+      destructiveHint: hints.destructive ?? false,
+      idempotentHint: hints.idempotent ?? hints.readOnly,
+      // What happens depends on Weir alone.
+      openWorldHint: false,
+    },
+  };
+}
+
+function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
+  return z.toJSONSchema(schema, { io }) as { type: 'object'; [member: string]: unknown };
+}
