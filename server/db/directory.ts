@@ -51,6 +51,12 @@ export class Directory<Row extends { readonly id: string }> {
     for (const row of await this.#read(null, ROWS_MAX)) this.#keep(row.id, row);
   }
 
+  /** Adds rows that were read in the past, by another process. They are checked before use, as after a lost connection. */
+  seed(rows: readonly Row[]): void {
+    for (const row of rows)
+      remember(this.#rows, row.id, { row, checkedAtMs: Number.NEGATIVE_INFINITY, changed: 'perhaps' }, ROWS_MAX);
+  }
+
   /** Number of cached rows. */
   get size(): number {
     return this.#rows.size;

@@ -80,6 +80,12 @@ export async function readHorizon(database: Database): Promise<Horizon | null> {
   };
 }
 
+/** The range that `createPartitions` creates at this time: what to assume of a database that is away. */
+export function usualHorizon(nowMs: number): Horizon {
+  const dayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
+  return { fromMs: dayMs - DAYS_BEHIND * DAY_MS, toMs: dayMs + (DAYS_AHEAD + 1) * DAY_MS };
+}
+
 /** The time nearest to `ms` that is within the range. */
 export function nearestWithin({ fromMs, toMs }: Horizon, ms: number): number {
   return Math.min(Math.max(ms, fromMs), toMs - 1);

@@ -65,6 +65,7 @@ interface Statement {
 /**
  * Opens a pool, without connecting before the first query.
  * @param connectionsMax DB_POOL_MAX
+ * @param isUsable false: the database is not to be used yet, and every call rejects with DatabaseUnavailable.
  * @param onWaited called with the milliseconds that a query waited for its connection.
  * @param onError called when an idle connection is lost; the pool replaces it.
  */
@@ -73,11 +74,13 @@ export function openDatabase(
   {
     connectionsMax,
     applicationName,
+    isUsable,
     onError,
     onWaited,
   }: {
     connectionsMax: number;
     applicationName: string;
+    isUsable?: () => boolean;
     onError?: (error: Error) => void;
     onWaited?: (ms: number) => void;
   },
@@ -95,6 +98,7 @@ export function openDatabase(
     pool,
     modes: new PlanModes(),
     renewal: new SessionRenewal(() => performance.now()),
+    isUsable: isUsable ?? (() => true),
     onWaited: onWaited ?? (() => {}),
   };
   pool.on('connect', (client) => sessions.renewal.opened(client));
@@ -109,6 +113,7 @@ interface Sessions {
   pool: pg.Pool;
   modes: PlanModes;
   renewal: SessionRenewal<pg.PoolClient>;
+  isUsable: () => boolean;
   onWaited: (ms: number) => void;
 }
 
@@ -184,7 +189,8 @@ function isReadOnly(error: unknown): boolean {
 }
 
 /** Takes a connection from the pool. Closes connections opened before the server was last found read-only. */
-async function acquire({ pool, renewal, onWaited }: Sessions): Promise<pg.PoolClient> {
+async function acquire({ pool, renewal, isUsable, onWaited }: Sessions): Promise<pg.PoolClient> {
+  if (!isUsable()) throw new DatabaseUnavailable(new Error('the primary has not prepared the database yet'));
   const startedMs = performance.now();
   for (;;) {
     const client = await pool.connect().catch((error) => Promise.reject(new DatabaseUnavailable(error)));

@@ -47,7 +47,7 @@ export interface Webhook {
   readonly counts: HistoryCounts;
 }
 
-interface WebhookSource {
+export interface WebhookSource {
   database: Database;
   /** Keys that encrypt webhook secrets, current first. */
   keys: readonly Buffer[];
@@ -68,11 +68,10 @@ interface WebhookDirectory {
   unreadable: ReadonlySet<string>;
 }
 
-/** Creates the directory of the webhooks that are not deleted. */
-export function webhookDirectory(source: WebhookSource): WebhookDirectory {
+/** Creates the directory of the webhooks that are not deleted. @param saved rows that were read in the past, newest first. */
+export function webhookDirectory(source: WebhookSource, saved: readonly WebhookRow[] = []): WebhookDirectory {
   const unreadable = new Set<string>();
-  const directory = new Directory<Webhook>(async (ids, rowsMax) => {
-    const rows = await readWebhooks(source.database, ids, rowsMax);
+  const openAll = (rows: readonly WebhookRow[], ids: readonly string[] | null) => {
     const before = new Set(unreadable);
     for (const id of ids ?? before) unreadable.delete(id);
     return rows.map((row) => {
@@ -83,7 +82,12 @@ export function webhookDirectory(source: WebhookSource): WebhookDirectory {
       }
       return webhook;
     });
-  }, source);
+  };
+  const directory = new Directory<Webhook>(
+    async (ids, rowsMax) => openAll(await readWebhooks(source.database, ids, rowsMax), ids),
+    source,
+  );
+  directory.seed(openAll(saved, null));
   return { directory, unreadable };
 }
 

@@ -40,7 +40,7 @@ const TRIAL_TIMEOUT_MS = 30_000;
 /**
  * Under root, runs a trial as the system user: it must read the installation, connect to the database and bind the port.
  * @param entryFile compiled trial.ts
- * @param conninfo a database that is running
+ * @param conninfo a database that is running, or away: then it decides nothing.
  */
 export async function chooseServingUser(entryFile: string, settings: Settings, conninfo: string): Promise<Choice> {
   if (process.getuid!() !== 0) return { kind: 'user', user: null };

@@ -1,6 +1,7 @@
 /** Messages between the primary and its processes. */
 
 import type { Horizon } from '../db/partitions.ts';
+import type { WebhookRow } from '../db/queries/webhooks.ts';
 import type { Checkup } from '../doctor/ask.ts';
 import type { Live, Sample, Second } from '../live/counters.ts';
 import type { SecretsKeys } from '../secrets/keys.ts';
@@ -12,7 +13,7 @@ export type { Checkup } from '../doctor/ask.ts';
  * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Increase
  * it with every incompatible change: such a restart is then refused with that reason, and the old processes keep serving.
  */
-export const PROTOCOL = 2;
+export const PROTOCOL = 3;
 
 /** Everything that a process needs to serve. */
 export interface StartOrder {
@@ -22,8 +23,12 @@ export interface StartOrder {
   horizon: Horizon;
   /** Folder of this installation's spool. Absent: there is none, or the primary is of a build without one. */
   spoolFolder?: string;
+  /** With a spool: the webhooks as the primary last read them, newest first. */
+  savedWebhooks?: readonly WebhookRow[];
   /** Other processes serve: with a spool, wait for the webhooks before listening. */
   othersServe?: boolean;
+  /** The database was away at the start: it is not used, not even if it answers, before `database_prepared`. */
+  awaitsDatabase?: boolean;
   /** One entry a second for the last minutes, oldest first. */
   history: Second[];
 }
@@ -42,6 +47,8 @@ export type ToProcess =
   /** Events were committed: waiting claims check again. */
   | { kind: 'arrived' }
   | { kind: 'horizon'; horizon: Horizon }
+  /** The database has the schema of this release and fits the settings: use it. */
+  | { kind: 'database_prepared' }
   | { kind: 'collect_metrics'; number: number }
   | { kind: 'take_sample'; number: number }
   /** The counts of the last second over all processes. */

@@ -2,28 +2,26 @@
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { systemActor } from '../audit/actor.ts';
-import { ensureAdministrator, setupAddress } from '../auth/setup.ts';
-import { attachDatabase, checkConnectionBudget } from '../db/attach.ts';
+import { attachUnmigrated } from '../db/attach.ts';
 import { lockDataDir } from '../db/data-dir.ts';
 import { ChangeListener } from '../db/listen.ts';
-import type { Database } from '../db/pool.ts';
+import { usualHorizon } from '../db/partitions.ts';
 import { countOrEstimateDeliveries } from '../db/queries/delivery-counts.ts';
 import { DoctorRunner } from '../doctor/ask.ts';
 import { LiveHub } from '../live/hub.ts';
 import { openLimiter } from '../ratelimit/open.ts';
-import { checkKeys, derivedKeys, loadSecretsKeys } from '../secrets/keys.ts';
-import { recordCurrentKey } from '../secrets/rotate.ts';
+import { loadSecretsKeys } from '../secrets/keys.ts';
 import { portError, probePort } from '../settings/port.ts';
 import type { Configuration, Given, Settings } from '../settings/read.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from '../telemetry/log.ts';
 import { FigureReader } from './database-figures.ts';
 import { chooseServingUser, findEntryFile, prepareForks } from './forks.ts';
-import { extendPartitions, runMaintenance } from './maintenance.ts';
+import { runMaintenance } from './maintenance.ts';
 import type { Plan } from './member.ts';
 import { Members } from './members.ts';
 import { MemoryGuard } from './memory-guard.ts';
 import { MetricsPage } from './metrics-page.ts';
+import { prepareDatabase, waitForDatabase } from './prepare.ts';
 import { createRestart } from './restart.ts';
 import { type Ending, waitForEnd } from './signals.ts';
 import { openSpool } from './spool.ts';
@@ -88,20 +86,17 @@ async function start(
   undo.push(() => lock.release());
   log('starting', { processes: settings.WORKERS, threads: settings.THREADS, database: settings.database.kind });
 
-  const { conninfo, database, migrated, revive, detach } = await attachDatabase(
+  const { conninfo, database, revive, detach } = await attachUnmigrated(
     settings,
     (line) => log('database_starting', { line }),
     { joinSmaller: false },
   );
   undo.push(detach);
-  for (const name of migrated) log('migrated', { migration: name });
+  const preparing = { conninfo, database, settings, keys, log };
   const entryFile = findEntryFile(fileURLToPath(new URL('../main.js', import.meta.url)), process.argv[1]);
   const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), settings, conninfo);
-  await checkConnectionBudget(database, settings);
-  await checkKeys(database, settings, keys);
-  if (await recordCurrentKey(database, keys, systemActor)) log('secrets_key_replaced');
-  const address = await firstAdministrator(database, settings, derivedKeys(keys, 'setup')[0]!);
-  let horizon = await extendPartitions(database, log);
+  let prepared = await prepareDatabase(preparing);
+  let horizon = 'reason' in prepared ? usualHorizon(Date.now()) : prepared.horizon;
   await (await openLimiter(settings, (fields) => log('rate_limit_store', fields), { requireStore: true })).close();
 
   const figures = new FigureReader(database);
@@ -111,7 +106,7 @@ async function start(
   undo.push(() => doctor.close());
 
   const user = choice.kind === 'user' ? choice.user : null;
-  const spool = await openSpool({ settings: () => current, conninfo, database, log, owner: user });
+  const spool = await openSpool({ settings: () => current, conninfo, database, keys, log, owner: user });
   undo.push(() => spool.stop());
   const page: MetricsPage = new MetricsPage(
     () => members.collectMetrics(),
@@ -135,7 +130,8 @@ async function start(
         horizon,
         history: live.history,
         othersServe,
-        ...spool.order,
+        awaitsDatabase: 'reason' in prepared,
+        ...spool.order(),
       };
     },
   });
@@ -183,19 +179,41 @@ async function start(
   undo.push(() => page.close());
 
   const listener = new ChangeListener(conninfo, {
-    change: (payload) => members.applyEverywhere(payload),
+    change: (payload) => {
+      spool.webhooksChanged();
+      return members.applyEverywhere(payload);
+    },
     arrived: () => members.broadcast({ kind: 'arrived' }),
     alive: () => members.broadcast({ kind: 'heard' }),
     lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
     up: () => {
       log('listener_up');
+      spool.webhooksChanged();
       members.broadcast({ kind: 'changes_lost' });
     },
     down: (reason) => log('listener_down', { reason }),
   });
+  const running = { supervisor, restart, settings: () => current };
+  let serving: Promise<boolean> | null = null;
+  if ('reason' in prepared) {
+    // The processes refuse what needs the database, or spool it, as in every outage.
+    undo.push(() => supervisor.stop());
+    serving = supervisor.start();
+    const stopping = new AbortController();
+    void ending.ended.then(() => stopping.abort());
+    const outcome = await waitForDatabase(preparing, prepared, stopping.signal);
+    if (outcome === null) return { ...running, address: null };
+    prepared = outcome;
+    horizon = prepared.horizon;
+    page.horizon(horizon);
+    members.broadcast({ kind: 'horizon', horizon });
+    members.broadcast({ kind: 'database_prepared' });
+  }
+  const { address } = prepared;
+
   listener.start();
   undo.push(() => listener.stop());
-
+  spool.drain();
   undo.push(
     runMaintenance({
       database,
@@ -225,23 +243,16 @@ async function start(
   undo.push(guard.start());
 
   undo.push(() => supervisor.stop());
-  const isUp = await Promise.race([supervisor.start(), ending.ended.then(() => false)]);
+  const isUp = await Promise.race([serving ?? supervisor.start(), ending.ended.then(() => false)]);
   if (isUp) log('listening', { url: settings.PUBLIC_URL, processes: supervisor.wanted });
   // Logged last, where it is visible. It goes to the log because without a terminal there is no other output.
   if (address !== null) log('setup_address', { url: address });
-  return { supervisor, restart, settings: () => current, address };
+  return { ...running, address };
 }
 
 /** Fixes the resolved DATA_DIR: its default may depend on the user that runs the process. */
 function pinned({ values, directory }: Given, { DATA_DIR }: Settings): Given {
   return { values: { ...values, DATA_DIR }, directory };
-}
-
-/** Returns the setup URL when users sign in with passwords and no administrator exists; otherwise null. */
-async function firstAdministrator(database: Database, settings: Settings, key: Buffer): Promise<string | null> {
-  if (settings.AUTH_MODE === 'hosted') return null;
-  await ensureAdministrator(database, settings);
-  return setupAddress(database, key, settings.PUBLIC_URL);
 }
 
 /** Prints Weir's URL and the next step. @param setupAddress null when an administrator exists. */

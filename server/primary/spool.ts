@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../db/pool.ts';
 import { backoffMs } from '../net/backoff.ts';
+import type { SecretsKeys } from '../secrets/keys.ts';
 import type { Settings } from '../settings/read.ts';
 import { emptySpool, type SpoolContents, SpoolReader } from '../spool/contents.ts';
 import { realDisk } from '../spool/disk.ts';
@@ -11,12 +12,14 @@ import { addCounts, type DrainTotals, noTotals, SpoolStore } from '../spool/stor
 import type { Log } from '../telemetry/log.ts';
 import { metricFamily } from '../telemetry/metric-table.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
+import { removeSavedWebhooks, SavedWebhooks } from './saved-webhooks.ts';
 
 interface SpoolParts {
   /** Current settings. */
   settings: () => Settings;
   conninfo: string;
   database: Database;
+  keys: SecretsKeys;
   log: Log;
   /** The user of the serving processes; null: the current one. */
   owner: { uid: number; gid: number } | null;
@@ -24,8 +27,12 @@ interface SpoolParts {
 
 export interface PrimarySpool {
   /** Its part of the order to a process. */
-  order: Pick<StartOrder, 'spoolFolder'>;
+  order(): Pick<StartOrder, 'spoolFolder' | 'savedWebhooks'>;
+  /** The copy of the webhooks may be outdated. */
+  webhooksChanged(): void;
   families(): Promise<MetricsSnapshot>;
+  /** Starts draining. The schema must be that of this release. */
+  drain(): void;
   /** Ends the drain after its transaction in progress, and releases the folder. */
   stop(): Promise<void>;
 }
@@ -35,14 +42,31 @@ const LOOK_EVERY_MS = 1_000;
 const RETRY = { firstMs: 200, maxMs: 5_000 };
 /** A database that hangs keeps the last transaction no longer than this. */
 const STOP_MS = 3_000;
+const HOUR_MS = 3_600_000;
 
-/** Claims the folder and starts draining; without INGEST_SPOOL_DIR there is no spool. Throws SpoolError. */
-export async function openSpool({ settings, conninfo, database, log, owner }: SpoolParts): Promise<PrimarySpool> {
+/** Claims the folder; without INGEST_SPOOL_DIR there is no spool. Throws SpoolError. */
+export async function openSpool({ settings, conninfo, database, keys, log, owner }: SpoolParts): Promise<PrimarySpool> {
   const { INGEST_SPOOL_DIR, DATA_DIR } = settings();
   const total = noTotals();
-  if (INGEST_SPOOL_DIR === undefined)
-    return { order: {}, families: async () => spoolFamilies(emptySpool, total, 0), stop: async () => {} };
+  if (INGEST_SPOOL_DIR === undefined) {
+    removeSavedWebhooks(DATA_DIR);
+    return {
+      order: () => ({}),
+      webhooksChanged() {},
+      families: async () => spoolFamilies(emptySpool, total, 0),
+      drain() {},
+      stop: async () => {},
+    };
+  }
   const { folder, lock } = await claimFolder(INGEST_SPOOL_DIR, DATA_DIR, owner);
+  const saved = new SavedWebhooks({
+    dataDir: DATA_DIR,
+    keys,
+    database,
+    ageMaxMs: () => settings().INGEST_SPOOL_HOURS_MAX * HOUR_MS,
+    nowMs: Date.now,
+    onFailed: (error) => log('webhooks_not_saved', { reason: error.message }),
+  });
   const reader = new SpoolReader(realDisk, folder);
   const target = new SpoolStore(conninfo, database, () => settings().RETENTION_DAYS);
   const drain = new Drain({
@@ -80,16 +104,23 @@ export async function openSpool({ settings, conninfo, database, log, owner }: Sp
       if (failures === 0) startedMs = performance.now();
     }
   };
-  const running = run();
+  let running = Promise.resolve();
   return {
-    order: { spoolFolder: folder },
+    order() {
+      const savedWebhooks = saved.read();
+      return { spoolFolder: folder, ...(savedWebhooks === null ? {} : { savedWebhooks }) };
+    },
+    webhooksChanged: () => saved.save(),
     families: async () => spoolFamilies(await reader.read().catch(() => emptySpool), total, Date.now()),
+    drain() {
+      running = run();
+    },
     stop: async () => {
       stopping.abort();
       drain.stop();
       await Promise.race([running, delay(STOP_MS, null, { ref: false })]);
       target.close();
-      await running;
+      await Promise.all([running, saved.close()]);
       target.close();
       await lock.release();
     },

@@ -33,6 +33,8 @@ export interface App {
   changesLost(): void;
   change(payload: string): Promise<void>;
   setHorizon(horizon: Horizon): void;
+  /** The database that was away at the start may be used from now on. */
+  useDatabase(): void;
   metrics(): Promise<MetricsSnapshot>;
   /** Returns the counts so far. */
   sample(): Sample;
@@ -115,14 +117,17 @@ export async function startApp(
   metrics.gauge('weir_processes', () => 1);
   metrics.counter('weir_log_lines_dropped_total', () => log.dropped());
 
-  // When the database is down, the process starts anyway and answers 503 itself.
-  const preloads = Object.values(caches).map((cache) => cache.preload().catch(() => {}));
-  const schema = refuseOldSchema(database);
+  const preload = () => Object.values(caches).map((cache) => cache.preload().catch(() => {}));
   await ingest.checkSpool();
-  await Promise.race([Promise.all([schema, ingest.start(), ...preloads]), delay(START_WAIT_MS)]);
-  // Without webhooks it would refuse requests that the other processes can spool.
-  const knowsWebhooks = () => ingest.directory.preload().then(...trueOrFalse);
-  if (base.spoolFolder !== undefined && order.othersServe) while (!(await knowsWebhooks())) await delay(START_RETRY_MS);
+  if (base.usesDatabase()) {
+    // When the database is down, the process starts anyway and answers 503 itself.
+    const schema = refuseOldSchema(database);
+    await Promise.race([Promise.all([schema, ingest.start(), ...preload()]), delay(START_WAIT_MS)]);
+    // Without webhooks it would refuse requests that the other processes can spool.
+    const knowsWebhooks = () => ingest.directory.preload().then(...trueOrFalse);
+    if (base.spoolFolder !== undefined && order.othersServe)
+      while (ingest.directory.size === 0 && !(await knowsWebhooks())) await delay(START_RETRY_MS);
+  }
   port = await server.listen(settings.HOST, settings.PORT);
 
   return {
@@ -143,6 +148,12 @@ export async function startApp(
     },
     setHorizon: (next) => {
       horizon = next;
+    },
+    useDatabase: () => {
+      if (base.usesDatabase()) return;
+      base.useDatabase();
+      void ingest.start();
+      preload();
     },
     metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
     sample: () =>

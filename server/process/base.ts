@@ -2,6 +2,7 @@
 
 import { Changes } from '../db/announce.ts';
 import { type Database, openDatabase } from '../db/pool.ts';
+import type { WebhookRow } from '../db/queries/webhooks.ts';
 import type { StartOrder } from '../primary/messages.ts';
 import type { RateLimiter } from '../ratelimit/limiter.ts';
 import { openLimiter } from '../ratelimit/open.ts';
@@ -17,22 +18,33 @@ export interface Base {
   keys: SecretsKeys;
   /** Folder of this installation's spool; undefined: there is none. */
   spoolFolder: string | undefined;
+  savedWebhooks: readonly WebhookRow[] | undefined;
   log: Log;
   metrics: Metrics;
   observe: Observers;
   database: Database;
+  /** False until the primary has prepared a database that was away at the start. */
+  usesDatabase: () => boolean;
+  useDatabase: () => void;
   /** Makes changes and notifies every process. */
   changes: Changes;
   limiter: RateLimiter;
 }
 
 /** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
-export async function openBase({ settings, conninfo, keys, spoolFolder }: StartOrder, log: Log): Promise<Base> {
+export async function openBase(order: StartOrder, log: Log): Promise<Base> {
+  const { settings, conninfo, keys, spoolFolder, savedWebhooks } = order;
+  let isUsable = order.awaitsDatabase !== true;
+  const usesDatabase = () => isUsable;
+  const useDatabase = () => {
+    isUsable = true;
+  };
   const metrics = new Metrics();
   const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
   const database = openDatabase(conninfo, {
     connectionsMax: settings.DB_POOL_MAX,
     applicationName: 'weir',
+    isUsable: usesDatabase,
     onError: observe.databaseError,
     onWaited: (ms) => metrics.poolWaited(ms / 1000),
   });
@@ -41,5 +53,19 @@ export async function openBase({ settings, conninfo, keys, spoolFolder }: StartO
     requireStore: false,
     onUncounted: ({ name }) => metrics.uncounted(name),
   });
-  return { settings, conninfo, keys, spoolFolder, log, metrics, observe, database, changes, limiter };
+  return {
+    settings,
+    conninfo,
+    keys,
+    spoolFolder,
+    savedWebhooks,
+    log,
+    metrics,
+    observe,
+    database,
+    usesDatabase,
+    useDatabase,
+    changes,
+    limiter,
+  };
 }

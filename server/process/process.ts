@@ -49,7 +49,7 @@ export function runProcess(): void {
     if (message.kind === 'drain') end(0);
     // State read at the start may be older than the change.
     if (message.kind === 'change') missed.set('changes_lost', { kind: 'changes_lost' });
-    if (message.kind === 'changes_lost' || message.kind === 'horizon') missed.set(message.kind, message);
+    if (['changes_lost', 'horizon', 'database_prepared'].includes(message.kind)) missed.set(message.kind, message);
   }
 
   async function onMessage(message: ToProcess): Promise<void> {
@@ -68,6 +68,8 @@ export function runProcess(): void {
         return send({ kind: 'applied', number: message.number });
       case 'horizon':
         return app.setHorizon(message.horizon);
+      case 'database_prepared':
+        return app.useDatabase();
       case 'collect_metrics':
         return send({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
       case 'take_sample':

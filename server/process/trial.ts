@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import './app.ts';
 import { withoutSecrets } from '../db/conninfo.ts';
 import { openDatabase } from '../db/pool.ts';
+import { isPassing } from '../db/unavailable.ts';
 import type { TrialOrder, TrialResult } from '../primary/forks.ts';
 import { probePort } from '../settings/port.ts';
 
@@ -18,6 +19,8 @@ async function tryDatabase(): Promise<TrialResult | null> {
     await database.query({ text: 'select 1' });
     return null;
   } catch (error) {
+    // A database that is away says nothing about the user.
+    if (isPassing(error)) return null;
     return { failed: 'database', reason: withoutSecrets((error as Error).message, conninfo) };
   } finally {
     await database.close();

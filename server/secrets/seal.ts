@@ -14,6 +14,7 @@ export type KeyPurpose =
   | 'oidc-state'
   | 'idempotency'
   | 'device-cookies'
+  | 'saved-webhooks'
   | 'fingerprint';
 
 /** Derives the 32-byte key of a purpose from SECRETS_KEY in base64. */

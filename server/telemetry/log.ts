@@ -12,6 +12,10 @@ export const logEvents = {
     'Weir was started by root and the user weir cannot serve: the processes run as root until the fix in this line is applied',
   ],
   database_starting: ['info', 'the embedded database is being created or started'],
+  database_awaited: [
+    'error',
+    'Postgres is away at the start: Weir tries again until it answers; requests are answered 503, or spooled. Logged once a minute',
+  ],
   migrated: ['info', 'a migration was applied'],
   partitions_created: ['info', 'partitions for the next days were created'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
@@ -79,6 +83,10 @@ export const logEvents = {
   commit_in_doubt: ['warn', 'the connection was lost in the middle of a commit; its events were looked up'],
   spooling: ['warn', 'events are written to the spool, because the database does not commit them'],
   spool_failed: ['error', 'the spool cannot be written; requests are answered 503'],
+  webhooks_not_saved: [
+    'error',
+    'the copy of the webhooks in DATA_DIR cannot be written: a start while Postgres is away would use an older one, or refuse events',
+  ],
   spool_waiting: ['warn', 'the spool cannot be drained yet; it is tried again until it succeeds'],
   spool_drained: ['info', 'the events of the spool are in the database'],
   spool_event_refused: [

@@ -76,8 +76,8 @@ const refusals: Case[] = [
     /^weir: Another Weir is running with DATA_DIR .*; stop it first, or set another DATA_DIR and PORT$/,
   ],
   [
-    'a database that is not there, without showing the password',
-    async () => ({ DATABASE_URL: `postgres://someone:sesame@127.0.0.1:${await freePort()}/weir` }),
+    'a database that the server does not have, without showing the password',
+    () => ({ DATABASE_URL: `${database.conninfo} dbname=missing password=sesame` }),
     /^weir: the database at (?!.*sesame).* cannot be used: .*; check DATABASE_URL or the POSTGRES_\* settings$/s,
   ],
   [

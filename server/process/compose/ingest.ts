@@ -15,7 +15,7 @@ import { RowMaker } from '../../ingest/rows.ts';
 import { SPOOL_AFTER_MS, SpooledStore } from '../../ingest/spooled-store.ts';
 import { storeSingle } from '../../ingest/store.ts';
 import { Verifier } from '../../ingest/verify.ts';
-import { isCurrent, type Webhook, webhookDirectory } from '../../ingest/webhook.ts';
+import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '../../ingest/webhook.ts';
 import { WriteBehind } from '../../ingest/write-behind.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
 import { realDisk } from '../../spool/disk.ts';
@@ -31,7 +31,7 @@ const HOUR_MS = 3_600_000;
  * @param onCommitted called after each commit with new events, before the requests are answered.
  */
 export function composeIngest(
-  { settings, conninfo, keys, spoolFolder, log, metrics, observe, database, limiter }: Base,
+  { settings, conninfo, keys, spoolFolder, savedWebhooks, log, metrics, observe, database, limiter }: Base,
   workerFile: string,
   clampMs: (ms: number) => number,
   onRejected: IngestParts['onRejected'],
@@ -85,7 +85,7 @@ export function composeIngest(
         });
   const spooled = writer && new SpooledStore(events, writer, limits, observe.spooled);
   const counts = new IngestCounts((rows) => addHistory(database, rows));
-  const { directory, unreadable } = webhookDirectory({
+  const webhooks: WebhookSource = {
     database,
     keys: derivedKeys(keys, 'webhook-secrets'),
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
@@ -93,7 +93,8 @@ export function composeIngest(
     countsOf: (webhookId) => counts.of(webhookId),
     onUnreadable: observe.secretUnreadable,
     keepsServing: writer !== null,
-  });
+  };
+  const { directory, unreadable } = webhookDirectory(webhooks, savedWebhooks);
   const secretUses = new WriteBehind(
     (uses) => addSecretUses(database, uses),
     (one, other) => one + other,

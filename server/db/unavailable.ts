@@ -1,0 +1,49 @@
+/** Which failures of a database at the start are worth waiting for: it may be reached later without a change of the settings. */
+import { DatabaseUnavailable } from './pool.ts';
+import { isOutage } from './sql-states.ts';
+
+/**
+ * Before a session exists, libpq reports a failure as text only, without a SQLSTATE. Its own messages are in English, because Node never sets a
+ * locale; those of the server (after FATAL) may be in another language, and then count as permanent.
+ * @see https://www.postgresql.org/docs/current/libpq-connect.html
+ */
+const passing = [
+  // No server listens, or the machine or its name is not there (yet).
+  /Connection refused/,
+  /No such file or directory\s+Is the server running/,
+  /could not translate host name/,
+  /No route to host/,
+  /Network is unreachable/,
+  /Host is down/,
+  // A machine, network or server that hangs or fails in the middle.
+  /timeout expired/,
+  /Connection timed out/,
+  /timeout exceeded when trying to connect/,
+  /Query read timeout/,
+  /Connection reset by peer/,
+  /server closed the connection unexpectedly/,
+  /Software caused connection abort/,
+  /SSL SYSCALL error/,
+  // With target_session_attrs: a standby that is not promoted yet.
+  /session is read-only/,
+  /server is in hot standby mode/,
+  // The server's own words for 57P03 and 53300.
+  /FATAL: {2}the database system is /,
+  /FATAL: {2}sorry, too many clients already/,
+  /FATAL: {2}remaining connection slots are reserved/,
+];
+
+/**
+ * True: the database is unreachable, starting, read-only, or lacks a resource. False: it refuses what the settings say (password, database,
+ * certificate), or the schema does, and waiting would not help. With several hosts, every host must fail in a passing way.
+ */
+export function isPassing(error: unknown): boolean {
+  if (!(error instanceof DatabaseUnavailable)) return false;
+  if (error.code !== undefined) return isOutage(error.code);
+  return hostsIn(error.message).every((text) => passing.some((pattern) => pattern.test(text)));
+}
+
+/** The part of a message of libpq that concerns each host. */
+function hostsIn(message: string): string[] {
+  return message.split(/\n(?=connection to server |could not translate host name )/);
+}

@@ -1,0 +1,117 @@
+/**
+ * A copy of the webhooks in DATA_DIR, for the spool: a process that starts while Postgres is away verifies events with it. It is encrypted as a
+ * whole: without SECRETS_KEY it can neither be read nor changed.
+ */
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { deserialize, serialize } from 'node:v8';
+import { migrationFiles } from '../db/migrate.ts';
+import { type Database, DatabaseUnavailable } from '../db/pool.ts';
+import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
+import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
+import { seal, unseal } from '../secrets/seal.ts';
+
+interface SavedParts {
+  dataDir: string;
+  keys: SecretsKeys;
+  database: Database;
+  /** An older copy is not used: it may hold secrets that were replaced since. */
+  ageMaxMs: () => number;
+  nowMs: () => number;
+  onFailed: (error: Error) => void;
+}
+
+interface Saved {
+  /** The newest migration of the build that wrote it: rows of another build may have other columns. */
+  schema: number;
+  savedAtMs: number;
+  rows: WebhookRow[];
+}
+
+/** As many as a process keeps, see Directory. */
+const ROWS_MAX = 20_000;
+/** At most one copy in this time, however many webhooks change; and one after RENEW_EVERY_MS without a change. */
+const SAVE_EVERY_MS = 1_000;
+const RENEW_EVERY_MS = 600_000;
+const PURPOSE = 'saved-webhooks';
+
+export class SavedWebhooks {
+  readonly #parts: SavedParts;
+  readonly #path: string;
+  readonly #schema = migrationFiles().at(-1)!.version;
+  readonly #stopping = new AbortController();
+  #isChanged = false;
+  #saving: Promise<void> | null = null;
+  #renewing: NodeJS.Timeout | undefined;
+
+  constructor(parts: SavedParts) {
+    this.#parts = parts;
+    this.#path = pathIn(parts.dataDir);
+  }
+
+  /** The copy; null if there is none, or none that this build and these keys can use. */
+  read(): WebhookRow[] | null {
+    try {
+      const plain = unseal(readFileSync(this.#path), derivedKeys(this.#parts.keys, PURPOSE), PURPOSE);
+      const { schema, savedAtMs, rows } = deserialize(plain!) as Saved;
+      const ageMs = this.#parts.nowMs() - savedAtMs;
+      return schema === this.#schema && ageMs <= this.#parts.ageMaxMs() ? rows : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Some webhook changed, or may have: writes a new copy soon. */
+  save(): void {
+    this.#isChanged = true;
+    if (this.#stopping.signal.aborted) return;
+    this.#saving ??= this.#saveWhileChanged().finally(() => {
+      this.#saving = null;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    clearTimeout(this.#renewing);
+    await this.#saving;
+  }
+
+  async #saveWhileChanged(): Promise<void> {
+    clearTimeout(this.#renewing);
+    while (this.#isChanged && !this.#stopping.signal.aborted) {
+      this.#isChanged = false;
+      await this.#write().catch((error: Error) => {
+        // During an outage the copy stays as it is; the listener calls `save` at its end.
+        if (!(error instanceof DatabaseUnavailable)) this.#parts.onFailed(error);
+      });
+      await delay(SAVE_EVERY_MS, null, { signal: this.#stopping.signal }).catch(() => {});
+    }
+    if (!this.#stopping.signal.aborted) this.#renewing = setTimeout(() => this.save(), RENEW_EVERY_MS).unref();
+  }
+
+  async #write(): Promise<void> {
+    const { database, keys, nowMs } = this.#parts;
+    const savedAtMs = nowMs();
+    const rows = await readWebhooks(database, null, ROWS_MAX);
+    const saved: Saved = { schema: this.#schema, savedAtMs, rows };
+    const draft = `${this.#path}.draft`;
+    const file = openSync(draft, 'w', 0o600);
+    try {
+      writeSync(file, seal(serialize(saved), derivedKeys(keys, PURPOSE)[0]!, PURPOSE));
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(draft, this.#path);
+  }
+}
+
+/** Removes the copy: without a spool nothing uses it. */
+export function removeSavedWebhooks(dataDir: string): void {
+  rmSync(pathIn(dataDir), { force: true });
+}
+
+function pathIn(dataDir: string): string {
+  return join(dataDir, 'webhooks.saved');
+}

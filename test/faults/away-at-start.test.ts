@@ -1,0 +1,158 @@
+/** Weir is started while Postgres is away: it waits, refuses what it cannot store, and serves as soon as Postgres answers. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { SavedWebhooks } from '../../server/primary/saved-webhooks.ts';
+import { freePort } from '../helpers/ports.ts';
+import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { until } from '../helpers/wait.ts';
+import { made, newWebhook, webhooksOf } from '../helpers/webhooks.ts';
+import { kill, makeDataDir, PATIENCE_MS, readiness, spawnWeir } from '../helpers/weir.ts';
+
+const TEST_MS = 600_000;
+/** A start takes the longest. */
+const eventually = { timeoutMs: 2 * PATIENCE_MS };
+const SECRETS_KEY = randomBytes(32).toString('base64');
+
+let fresh: FreshDatabase;
+let dataDir: string;
+let door: Awaited<ReturnType<typeof closedDoor>>;
+let weir: ReturnType<typeof spawnWeir>;
+let port: number;
+
+beforeEach(async () => {
+  fresh = await emptyDatabase();
+  dataDir = await makeDataDir();
+  door = await closedDoor(fresh.conninfo);
+});
+afterEach(async () => {
+  weir.child.kill('SIGTERM');
+  await weir.ended;
+  door.close();
+  await fresh.drop();
+  await rm(dataDir, { recursive: true, force: true });
+}, TEST_MS);
+
+/** A port in front of the Postgres of the run. While it is closed, connections are refused, as when the machine runs and Postgres does not. */
+async function closedDoor(conninfo: string) {
+  const word = (name: string) => new RegExp(`${name}='?([^' ]+)`).exec(conninfo)![1]!;
+  const socket = `${word('host')}/.s.PGSQL.${word('port')}`;
+  const outside = await freePort();
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const inner = connect(socket);
+    for (const each of [client, inner]) {
+      sockets.add(each);
+      each.on('error', () => {});
+      each.on('close', () => {
+        client.destroy();
+        inner.destroy();
+        sockets.delete(each);
+      });
+    }
+    client.pipe(inner).pipe(client);
+  });
+  const url = (database: string) => `postgresql://weir@127.0.0.1:${outside}/${database}`;
+  return {
+    url,
+    async open() {
+      server.listen(outside, '127.0.0.1');
+      await once(server, 'listening');
+    },
+    close() {
+      server.close();
+      for (const each of sockets) each.destroy();
+    },
+  };
+}
+
+async function start(databaseUrl: string, settings: Record<string, string> = {}): Promise<void> {
+  port = await freePort();
+  weir = spawnWeir({
+    DATABASE_URL: databaseUrl,
+    SECRETS_KEY,
+    DATA_DIR: dataDir,
+    PORT: port,
+    METRICS_PORT: await freePort(),
+    WORKERS: 1,
+    ...settings,
+  });
+}
+
+const post = (id: string, secret = 'any') => fetch(`http://127.0.0.1:${port}/in/${id}`, signedRequest({ secret }));
+const refused = () => until(() => post(randomUUID()).catch(() => null), eventually);
+
+test('without a spool: 503 until Postgres answers, and then a start as any other', { timeout: TEST_MS }, async () => {
+  await start(door.url(fresh.name));
+  const answer = await refused();
+  expect(answer.status).toBe(503);
+  expect(await answer.json()).toMatchObject({ code: 'database_unavailable' });
+  expect(Number(answer.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+  expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+  expect(await readiness(port)).toMatchObject({ status: 503, checks: { database: 'failing' } });
+  expect(weir.events('database_awaited')).toMatchObject([{ reason: expect.stringContaining('Connection refused') }]);
+  expect(weir.events('listening')).toEqual([]);
+
+  await door.open();
+  await until(() => weir.events('listening').length > 0, eventually);
+  expect(weir.events('migrated').length).toBeGreaterThan(0);
+  await until(async () => (await readiness(port))?.status === 200, eventually);
+  expect((await post(randomUUID())).status).toBe(404);
+});
+
+test('a database that then refuses the settings ends the start', { timeout: TEST_MS }, async () => {
+  await start(door.url('missing'));
+  await refused();
+  await door.open();
+  expect(await weir.ended).toBe(1);
+  expect(weir.stderr()).toMatch(
+    /^weir: the database at .* cannot be used: .*"missing" does not exist; check DATABASE_URL/,
+  );
+});
+
+test('with a spool: events are verified by the webhooks as last read, spooled, and stored once', {
+  timeout: TEST_MS,
+}, async () => {
+  const spoolDir = await mkdtemp(join(tmpdir(), 'weir-spool-'));
+  onTestFinished(() => rm(spoolDir, { recursive: true, force: true }));
+  // The account of the serving processes must reach it.
+  await chmod(spoolDir, 0o711);
+  await door.open();
+  await start(door.url(fresh.name), { INGEST_SPOOL_DIR: spoolDir });
+  await until(() => weir.events('listening').length > 0, eventually);
+  const secret = 'a secret between friends';
+  const { id } = made(await webhooksOf(fresh, [SECRETS_KEY]).add(newWebhook({ secret })));
+  const saved = new SavedWebhooks({
+    dataDir,
+    keys: [SECRETS_KEY],
+    database: fresh.database,
+    ageMaxMs: () => Number.POSITIVE_INFINITY,
+    nowMs: Date.now,
+    onFailed: () => {},
+  });
+  await until(() => saved.read()?.some((row) => row.id === id), eventually);
+  kill(weir.pid, 'SIGKILL');
+  await weir.ended;
+  door.close();
+
+  await start(door.url(fresh.name), { INGEST_SPOOL_DIR: spoolDir });
+  const answer = await until(() => post(id, secret).catch(() => null), eventually);
+  expect(answer.status).toBe(202);
+  const accepted = (await answer.json()) as { id: string };
+  expect((await post(id, 'another secret')).status).toBe(403);
+  // Nobody can say now that this webhook does not exist.
+  expect((await post(randomUUID())).status).toBe(503);
+  expect(await readiness(port)).toMatchObject({ status: 200, checks: { database: 'spooling' } });
+  expect(weir.events('listening')).toEqual([]);
+
+  await door.open();
+  const stored = () => fresh.database.query({ text: `select id from events where webhook_id = '${id}'` });
+  await until(async () => (await stored()).length > 0, eventually);
+  expect(await stored()).toEqual([{ id: accepted.id }]);
+  await until(async () => (await readiness(port))?.checks.database === 'ok', eventually);
+});
