@@ -7,11 +7,12 @@ import type { Csrf } from '../../auth/csrf.ts';
 import type { People } from '../../auth/people.ts';
 import type { Reader } from '../../auth/person.ts';
 import { DatabaseUnavailable } from '../../db/pool.ts';
-import type { Exchange } from '../../http/exchange.ts';
+import type { Exchange, Unanswered } from '../../http/exchange.ts';
 import { ParsedBody } from '../../http/parsed-body.ts';
 import { type Problem, ProblemError, problem, problemLater } from '../../http/problem.ts';
 import type { Handler } from '../../http/route.ts';
 import type { Settings } from '../../settings/read.ts';
+import type { Encoded } from '../operation.ts';
 import type { OperationName } from '../routes.ts';
 import { accessOf, type OutcomeOf, type Runner } from '../run.ts';
 
@@ -33,11 +34,18 @@ interface OperationCall {
   input?: object;
 }
 
-/** Runs an operation of the API with the rights of the bearer. Rejects for bugs only. */
-export type CallOperation = <Name extends OperationName>(
-  name: Name,
-  given: OperationCall,
-) => Promise<OutcomeOf<Name> | Problem>;
+type NotDone = Unanswered | Problem;
+
+/** Runs operations of the API with the rights of the bearer. Rejects for bugs only. */
+export interface Operations {
+  /** An operation whose answer is a document. */
+  run<Name extends OperationName>(
+    name: Name,
+    given: OperationCall,
+  ): Promise<Extract<OutcomeOf<Name>, { kind: 'done' }> | NotDone>;
+  /** An operation whose answer is bytes, or text that is already encoded. */
+  encoded(name: OperationName, given: OperationCall): Promise<Encoded | NotDone>;
+}
 
 /** One authenticated request. */
 export interface McpRequest {
@@ -46,7 +54,7 @@ export interface McpRequest {
   requester: Reader;
   /** The JSON-RPC message, not yet validated. */
   message: unknown;
-  call: CallOperation;
+  operations: Operations;
 }
 
 export function createMcp(parts: McpParts): Handler {
@@ -61,8 +69,8 @@ export function createMcp(parts: McpParts): Handler {
       if (message.kind === 'problem') return exchange.problem(message);
       if (message.kind !== 'parsed') return;
       const { serveMcp } = await import('./serve.ts');
-      const call = callAs(parts, requester, exchange);
-      await serveMcp({ exchange, requester, message: message.value, call });
+      const operations = operationsFor(parts, requester, exchange);
+      await serveMcp({ exchange, requester, message: message.value, operations });
     } finally {
       body.release();
     }
@@ -85,10 +93,11 @@ const unauthenticated = problem(
   'Present an agent credential, an active agent session or an API token, as Authorization: Bearer.',
 );
 
-function callAs({ runner, agentAuth }: McpParts, requester: Reader, exchange: Exchange): CallOperation {
+function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, exchange: Exchange): Operations {
   // A credential was counted when it was checked. Operations for users or agents count sessions too, see AgentAuth.fallback.
   let counted = requester.kind === 'user' || !bearer(exchange).startsWith('ws_');
-  return async (name, { id = '', query = {}, input = {} }) => {
+  async function call<Name extends OperationName>(name: Name, given: OperationCall) {
+    const { id = '', query = {}, input = {} } = given;
     if (!counted && accessOf[name] === 'viewer or agent') {
       counted = true;
       const over = await agentAuth.overLimit(exchange);
@@ -110,6 +119,18 @@ function callAs({ runner, agentAuth }: McpParts, requester: Reader, exchange: Ex
       if (error instanceof DatabaseUnavailable) return problemLater('database_unavailable', 1);
       throw error;
     }
+  }
+  return {
+    run: async (name, given) => {
+      const outcome = await call(name, given);
+      if (outcome.kind === 'encoded') throw new Error(`${name} answers with bytes`);
+      return outcome;
+    },
+    encoded: async (name, given) => {
+      const outcome = await call(name, given);
+      if (outcome.kind === 'done') throw new Error(`${name} answers with a document`);
+      return outcome;
+    },
   };
 }
 

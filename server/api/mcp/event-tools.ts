@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { deliveryStates } from '../../resources/events.ts';
 import { idOf, receivedAt, sourceIp } from '../../resources/fields.ts';
-import { type Tool, tool } from './tool.ts';
+import { queryOf, type Tool, tool } from './tool.ts';
 import { BODY_BYTES_SHOWN, Markers, typesOf, untrusted, untrustedContent, untrustedTypes } from './untrusted.ts';
 
 /** Bytes of a body in one answer of get_event. */
@@ -38,11 +38,11 @@ const getEvent = tool({
       .describe(`most bytes of the body to return, 16 to ${PART_BYTES_MAX}`),
   }),
   output: z.object({ ...facts, untrusted_content: untrustedContent }),
-  run: async ({ event_id: id, offset, max_bytes: bytesMax }, call) => {
-    const shown = await call('showEvent', { id });
-    if (shown.kind !== 'done') return shown.kind === 'encoded' ? { kind: 'gone' } : shown;
-    const bytes = await call('showEventBody', { id });
-    if (bytes.kind !== 'encoded') return bytes.kind === 'done' ? { kind: 'gone' } : bytes;
+  run: async ({ event_id: id, offset, max_bytes: bytesMax }, operations) => {
+    const shown = await operations.run('showEvent', { id });
+    if (shown.kind !== 'done') return shown;
+    const bytes = await operations.encoded('showEventBody', { id });
+    if (bytes.kind !== 'encoded') return bytes;
     const event = shown.body;
     const content = untrusted(event, Buffer.from(bytes.content), { offset, bytesMax });
     const described = describe(event);
@@ -90,9 +90,9 @@ const searchEvents = tool({
         'false: the search stopped at its time limit; call again with next_cursor, or narrow it by from and to',
       ),
   }),
-  run: async (given, call) => {
-    const outcome = await call('listEvents', { query: queryOf(given) });
-    if (outcome.kind !== 'done') return outcome.kind === 'encoded' ? { kind: 'gone' } : outcome;
+  run: async (given, operations) => {
+    const outcome = await operations.run('listEvents', { query: queryOf(given) });
+    if (outcome.kind !== 'done') return outcome;
     const { items, next_cursor, complete } = outcome.body;
     const events = items.map((event) => ({ ...describe(event), untrusted_content: typesOf(event) }));
     const markers = new Markers();
@@ -105,12 +105,6 @@ const searchEvents = tool({
     return { kind: 'answer', structured: { events, next_cursor, complete }, text };
   },
 });
-
-/** Members as query parameters. */
-export function queryOf(given: Readonly<Record<string, string | number | undefined>>): Record<string, string> {
-  const parameters = Object.entries(given).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(parameters.map(([name, value]) => [name, String(value)]));
-}
 
 interface StoredEvent {
   id: string;

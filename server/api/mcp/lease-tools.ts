@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { idOf, nameOf, receivedAt, timeOf } from '../../resources/fields.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../agent/schema.ts';
-import type { CallOperation } from './endpoint.ts';
+import type { Operations } from './endpoint.ts';
 import { type Tool, type ToolAnswer, tool } from './tool.ts';
 import { BODY_BYTES_SHOWN, Markers, untrusted, untrustedContent } from './untrusted.ts';
 
@@ -68,9 +68,9 @@ const waitForEvents = tool({
     webhook_ids: z.array(z.guid()).min(1).max(100).optional().describe('only events of these webhooks; absent: of all'),
   }),
   output: z.object({ deliveries: z.array(delivery).describe('empty: there was no event in wait_seconds') }),
-  run: async (input, call) => {
-    const outcome = await call('claim', { input });
-    if (outcome.kind !== 'encoded') return outcome.kind === 'done' ? waited(outcome.body.deliveries) : outcome;
+  run: async (input, operations) => {
+    const outcome = await operations.encoded('claim', { input });
+    if (outcome.kind !== 'encoded') return outcome;
     return waited((JSON.parse(String(outcome.content)) as z.output<typeof claimedSchema>).deliveries);
   },
 });
@@ -112,13 +112,13 @@ function describeDelivery({ id, receipt, attempt, leased_until, event }: Claimed
 
 /** @param verb of the summary, in the past tense */
 async function settle(
-  call: CallOperation,
+  operations: Operations,
   operation: 'ack' | 'nack' | 'extend',
   input: z.output<typeof ackInput>,
   verb: string,
 ): Promise<ToolAnswer<z.output<typeof settledSchema>>> {
-  const outcome = await call(operation, { input });
-  if (outcome.kind !== 'done') return outcome.kind === 'encoded' ? { kind: 'gone' } : outcome;
+  const outcome = await operations.run(operation, { input });
+  if (outcome.kind !== 'done') return outcome;
   const { done, gone } = outcome.body;
   const lost =
     gone.length === 0
@@ -146,7 +146,7 @@ export const leaseTools: readonly Tool[] = [
     hints: { readOnly: false, idempotent: true },
     input: z.strictObject({ receipts }),
     output: settled,
-    run: (input, call) => settle(call, 'ack', input, 'Acknowledged'),
+    run: (input, operations) => settle(operations, 'ack', input, 'Acknowledged'),
   }),
   tool({
     name: 'reject',
@@ -170,7 +170,7 @@ export const leaseTools: readonly Tool[] = [
         .describe('why the work failed, for the people who look after Weir; 500 characters are kept'),
     }),
     output: settled,
-    run: (input, call) => settle(call, 'nack', input, 'Rejected'),
+    run: (input, operations) => settle(operations, 'nack', input, 'Rejected'),
   }),
   tool({
     name: 'extend_lease',
@@ -184,6 +184,6 @@ export const leaseTools: readonly Tool[] = [
       lease_seconds: leaseSeconds.describe('length of the lease from now on, 5 to 3600 seconds'),
     }),
     output: settled,
-    run: (input, call) => settle(call, 'extend', input, 'Extended the leases of'),
+    run: (input, operations) => settle(operations, 'extend', input, 'Extended the leases of'),
   }),
 ];

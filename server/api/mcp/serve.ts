@@ -14,9 +14,11 @@ import type { McpRequest } from './endpoint.ts';
 import { eventTools } from './event-tools.ts';
 import { instructionsFor } from './instructions.ts';
 import { leaseTools } from './lease-tools.ts';
+import { managementTools } from './management-tools.ts';
+import { rejectionTools } from './rejection-tools.ts';
 import { isFor, isListedFor, listing, type Tool } from './tool.ts';
 
-const tools: readonly Tool[] = [...leaseTools, ...eventTools];
+const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools];
 const listings = new Map(tools.map((tool) => [tool, listing(tool)]));
 const version = readVersions().weir ?? '0';
 
@@ -89,7 +91,7 @@ async function callTool({ name, arguments: given = {} }: { name: string; argumen
     throw new McpError(ErrorCode.InvalidParams, `There is no tool ${JSON.stringify(name)} for this bearer token.`);
   const input = check(tool.input, given);
   if ('issues' in input) return toolError(invalidBody(input), request.exchange);
-  const answer = await tool.run(input.data, request.call);
+  const answer = await tool.run(input.data, request.operations);
   if (answer.kind === 'problem') return toolError(answer, request.exchange);
   // The client has disconnected: nothing is sent.
   if (answer.kind !== 'answer') return { content: [] };

@@ -4,7 +4,7 @@ import type { Reader } from '../../auth/person.ts';
 import type { Unanswered } from '../../http/exchange.ts';
 import type { Problem } from '../../http/problem.ts';
 import { allows, type Role } from '../../resources/users.ts';
-import type { CallOperation } from './endpoint.ts';
+import type { Operations } from './endpoint.ts';
 
 /** `text` is for the model, with content from senders between markers; `structured` has the same facts for programs. */
 export type ToolAnswer<Output> = { kind: 'answer'; structured: Output; text: string } | Unanswered | Problem;
@@ -29,13 +29,13 @@ interface ToolFacts {
 interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolFacts {
   input: Input;
   output: Output;
-  run(input: z.output<Input>, call: CallOperation): Promise<ToolAnswer<z.input<Output>>>;
+  run(input: z.output<Input>, operations: Operations): Promise<ToolAnswer<z.input<Output>>>;
 }
 
 export interface Tool extends ToolFacts {
   input: z.ZodObject;
   output: z.ZodObject;
-  run(input: object, call: CallOperation): Promise<ToolAnswer<Record<string, unknown>>>;
+  run(input: object, operations: Operations): Promise<ToolAnswer<Record<string, unknown>>>;
 }
 
 /** Infers the types. The input passed to `run` is the output of the schema `input`, as the caller ensures. */
@@ -80,4 +80,12 @@ export function listing({ name, title, description, input, output, hints }: Tool
 
 function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
   return z.toJSONSchema(schema, { io }) as { type: 'object'; [member: string]: unknown };
+}
+
+/** Members as query parameters. */
+export function queryOf(
+  given: Readonly<Record<string, string | number | boolean | undefined>>,
+): Record<string, string> {
+  const parameters = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(parameters.map(([name, value]) => [name, String(value)]));
 }

@@ -12,7 +12,7 @@ export const BODY_BYTES_SHOWN = 8_192;
 export const HEADER_BYTES_SHOWN = 4_096;
 const CONTENT_TYPE_CHARACTERS_SHOWN = 200;
 
-const shownType = {
+export const shownType = {
   event_type: z.string().nullable().describe('type of the event as the sender names it, such as order.paid'),
   content_type: z.string().nullable().describe('Content-Type that the sender gave'),
 };
@@ -54,7 +54,8 @@ export function typesOf({ event_type, content_type }: Omit<SenderContent, 'heade
   return { event_type, content_type: content_type?.slice(0, CONTENT_TYPE_CHARACTERS_SHOWN) ?? null };
 }
 
-function shownHeaders(given: SenderContent['headers']): Pick<Untrusted, 'headers' | 'headers_omitted'> {
+/** The headers that fit in HEADER_BYTES_SHOWN. */
+export function shownHeaders(given: SenderContent['headers']): Pick<Untrusted, 'headers' | 'headers_omitted'> {
   const headers: Record<string, string> = {};
   let left = HEADER_BYTES_SHOWN;
   let omitted = 0;

@@ -1,0 +1,125 @@
+/** Tools of users: webhooks and replay. They run the operations of /api/v1 with the role of the API token. */
+import { z } from 'zod';
+import { idOf, nameOf } from '../../resources/fields.ts';
+import { queryOf, type Tool, tool } from './tool.ts';
+
+const LISTED_MAX = 50;
+
+const webhook = z.object({
+  webhook_id: idOf('webhook'),
+  name: nameOf('webhook'),
+  description: z.string().describe('purpose, as its creator wrote it'),
+  url: z.string().describe('URL that the sender posts to'),
+  enabled: z.boolean().describe('false: requests are answered 410'),
+  has_secret: z
+    .boolean()
+    .describe('false: requests with any signature or none are accepted, unless it has a public key'),
+  signature_scheme: z.string().describe('how the sender signs its requests'),
+  agent_ids: z.array(z.string()).describe('agents that its events are delivered to'),
+});
+
+interface StoredWebhook extends Omit<z.output<typeof webhook>, 'webhook_id'> {
+  id: string;
+}
+
+function describe(stored: StoredWebhook): z.output<typeof webhook> {
+  const { id, name, description, url, enabled, has_secret, signature_scheme, agent_ids } = stored;
+  return { webhook_id: id, name, description, url, enabled, has_secret, signature_scheme, agent_ids };
+}
+
+export const managementTools: readonly Tool[] = [
+  tool({
+    name: 'list_webhooks',
+    title: 'List webhooks',
+    description:
+      'Lists the webhooks of this Weir, newest first: each is a URL that one sender posts its requests to. Call it to find the id of a webhook by its name, or before create_webhook to see whether there is one already. If next_cursor is not null there are more: call again with cursor.',
+    access: 'viewer',
+    hints: { readOnly: true },
+    input: z.strictObject({
+      q: z.string().min(1).max(200).optional().describe('part of the name, in any case'),
+      enabled: z.boolean().optional().describe('true: only enabled ones; false: only disabled ones'),
+      limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most webhooks to return, 1 to ${LISTED_MAX}`),
+      cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+    }),
+    output: z.object({
+      webhooks: z.array(webhook).describe('newest first'),
+      next_cursor: z.string().nullable().describe('pass it as cursor for more; null: there are no more'),
+    }),
+    run: async (given, operations) => {
+      const outcome = await operations.run('listWebhooks', { query: queryOf(given) });
+      if (outcome.kind !== 'done') return outcome;
+      const structured = { webhooks: outcome.body.items.map(describe), next_cursor: outcome.body.next_cursor };
+      return { kind: 'answer', structured, text: JSON.stringify(structured) };
+    },
+  }),
+
+  tool({
+    name: 'create_webhook',
+    title: 'Create a webhook',
+    description:
+      'Creates a webhook and returns the URL that the sender must post to. Call it when your user wants to receive events from another service. Choose signature_scheme by the service (github, stripe, slack, shopify, standard-webhooks and others; GET /api/v1/signature-schemes lists all); the default sha256 fits senders that sign by HMAC-SHA256 in hex. Give the secret that the service shows, or generate_secret and enter the returned one at the service: without either, anyone who knows the URL can send events. Afterwards report URL and secret to your user; a generated secret is shown only here. Each call creates another webhook.',
+    access: 'operator',
+    hints: { readOnly: false },
+    input: z.strictObject({
+      name: z.string().min(1).max(200).describe('short name for people, such as shop orders'),
+      description: z.string().max(2_000).optional().describe('its purpose'),
+      signature_scheme: z.string().max(100).optional().describe('how the sender signs; absent: sha256'),
+      secret: z.string().min(1).max(1_024).optional().describe('the secret that the sender signs with'),
+      generate_secret: z.boolean().optional().describe('true: Weir generates the secret; do not give one then'),
+      public_key: z.string().max(2_000).optional().describe('for schemes with a public key instead of a secret'),
+      signature_header: z
+        .string()
+        .max(100)
+        .optional()
+        .describe('header with the signature; only for the schemes sha256 and token'),
+      event_type_from: z
+        .string()
+        .max(400)
+        .optional()
+        .describe('where requests name their type, such as json:/type or header:x-event; absent: as the scheme says'),
+      dedupe_header: z.string().max(100).optional().describe('header whose value identifies repeated requests'),
+      agent_ids: z.array(z.guid()).max(100).optional().describe('agents that get the events'),
+    }),
+    output: webhook.extend({
+      secret: z.string().optional().describe('the generated secret, shown only here: enter it at the sender'),
+    }),
+    run: async (input, operations) => {
+      const outcome = await operations.run('createWebhook', { input });
+      if (outcome.kind !== 'done') return outcome;
+      const { secret, ...stored } = outcome.body;
+      const structured = { ...describe(stored), ...(secret === undefined ? {} : { secret }) };
+      const enter = secret === undefined ? '' : ' and the secret, which is not shown again';
+      return {
+        kind: 'answer',
+        structured,
+        text: `Webhook created. Enter the URL${enter} at the sender.\n${JSON.stringify(structured)}`,
+      };
+    },
+  }),
+
+  tool({
+    name: 'replay_event',
+    title: 'Replay an event',
+    description:
+      'Delivers a stored event again to the agents, which do its work once more: call it only when your user wants that, for example after a fault of an agent was fixed. Find the event with search_events. Returns the ids of the new deliveries. Each call delivers the event another time.',
+    access: 'operator',
+    hints: { readOnly: false, destructive: true },
+    input: z.strictObject({
+      event_id: z.guid().describe('event_id from search_events'),
+      agent_ids: z
+        .array(z.guid())
+        .min(1)
+        .max(100)
+        .optional()
+        .describe('only to these agents; absent: to every agent that is subscribed to the webhook'),
+    }),
+    output: z.object({ delivery_ids: z.array(z.string()).describe('the new deliveries') }),
+    run: async ({ event_id: id, ...input }, operations) => {
+      const outcome = await operations.run('replayEvent', { id, input });
+      if (outcome.kind !== 'done') return outcome;
+      const { delivery_ids } = outcome.body;
+      const text = `The event is delivered again: ${delivery_ids.join(', ')}.`;
+      return { kind: 'answer', structured: { delivery_ids }, text };
+    },
+  }),
+];
