@@ -5,15 +5,25 @@ import { checked } from '../api/input.ts';
 import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
 import { agentInput } from '../resources/agents.ts';
-import { uuid, uuids } from './arguments.ts';
-import { type CommandIo, printJson, printText, table } from './io.ts';
+import { uuid, uuids, wholeNumberOrNone } from './arguments.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { made, withDatabase, withInput } from './session.ts';
 
 interface Output {
   json?: boolean;
 }
 
-/** `weir agent add|list|subscribe|unsubscribe|rotate|revoke`. */
+interface Given {
+  maxLeased?: number | 'none';
+}
+
+const maxLeased = [
+  '--max-leased <count>',
+  'limit on its deliveries under lease at a time; none: no limit',
+  wholeNumberOrNone,
+] as const;
+
+/** `weir agent add|update|list|subscribe|unsubscribe|rotate|revoke`. */
 export function agentCommand(io: CommandIo): Command {
   const command = new Command('agent').description('create and manage agents, the programs that claim deliveries');
 
@@ -22,10 +32,11 @@ export function agentCommand(io: CommandIo): Command {
     .description('create an agent and print its credential, once')
     .requiredOption('--name <name>', 'display name')
     .option('--webhook <id>', 'subscribe it to this webhook; may be repeated', uuids)
+    .option(...maxLeased)
     .option('--json', 'print one JSON document')
-    .action(({ name, webhook, json }: Output & { name: string; webhook?: string[] }) =>
+    .action(({ name, webhook, maxLeased, json }: Output & Given & { name: string; webhook?: string[] }) =>
       withAgents(io, async (agents) => {
-        const input = checked(agentInput.create, { name, webhook_ids: webhook });
+        const input = checked(agentInput.create, { name, webhook_ids: webhook, max_leased: limitOf(maxLeased) });
         const { credential, ...agent } = known('', await agents.add(input));
         if (json) return printJson(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
         printText(
@@ -33,6 +44,26 @@ export function agentCommand(io: CommandIo): Command {
           `Agent ${agent.name} created.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`,
         );
         printText(io, '\nStore the credential in a file, then:  npx weir consume URL --credential-file FILE\n');
+      }),
+    );
+
+  command
+    .command('update')
+    .description('change the name or the limit of an agent')
+    .argument('<id>', 'id of the agent', uuid)
+    .option('--name <name>', 'display name')
+    .option(...maxLeased)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { name, maxLeased, json }: Output & Given & { name?: string }) =>
+      withAgents(io, async (agents) => {
+        if (name === undefined && maxLeased === undefined)
+          throw new CommandError('nothing to change: give --name or --max-leased', 2);
+        const agent = known(
+          id,
+          await agents.update(id, checked(agentInput.update, { name, max_leased: limitOf(maxLeased) })),
+        );
+        if (json) return printJson(io, agent);
+        printText(io, `${id}: updated.\n`);
       }),
     );
 
@@ -117,6 +148,11 @@ async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void
         ]),
       ),
     );
+}
+
+/** Null: no limit. */
+function limitOf(given: Given['maxLeased']): number | null | undefined {
+  return given === 'none' ? null : given;
 }
 
 function withAgents(io: CommandIo, work: (agents: Agents) => Promise<void>): Promise<void> {

@@ -19,6 +19,11 @@ export function positive(text: string): number {
   return Number(text);
 }
 
+/** Parses a whole number of at least 1, or `none`. Commander does not pass null on. */
+export function wholeNumberOrNone(text: string): number | 'none' {
+  return text === 'none' ? 'none' : positive(text);
+}
+
 export function seconds(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
   return Number(text);

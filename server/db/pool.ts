@@ -43,7 +43,7 @@ export type Query = <Row extends object>(statement: Statement) => Promise<Row[]>
 /** Runs one statement, or several in one transaction. Both methods reject like Query. */
 export interface Database {
   query: Query;
-  transaction<T>(work: (query: Query) => Promise<T>): Promise<T>;
+  transaction<T>(work: (query: Query) => Promise<T>, options?: Pick<Statement, 'plan'>): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ interface Statement {
   /**
    * `once`: a named statement is planned at its first use on a connection and never again. Use it for statements whose best plan does not
    * depend on the values. Over partitions, planning costs more than execution (figures in claim-deliveries.ts), and by default
-   * Postgres keeps replanning statements that it estimates as expensive. Ignored in a transaction.
+   * Postgres keeps replanning statements that it estimates as expensive. In a transaction the option of the transaction applies.
    */
   plan?: 'once';
   /** Overrides the default timeout. */
@@ -104,7 +104,7 @@ export function openDatabase(
   pool.on('connect', (client) => sessions.renewal.opened(client));
   return {
     query: (statement) => runAlone(sessions, statement),
-    transaction: (work) => inTransaction(sessions, work),
+    transaction: (work, { plan } = {}) => inTransaction(sessions, work, plan),
     close: () => pool.end(),
   };
 }
@@ -153,9 +153,13 @@ function runAlone<Row extends object>(sessions: Sessions, statement: Statement):
   });
 }
 
-async function inTransaction<T>(sessions: Sessions, work: (query: Query) => Promise<T>): Promise<T> {
+async function inTransaction<T>(
+  sessions: Sessions,
+  work: (query: Query) => Promise<T>,
+  plan: Statement['plan'],
+): Promise<T> {
   const outcome = await withClient(sessions, async (client) => {
-    await sessions.modes.set(client, undefined);
+    await sessions.modes.set(client, plan);
     await run(client, { text: 'begin' });
     try {
       const query: Query = async <Row extends object>(statement: Statement) =>

@@ -1,5 +1,6 @@
 /** Leases deliveries, and waits if there are none. */
 import { isUtf8 } from 'node:buffer';
+import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
 import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
@@ -28,6 +29,7 @@ const CLAIM_BYTES_MAX = 16_777_216;
 
 interface ClaimParts {
   database: Database;
+  agents: Directory<Agent>;
   waiters: ClaimWaiters;
   watermarks: ClaimWatermarks;
   turns: ClaimTurns;
@@ -36,7 +38,8 @@ interface ClaimParts {
   attemptsMax: number;
 }
 
-export function createClaim({ database, waiters, watermarks, turns, metrics, attemptsMax }: ClaimParts) {
+export function createClaim({ database, agents, waiters, watermarks, turns, metrics, attemptsMax }: ClaimParts) {
+  const oneAtATime = queues();
   return async function claim(exchange: Exchange, agent: Agent, given: ClaimOrder): Promise<ClaimOutcome> {
     const untilMs = performance.now() + given.waitSeconds * 1000;
     const order = {
@@ -50,13 +53,13 @@ export function createClaim({ database, waiters, watermarks, turns, metrics, att
       attemptsMax,
     };
     let commitsBefore = 0;
-    const look = async () => {
+    const look = async (isLimited: boolean) => {
       commitsBefore = waiters.commits;
       const claimableFrom = watermarks.forClaim(agent.id, performance.now());
       const afterWebhookId = turns.last(agent.id);
       const found = await claimDeliveries(
         database,
-        { ...order, claimableFrom, afterWebhookId },
+        { ...order, isLimited, claimableFrom, afterWebhookId },
         ({ expired, dead }) => {
           metrics.leasesExpired(agent.id, expired);
           metrics.settled(agent.id, 'dead', dead);
@@ -68,19 +71,40 @@ export function createClaim({ database, waiters, watermarks, turns, metrics, att
       if (order.webhookIds === null) watermarks.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
       return found;
     };
-    let claimed = await look();
+    const lookInTurn = (isLimited: boolean) => (isLimited ? oneAtATime(agent.id, () => look(true)) : look(false));
+    let claimed = await lookInTurn(agent.maxLeased !== null);
     while (claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
       await waiters.wait(agent.id, leftMs, commitsBefore, (wake) => exchange.whenGone(wake));
       exchange.waited();
-      if (!exchange.aborted) claimed = await look();
+      if (exchange.aborted) break;
+      // The limit may have been set or removed during the wait.
+      const current = (await agents.find(agent.id, Date.now())) ?? agent;
+      claimed = await lookInTurn(current.maxLeased !== null);
     }
     if (exchange.aborted) {
       if (claimed.length > 0) await releaseDeliveries(database, agent.id, claimed.map(receiptOf));
       return { kind: 'gone' };
     }
     return { kind: 'claimed', json: `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}` };
+  };
+}
+
+/**
+ * Runs the claims of each agent one after another. Claims of an agent with `max_leased` wait for its lock: all at once, they would take
+ * every connection of the pool.
+ */
+function queues() {
+  const last = new Map<string, Promise<unknown>>();
+  return async function oneAtATime<T>(agentId: string, work: () => Promise<T>): Promise<T> {
+    const turn = (last.get(agentId) ?? Promise.resolve()).then(work, work);
+    last.set(agentId, turn);
+    try {
+      return await turn;
+    } finally {
+      if (last.get(agentId) === turn) last.delete(agentId);
+    }
   };
 }
 

@@ -10,10 +10,12 @@ const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as c
 interface SettleParts {
   database: Database;
   metrics: Pick<Metrics, 'settled'>;
+  /** Called when an agent with `max_leased` may claim again. */
+  freed: () => void;
 }
 
 /** Creates the function that settles deliveries of an agent. It returns the receipts as the agent sent them. */
-export function createSettle({ database, metrics }: SettleParts) {
+export function createSettle({ database, metrics, freed }: SettleParts) {
   return async function settle(
     agent: Agent,
     receipts: readonly string[],
@@ -22,7 +24,10 @@ export function createSettle({ database, metrics }: SettleParts) {
     // An invalid receipt is answered as gone, like the receipt of a lost lease.
     const known = [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
     const { done, changed } =
-      known.length === 0 ? nothing : await settleDeliveries(database, agent.id, known, settlement);
+      known.length === 0
+        ? nothing
+        : await settleDeliveries(database, agent.id, known, settlement, agent.maxLeased !== null);
+    if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed();
     for (const state of changed) if (state !== 'leased') metrics.settled(agent.id, outcomes[state], 1);
     const isDone = (text: string) => done.has(text.toLowerCase());
     return { done: receipts.filter(isDone), gone: receipts.filter((text) => !isDone(text)) };

@@ -5,7 +5,7 @@ import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
 import { consumeSamples } from './consume-samples.ts';
 import { filtersOf } from './filters.ts';
-import { basis, field, list, nextTag } from './form.ts';
+import { basis, field, list, nextTag, number } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
@@ -194,5 +194,9 @@ function typedIn(ids: readonly string[] = []): string | undefined {
 }
 
 function agentOf(form: URLSearchParams) {
-  return { name: field(form, 'name'), webhook_ids: list(form, 'webhook_ids') };
+  return {
+    name: field(form, 'name'),
+    webhook_ids: list(form, 'webhook_ids'),
+    max_leased: number(form, 'max_leased'),
+  };
 }

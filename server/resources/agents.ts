@@ -13,6 +13,17 @@ const webhookIds = recordIds.describe(
   'webhooks whose events the agent receives. After a webhook is removed, no new events are delivered; waiting deliveries stay claimable.',
 );
 
+/** Upper bound of `max_leased`: a claim counts the leases of its agent. */
+const MAX_LEASED_MAX = 10_000;
+const maxLeased = z
+  .int()
+  .min(1)
+  .max(MAX_LEASED_MAX)
+  .nullable()
+  .describe(
+    'limit on the deliveries under lease at a time, over all clients of the agent; at the limit a claim waits as if there were no delivery; null: no limit',
+  );
+
 export const agentInput = {
   create: z.strictObject({
     name,
@@ -23,9 +34,10 @@ export const agentInput = {
       .describe(
         `true: for development; the agent is removed with its deliveries when it is revoked, and ${TEMPORARY_AGENT_SECONDS / 3600} hour after its last request`,
       ),
+    max_leased: maxLeased.optional(),
   }),
   /** RFC 7396: absent members are unchanged. */
-  update: z.strictObject({ name, webhook_ids: webhookIds }).partial(),
+  update: z.strictObject({ name, webhook_ids: webhookIds, max_leased: maxLeased }).partial(),
 };
 
 export const agentActivitySchema = z
@@ -52,6 +64,7 @@ export const agentSchema = z.object({
     .boolean()
     .describe('true: the agent and its deliveries are removed when it is revoked or not seen for an hour'),
   webhook_ids: z.array(z.guid()).describe('webhooks whose events the agent receives'),
+  max_leased: z.int().nullable().describe('limit on the deliveries under lease at a time; null: no limit'),
   created_at: createdAt,
   updated_at: updatedAt,
 });

@@ -37,6 +37,8 @@ describe('agent add', () => {
       name: 'ci',
       revoked: false,
       webhook_ids: [webhookId],
+      temporary: false,
+      max_leased: null,
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       updated_at: expect.stringMatching(/Z$/),
     });
@@ -51,6 +53,18 @@ describe('agent add', () => {
       /^Agent reader created\.\n {2}ID {10}[0-9a-f-]{36}\n {2}Credential {2}wa_\w+ {3}\(shown once\)\n/,
     );
     expect(out).toContain('npx weir consume URL --credential-file FILE');
+  });
+
+  test('sets a limit on its leases, which update changes and removes', async () => {
+    const { id } = await json('add', '--name', 'limited', '--max-leased', '5');
+    const limit = async () => (await agents()).find((agent) => agent.id === id)!.max_leased;
+    expect(await limit()).toBe(5);
+    expect(await json('update', String(id), '--max-leased', '2')).toMatchObject({ id, name: 'limited', max_leased: 2 });
+    expect(await json('update', String(id), '--name', 'renamed')).toMatchObject({ name: 'renamed', max_leased: 2 });
+    expect(await json('update', String(id), '--max-leased', 'none')).toMatchObject({ max_leased: null });
+    for (const args of [[], ['--max-leased', '0'], ['--max-leased', '10001']])
+      expect((await weir('update', String(id), ...args)).code).toBe(2);
+    expect(await limit()).toBe(null);
   });
 
   test.each([

@@ -87,8 +87,10 @@ CREATE TABLE public.agents (
     last_seen_at timestamp with time zone,
     last_seen_from inet,
     temporary boolean DEFAULT false NOT NULL,
+    max_leased integer,
     CONSTRAINT agents_generation_check CHECK ((generation > 0)),
     CONSTRAINT agents_lookup_id_check CHECK ((lookup_id ~ '^[0-9A-Za-z]{12}$'::text)),
+    CONSTRAINT agents_max_leased_check CHECK (((max_leased >= 1) AND (max_leased <= 10000))),
     CONSTRAINT agents_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT agents_secret_hash_check CHECK ((length(secret_hash) = 32))
 );
@@ -480,7 +482,7 @@ CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
 
 CREATE INDEX webhooks_changed ON public.webhooks USING btree (updated_at) WHERE (deleted_at IS NULL);
 
-CREATE TRIGGER agents_announce AFTER INSERT OR DELETE OR UPDATE OF name, lookup_id, secret_hash, generation, revoked_at ON public.agents FOR EACH ROW EXECUTE FUNCTION public.announce_agent();
+CREATE TRIGGER agents_announce AFTER INSERT OR DELETE OR UPDATE OF name, lookup_id, secret_hash, generation, revoked_at, max_leased ON public.agents FOR EACH ROW EXECUTE FUNCTION public.announce_agent();
 
 CREATE TRIGGER api_tokens_announce AFTER DELETE OR UPDATE OF revoked_at, role, expires_at ON public.api_tokens FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
 

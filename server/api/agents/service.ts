@@ -44,31 +44,31 @@ export class Agents {
     return findAgent(this.#parts.database.query, id);
   }
 
-  async add({ name, webhook_ids, temporary = false }: NewAgent): Promise<Change<WithCredential>> {
+  async add({ name, webhook_ids, temporary = false, max_leased = null }: NewAgent): Promise<Change<WithCredential>> {
     const id = randomUUID();
     const { text, ...stored } = createCredential('wa');
     const made = await this.#changer.create(id, async (query) => {
       await refuseTakenName(query, name, id);
-      await insertAgent(query, { id, name, temporary, ...stored });
+      await insertAgent(query, { id, name, temporary, maxLeased: max_leased, ...stored });
       await setWebhooks(query, id, webhook_ids);
     });
     return shown(made, text);
   }
 
   /** Sets the given members; the others are unchanged. */
-  update(id: string, { name, webhook_ids }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
-    return this.#update(id, name ?? null, expects, async (query) => {
+  update(id: string, { name, webhook_ids, max_leased }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
+    return this.#update(id, { name, maxLeased: max_leased }, expects, async (query) => {
       if (webhook_ids !== undefined) await setWebhooks(query, id, webhook_ids);
     });
   }
 
   /** Adds webhooks to the agent's subscriptions. */
   subscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
-    return this.#update(id, null, asItIs, (query) => addWebhooks(query, id, webhookIds));
+    return this.#update(id, {}, asItIs, (query) => addWebhooks(query, id, webhookIds));
   }
 
   unsubscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
-    return this.#update(id, null, asItIs, (query) => removeWebhooks(query, id, webhookIds));
+    return this.#update(id, {}, asItIs, (query) => removeWebhooks(query, id, webhookIds));
   }
 
   /** Creates a new credential; the old one and every session end. */
@@ -87,13 +87,13 @@ export class Agents {
 
   #update(
     id: string,
-    name: string | null,
+    given: Parameters<typeof updateAgent>[2],
     expects: Expects<AgentRecord>,
     work: (query: Query) => Promise<void>,
   ): Promise<Change<AgentRecord>> {
     return this.#changer.change(id, 'update', expects, async (query) => {
-      if (name !== null) await refuseTakenName(query, name, id);
-      await updateAgent(query, id, name);
+      if (given.name !== undefined) await refuseTakenName(query, given.name, id);
+      await updateAgent(query, id, given);
       await work(query);
     });
   }

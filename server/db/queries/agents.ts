@@ -75,19 +75,31 @@ export async function isNameTaken(query: Query, name: string, id: string): Promi
 /** Inserts an agent with the look-up id and the hash of its credential. */
 export async function insertAgent(
   query: Query,
-  agent: { id: string; name: string; temporary: boolean; lookupId: string; secretHash: Buffer },
+  agent: {
+    id: string;
+    name: string;
+    temporary: boolean;
+    maxLeased: number | null;
+    lookupId: string;
+    secretHash: Buffer;
+  },
 ): Promise<void> {
   await query({
-    text: 'insert into agents (id, name, temporary, lookup_id, secret_hash) values ($1, $2, $3, $4, $5)',
-    values: [agent.id, agent.name, agent.temporary, agent.lookupId, agent.secretHash],
+    text: 'insert into agents (id, name, temporary, max_leased, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)',
+    values: [agent.id, agent.name, agent.temporary, agent.maxLeased, agent.lookupId, agent.secretHash],
   });
 }
 
-/** Sets the name, if given, and updated_at. */
-export async function updateAgent(query: Query, id: string, name: string | null): Promise<void> {
+/** Sets the given members, and updated_at. @param maxLeased null: no limit; undefined: unchanged */
+export async function updateAgent(
+  query: Query,
+  id: string,
+  { name, maxLeased }: { name?: string | undefined; maxLeased?: number | null | undefined },
+): Promise<void> {
   await query({
-    text: 'update agents set name = coalesce($2, name), updated_at = now() where id = $1',
-    values: [id, name],
+    text: `update agents set name = coalesce($2, name), max_leased = case when $3 then $4::integer else max_leased end, updated_at = now()
+           where id = $1`,
+    values: [id, name ?? null, maxLeased !== undefined, maxLeased ?? null],
   });
 }
 
@@ -116,6 +128,8 @@ export interface Agent {
   readonly id: string;
   readonly name: string;
   readonly generation: number;
+  /** Limit on its deliveries under lease at a time; null: none. */
+  readonly maxLeased: number | null;
 }
 
 /** Reads the agents with these ids (null: the newest agents); unknown and revoked ones are omitted. */
@@ -127,7 +141,7 @@ export function readAgents(
   return database.query<Agent>({
     name: 'read-agents',
     text: `
-      select id, name, generation
+      select id, name, generation, max_leased as "maxLeased"
       from agents
       where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
       order by created_at desc
@@ -144,7 +158,7 @@ export async function findAgentByLookupId(
   const [row] = await database.query<Agent & { secretHash: Buffer }>({
     name: 'agent-by-lookup-id',
     text: `
-      select id, name, generation, secret_hash as "secretHash"
+      select id, name, generation, max_leased as "maxLeased", secret_hash as "secretHash"
       from agents
       where lookup_id = $1 and revoked_at is null`,
     values: [lookupId],

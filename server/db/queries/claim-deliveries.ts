@@ -1,4 +1,5 @@
-import type { Database } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
+import { underLease, withRoom } from './claim-room.ts';
 import { LAST_LEASE_ENDED, waitingDays } from './deliveries.ts';
 import { leaseEnded } from './delivery-history.ts';
 import { arrayOf, isoText } from './sql.ts';
@@ -7,6 +8,8 @@ export interface ClaimOrder {
   agentId: string;
   /** The agent's generation when it authenticated: an agent rotated or revoked while its claim waits gets no more deliveries. */
   generation: number;
+  /** Whether the agent has `max_leased`. If this is outdated, the claim finds nothing or takes a lock that it does not need. */
+  isLimited: boolean;
   max: number;
   leaseSeconds: number;
   /** Client address of the claim, for the history of the deliveries. */
@@ -95,7 +98,11 @@ export async function claimDeliveries(
   onEnded: (ended: EndedLeases) => void = () => {},
 ): Promise<Claimed[]> {
   for (;;) {
-    const rows = await claimOnce(database, order);
+    const rows = order.isLimited
+      ? await withRoom(database, order.agentId, (query, room) =>
+          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }) : Promise.resolve([]),
+        )
+      : await claimOnce(database.query, order);
     const claimed = rows.filter(({ state }) => state === 'leased');
     onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - claimed.length });
     if (claimed.length > 0 || rows.length === 0) return claimed;
@@ -105,8 +112,8 @@ export async function claimDeliveries(
 type ClaimedRow = Claimed & { state: 'leased' | 'dead'; expired: boolean };
 
 /** Rows that became dead letters have no event. */
-function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]> {
-  return database.query<ClaimedRow>({
+function claimOnce(query: Query, order: ClaimOrder): Promise<ClaimedRow[]> {
+  return query<ClaimedRow>({
     name: 'claim-deliveries',
     plan: 'once',
     text: `
@@ -135,7 +142,7 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
           limit least($2::bigint, greatest(${EACH_MIN}, ceil(4.0 * $2 / s.of_all)))
           for update skip locked
         ) d
-        where a.id = $1 and a.generation = $7
+        where a.id = $1 and a.generation = $7 and (a.max_leased is null or $11)
       ), in_turn as (
         select *, row_number() over (order by turn, webhook_id <= $9::uuid, webhook_id) as place
         from (select *, row_number() over (partition by webhook_id order by available_at, event_id) as turn from candidates) t
@@ -183,11 +190,12 @@ function claimOnce(database: Database, order: ClaimOrder): Promise<ClaimedRow[]>
       order.claimableFrom,
       order.afterWebhookId,
       order.address,
+      order.isLimited,
     ],
   });
 }
 
-/** Returns those of the given agents that can claim something now, in one query. `claimableFrom` as in ClaimOrder. */
+/** Returns those of the given agents that can claim something now and are below `max_leased`, in one query. `claimableFrom` as in ClaimOrder. */
 export async function agentsWithWork(
   database: Database,
   agents: readonly { id: string; claimableFrom: string }[],
@@ -211,6 +219,9 @@ export async function agentsWithWork(
             and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
           limit 1
         ) due
+      ) and (
+        select case when max_leased is null then true else max_leased > ${underLease('agents.id', 'max_leased')} end
+        from agents where agents.id = a.id
       )`,
     values: [arrayOf(agents.map(({ id }) => id)), arrayOf(agents.map(({ claimableFrom }) => claimableFrom))],
   });

@@ -1,6 +1,7 @@
 /** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
 import { isTimedId, uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
+import { lockMaxLeased } from './claim-room.ts';
 import { leaseEnded } from './delivery-history.ts';
 import { arrayOf } from './sql.ts';
 
@@ -61,14 +62,16 @@ const delay = `coalesce($5::float8, least(${NACK_MAX_SECONDS}, ${NACK_FIRST_SECO
 /**
  * Settles leases of one agent in one statement. Returns the receipts that are done. For the others the lease was lost: the delivery was
  * claimed again or replayed, or never belonged to this agent.
+ * @param isLimited whether the agent has `max_leased`: a lease that has expired is then not extended, since another may have its place
  */
 export async function settleDeliveries(
   database: Database,
   agentId: string,
   receipts: readonly Receipt[],
   settlement: Settlement,
+  isLimited = false,
 ): Promise<Settled> {
-  const { name, set, given = '', already, values } = statementOf(settlement);
+  const { name, set, only = '', given = '', already, values } = statementOf(settlement, isLimited);
   const statement = {
     name,
     plan: 'once' as const,
@@ -83,7 +86,7 @@ export async function settleDeliveries(
         update deliveries d
         set ${set}
         from receipts r
-        where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and d.agent_id = $1 and d.state = 'leased'
+        where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and d.agent_id = $1 and d.state = 'leased'${only}
         returning d.id, d.leases, d.state
       ), others as materialized (
         select d.id, d.leases, d.state
@@ -97,7 +100,17 @@ export async function settleDeliveries(
       select id, leases, state, false from others where state in (${already})`,
     values: [agentId, ...columns(receipts), ...values],
   };
-  const rows = await retryDeadlock(() => database.query<SettledRow>(statement));
+  const rows = await retryDeadlock(() =>
+    isLimited && settlement.kind === 'extend'
+      ? database.transaction(
+          async (query) => {
+            await lockMaxLeased(query, agentId);
+            return query<SettledRow>(statement);
+          },
+          { plan: 'once' },
+        )
+      : database.query<SettledRow>(statement),
+  );
   return {
     done: new Set(rows.map(({ id, lease }) => receiptText({ deliveryId: id, lease }))),
     changed: rows.flatMap(({ changed, state }) => (changed ? [state] : [])),
@@ -138,6 +151,8 @@ function columns(receipts: readonly Receipt[]): string[] {
 interface Statement {
   name: string;
   set: string;
+  /** SQL of one more condition. */
+  only?: string;
   /** SQL of more columns of the receipts. */
   given?: string;
   /** States that count as done. */
@@ -145,13 +160,15 @@ interface Statement {
   values: unknown[];
 }
 
-function statementOf(settlement: Settlement): Statement {
+function statementOf(settlement: Settlement, isLimited: boolean): Statement {
   switch (settlement.kind) {
     case 'ack':
       return { name: 'ack-deliveries', set: `state = 'done', finished_at = now()`, already: `'done'`, values: [] };
     case 'extend':
       return {
-        name: 'extend-deliveries',
+        name: isLimited ? 'extend-unexpired-deliveries' : 'extend-deliveries',
+        // The clock after the wait for the lock, not at the start of the transaction.
+        ...(isLimited ? { only: ' and d.available_at > clock_timestamp()' } : {}),
         set: 'available_at = now() + make_interval(secs => $5)',
         already: 'null',
         values: [settlement.leaseSeconds],

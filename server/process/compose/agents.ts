@@ -38,8 +38,8 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
     operations: ownAgentOperations({
       database,
       auth,
-      claim: createClaim({ database, metrics, waiters, watermarks, turns, attemptsMax }),
-      settle: createSettle({ database, metrics }),
+      claim: createClaim({ database, agents: directory, metrics, waiters, watermarks, turns, attemptsMax }),
+      settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
       attemptsMax,
     }),
     auth,

@@ -43,6 +43,7 @@ describe('a new agent', () => {
       revoked: false,
       temporary: false,
       webhook_ids: [webhook.id],
+      max_leased: null,
       created_at: expect.stringMatching(/Z$/),
       updated_at: agent.created_at,
     });

@@ -1,0 +1,69 @@
+/**
+ * `max_leased` of an agent: how many deliveries it has under lease at a time, over all processes and machines.
+ *
+ * The limit is exact because everything that adds a lease holds the lock on the agent's row: claims, and extensions, which may revive a
+ * lease that has just expired. The lock and the count are separate statements: one statement would count in a snapshot from before the
+ * wait for the lock. Agents without a limit take no lock.
+ */
+import type { Database, Query } from '../pool.ts';
+import { waitingDays } from './deliveries.ts';
+
+/**
+ * SQL: the number of deliveries that the agent has under lease now, counted up to `max`. Reads the index entries of its deliveries that
+ * become claimable later: those under lease and those whose delay after a nack has not ended.
+ * @param agentId SQL expression of the agent's id
+ * @param max SQL expression of a number
+ */
+export function underLease(agentId: string, max: string): string {
+  return `(
+    select count(*)::int
+    from (
+      select from ${waitingDays(agentId, "'-infinity'")} d
+      cross join (
+        select webhook_id from subscriptions where agent_id = ${agentId}
+        union
+        select webhook_id from replay_targets where agent_id = ${agentId}
+      ) s
+      cross join lateral (
+        select from deliveries
+        where agent_id = ${agentId} and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
+          and state = 'leased' and available_at > now()
+      ) leased
+      limit ${max}
+    ) counted
+  )`;
+}
+
+/**
+ * Runs `work` in a transaction with the number of deliveries that the agent may still lease: 0 or less at its limit, Infinity without one.
+ * No other process adds a lease to the agent until the transaction ends.
+ */
+export function withRoom<T>(
+  database: Pick<Database, 'transaction'>,
+  agentId: string,
+  work: (query: Query, room: number) => Promise<T>,
+): Promise<T> {
+  return database.transaction(
+    async (query) => {
+      const max = await lockMaxLeased(query, agentId);
+      if (max === null) return work(query, Number.POSITIVE_INFINITY);
+      const [row] = await query<{ leased: number }>({
+        name: 'count-leased',
+        text: `select ${underLease('$1', '$2')} as leased`,
+        values: [agentId, max],
+      });
+      return work(query, max - row!.leased);
+    },
+    { plan: 'once' },
+  );
+}
+
+/** Locks the agent's row until the transaction ends. Returns its limit. */
+export async function lockMaxLeased(query: Query, agentId: string): Promise<number | null> {
+  const [row] = await query<{ max: number | null }>({
+    name: 'lock-max-leased',
+    text: 'select max_leased as max from agents where id = $1 for no key update',
+    values: [agentId],
+  });
+  return row?.max ?? null;
+}
