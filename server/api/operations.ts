@@ -3,6 +3,7 @@ import type { accountOperations } from './account/operations.ts';
 import type { signInOperations } from './account/sign-in-operations.ts';
 import type { ownAgentOperations } from './agent/operations.ts';
 import type { agentOperations } from './agents/operations.ts';
+import type { alertOperations } from './alerts/operations.ts';
 import type { auditOperations } from './audit/operations.ts';
 import type { deliveryOperations } from './deliveries/operations.ts';
 import type { eventOperations } from './events/operations.ts';
@@ -22,6 +23,7 @@ export type OtherOperations = ReturnType<typeof ownAgentOperations> &
   ReturnType<typeof rejectionOperations> &
   ReturnType<typeof liveOperations> &
   ReturnType<typeof problemOperations> &
+  ReturnType<typeof alertOperations> &
   ReturnType<typeof statusOperations>;
 
 export type Operations = OtherOperations &

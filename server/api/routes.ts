@@ -109,6 +109,7 @@ export const userRoutes = [
   ],
   ['POST', '/api/v1/rejections/:id/accept', 'acceptRejection', 'operator', '201 with the event; 200 for a duplicate'],
   ['GET', '/api/v1/problems', 'listProblems', 'viewer', 'what is wrong now, with what it concerns'],
+  ['GET', '/api/v1/alerts', 'listAlerts', 'viewer', 'alerts, active and ended, newest first'],
   ['GET', '/api/v1/history', 'showHistory', 'viewer', 'requests over time, by minute, hour or day'],
   [
     'GET',

@@ -34,6 +34,7 @@ interface AddOptions {
   rateLimit?: number;
   maxPayloadBytes?: number;
   retentionDays?: number;
+  expectEverySeconds?: number;
   agent?: string[];
   json?: boolean;
 }
@@ -75,6 +76,7 @@ export function webhookCommand(io: CommandIo): Command {
     .option('--rate-limit <requests>', 'requests per window and client IP, for this webhook only', positive)
     .option('--max-payload-bytes <bytes>', 'less than WEBHOOK_MAX_PAYLOAD_BYTES', positive)
     .option('--retention-days <days>', 'less than RETENTION_DAYS', positive)
+    .option('--expect-every-seconds <seconds>', 'an alert begins when the last event is older', positive)
     .option('--agent <id>', 'subscribe this agent; may be repeated', uuids)
     .option('--json', 'print one JSON document')
     .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => add(io, webhooks, session, options)));
@@ -152,6 +154,7 @@ async function add(
     rate_limit_max: options.rateLimit,
     max_payload_bytes: options.maxPayloadBytes,
     retention_days: options.retentionDays,
+    expect_every_seconds: options.expectEverySeconds,
     agent_ids: options.agent,
   });
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(known('', await webhooks.add(input)));

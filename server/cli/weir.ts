@@ -8,6 +8,7 @@ import { runPrimary } from '../primary/primary.ts';
 import { OperatorError } from '../settings/fault.ts';
 import { readConfiguration } from '../settings/read.ts';
 import { agentCommand } from './agent.ts';
+import { alertCommand } from './alert.ts';
 import { auditCommand } from './audit.ts';
 import { backupCommand, restoreCommand } from './backup.ts';
 import { benchCommand } from './bench.ts';
@@ -47,6 +48,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(eventCommand(io))
     .addCommand(deliveryCommand(io))
     .addCommand(rejectionCommand(io))
+    .addCommand(alertCommand(io))
     .addCommand(historyCommand(io))
     .addCommand(schemeCommand(io))
     .addCommand(sendCommand(io))

@@ -18,4 +18,6 @@ export const advisoryLocks = {
   maintenance: 7_236_460,
   /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
+  /** Deciding which alerts begin and end: one machine at a time. */
+  alerts: 7_236_466,
 } as const;

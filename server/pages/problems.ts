@@ -96,7 +96,10 @@ function describe(problem: FoundProblem, nowMs: number): Omit<ProblemCard, 'role
       return {
         level: 'warn',
         title: `${name} is silent for ${age}`,
-        detail: 'Its longest pause of the last seven days was less than half as long.',
+        detail:
+          problem.expect_every_seconds === null
+            ? 'Its longest pause of the last seven days was less than half as long.'
+            : `It expects an event every ${plural(problem.expect_every_seconds, 'second')}.`,
         action: 'Check the webhook',
         href: `/webhooks/${webhook_id}`,
       };

@@ -152,6 +152,7 @@ function webhookOf(form: URLSearchParams) {
     max_payload_bytes: number(form, 'max_payload_bytes'),
     rate_limit_max: number(form, 'rate_limit_max'),
     retention_days: number(form, 'retention_days'),
+    expect_every_seconds: number(form, 'expect_every_seconds'),
     agent_ids: list(form, 'agent_ids'),
   };
 }

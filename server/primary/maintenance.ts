@@ -8,6 +8,7 @@ import { advisoryLocks } from '../db/advisory-locks.ts';
 import { dropOldPartitions } from '../db/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
+import { deleteOldAlerts } from '../db/queries/alerts.ts';
 import { readAuditHead } from '../db/queries/audit.ts';
 import { endLastLeases } from '../db/queries/deliveries.ts';
 import { deleteOldActions } from '../db/queries/delivery-actions.ts';
@@ -133,6 +134,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     await recordTallies(database);
     await deleteExpiredAnswers(database);
     await deleteOldActions(database);
+    await deleteOldAlerts(database, RETENTION_DAYS);
   };
   const runHourRound = async () => {
     try {

@@ -25,7 +25,7 @@ export class MetricsPage {
   #folding: Promise<void> = Promise.resolve();
   #server: Server | null = null;
   readonly #readFigures: () => Promise<DatabaseFigures | null>;
-  readonly #spoolFamilies: () => Promise<MetricsSnapshot>;
+  readonly #ownFamilies: () => Promise<MetricsSnapshot>;
   readonly #agents = new AgentSeries();
   #horizon: Horizon | null = null;
   readonly #version = readVersion();
@@ -34,19 +34,19 @@ export class MetricsPage {
   /**
    * @param collect returns snapshots of all running processes.
    * @param readFigures returns the latest database figures.
-   * @param spoolFamilies returns the metrics of the spool.
+   * @param ownFamilies returns the metrics of the spool and of alerts.
    * @param logLinesDropped lines that the log of the primary has dropped.
    */
   constructor(
     collect: () => Promise<MetricsSnapshot[]>,
     readFigures: () => Promise<DatabaseFigures | null>,
-    spoolFamilies: () => Promise<MetricsSnapshot>,
+    ownFamilies: () => Promise<MetricsSnapshot>,
     logLinesDropped: () => number,
     onFailure: (error: Error) => void,
   ) {
     this.#logLinesDropped = logLinesDropped;
     this.#readFigures = readFigures;
-    this.#spoolFamilies = spoolFamilies;
+    this.#ownFamilies = ownFamilies;
     this.#collect = collect;
     this.#onFailure = onFailure;
     for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
@@ -109,7 +109,7 @@ export class MetricsPage {
       this.#collect(),
       this.#own.getMetricsAsJSON(),
       this.#readFigures(),
-      this.#spoolFamilies(),
+      this.#ownFamilies(),
     ]);
     await this.#folding;
     if (figures !== null) this.#agents.admit(figures.names);

@@ -14,6 +14,7 @@ import { loadSecretsKeys } from '../secrets/keys.ts';
 import { portError, probePort } from '../settings/port.ts';
 import type { Configuration, Given, Settings } from '../settings/read.ts';
 import { type AdjustableLog, createLog, type LogDestination, openDestination } from '../telemetry/log.ts';
+import { Alerts, runAlerts } from './alerts.ts';
 import { FigureReader } from './database-figures.ts';
 import { chooseServingUser, findEntryFile, prepareForks } from './forks.ts';
 import { runMaintenance } from './maintenance.ts';
@@ -108,10 +109,11 @@ async function start(
   const user = choice.kind === 'user' ? choice.user : null;
   const spool = await openSpool({ settings: () => current, conninfo, database, keys, log, owner: user });
   undo.push(() => spool.stop());
+  const alerts = new Alerts({ database, log, settings: () => current, spool });
   const page: MetricsPage = new MetricsPage(
     () => members.collectMetrics(),
     () => figures.figures(),
-    () => spool.families(),
+    async () => [...(await spool.families()), ...alerts.families()],
     () => log.dropped(),
     (error) => log('metrics_failed', { reason: error.message }),
   );
@@ -229,6 +231,8 @@ async function start(
       onMaintained: () => page.maintained(),
     }),
   );
+
+  undo.push(runAlerts(alerts));
 
   live.start();
   undo.push(() => live.stop());

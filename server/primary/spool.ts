@@ -31,6 +31,10 @@ export interface PrimarySpool {
   /** The copy of the webhooks may be outdated. */
   webhooksChanged(): void;
   families(): Promise<MetricsSnapshot>;
+  /** Its folder; null: there is none. */
+  folder: string | null;
+  /** Empty when the folder cannot be read, or there is none. */
+  contents(): Promise<SpoolContents>;
   /** Starts draining. The schema must be that of this release. */
   drain(): void;
   /** Ends the drain after its transaction in progress, and releases the folder. */
@@ -54,6 +58,8 @@ export async function openSpool({ settings, conninfo, database, keys, log, owner
       order: () => ({}),
       webhooksChanged() {},
       families: async () => spoolFamilies(emptySpool, total, 0),
+      folder: null,
+      contents: async () => emptySpool,
       drain() {},
       stop: async () => {},
     };
@@ -68,6 +74,7 @@ export async function openSpool({ settings, conninfo, database, keys, log, owner
     onFailed: (error) => log('webhooks_not_saved', { reason: error.message }),
   });
   const reader = new SpoolReader(realDisk, folder);
+  const contents = () => reader.read().catch(() => emptySpool);
   const target = new SpoolStore(conninfo, database, () => settings().RETENTION_DAYS);
   const drain = new Drain({
     disk: realDisk,
@@ -111,7 +118,9 @@ export async function openSpool({ settings, conninfo, database, keys, log, owner
       return { spoolFolder: folder, ...(savedWebhooks === null ? {} : { savedWebhooks }) };
     },
     webhooksChanged: () => saved.save(),
-    families: async () => spoolFamilies(await reader.read().catch(() => emptySpool), total, Date.now()),
+    families: async () => spoolFamilies(await contents(), total, Date.now()),
+    folder,
+    contents,
     drain() {
       running = run();
     },

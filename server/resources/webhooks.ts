@@ -20,6 +20,8 @@ import { checkCreated, schemeInput, schemeOutput } from './webhook-schemes.ts';
 /** Largest Postgres integer (32 bits). */
 const INTEGER_MAX = 2_147_483_647;
 const OVERLAP_SECONDS_MAX = 31_536_000;
+const EXPECT_SECONDS_MIN = 60;
+const EXPECT_SECONDS_MAX = 31_536_000;
 
 type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAYS'>;
 
@@ -65,6 +67,12 @@ export function webhookInput(limits: WebhookLimits) {
         'requests per window and client address, counted for this webhook only; null: the default limit over all webhooks',
       ),
     retention_days: atMost('RETENTION_DAYS', limits.RETENTION_DAYS),
+    expect_every_seconds: z
+      .int()
+      .min(EXPECT_SECONDS_MIN)
+      .max(EXPECT_SECONDS_MAX)
+      .nullable()
+      .describe('an alert begins when the last event is older; 60 to 31536000; null: none is expected'),
     agent_ids: recordIds.describe(
       'agents that receive the events. A removed agent receives no new events; its waiting deliveries stay claimable.',
     ),
@@ -86,6 +94,7 @@ export function webhookInput(limits: WebhookLimits) {
         max_payload_bytes: fields.max_payload_bytes.default(null),
         rate_limit_max: fields.rate_limit_max.default(null),
         retention_days: fields.retention_days.default(null),
+        expect_every_seconds: fields.expect_every_seconds.default(null),
         agent_ids: fields.agent_ids.default([]),
         secret: secret.nullable().default(null).describe('the secret; it is never shown again'),
         generate_secret: z.boolean().default(false).describe('true: generates a secret, shown only in the response'),
@@ -144,6 +153,10 @@ export const webhookSchema = z
     max_payload_bytes: z.int().nullable().describe('largest body; null: WEBHOOK_MAX_PAYLOAD_BYTES'),
     rate_limit_max: z.int().nullable().describe('requests per window and client address; null: the default limit'),
     retention_days: z.int().nullable().describe('days for which the events are kept; null: RETENTION_DAYS'),
+    expect_every_seconds: z
+      .int()
+      .nullable()
+      .describe('an alert begins when the last event is older; null: none is expected'),
     agent_ids: z.array(z.guid()).describe('active agents that receive the events; an agent sees only itself'),
     created_at: createdAt,
     updated_at: updatedAt,
@@ -169,6 +182,7 @@ export const webhookSchema = z
         max_payload_bytes: null,
         rate_limit_max: null,
         retention_days: 30,
+        expect_every_seconds: null,
         agent_ids: [example.agent_id],
         created_at: example.received_at,
         updated_at: example.received_at,

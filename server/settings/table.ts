@@ -350,6 +350,18 @@ export const settingTable = {
     'an existing directory',
     'directory where each day is written as compressed NDJSON before retention drops it; unset: not written',
   ),
+  ALERT_PENDING_SECONDS: count(
+    300,
+    10,
+    604_800,
+    'an alert begins when the oldest pending delivery of an agent has waited for longer',
+  ),
+  ALERT_REJECTIONS_PER_MINUTE: count(
+    60,
+    1,
+    1_000_000,
+    'an alert begins when more requests to a webhook are rejected in a minute',
+  ),
   DRAIN_DELAY_SECONDS: count(
     0,
     0,

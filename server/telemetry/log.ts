@@ -45,6 +45,9 @@ export const logEvents = {
     'deliveries became dead letters, because their last lease expired without an acknowledgement',
   ],
   temporary_agents_expired: ['info', 'agents of weir listen were removed an hour after they were last seen'],
+  alert_began: ['warn', 'an alert began; weir alert list shows it'],
+  alert_ended: ['info', 'an alert ended'],
+  alerts_failed: ['error', 'the conditions of alerts could not be evaluated; the next attempt is within seconds'],
   listening: ['info', 'all processes listen'],
   setup_address: [
     'warn',

@@ -63,6 +63,7 @@ const answers: Record<OperationName, string> = {
   recheckRejection: '404 rejection_unknown',
   acceptRejection: '404 rejection_unknown',
   listProblems: '200',
+  listAlerts: '200',
   showHistory: '200',
   listWebhookHistory: '200',
   showCounters: '200',

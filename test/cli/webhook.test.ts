@@ -39,6 +39,7 @@ describe('webhook add', () => {
     );
     expect(made).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      expect_every_seconds: null,
       name: 'github',
       url: `https://weir.example/in/${made.id}`,
       secret: expect.stringMatching(/^[0-9a-f]{64}$/),

@@ -95,6 +95,47 @@ CREATE TABLE public.agents (
     CONSTRAINT agents_secret_hash_check CHECK ((length(secret_hash) = 32))
 );
 
+CREATE TABLE public.alert_requests (
+    id uuid NOT NULL,
+    number bigint NOT NULL,
+    alert_id uuid NOT NULL,
+    type text NOT NULL,
+    body text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    next_attempt_at timestamp with time zone NOT NULL,
+    last_attempt_at timestamp with time zone,
+    last_status integer,
+    last_error text,
+    CONSTRAINT alert_requests_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'sent'::text, 'failed'::text]))),
+    CONSTRAINT alert_requests_type_check CHECK ((type = ANY (ARRAY['alert.began'::text, 'alert.ended'::text])))
+);
+
+ALTER TABLE public.alert_requests ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.alert_requests_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.alerts (
+    id uuid NOT NULL,
+    condition text NOT NULL,
+    subject_id text NOT NULL,
+    subject_name text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    value double precision NOT NULL,
+    threshold double precision,
+    checked_at timestamp with time zone NOT NULL,
+    calm_since timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT alerts_condition_check CHECK ((condition = ANY (ARRAY['pending'::text, 'dead_letters'::text, 'rejections'::text, 'silent'::text, 'spool'::text])))
+);
+
 CREATE TABLE public.api_tokens (
     id uuid NOT NULL,
     user_id uuid NOT NULL,
@@ -343,9 +384,11 @@ CREATE TABLE public.webhooks (
     verify_token bytea,
     event_type_from text,
     undelivered_removed_before timestamp with time zone,
+    expect_every_seconds integer,
     CONSTRAINT webhooks_dedupe_header_check CHECK ((dedupe_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text)),
     CONSTRAINT webhooks_description_check CHECK ((length(description) <= 2000)),
     CONSTRAINT webhooks_event_type_from_check CHECK ((length(event_type_from) <= 1000)),
+    CONSTRAINT webhooks_expect_every_seconds_check CHECK (((expect_every_seconds >= 60) AND (expect_every_seconds <= 31536000))),
     CONSTRAINT webhooks_max_payload_bytes_check CHECK ((max_payload_bytes > 0)),
     CONSTRAINT webhooks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT webhooks_public_key_check CHECK (((length(public_key) >= 1) AND (length(public_key) <= 2000))),
@@ -362,6 +405,15 @@ ALTER TABLE ONLY public.agents
 
 ALTER TABLE ONLY public.agents
     ADD CONSTRAINT agents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.alert_requests
+    ADD CONSTRAINT alert_requests_alert_id_type_key UNIQUE (alert_id, type);
+
+ALTER TABLE ONLY public.alert_requests
+    ADD CONSTRAINT alert_requests_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.alerts
+    ADD CONSTRAINT alerts_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_lookup_id_key UNIQUE (lookup_id);
@@ -438,6 +490,12 @@ ALTER TABLE ONLY public.webhook_secrets
 ALTER TABLE ONLY public.webhooks
     ADD CONSTRAINT webhooks_pkey PRIMARY KEY (id);
 
+CREATE INDEX alert_requests_pending ON public.alert_requests USING btree (next_attempt_at) WHERE (state = 'pending'::text);
+
+CREATE UNIQUE INDEX alerts_active ON public.alerts USING btree (condition, subject_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX alerts_ended_at ON public.alerts USING btree (ended_at);
+
 CREATE INDEX api_tokens_made_by ON public.api_tokens USING btree (made_by) WHERE (made_by IS NOT NULL);
 
 CREATE INDEX api_tokens_of_user ON public.api_tokens USING btree (user_id);
@@ -497,6 +555,9 @@ CREATE TRIGGER users_announce AFTER DELETE OR UPDATE ON public.users FOR EACH RO
 CREATE TRIGGER webhook_secrets_announce AFTER INSERT OR DELETE OR UPDATE OF slot, sealed, expires_at ON public.webhook_secrets FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('webhook_id');
 
 CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, event_type_from, updated_at, deleted_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
+
+ALTER TABLE ONLY public.alert_requests
+    ADD CONSTRAINT alert_requests_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES public.alerts(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_made_by_fkey FOREIGN KEY (made_by) REFERENCES public.api_tokens(id) ON DELETE CASCADE;

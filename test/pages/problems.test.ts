@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { problemCard } from '../../server/pages/problems.ts';
 
 const NOW_MS = Date.parse('2026-11-22T12:00:00Z');
-const none = { webhook_id: null, agent_id: null, name: null, count: null, since: null };
+const none = { webhook_id: null, agent_id: null, name: null, count: null, since: null, expect_every_seconds: null };
 const of = (given: Partial<Parameters<typeof problemCard>[0]>) =>
   problemCard({ kind: 'process', ...none, ...given }, NOW_MS);
 

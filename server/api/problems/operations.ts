@@ -3,7 +3,12 @@ import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agents.ts';
 import { countExpiring, countUnarchived } from '../../db/queries/expiring.ts';
-import { readNamesOfAgents, readRefusedRequests, readSilentWebhooks } from '../../db/queries/problem-signs.ts';
+import {
+  readNamesOfAgents,
+  readOverdueWebhooks,
+  readRefusedRequests,
+  readSilentWebhooks,
+} from '../../db/queries/problem-signs.ts';
 import type { History } from '../../live/counters.ts';
 import { recordId, timeOf } from '../../resources/fields.ts';
 import type { Settings } from '../../settings/read.ts';
@@ -15,8 +20,6 @@ const REJECTED_MIN = 5;
 /** Rate-limited requests in an hour, and their share of all requests of the webhook: bursts now and then are what the limit is for. */
 const LIMITED_MIN = 20;
 const LIMITED_SHARE_MIN = 0.1;
-/** Age of the oldest pending delivery of an agent. */
-const PENDING_MAX_MS = 300_000;
 /** How long a list read from the history is reused by a process. The silence of a webhook needs a week of rows. */
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
@@ -38,19 +41,20 @@ export const problemSchema = z.object({
   kind: z
     .enum(kinds)
     .describe(
-      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for more than ${PENDING_MAX_MS / 60_000} minutes; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for twice its longest pause of the last seven days; expiring: retention removes pending or leased deliveries within a day; archive: days that could not be written to ARCHIVE_DIR`,
+      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for longer than ALERT_PENDING_SECONDS; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for its expect_every_seconds or, without it, for twice its longest pause of the last seven days; expiring: retention removes pending or leased deliveries within a day; archive: days that could not be written to ARCHIVE_DIR`,
     ),
   webhook_id: recordId.nullable().describe('the webhook; null: none'),
   agent_id: recordId.nullable().describe('the agent; null: none'),
   name: z.string().nullable().describe('name of the webhook or agent, or process id'),
   count: z.number().int().nullable().describe('dead letters, requests, deliveries or tables; null: nothing is counted'),
+  expect_every_seconds: z.number().int().nullable().describe('of a silent webhook; null: it has none'),
   since: timeOf('when it began: last event, or start of the wait').nullable().describe('null: unknown'),
 });
 
 type FoundProblem = z.output<typeof problemSchema>;
 
 interface ProblemParts {
-  settings: Pick<Settings, 'RETENTION_DAYS' | 'KEEP_UNDELIVERED_DAYS'>;
+  settings: Pick<Settings, 'RETENTION_DAYS' | 'KEEP_UNDELIVERED_DAYS' | 'ALERT_PENDING_SECONDS'>;
   database: Database;
   /** The last minutes of all processes of this machine. */
   history: History;
@@ -58,7 +62,7 @@ interface ProblemParts {
 
 export function problemOperations({ settings, database, history }: ProblemParts) {
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
-  const refused = keptFor(REFUSED_VALID_MS, () => readRefusedRequests(database));
+  const refused = keptFor(REFUSED_VALID_MS, () => readRefusedRequests(database, Date.now()));
   const silent = keptFor(SILENT_VALID_MS, () => readSilentWebhooks(database));
   const expiring = keptFor(RETENTION_VALID_MS, () => countExpiring(database, retention, Date.now()));
   const unarchived = keptFor(RETENTION_VALID_MS, () => countUnarchived(database, retention, Date.now()));
@@ -66,14 +70,15 @@ export function problemOperations({ settings, database, history }: ProblemParts)
     listProblems: operation({
       answers: { 200: listSchema(problemSchema) },
       handle: async () => {
-        const [agents, requests, webhooks, leaving, waitingDays] = await Promise.all([
+        const [agents, requests, silentWebhooks, overdueWebhooks, leaving, waitingDays] = await Promise.all([
           readAgentActivity(database, null),
           refused(),
           silent(),
+          readOverdueWebhooks(database, Date.now()),
           expiring(),
           unarchived(),
         ]);
-        const late = Date.now() - PENDING_MAX_MS;
+        const late = Date.now() - settings.ALERT_PENDING_SECONDS * 1_000;
         const dead = agents.filter((agent) => agent.dead > 0);
         const waiting = agents.filter(({ waiting_since: since }) => since !== null && Date.parse(since) < late);
         const names = await readNamesOfAgents(database, [...new Set([...dead, ...waiting].map((one) => one.agent_id))]);
@@ -92,7 +97,13 @@ export function problemOperations({ settings, database, history }: ProblemParts)
               .map(({ limited, ...webhook }) => found('limited', { ...pick(webhook), count: limited })),
             ...(leaving > 0 ? [found('expiring', { count: leaving })] : []),
             ...(waitingDays > 0 ? [found('archive', { count: waitingDays })] : []),
-            ...webhooks.map((webhook) => found('silent', { ...pick(webhook), since: webhook.last_event_at })),
+            ...[...overdueWebhooks, ...silentWebhooks].map((webhook) =>
+              found('silent', {
+                ...pick(webhook),
+                since: webhook.last_event_at,
+                expect_every_seconds: webhook.expect_every_seconds,
+              }),
+            ),
           ],
         });
       },
@@ -112,7 +123,16 @@ function processProblems({ latest }: History): FoundProblem[] {
 }
 
 function found(kind: FoundProblem['kind'], given: Partial<FoundProblem>): FoundProblem {
-  return { kind, webhook_id: null, agent_id: null, name: null, count: null, since: null, ...given };
+  return {
+    kind,
+    webhook_id: null,
+    agent_id: null,
+    name: null,
+    count: null,
+    expect_every_seconds: null,
+    since: null,
+    ...given,
+  };
 }
 
 function pick({ webhook_id, name }: { webhook_id: string; name: string }) {

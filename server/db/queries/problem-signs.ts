@@ -1,9 +1,11 @@
 /** Signs that something is wrong, from the history of the webhooks, and names for what they concern. */
 import type { Database } from '../pool.ts';
-import { arrayOf, isoColumn } from './sql.ts';
+import { arrayOf, isoColumn, isoText } from './sql.ts';
 
-/** Limit on the webhooks in one result. */
+/** Limit on the webhooks in one result, unless the caller has its own. */
 const WEBHOOKS_MAX = 100;
+/** Newest dead letters of an agent that are looked at. */
+const DEAD_READ_MAX = 10_000;
 /**
  * A webhook is silent after twice its longest pause of the last seven days, and after an hour at least. It must have had events in
  * this many hours of those days: the pauses of a webhook that is rarely used say nothing. Nights and weekends are pauses like others.
@@ -16,32 +18,70 @@ interface RefusedRequests {
   accepted: number;
   rejected: number;
   limited: number;
+  /** Most rejections of a minute, of the current one and the last one. */
+  minute_max: number;
+  /** Start of the first of these two minutes with rejections; null: there are none. */
+  minute_at: string | null;
 }
 
-/** Reads the webhooks with refused requests in the last 60 minutes, most refused first. Reads one row a webhook and minute. */
-export function readRefusedRequests({ query }: Pick<Database, 'query'>): Promise<RefusedRequests[]> {
+/**
+ * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first. Reads one row a webhook and minute.
+ * @param nowMs Unix milliseconds.
+ */
+export function readRefusedRequests(
+  { query }: Pick<Database, 'query'>,
+  nowMs: number,
+  webhooksMax = WEBHOOKS_MAX,
+): Promise<RefusedRequests[]> {
   return query<RefusedRequests>({
     name: 'read-refused-requests',
     text: `
-      select w.id as webhook_id, w.name, h.accepted, h.rejected, h.limited
+      select w.id as webhook_id, w.name, h.accepted, h.rejected, h.limited, h.minute_max, ${isoColumn('h.minute_at')}
       from (
-        select webhook_id, sum(accepted)::float8 as accepted, sum(rejected)::float8 as rejected, sum(limited)::float8 as limited
-        from history where step = 60 and at >= now() - interval '1 hour'
+        select webhook_id, sum(accepted)::float8 as accepted, sum(rejected)::float8 as rejected, sum(limited)::float8 as limited,
+          coalesce(max(rejected) filter (where at > $1::timestamptz - interval '2 minutes'), 0)::float8 as minute_max,
+          min(at) filter (where rejected > 0 and at > $1::timestamptz - interval '2 minutes') as minute_at
+        from history where step = 60 and at >= $1::timestamptz - interval '1 hour' and at <= $1
         group by webhook_id having sum(rejected + limited) > 0
       ) h join webhooks w on w.id = h.webhook_id
       where w.deleted_at is null
       order by h.rejected + h.limited desc, w.id
-      limit ${WEBHOOKS_MAX}`,
+      limit $2`,
+    values: [new Date(nowMs).toISOString(), webhooksMax],
   });
 }
 
 interface SilentWebhook {
   webhook_id: string;
   name: string;
+  /** Without an event: when the webhook was created. */
   last_event_at: string;
+  expect_every_seconds: number | null;
 }
 
-/** Reads the enabled webhooks that are silent by their own history, longest silent first. Reads one row a webhook and hour of a week. */
+/**
+ * Reads the enabled webhooks whose last event is older than they expect, longest silent first.
+ * @param nowMs Unix milliseconds.
+ */
+export function readOverdueWebhooks(
+  { query }: Pick<Database, 'query'>,
+  nowMs: number,
+  webhooksMax = WEBHOOKS_MAX,
+): Promise<(SilentWebhook & { expect_every_seconds: number })[]> {
+  return query({
+    name: 'read-overdue-webhooks',
+    text: `
+      select w.id as webhook_id, w.name, ${isoText('e.last')} as last_event_at, w.expect_every_seconds
+      from webhooks w cross join lateral (select coalesce(w.last_event_at, w.created_at) as last) e
+      where w.deleted_at is null and w.enabled
+        and e.last < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
+      order by e.last, w.id
+      limit $2`,
+    values: [new Date(nowMs).toISOString(), webhooksMax],
+  });
+}
+
+/** Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. Reads one row a webhook and hour of a week. */
 export function readSilentWebhooks({ query }: Pick<Database, 'query'>): Promise<SilentWebhook[]> {
   return query<SilentWebhook>({
     name: 'read-silent-webhooks',
@@ -52,11 +92,51 @@ export function readSilentWebhooks({ query }: Pick<Database, 'query'>): Promise<
       ), usual as (
         select webhook_id, max(pause) as longest from pauses group by webhook_id having count(*) >= ${ACTIVE_HOURS_MIN}
       )
-      select w.id as webhook_id, w.name, ${isoColumn('w.last_event_at')}
+      select w.id as webhook_id, w.name, ${isoColumn('w.last_event_at')}, w.expect_every_seconds
       from usual u join webhooks w on w.id = u.webhook_id
-      where w.deleted_at is null and w.enabled and w.last_event_at < now() - greatest(interval '1 hour', 2 * u.longest)
+      where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
+        and w.last_event_at < now() - greatest(interval '1 hour', 2 * u.longest)
       order by w.last_event_at, w.id
       limit ${WEBHOOKS_MAX}`,
+  });
+}
+
+/**
+ * Counts the dead letters of each agent since a time, among its DEAD_READ_MAX newest deliveries that are dead. Agents without any are
+ * omitted.
+ * @param sinceMs Unix milliseconds.
+ */
+export async function readNewDeadLetters(
+  { query }: Pick<Database, 'query'>,
+  agentIds: readonly string[],
+  sinceMs: number,
+): Promise<{ agent_id: string; count: number; first_at: string }[]> {
+  if (agentIds.length === 0) return [];
+  return query({
+    name: 'read-new-dead-letters',
+    text: `
+      select a.id as agent_id, dead.count, ${isoText('dead.first')} as first_at
+      from unnest($1::uuid[]) a (id) cross join lateral (
+        select count(*)::int as count, min(d.finished_at) as first
+        from (
+          select finished_at from deliveries where agent_id = a.id and state = 'dead'
+          order by received_at desc limit ${DEAD_READ_MAX}
+        ) d
+        where d.finished_at > $2
+      ) dead
+      where dead.count > 0`,
+    values: [arrayOf(agentIds), new Date(sinceMs).toISOString()],
+  });
+}
+
+/** Reads the agents that are neither revoked nor temporary, oldest first. */
+export function readActiveAgents(
+  { query }: Pick<Database, 'query'>,
+  agentsMax: number,
+): Promise<{ id: string; name: string }[]> {
+  return query({
+    text: 'select id, name from agents where revoked_at is null and not temporary order by created_at, id limit $1',
+    values: [agentsMax],
   });
 }
 

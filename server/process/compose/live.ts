@@ -1,5 +1,6 @@
 /** The parts of a process for the live counters and the status of the installation. */
 
+import { alertOperations } from '../../api/alerts/operations.ts';
 import { liveOperations } from '../../api/live/operations.ts';
 import { problemOperations } from '../../api/problems/operations.ts';
 import { statusOperations } from '../../api/status/operations.ts';
@@ -27,7 +28,11 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
 
   return {
     history,
-    operations: { ...liveOperations({ history, streams }), ...problemOperations({ settings, database, history }) },
+    operations: {
+      ...liveOperations({ history, streams }),
+      ...problemOperations({ settings, database, history }),
+      ...alertOperations({ settings, database }),
+    },
     streams,
     /** A second went by, as the primary counted it. */
     heard: (live: Live) => {

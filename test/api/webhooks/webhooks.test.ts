@@ -51,6 +51,7 @@ describe('a new webhook', () => {
     expect(answer.headers.get('location')).toBe(`${PATH}/${answer.body.id}`);
     expect(answer.body).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      expect_every_seconds: null,
       name: 'github',
       description: '',
       url: `https://hooks.example/in/${answer.body.id}`,

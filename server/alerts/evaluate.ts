@@ -1,0 +1,112 @@
+/** Decides which alerts begin and which end. Their state is in the database, so each begins and ends once, also over restarts. */
+import { randomBytes } from 'node:crypto';
+import { advisoryLocks } from '../db/advisory-locks.ts';
+import { isoTime, uuidText, uuidv7 } from '../db/ids.ts';
+import type { Database } from '../db/pool.ts';
+import {
+  type ActiveAlert,
+  type AlertProgress,
+  type AlertRow,
+  insertAlert,
+  readActiveAlerts,
+  updateAlerts,
+} from '../db/queries/alerts.ts';
+import type { Condition } from '../resources/alerts.ts';
+import { type AlertSettings, type MachineSpool, readSigns, type Sign } from './signs.ts';
+
+/** An alert ends when its condition has not held for this long. 0: its sources look back far enough by themselves. */
+const CALM_MS: Record<Condition, number> = {
+  pending: 60_000,
+  dead_letters: 0,
+  rejections: 300_000,
+  silent: 0,
+  spool: 60_000,
+};
+/** A machine that has not reported its spool for this long is gone. */
+const MACHINE_GONE_MS = 86_400_000;
+/** Alerts that begin in one evaluation; the next one continues. */
+const BEGUN_MAX = 200;
+/** Longest pause within an evaluation: after it, another machine may evaluate. */
+const EVALUATION_SECONDS_MAX = 60;
+
+export interface Evaluated {
+  began: AlertRow[];
+  ended: AlertRow[];
+}
+
+/**
+ * Compares the conditions that hold with the active alerts, in one transaction and on one machine at a time.
+ * @param spool of this machine: the alerts of other spools are theirs; null: it has none.
+ * @param nowMs Unix milliseconds.
+ * @returns null if another machine evaluates.
+ */
+export function evaluate(
+  database: Pick<Database, 'transaction'>,
+  settings: AlertSettings,
+  spool: MachineSpool | null,
+  nowMs: number,
+): Promise<Evaluated | null> {
+  return database.transaction(async (query) => {
+    // A machine that freezes loses its session, and so the lock.
+    await query({ text: `set local idle_in_transaction_session_timeout = '${EVALUATION_SECONDS_MAX}s'` });
+    const [row] = await query<{ locked: boolean }>({
+      text: `select pg_try_advisory_xact_lock(${advisoryLocks.alerts}) as locked`,
+    });
+    if (!row!.locked) return null;
+    const signs = await readSigns(query, settings, spool, nowMs);
+    const active = await readActiveAlerts(query);
+    const { progress, ended } = progressOf(active, signs, spool, nowMs);
+    await updateAlerts(query, progress);
+    const began = begin(active, signs, nowMs);
+    for (const alert of began) await insertAlert(query, alert);
+    return { began, ended };
+  });
+}
+
+function progressOf(
+  active: readonly ActiveAlert[],
+  signs: readonly Sign[],
+  spool: MachineSpool | null,
+  nowMs: number,
+): { progress: AlertProgress[]; ended: AlertRow[] } {
+  const now = isoTime(nowMs);
+  const holding = new Map(signs.map((sign) => [keyOf(sign.condition, sign.subject.id), sign]));
+  const progress: AlertProgress[] = [];
+  const ended: AlertRow[] = [];
+  for (const alert of active) {
+    const sign = holding.get(keyOf(alert.condition, alert.subject_id));
+    if (sign !== undefined) {
+      progress.push({ id: alert.id, value: sign.value, checkedAt: now, calmSince: null, endedAt: null });
+      continue;
+    }
+    const elsewhere = alert.condition === 'spool' && alert.subject_id !== spool?.id;
+    if (elsewhere && nowMs - Date.parse(alert.checked_at) < MACHINE_GONE_MS) continue;
+    const { id, value, checked_at: checkedAt } = alert;
+    const calmSince = alert.calm_since ?? now;
+    const isOver = nowMs - Date.parse(calmSince) >= CALM_MS[alert.condition];
+    progress.push({ id, value, checkedAt, calmSince, endedAt: isOver ? now : null });
+    if (isOver) ended.push({ ...alert, ended_at: now });
+  }
+  return { progress, ended };
+}
+
+/** The alerts to create. */
+function begin(active: readonly ActiveAlert[], signs: readonly Sign[], nowMs: number): AlertRow[] {
+  const known = new Set(active.map(({ condition, subject_id }) => keyOf(condition, subject_id)));
+  const fresh = signs.filter((sign) => sign.begins && !known.has(keyOf(sign.condition, sign.subject.id)));
+  return fresh.slice(0, BEGUN_MAX).map(({ condition, subject, sinceMs, value, threshold }) => ({
+    id: uuidText(uuidv7(nowMs, randomBytes(16))),
+    condition,
+    subject_id: subject.id,
+    subject_name: subject.name,
+    since: isoTime(sinceMs),
+    began_at: isoTime(nowMs),
+    ended_at: null,
+    value,
+    threshold,
+  }));
+}
+
+function keyOf(condition: Condition, subjectId: string): string {
+  return `${condition} ${subjectId}`;
+}

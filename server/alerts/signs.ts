@@ -1,0 +1,133 @@
+/** Reads the conditions that hold now, from the same sources as the problems of the overview. */
+import type { Query } from '../db/pool.ts';
+import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../db/queries/agents.ts';
+import {
+  readActiveAgents,
+  readNewDeadLetters,
+  readOverdueWebhooks,
+  readRefusedRequests,
+} from '../db/queries/problem-signs.ts';
+import type { Condition } from '../resources/alerts.ts';
+import type { Settings } from '../settings/read.ts';
+
+export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
+
+/** A condition that holds, at least enough to keep an alert active. */
+export interface Sign {
+  condition: Condition;
+  subject: { id: string; name: string };
+  /** Unix milliseconds. */
+  sinceMs: number;
+  value: number;
+  /** Null: any value is over it. */
+  threshold: number | null;
+  /** False: the value is between the thresholds of the end and of the beginning. It keeps an alert active, and begins none. */
+  begins: boolean;
+}
+
+/** The spool of this machine. */
+export interface MachineSpool {
+  id: string;
+  name: string;
+  events: number;
+  /** Unix milliseconds; null: it is empty. */
+  oldestMs: number | null;
+}
+
+/** An alert ends below this share of the threshold above which it began. */
+export const END_RATIO = 0.5;
+/** A dead letter is new for this long. */
+export const DEAD_NEW_MS = 900_000;
+
+const AGENTS_MAX = 10_000;
+const WEBHOOKS_MAX = 1_000;
+
+/**
+ * @param spool of this machine; null: it has none.
+ * @param nowMs Unix milliseconds.
+ */
+export async function readSigns(
+  query: Query,
+  settings: AlertSettings,
+  spool: MachineSpool | null,
+  nowMs: number,
+): Promise<Sign[]> {
+  const database = { query };
+  const ofAgents = await agentSigns(database, settings.ALERT_PENDING_SECONDS, nowMs);
+  const refused = await readRefusedRequests(database, nowMs, WEBHOOKS_MAX);
+  const overdue = await readOverdueWebhooks(database, nowMs, WEBHOOKS_MAX);
+  const perMinute = settings.ALERT_REJECTIONS_PER_MINUTE;
+  return [
+    ...ofAgents,
+    ...refused
+      .filter(({ minute_max }) => minute_max > perMinute * END_RATIO)
+      .map(
+        (webhook): Sign => ({
+          condition: 'rejections',
+          subject: { id: webhook.webhook_id, name: webhook.name },
+          sinceMs: Date.parse(webhook.minute_at!),
+          value: webhook.minute_max,
+          threshold: perMinute,
+          begins: webhook.minute_max > perMinute,
+        }),
+      ),
+    ...overdue.map(
+      (webhook): Sign => ({
+        condition: 'silent',
+        subject: { id: webhook.webhook_id, name: webhook.name },
+        sinceMs: Date.parse(webhook.last_event_at),
+        value: Math.floor((nowMs - Date.parse(webhook.last_event_at)) / 1000),
+        threshold: webhook.expect_every_seconds,
+        begins: true,
+      }),
+    ),
+    ...(spool === null || spool.events === 0 ? [] : [spoolSign(spool, nowMs)]),
+  ];
+}
+
+async function agentSigns(database: { query: Query }, pendingSeconds: number, nowMs: number): Promise<Sign[]> {
+  const agents = await readActiveAgents(database, AGENTS_MAX);
+  const signs: Sign[] = [];
+  for (let from = 0; from < agents.length; from += ACTIVE_AGENTS_MAX) {
+    const some = agents.slice(from, from + ACTIVE_AGENTS_MAX);
+    const names = new Map(some.map(({ id, name }) => [id, name]));
+    const subject = (id: string) => ({ id, name: names.get(id)! });
+    const activity = await readAgentActivity(database, [...names.keys()]);
+    for (const { agent_id, waiting_since } of activity) {
+      const sinceMs = waiting_since === null ? nowMs : Date.parse(waiting_since);
+      const value = Math.floor((nowMs - sinceMs) / 1000);
+      if (value <= pendingSeconds * END_RATIO) continue;
+      const begins = value > pendingSeconds;
+      signs.push({
+        condition: 'pending',
+        subject: subject(agent_id),
+        sinceMs,
+        value,
+        threshold: pendingSeconds,
+        begins,
+      });
+    }
+    const withDead = activity.filter(({ dead }) => dead > 0).map(({ agent_id }) => agent_id);
+    for (const { agent_id, count, first_at } of await readNewDeadLetters(database, withDead, nowMs - DEAD_NEW_MS))
+      signs.push({
+        condition: 'dead_letters',
+        subject: subject(agent_id),
+        sinceMs: Date.parse(first_at),
+        value: count,
+        threshold: null,
+        begins: true,
+      });
+  }
+  return signs;
+}
+
+function spoolSign({ id, name, events, oldestMs }: MachineSpool, nowMs: number): Sign {
+  return {
+    condition: 'spool',
+    subject: { id, name },
+    sinceMs: oldestMs ?? nowMs,
+    value: events,
+    threshold: null,
+    begins: true,
+  };
+}
