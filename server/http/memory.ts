@@ -30,21 +30,36 @@ export interface HeldBody {
 }
 
 class Slab {
-  readonly memory: SharedArrayBuffer;
+  readonly memory: SharedBuffer;
   usedBytes = 0;
   liveBodies = 0;
 
   constructor(bytes: number) {
-    this.memory = new SharedArrayBuffer(bytes);
+    this.memory = sharedBuffer(bytes);
   }
 
   /** Returns the place of one more body. */
-  add(bodyBytes: number): Uint8Array<SharedArrayBuffer> {
-    const bytes = new Uint8Array(this.memory, this.usedBytes, bodyBytes);
+  add(bodyBytes: number): number {
+    const place = this.usedBytes;
     this.usedBytes += bodyBytes;
     this.liveBodies++;
-    return bytes;
+    return place;
   }
+}
+
+type SharedBuffer = Buffer<SharedArrayBuffer>;
+
+function sharedBuffer(bytes: number): SharedBuffer {
+  return Buffer.from(new SharedArrayBuffer(bytes));
+}
+
+/**
+ * Copies with memcpy. `set` copies to and from shared memory byte by byte unless both places are aligned: 0.30 us for 1 KiB, 10 us for
+ * 16 KiB; `fill` 0.13 and 0.67 us (Node 20). Returns the place after the bytes.
+ */
+function append(memory: SharedBuffer, place: number, bytes: Uint8Array): number {
+  memory.fill(bytes, place, place + bytes.length);
+  return place + bytes.length;
 }
 
 /**
@@ -68,15 +83,13 @@ export class SlabArena {
   /** Copies the chunks of a complete body. Returns null if the budget has no room for it. */
   hold(chunks: readonly Uint8Array[], lastChunk: Uint8Array, bodyBytes: number): HeldBody | null {
     const slab = bodyBytes > this.#slabBytes ? null : this.#slabWithRoom(bodyBytes);
-    const bytes = slab === null ? this.#alone(bodyBytes) : slab.add(bodyBytes);
-    if (bytes === null) return null;
-    let at = 0;
-    for (const chunk of chunks) {
-      bytes.set(chunk, at);
-      at += chunk.length;
-    }
-    bytes.set(lastChunk, at);
-    return { bytes, slab };
+    const memory = slab === null ? this.#alone(bodyBytes) : slab.memory;
+    if (memory === null) return null;
+    const start = slab === null ? 0 : slab.add(bodyBytes);
+    let at = start;
+    for (const chunk of chunks) at = append(memory, at, chunk);
+    append(memory, at, lastChunk);
+    return { bytes: new Uint8Array(memory.buffer, start, bodyBytes), slab };
   }
 
   release({ bytes, slab }: HeldBody): void {
@@ -87,9 +100,9 @@ export class SlabArena {
     this.#retire(slab);
   }
 
-  #alone(bodyBytes: number): Uint8Array<SharedArrayBuffer> | null {
+  #alone(bodyBytes: number): SharedBuffer | null {
     if (bodyBytes <= this.#slabBytes || !this.#budget.take(bodyBytes)) return null;
-    return new Uint8Array(new SharedArrayBuffer(bodyBytes));
+    return sharedBuffer(bodyBytes);
   }
 
   #slabWithRoom(bodyBytes: number): Slab | null {
