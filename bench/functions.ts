@@ -10,7 +10,7 @@ import { randomSource } from '../server/ingest/rows.ts';
 import { inetBytes } from '../server/net/address.ts';
 import { MemoryLimiter } from '../server/ratelimit/memory.ts';
 import { presentedSignature } from '../server/signatures/signature.ts';
-import { storedHeaders } from '../server/signatures/stored-headers.ts';
+import { HeaderLines } from '../server/signatures/stored-headers.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
 
@@ -123,6 +123,7 @@ function makePairs(): Pair[] {
   const encoder = new CopyEncoder();
   const rows = makeRows();
   const nextRandom = randomSource();
+  const lines = new HeaderLines();
   const limiter = new MemoryLimiter(100_000, () => performance.now());
   const policy = { name: 'ingest', max: 1_000_000_000, windowSeconds: 60 } as const;
   const keys = Array.from({ length: CLIENTS }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
@@ -146,7 +147,7 @@ function makePairs(): Pair[] {
       units: 1,
     },
     {
-      ours: ['storedHeaders', () => storedHeaders(HEADERS, [])],
+      ours: ['HeaderLines.encode', () => lines.encode(HEADERS, [])],
       plain: ['JSON.stringify of the pairs, nothing left out', () => JSON.stringify(HEADERS)],
       units: 1,
     },
@@ -168,7 +169,7 @@ function makePairs(): Pair[] {
 function makeRows(): EventRow[] {
   const sourceIp = inetBytes('192.0.2.1');
   const webhookId = randomBytes(16);
-  const headers = storedHeaders(HEADERS, []);
+  const headers = new HeaderLines().encode(HEADERS, []);
   return Array.from({ length: ROWS }, () => ({
     id: uuidv7(1_800_000_000_000, randomBytes(16)),
     webhookId,
@@ -182,7 +183,12 @@ function makeRows(): EventRow[] {
 }
 
 function rowAsJson({ id, headers, contentType, body }: EventRow): string {
-  return JSON.stringify({ id: uuidText(id), headers, contentType, body: (body as Buffer).toString('base64') });
+  return JSON.stringify({
+    id: uuidText(id),
+    headers: Buffer.from(headers).toString(),
+    contentType,
+    body: (body as Buffer).toString('base64'),
+  });
 }
 
 function plainSignature(headers: readonly string[]): Uint8Array {

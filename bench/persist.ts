@@ -104,13 +104,12 @@ async function inserts(client: pg.Client, rows: readonly EventRow[]): Promise<vo
 /** The row as values for node-postgres. */
 function columnsOf(row: EventRow): unknown[] {
   const { id, webhookId, receivedAtMs, headers, contentType, eventType, body } = row;
-  const headerBytes = Buffer.from(headers);
   return [
     uuidText(id),
     uuidText(webhookId),
     new Date(receivedAtMs),
     ADDRESS,
-    headerBytes,
+    headers,
     contentType,
     eventType,
     body,

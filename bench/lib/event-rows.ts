@@ -7,8 +7,9 @@ import { uuidv7 } from '../../server/db/ids.ts';
 import { inetBytes } from '../../server/net/address.ts';
 
 export const ADDRESS = '192.0.2.1';
-const HEADERS =
-  'content-type: application/json\nuser-agent: GitHub-Hookshot/044aadd\nx-github-event: push\naccept: */*';
+const HEADERS = Buffer.from(
+  'content-type: application/json\nuser-agent: GitHub-Hookshot/044aadd\nx-github-event: push\naccept: */*',
+);
 
 /** Commits the rows; resolves when they are on disk. */
 export type Commit = (rows: readonly EventRow[]) => Promise<void>;

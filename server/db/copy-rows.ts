@@ -8,7 +8,7 @@ export interface EventRow {
   /** Binary inet, see `inetBytes`. */
   sourceIp: Uint8Array;
   /** Header field lines in UTF-8. */
-  headers: string;
+  headers: Uint8Array;
   contentType: string | null;
   /** At most 200 characters. */
   eventType: string | null;
@@ -34,8 +34,8 @@ const POSTGRES_EPOCH_MS = 946_684_800_000;
 /** Upper bound on the encoded size of a row in bytes. */
 export function rowBytesMax(row: EventRow): number {
   // A UTF-16 unit takes at most three bytes of UTF-8.
-  const textBytes = (row.headers.length + (row.contentType?.length ?? 0) + (row.eventType?.length ?? 0)) * 3;
-  return FIXED_ROW_BYTES + row.sourceIp.length + row.body.length + textBytes;
+  const textBytes = ((row.contentType?.length ?? 0) + (row.eventType?.length ?? 0)) * 3;
+  return FIXED_ROW_BYTES + row.sourceIp.length + row.headers.length + row.body.length + textBytes;
 }
 
 /** Encodes rows into one reused buffer that grows as needed; the result is valid until the next call. */
@@ -76,12 +76,15 @@ export function writeRow(buffer: Buffer, start: number, row: EventRow): number {
   at = buffer.writeInt32BE(8, at);
   at = writeTimestamp(buffer, at, row.receivedAtMs);
   at = writeBytes(buffer, at, row.sourceIp);
-  at = writeText(buffer, at, row.headers);
+  at = writeBytes(buffer, at, row.headers);
   at = writeOptionalText(buffer, at, row.contentType);
   at = writeOptionalText(buffer, at, row.eventType);
-  at = writeBytes(buffer, at, row.body);
-  at = buffer.writeInt32BE(4, at);
-  return buffer.writeInt32BE(row.body.length, at);
+  const { body } = row;
+  at = buffer.writeInt32BE(body.length, at);
+  // Bodies are in shared memory, which `set` copies byte by byte (see memory.ts): 0.30 us for 1 KiB, `fill` 0.10.
+  buffer.fill(body, at, at + body.length);
+  at = buffer.writeInt32BE(4, at + body.length);
+  return buffer.writeInt32BE(body.length, at);
 }
 
 /** A call of `set` costs as much as 16 bytes one by one. */

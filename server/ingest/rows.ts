@@ -5,12 +5,13 @@ import { uuidv7 } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { readPointer } from '../signatures/code-schemes.ts';
 import { sha256 } from '../signatures/keys.ts';
-import { printable, storedHeaders } from '../signatures/stored-headers.ts';
+import { HeaderLines, printable } from '../signatures/stored-headers.ts';
 import type { Webhook } from './webhook.ts';
 
 export class RowMaker {
   readonly #clampToPartitions: (ms: number) => number;
   readonly #nextRandom = randomSource();
+  readonly #lines = new HeaderLines();
 
   /** @param clampToPartitions moves a time to the nearest one that has a partition. */
   constructor(clampToPartitions: (ms: number) => number) {
@@ -26,7 +27,7 @@ export class RowMaker {
       webhookId: webhook.idBytes,
       receivedAtMs,
       sourceIp: exchange.client.inet,
-      headers: storedHeaders(
+      headers: this.#lines.encode(
         exchange.headers,
         webhook.scheme.headers,
         exchange.sentRequestId ? null : exchange.requestId,

@@ -198,7 +198,7 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
     webhookId: uuidBytes(rejection.webhook_id),
     receivedAtMs,
     sourceIp: inetBytes(rejection.source_ip),
-    headers: rejection.headers === '' ? refusedAt : `${rejection.headers}\n${refusedAt}`,
+    headers: Buffer.from(rejection.headers === '' ? refusedAt : `${rejection.headers}\n${refusedAt}`),
     contentType: headers['content-type'] ?? null,
     eventType: typeOf?.({ header: (name) => headers[name] }, body) ?? null,
     body,

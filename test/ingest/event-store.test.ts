@@ -60,7 +60,7 @@ function newRow(): EventRow {
     webhookId,
     receivedAtMs,
     sourceIp: inetBytes('192.0.2.1'),
-    headers: '',
+    headers: Buffer.from('a: b'),
     contentType: null,
     eventType: null,
     body,

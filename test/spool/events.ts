@@ -16,7 +16,7 @@ export function newRow(given: Partial<SpoolRow> = {}): SpoolRow {
     webhookId,
     receivedAtMs,
     sourceIp: inetBytes('192.0.2.1'),
-    headers: 'a: b',
+    headers: Buffer.from('a: b'),
     contentType: null,
     eventType: null,
     body: Buffer.from(`{"id":"${uuidText(id)}"}`),

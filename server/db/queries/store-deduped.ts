@@ -60,7 +60,7 @@ export async function storeDeduped(
       array(rows, ({ webhookId }) => uuidText(webhookId)),
       array(rows, ({ receivedAtMs }) => new Date(receivedAtMs).toISOString()),
       array(rows, ({ sourceIp }) => addressFromBytes(sourceIp.subarray(INET_HEAD_BYTES))),
-      array(rows, ({ headers }) => base64(Buffer.from(headers))),
+      array(rows, ({ headers }) => base64(headers)),
       array(rows, ({ contentType }) => (contentType === null ? null : base64(Buffer.from(contentType)))),
       array(rows, ({ body }) => base64(body)),
       array(rows, ({ body }) => String(body.length)),
