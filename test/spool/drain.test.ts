@@ -75,7 +75,12 @@ const key = () => randomBytes(32);
 
 test('events are stored as they were received, and the files are removed', async () => {
   const rows = await spool(
-    newRow({ contentType: 'text/plain', eventType: 'push', headers: Buffer.from('x: ü'), body: Buffer.from([0, 255, 1]) }),
+    newRow({
+      contentType: 'text/plain',
+      eventType: 'push',
+      headers: Buffer.from('x: ü'),
+      body: Buffer.from([0, 255, 1]),
+    }),
     newRow({ body: Buffer.alloc(0), receivedAtMs: Date.now() - 3_600_000 }),
   );
   await spool(...rowsOf(500));
