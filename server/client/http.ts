@@ -23,6 +23,8 @@ interface ApiCall {
   /** Sent in the Authorization header only. */
   token: string;
   body?: object;
+  /** Added to the header fields, or instead of those of the same name. */
+  headers?: Readonly<Record<string, string>>;
   /** A request without a response in this time fails with ETIMEDOUT. */
   timeoutMs: number;
   /** Cancels the request, which then fails. */
@@ -43,13 +45,14 @@ export function openApiClient(url: URL): ApiClient {
   const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
 
-  const send = ({ method, path, token, body, timeoutMs, signal }: ApiCall) =>
+  const send = ({ method, path, token, body, headers: added, timeoutMs, signal }: ApiCall) =>
     new Promise<Answer>((settle) => {
       if (signal.aborted) return settle({ kind: 'failed', name: 'ABORT_ERR' });
       const text = body === undefined ? '' : JSON.stringify(body);
       const headers = {
         Authorization: `Bearer ${token}`,
         Accept: 'application/json',
+        ...added,
         ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
       };
       const options = { method, agent, headers, timeout: timeoutMs, signal };
