@@ -11,7 +11,13 @@ const folders = ['server', 'workers', 'bench', 'views'];
 /** Files that the compiled code reads at run time; copied unchanged. */
 const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg', '.woff2', '.txt'];
 /** Other inputs of the build. */
-const recipe = ['tsconfig.json', 'package-lock.json', 'server/setup/build.mjs'];
+const recipe = [
+  'tsconfig.json',
+  'server/client/tsconfig.json',
+  'package.json',
+  'package-lock.json',
+  'server/setup/build.mjs',
+];
 const stamp = join('dist', '.weir-build.json');
 
 /** Paths of all assets under `root`, relative to `root`. */

@@ -1,0 +1,216 @@
+/** The agent library against a simulated Weir, which fails on demand. test/cli/consume.test.ts covers the loop below it. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createCredential } from '../../server/auth/credential.ts';
+import { type Answer, repeat } from '../../server/client/http.ts';
+import { Agent, type AgentNotice, Retry, WeirError } from '../../server/client/index.ts';
+import { PlayedWeir } from '../cli/consume/weir.ts';
+import { takeClock } from '../helpers/clock.ts';
+import { until } from '../helpers/wait.ts';
+
+let weir: PlayedWeir;
+let url: string;
+let agent: Agent;
+let notices: AgentNotice[];
+
+beforeEach(async () => {
+  weir = new PlayedWeir();
+  url = await weir.start();
+  notices = [];
+  agent = new Agent({ url, credential: weir.credential, notify: (notice) => notices.push(notice) });
+});
+
+afterEach(async () => {
+  agent.close();
+  await weir.stop();
+});
+
+const states = () => weir.rows.map(({ state }) => state);
+
+test('run acknowledges what the handler finishes, and returns what it refuses, with reason and delay', async () => {
+  weir.add('{"a":"ü"}');
+  weir.add(Buffer.from([0, 255]));
+  weir.add('later');
+  weir.add('own');
+  const seen: unknown[] = [];
+  const counts = await agent.run(
+    async (delivery) => {
+      const { event } = delivery;
+      if (event.text() === 'later') throw new Retry('busy', { delaySeconds: 7 });
+      if (event.text() === 'own') return delivery.nack('not today', { delaySeconds: 9 });
+      seen.push(event.body.length === 2 ? event.body : event.json(), event.event_type, event.headers['user-agent']);
+    },
+    { once: true, concurrency: 4, waitSeconds: 0 },
+  );
+  expect(counts).toEqual({ claimed: 4, done: 2, failed: 2, gone: 0 });
+  expect(states()).toEqual(['done', 'done', 'pending', 'pending']);
+  const type = ['order.created', 'a "test"'];
+  expect(seen).toEqual([{ a: 'ü' }, ...type, Buffer.from([0, 255]), ...type]);
+  const returned = weir.calls('nack').map(({ body }) => [body.reason, body.delay_seconds]);
+  expect(returned.sort()).toEqual([
+    ['busy', 7],
+    ['not today', 9],
+  ]);
+  expect(notices.map(({ kind }) => kind)).toEqual(['failed', 'failed']);
+});
+
+test('the loop over deliveries claims no more than concurrency allows until they are settled', async () => {
+  for (let i = 0; i < 5; i++) weir.add(String(i));
+  const bodies: string[] = [];
+  for await (const delivery of agent.deliveries({ concurrency: 2, max: 5, waitSeconds: 0 })) {
+    expect(states().filter((state) => state === 'leased').length).toBeLessThanOrEqual(2);
+    bodies.push(delivery.event.text());
+    expect(await delivery.ack()).toBe('done');
+    expect(await delivery.nack('too late'), 'the first settlement counts').toBe('done');
+  }
+  expect(bodies).toEqual(['0', '1', '2', '3', '4']);
+  expect(states()).toEqual(Array(5).fill('done'));
+  expect(weir.calls('nack')).toEqual([]);
+});
+
+test('an abort releases at once what was not begun, and lets the loop settle the rest', async () => {
+  for (let i = 0; i < 3; i++) weir.add();
+  const stop = new AbortController();
+  for await (const delivery of agent.deliveries({ concurrency: 3, signal: stop.signal })) {
+    stop.abort();
+    await until(() => weir.calls('nack').flatMap(({ body }) => body.receipts ?? []).length === 2);
+    await delivery.ack();
+  }
+  expect(states().sort()).toEqual(['done', 'pending', 'pending']);
+  expect(weir.calls('nack')).toMatchObject([
+    { body: { delay_seconds: 0, reason: expect.stringMatching(/^released: /) } },
+  ]);
+});
+
+test('leaving the loop by an error returns the delivery, and the error arrives', async () => {
+  const row = weir.add();
+  const loop = async () => {
+    for await (const delivery of agent.deliveries()) throw new Error(`broken at ${delivery.id}`);
+  };
+  await expect(loop()).rejects.toThrow(`broken at ${row.id}`);
+  expect(row).toMatchObject({
+    state: 'pending',
+    reason: 'the loop over the deliveries ended before this one was settled',
+  });
+});
+
+test('a lost lease aborts the signal of the handler', async () => {
+  const clock = takeClock();
+  const row = weir.add();
+  const counts = await agent.run(
+    async (_delivery, { signal }) => {
+      weir.steal(row);
+      clock.forward(2_000);
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      expect(signal.reason).toMatchObject({ name: 'WeirError', code: 'lease_lost' });
+    },
+    { once: true, leaseSeconds: 5 },
+  );
+  expect(counts).toEqual({ claimed: 1, done: 0, failed: 0, gone: 1 });
+  expect(weir.calls('ack').concat(weir.calls('nack'))).toEqual([]);
+});
+
+test('an explicit extension asks for its own length', async () => {
+  weir.add();
+  await agent.run((delivery) => delivery.extend(600), { once: true });
+  expect(weir.calls('extend')).toMatchObject([{ body: { lease_seconds: 600 } }]);
+  expect(states()).toEqual(['done']);
+});
+
+test('429, 503 and lost connections are repeated, after Retry-After where the answer has one', async () => {
+  const answered = (status: number, retryAfterMs: number | null): Answer => ({
+    kind: 'answered',
+    status,
+    retryAfterMs,
+    document: null,
+  });
+  const answers: Answer[] = [
+    answered(503, 17_000),
+    answered(429, 60_000),
+    { kind: 'failed', name: 'ECONNRESET' },
+    answered(408, null),
+    answered(200, null),
+  ];
+  const waits: number[] = [];
+  const reply = await repeat(
+    async () => answers.shift()!,
+    {
+      base: url,
+      attemptsMax: 4,
+      trouble: { waiting: () => {}, over: () => {} },
+      wait: async (ms) => void waits.push(ms),
+    },
+    new AbortController().signal,
+  );
+  expect(reply).toMatchObject({ kind: 'answered', status: 200 });
+  expect(waits.slice(0, 2)).toEqual([17_000, 60_000]);
+  for (const ms of waits.slice(2)) expect(ms).toBeLessThanOrEqual(10_000);
+  expect(waits).toHaveLength(4);
+});
+
+test('a server that never answers fails after attemptsMax, with a code and the fix', async () => {
+  weir.fault = () => 'reset';
+  const impatient = new Agent({ url, credential: weir.credential, attemptsMax: 2, notify: () => {} });
+  const error = await impatient.me().catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(WeirError);
+  expect(error).toMatchObject({
+    code: 'unreachable',
+    message: `${url}/ did not answer: ECONNRESET, after 2 attempts.`,
+    fix: `Check that Weir runs and that this machine reaches ${url}/readyz.`,
+  });
+});
+
+test('a closed agent ends its runs and calls', async () => {
+  const run = agent.run(() => {}, {});
+  await until(() => weir.calls('claim').length === 1);
+  agent.close();
+  expect(await run).toEqual({ claimed: 0, done: 0, failed: 0, gone: 0 });
+  await expect(agent.me()).rejects.toMatchObject({ code: 'closed' });
+});
+
+test.each([
+  [{ url: 'nowhere', credential: createCredential('wa').text }, 'Invalid URL'],
+  [{ url: 'ftp://a/', credential: createCredential('wa').text }, 'ftp://a/ is not an http or https URL.'],
+  [{ url: 'http://a/', credential: undefined as unknown as string }, 'The option credential is missing.'],
+  [{ url: 'http://a/', credential: 'wu_secret' }, 'The option credential is no agent credential (wa_…).'],
+])('%j is refused at once', (options, message) => {
+  expect(() => new Agent(options)).toThrow(message);
+});
+
+test.each([
+  { concurrency: 0 },
+  { concurrency: 1_001 },
+  { leaseSeconds: 4 },
+  { waitSeconds: 31 },
+  { drainSeconds: 0.5 },
+])('a run with %j is refused', async (options) => {
+  const [name, value] = Object.entries(options)[0]!;
+  const refusal = `${name} is ${value}; allowed: a whole number from `;
+  await expect((async () => agent.run(() => {}, options))()).rejects.toThrow(refusal);
+  expect(() => agent.deliveries(options)).toThrow(refusal);
+});
+
+test('a credential file is read again for each session, and its absence is named', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'weir-client-'));
+  try {
+    const credentialFile = join(directory, 'credential');
+    await expect(new Agent({ url, credentialFile }).me()).rejects.toMatchObject({
+      code: 'credential_unreadable',
+      message: `${credentialFile} cannot be read: there is no such file.`,
+    });
+    await writeFile(credentialFile, `${weir.credential}\n`);
+    const filed = new Agent({ url, credentialFile });
+    weir.add();
+    await filed.run(() => {}, { max: 1 });
+    weir.credential = createCredential('wa').text;
+    await writeFile(credentialFile, weir.credential);
+    weir.endSessions();
+    weir.add();
+    await filed.run(() => {}, { max: 1 });
+    expect(states()).toEqual(['done', 'done']);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+});
