@@ -136,16 +136,15 @@ export class Run {
 
   async #follow(work: Work): Promise<void> {
     const { delivery } = work;
-    const { receipt } = delivery;
     this.#works.add(work);
-    this.#leases.hold(receipt, () => {
+    this.#leases.hold(delivery.receipt, () => {
       work.lost = true;
       const message = `Delivery ${delivery.id}: its lease was lost, so its work is stopped; it will be delivered again.`;
       this.#parts.notify({ kind: 'lease_lost', message, delivery });
       work.stop.abort(new WeirError('lease_lost', message, 'Stop the work on this delivery.'));
     });
     const verdict = await Promise.race([this.#perform(work), work.abandoned.promise.then(() => undefined)]);
-    this.#leases.release(receipt);
+    this.#leases.release(delivery.receipt);
     this.#works.delete(work);
     this.#changed();
     this.#boundSettling();

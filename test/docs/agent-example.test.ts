@@ -1,40 +1,58 @@
-/** The agent of the README, run like a reader would, and its example of a claim response. */
-import { spawn } from 'node:child_process';
+/** The agents of the README, run like a reader would, and its example of a claim response. */
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { until } from '../helpers/wait.ts';
 
-const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
-const section = readme.slice(readme.indexOf('### An agent of your own'));
-const block = (language: string) => section.match(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``))![1]!;
+const root = join(import.meta.dirname, '../..');
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+
+/** The first block of code in this language below a heading. */
+function block(heading: string, language: string): string {
+  const section = readme.slice(readme.indexOf(`\n### ${heading}\n`));
+  return section.match(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``))![1]!;
+}
+
+const fiveMinutes = block('A running agent in five minutes', 'js');
+const loop = block('The client library', 'js');
+const python = block('The HTTP contract', 'python');
 
 let app: TestApp;
+let folder: string;
 beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'weir-example-'));
   app = await startAgentApp();
 });
-afterAll(() => app.stop());
+afterAll(async () => {
+  await app?.stop();
+  rmSync(folder, { recursive: true });
+});
 
-/** Runs the program of the README, modified where a test needs a failing handler. */
-function run(credential: string, change: (program: string) => string = (program) => program): string[] {
-  const folder = mkdtempSync(join(tmpdir(), 'weir-example-'));
-  writeFileSync(join(folder, 'agent.mjs'), change(block('js')));
-  const child = spawn(process.execPath, [join(folder, 'agent.mjs'), app.url], {
+interface Started {
+  lines: string[];
+  ended: Promise<unknown[]>;
+  kill: (signal: NodeJS.Signals) => void;
+}
+
+function start(program: string, args: string[], credential: string): Started {
+  const child = spawn(program, args, {
+    cwd: folder,
     env: { ...process.env, WEIR_CREDENTIAL: credential },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const lines: string[] = [];
   child.stdout.setEncoding('utf8').on('data', (text: string) => lines.push(...text.split('\n').filter(Boolean)));
+  const ended = once(child, 'exit');
   onTestFinished(async () => {
     child.kill('SIGKILL');
-    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    rmSync(folder, { recursive: true });
+    await ended;
   });
-  return lines;
+  return { lines, ended, kill: (signal) => child.kill(signal) };
 }
 
 const states = (agentId: string) =>
@@ -42,35 +60,104 @@ const states = (agentId: string) =>
     text: 'select state, reason from deliveries where agent_id = $1',
     values: [agentId],
   });
+const areDone = (agentId: string, count: number) =>
+  until(async () => (await states(agentId)).filter(({ state }) => state === 'done').length === count);
 
-test('it handles and acknowledges text and binary bodies', async () => {
+async function subscribed() {
   const webhook = await app.addWebhook({ name: 'orders' });
-  const agent = await addAgent(app, [webhook]);
-  const lines = run(agent.credential);
-  const ids = [await send(webhook, '{"a":1}'), await send(webhook, Buffer.from([0, 255, 1]))];
-  await until(async () => (await states(agent.id)).filter(({ state }) => state === 'done').length === 2);
-  expect(lines.sort()).toEqual([`orders ${ids[0]}: 7 bytes`, `orders ${ids[1]}: 3 bytes`].sort());
+  return { webhook, agent: await addAgent(app, [webhook]) };
+}
+
+describe('the client library, installed from the package that the build made', () => {
+  beforeAll(() => {
+    const npm = (...args: string[]) => execFileSync('npm', args, { cwd: folder, encoding: 'utf8' }).trim();
+    writeFileSync(join(folder, 'package.json'), '{ "private": true }');
+    const file = npm('pack', '--silent', join(root, 'dist/client'));
+    npm('install', '--offline', '--no-audit', '--no-fund', `./${file}`);
+  });
+
+  test('has types for the examples', () => {
+    mkdirSync(join(folder, 'node_modules/@types'));
+    symlinkSync(join(root, 'node_modules/@types/node'), join(folder, 'node_modules/@types/node'));
+    writeFileSync(join(folder, 'five.mjs'), fiveMinutes);
+    writeFileSync(join(folder, 'loop.mjs'), loop);
+    writeFileSync(
+      join(folder, 'types.mts'),
+      `import { Agent, type Delivery } from 'weir/client';
+       export const settle = async (delivery: Delivery): Promise<'done' | 'gone'> => delivery.ack();
+       // @ts-expect-error: a credential is required
+       new Agent({ url: 'http://127.0.0.1:8080' });
+       // @ts-expect-error: the option does not exist
+       new Agent({ url: 'http://127.0.0.1:8080', credential: 'wa_' }).run(settle, { parallel: 4 });`,
+    );
+    const compiler = join(root, 'node_modules/typescript/bin/tsc');
+    const options = '--noEmit --strict --checkJs --module node16 --target es2022 --types node'.split(' ');
+    const { stdout } = spawnSync(process.execPath, [compiler, ...options, 'five.mjs', 'loop.mjs', 'types.mts'], {
+      cwd: folder,
+      encoding: 'utf8',
+    });
+    expect(stdout).toBe('');
+  });
+
+  test('the agent of five minutes acknowledges text and bytes, and ends cleanly on Ctrl-C', async () => {
+    const { webhook, agent } = await subscribed();
+    writeFileSync(join(folder, 'worker.credential'), `${agent.credential}\n`, { mode: 0o600 });
+    writeFileSync(join(folder, 'agent.mjs'), fiveMinutes.replace('http://127.0.0.1:8080', app.url));
+    const { lines, ended, kill } = start(process.execPath, ['agent.mjs'], '');
+    const ids = [await send(webhook, '{"a":1}'), await send(webhook, Buffer.from([0, 255, 1]))];
+    await areDone(agent.id, 2);
+    kill('SIGINT');
+    expect(await ended).toEqual([0, null]);
+    expect(lines.sort()).toEqual(
+      [`orders ${ids[0]}: 7 bytes, attempt 1`, `orders ${ids[1]}: 3 bytes, attempt 1`].sort(),
+    );
+  });
+
+  test('the loop settles each delivery, and ends after max', async () => {
+    const { webhook, agent } = await subscribed();
+    await send(webhook, '{"a":1}');
+    await send(webhook, '{"b":2}');
+    writeFileSync(join(folder, 'each.mjs'), loop.replace('http://127.0.0.1:8080', app.url));
+    const { lines, ended } = start(process.execPath, ['each.mjs'], agent.credential);
+    expect(await ended).toEqual([0, null]);
+    await areDone(agent.id, 2);
+    expect(lines[0]).toMatch(/^test \S+ has 2 pending deliveries$/);
+    expect(lines).toHaveLength(3);
+  });
 });
 
-test('it returns deliveries on which its handler throws, with the reason', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
-  run(agent.credential, (program) => program.replace('console.log(', 'throw new Error('));
-  const id = await send(webhook, 'x');
-  await until(async () => (await states(agent.id))[0]?.reason != null);
-  expect(await states(agent.id)).toEqual([{ state: 'pending', reason: expect.stringContaining(id) }]);
+describe('the agent in Python', () => {
+  const run = (credential: string, program = python) => {
+    writeFileSync(join(folder, 'agent.py'), program);
+    return start('python3', ['agent.py', app.url], credential);
+  };
+
+  test('handles and acknowledges text and binary bodies', async () => {
+    const { webhook, agent } = await subscribed();
+    const { lines } = run(agent.credential);
+    const ids = [await send(webhook, '{"a":1}'), await send(webhook, Buffer.from([0, 255, 1]))];
+    await areDone(agent.id, 2);
+    expect(lines.sort()).toEqual([`orders ${ids[0]}: 7 bytes`, `orders ${ids[1]}: 3 bytes`].sort());
+  });
+
+  test('returns deliveries on which its handler raises, with the reason', async () => {
+    const { webhook, agent } = await subscribed();
+    run(agent.credential, python.replace('    print(f', "    raise ValueError(event['id'])\n    print(f"));
+    const id = await send(webhook, 'x');
+    await until(async () => (await states(agent.id))[0]?.reason != null);
+    expect(await states(agent.id)).toEqual([{ state: 'pending', reason: expect.stringContaining(id) }]);
+  });
 });
 
-test('it has the stated length', () => {
-  expect(block('js').trimEnd().split('\n').length).toBeLessThanOrEqual(40);
+test('the agent in Python has at most 40 lines', () => {
+  expect(python.trimEnd().split('\n').length).toBeLessThanOrEqual(40);
 });
 
 test('the example of a response has the members of a real one', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed();
   await send(webhook, '{"order":17}');
   const [real] = await agent.claim();
-  const [shown] = JSON.parse(block('json')).deliveries;
+  const [shown] = JSON.parse(block('The HTTP contract', 'json')).deliveries;
   expect(Object.keys(shown)).toEqual(Object.keys(real!));
   expect(Object.keys(shown.event)).toEqual(Object.keys(real!.event));
 });
