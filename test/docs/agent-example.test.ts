@@ -142,7 +142,7 @@ describe('the agent in Python', () => {
 
   test('returns deliveries on which its handler raises, with the reason', async () => {
     const { webhook, agent } = await subscribed();
-    run(agent.credential, python.replace('    print(f', "    raise ValueError(event['id'])\n    print(f"));
+    run(agent.credential, python.replace('\n    print(f', "\n    raise ValueError(event['id'])\n    print(f"));
     const id = await send(webhook, 'x');
     await until(async () => (await states(agent.id))[0]?.reason != null);
     expect(await states(agent.id)).toEqual([{ state: 'pending', reason: expect.stringContaining(id) }]);
