@@ -1,7 +1,8 @@
-/** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them or runs a command for each, and settles them. */
+/** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them, runs a command for each or forwards them, and settles them. */
 import { Command } from 'commander';
 import { openCredentialFile } from '../client/credential.ts';
-import { Agent, type Handler, WeirError } from '../client/index.ts';
+import { openApiClient } from '../client/http.ts';
+import { Agent, type Handler, type RunOptions, WeirError } from '../client/index.ts';
 import { parseAddress, uuids, wholeNumber } from './arguments.ts';
 import { executor } from './consume/exec.ts';
 import { OutputClosed, printer } from './consume/print.ts';
@@ -12,9 +13,14 @@ import {
   describeConsumed,
   showConsumeProgress,
 } from './consume/progress.ts';
+import { watchEnd } from './end-watch.ts';
+import { type ForwardOptions, forwardDeliveries, withForwardOptions } from './forward/command.ts';
+import { hasColour } from './forward/lines.ts';
+import { readForwardKeys, readWebhook, signingReader } from './forward/signing.ts';
 import { CommandError, type CommandIo, printJson, printMessage } from './io.ts';
 
-interface ConsumeOptions {
+interface ConsumeOptions extends Omit<ForwardOptions, 'forward'> {
+  forward?: string;
   credentialFile: string;
   exec?: string;
   max?: number;
@@ -39,13 +45,13 @@ const ONCE_ATTEMPTS_MAX = 10;
 
 /**
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when the credential is
- * refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed commands belong to the
- * deliveries: exit code 0.
+ * refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed commands and of the target belong
+ * to the deliveries: exit code 0.
  */
 export function consumeCommand(io: CommandIo): Command {
-  return new Command('consume')
+  const command = new Command('consume')
     .description(
-      'Run as an agent: claim deliveries, print each as a line of JSON or run a command for it, and acknowledge it.',
+      'Run as an agent: claim deliveries, print each as a line of JSON, run a command for it or forward it, and acknowledge it.',
     )
     .argument('<url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
     .requiredOption('--credential-file <file>', 'file with the credential that `weir agent add` printed')
@@ -53,6 +59,7 @@ export function consumeCommand(io: CommandIo): Command {
       '--exec <command>',
       'run by sh -c for each delivery: body on standard input, metadata in WEIR_* variables; exit 0 acknowledges',
     )
+    .option('--forward <url>', 'send each delivery to this URL with its headers and exact body; 2xx acknowledges')
     .option('--max <n>', 'exit after this many deliveries are settled', wholeNumber('--max', DELIVERIES_MAX))
     .option('--once', 'claim once, process those deliveries, exit')
     .option(
@@ -80,8 +87,12 @@ export function consumeCommand(io: CommandIo): Command {
       wholeNumber('--drain-seconds', DRAIN_SECONDS_MAX, 0),
       30,
     )
-    .option('--json', 'with --exec: print the summary as one JSON document; output of commands goes to standard error')
+    .option(
+      '--json',
+      'with --exec: print the summary as one JSON document; output of commands goes to standard error. With --forward: a line of JSON for each attempt',
+    )
     .action((url: string, options: ConsumeOptions) => consume(url, options, io));
+  return withForwardOptions(command);
 }
 
 async function consume(address: string, options: ConsumeOptions, io: CommandIo): Promise<void> {
@@ -94,6 +105,10 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
 
 async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promise<void> {
   if (options.exec?.trim() === '') throw new CommandError('--exec is empty; give a command, or omit it.', 2);
+  if (options.exec !== undefined && options.forward !== undefined)
+    throw new CommandError('--exec and --forward were both given; give one of them.', 2);
+  const target = options.forward === undefined ? null : parseAddress(options.forward);
+  const keys = await readForwardKeys(options, io);
   const { read: credential, advice } = await openCredentialFile(options.credentialFile, io.directory);
 
   const stop = new AbortController();
@@ -102,6 +117,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
   const progress = showConsumeProgress(tally, io.stderr);
   if (advice !== null) progress.report(advice);
   const once = options.once === true;
+  const client = openApiClient(url);
   const agent = new Agent({
     url,
     credential,
@@ -109,25 +125,27 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
     notify: (notice) => {
       if (notice.kind === 'retrying') tally.lastError = notice.cause;
       if (notice.kind === 'failed') tally.lastError = notice.reason;
-      progress.report(notice.message);
+      // An attempt to forward has its own line.
+      if (target === null || notice.kind !== 'failed') progress.report(notice.message);
     },
   });
-  const work = handler(options, io, progress, hurry.signal);
   let broken: CommandError | null = null;
-  const handle: Handler = async (delivery, context) => {
-    tally.running += 1;
-    try {
-      await work(delivery, context);
-    } catch (error) {
-      if (error instanceof OutputClosed) {
-        broken = new CommandError(`${error.message}.`);
-        stop.abort();
+  const counted =
+    (work: Handler): Handler =>
+    async (delivery, context) => {
+      tally.running += 1;
+      try {
+        await work(delivery, context);
+      } catch (error) {
+        if (error instanceof OutputClosed) {
+          broken = new CommandError(`${error.message}.`);
+          stop.abort();
+        }
+        throw error;
+      } finally {
+        tally.running -= 1;
       }
-      throw error;
-    } finally {
-      tally.running -= 1;
-    }
-  };
+    };
 
   // The reader may close the pipe at any time; the failing write reports it.
   const onOutputError = () => {};
@@ -141,20 +159,37 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
   );
   const startMs = performance.now();
   try {
-    await agent.run(handle, {
-      signal: stop.signal,
+    const runOptions = {
       concurrency: options.concurrency,
       leaseSeconds: options.leaseSeconds,
       waitSeconds: options.waitSeconds,
       drainSeconds: options.drainSeconds,
       once,
-      counts: tally,
       ...(options.max !== undefined && { max: options.max }),
       ...(options.webhook !== undefined && { webhookIds: options.webhook }),
-    });
+    };
+    if (target === null) {
+      const work = counted(handler(options, io, progress, hurry.signal));
+      await agent.run(work, { ...runOptions, signal: stop.signal, counts: tally });
+    } else {
+      progress.report(`Forwarding deliveries to ${target.href}.`);
+      const parts = {
+        agent: { run: (work: Handler, more: RunOptions) => agent.run(counted(work), more), me: agent.me.bind(agent) },
+        signingOf: signingReader(keys, async (id) => readWebhook(client, await credential(), id, hurry.signal)),
+        print: (line: string) => void progress.write(io.stdout, line),
+        lines: { json: options.json === true, colour: hasColour(io), names: true },
+      };
+      const { report } = progress;
+      const { timeoutSeconds } = options;
+      await forwardDeliveries(
+        { ...parts, url: target, timeoutSeconds, report, stop: stop.signal, counts: tally },
+        runOptions,
+      );
+    }
   } finally {
     ending.stop();
     agent.close();
+    client.close();
     progress.stop();
     report(tally.summary(performance.now() - startMs), options, io);
     io.stdout.removeListener('error', onOutputError);
@@ -190,31 +225,4 @@ function handler(
 function report(summary: ConsumeSummary, { exec, json }: ConsumeOptions, io: CommandIo): void {
   if (json === true && exec !== undefined) printJson(io, summary);
   else printMessage(io, describeConsumed(summary));
-}
-
-/** A second SIGINT within this time belongs to the same key press: the terminal signals the whole group, and npm forwards it. */
-const SAME_INTERRUPT_MS = 500;
-
-interface EndWatch {
-  /** Removes the signal handlers. */
-  stop: () => void;
-}
-
-/** TERM, INT and HUP start a drain; another INT ends everything at once. */
-function watchEnd(drain: () => void, hurry: () => void): EndWatch {
-  let drainedAtMs: number | null = null;
-  const onSignal = (signal: NodeJS.Signals) => {
-    const nowMs = performance.now();
-    if (drainedAtMs === null) {
-      drainedAtMs = nowMs;
-      drain();
-    } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_INTERRUPT_MS) hurry();
-  };
-  const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
-  for (const signal of signals) process.on(signal, onSignal);
-  return {
-    stop: () => {
-      for (const signal of signals) process.off(signal, onSignal);
-    },
-  };
 }

@@ -1,11 +1,10 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { isAsymmetric } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../signatures/presets.ts';
 import { CannotSign } from '../signatures/sign.ts';
 import { parseAddress, wholeNumber } from './arguments.ts';
+import { readKey } from './forward/signing.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { showSendProgress } from './progress.ts';
 import { type Payload, readPayloads, type SignedPayload, signedBy, signedOnce } from './send/payloads.ts';
@@ -122,12 +121,6 @@ async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(p
   if (secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
   if (scheme !== DEFAULT_SCHEME) return (payload) => signedBy(payload, definition, secret, url.href);
   return (payload) => signedOnce(payload, secret, signatureHeader ?? 'X-Hub-Signature-256');
-}
-
-function readKey(file: string, io: CommandIo): Promise<string> {
-  return readFile(resolve(io.directory, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new CommandError(`${file} cannot be read: ${error.message}.`, 2);
-  });
 }
 
 /** Signs each payload once, so that a wrong key or payload is reported before the first request. */

@@ -19,6 +19,7 @@ import { eventCommand } from './event.ts';
 import { historyCommand } from './history.ts';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printJson, printMessage, printText } from './io.ts';
 import { keysCommand } from './keys.ts';
+import { listenCommand } from './listen.ts';
 import { mcpCommand } from './mcp.ts';
 import { metricsCommand } from './metrics.ts';
 import { rejectionCommand } from './rejection.ts';
@@ -54,6 +55,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(schemeCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(consumeCommand(io))
+    .addCommand(listenCommand(io))
     .addCommand(mcpCommand(io))
     .addCommand(benchCommand(io))
     .addCommand(keysCommand(io))

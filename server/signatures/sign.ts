@@ -1,4 +1,4 @@
-/** Signs a request as a sender does: for test requests, the command line and tests. */
+/** Signs a request as a sender does: for test requests, forwarded events, the command line and tests. */
 import { createHmac, createPrivateKey, type KeyObject, sign as signBytes } from 'node:crypto';
 import { twilioContent } from './code-schemes.ts';
 import type { SchemeDefinition } from './definition.ts';
@@ -13,6 +13,8 @@ export interface Unsigned {
   /** Id of the event, for schemes with one. */
   id: string;
   timeMs: number;
+  /** True: the body is not changed. A time or signature that the scheme has in the body stays as the sender wrote it. */
+  exact?: boolean;
 }
 
 export interface Signed {
@@ -36,7 +38,7 @@ export function signRequest(definition: SchemeDefinition, secret: Uint8Array, re
   const timeField = fieldOf(timestamp?.from);
   const timePath = pointerOf(timestamp?.from);
   const headers: Record<string, string> = {};
-  const putsTime = timePath !== null && algorithm !== 'mailgun' && algorithm !== 'microsoft-graph';
+  const putsTime = !request.exact && timePath !== null && algorithm !== 'mailgun' && algorithm !== 'microsoft-graph';
   const body = putsTime ? withMember(request.body, timePath, Number(time)) : request.body;
   const timeHeader = headerOf(timestamp?.from);
   if (timeHeader !== null) headers[timeHeader] = time;
@@ -49,8 +51,10 @@ export function signRequest(definition: SchemeDefinition, secret: Uint8Array, re
     case 'basic':
       return { headers: { ...headers, [header!]: `Basic ${Buffer.from(secret).toString('base64')}` }, body };
     case 'mailgun':
+      if (request.exact) return { headers, body };
       return { headers, body: withMember(body, ['signature'], mailgunSignature(secret, time, request.id)) };
     case 'microsoft-graph':
+      if (request.exact) return { headers, body };
       return { headers, body: Buffer.from(JSON.stringify({ value: [{ clientState: textOf(secret) }] })) };
   }
   const text = (definition.content ?? '{body}').split('{body}').map((part) => Buffer.from(filled(part)));

@@ -1,7 +1,8 @@
-/** Runs `weir consume` inside the test and collects its output. */
+/** Runs `weir consume` or a command like it inside the test and collects its output. */
 import { PassThrough, Readable } from 'node:stream';
+import type { Command } from 'commander';
 import { consumeCommand } from '../../../server/cli/consume.ts';
-import { CommandError } from '../../../server/cli/io.ts';
+import { CommandError, type CommandIo } from '../../../server/cli/io.ts';
 
 export interface Ended {
   exitCode: number;
@@ -20,22 +21,29 @@ export interface World {
   directory: string;
   terminal?: boolean;
   stdout?: NodeJS.WritableStream;
+  environment?: Record<string, string>;
 }
 
-export function startConsume(args: string[], { directory, terminal = false, stdout }: World): Running {
+export const startConsume = (args: string[], world: World) => startCommand(consumeCommand, args, world);
+
+export function startCommand(
+  command: (io: CommandIo) => Command,
+  args: string[],
+  { directory, terminal = false, stdout, environment = {} }: World,
+): Running {
   const gathered = { out: '', err: '' };
   const gather = (name: 'out' | 'err') =>
     Object.assign(new PassThrough(), { isTTY: name === 'err' && terminal, columns: 200 }).on('data', (chunk) => {
       gathered[name] += chunk;
     });
   const io = {
-    environment: { PATH: process.env.PATH, FROM_OUTSIDE: 'yes' },
+    environment: { PATH: process.env.PATH, FROM_OUTSIDE: 'yes', ...environment },
     directory,
     stdin: Readable.from([]),
     stdout: stdout ?? gather('out'),
     stderr: gather('err'),
   };
-  const ended = consumeCommand(io)
+  const ended = command(io)
     .exitOverride()
     .parseAsync(args, { from: 'user' })
     .then(

@@ -1,0 +1,112 @@
+/** How forwarded requests are signed: by the scheme of the webhook that received the event, with a key of the command. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { type ApiClient, repeat, unexpected } from '../../client/http.ts';
+import type { SchemeDefinition } from '../../signatures/definition.ts';
+import { isAsymmetric } from '../../signatures/keys.ts';
+import { DEFAULT_SCHEME, definitionOf } from '../../signatures/presets.ts';
+import { CannotSign, signRequest } from '../../signatures/sign.ts';
+import { CommandError, type CommandIo } from '../io.ts';
+import type { Signing } from './request.ts';
+
+/** The members of a webhook, as the API returns it, that forwarding needs. */
+export interface ForwardedWebhook {
+  id: string;
+  name: string;
+  url: string;
+  signature_scheme: string;
+  scheme_definition: SchemeDefinition | null;
+  signature_header: string | null;
+}
+
+/** Keys of the target. Null: not given. */
+export interface ForwardKeys {
+  secret: string | null;
+  /** In PEM. */
+  privateKey: string | null;
+}
+
+/** Reads the keys. Throws CommandError when the file cannot be read. */
+export async function readForwardKeys(
+  { secret, privateKey }: { secret?: string; privateKey?: string },
+  io: CommandIo,
+): Promise<ForwardKeys> {
+  return {
+    secret: secret || io.environment.WEIR_SECRET || null,
+    privateKey: privateKey === undefined ? null : await readKey(privateKey, io),
+  };
+}
+
+/** Reads a key file. Throws CommandError (usage). */
+export function readKey(file: string, io: Pick<CommandIo, 'directory'>): Promise<string> {
+  return readFile(resolve(io.directory, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`${file} cannot be read: ${error.message}.`, 2);
+  });
+}
+
+/** Null without keys: requests are then not signed. Throws CannotSign when the scheme needs a key that was not given, or a different one. */
+export function signingFor(webhook: ForwardedWebhook, { secret, privateKey }: ForwardKeys): Signing {
+  if (secret === null && privateKey === null) return null;
+  const { signature_scheme: scheme, signature_header: header } = webhook;
+  const definition = definitionOf({
+    signatureScheme: scheme,
+    schemeDefinition: webhook.scheme_definition,
+    signatureHeader: header,
+  });
+  if (definition === null) throw new CannotSign(`this version of weir does not know the scheme ${scheme}`);
+  const isKeyPair = isAsymmetric(definition.algorithm);
+  const key = isKeyPair ? privateKey : secret;
+  if (key === null)
+    throw new CannotSign(
+      `the scheme ${scheme} of webhook ${webhook.name} needs ${isKeyPair ? '--private-key' : '--secret'}`,
+    );
+  const complete = scheme === DEFAULT_SCHEME && header !== null ? { ...definition, header } : definition;
+  const signing = { definition: complete, key: Buffer.from(key) };
+  // A key of the wrong kind is reported before the first request.
+  const sample = { body: Buffer.from('{}'), method: 'POST', url: webhook.url, id: webhook.id, timeMs: 0, exact: true };
+  signRequest(complete, signing.key, sample);
+  return signing;
+}
+
+const ANSWER_TIMEOUT_MS = 30_000;
+const ATTEMPTS_MAX = 5;
+/** A scheme is read again after this time, in case it was changed. */
+const VALID_MS = 600_000;
+
+/** Reads a webhook, with an API token or the credential of a subscribed agent. Rejects with WeirError. */
+export async function readWebhook(
+  client: ApiClient,
+  token: string,
+  id: string,
+  signal: AbortSignal,
+): Promise<ForwardedWebhook> {
+  const path = `api/v1/webhooks/${id}`;
+  const repetition = { base: client.base, attemptsMax: ATTEMPTS_MAX, trouble: { waiting: () => {}, over: () => {} } };
+  const call = { method: 'GET', path, token, timeoutMs: ANSWER_TIMEOUT_MS, signal } as const;
+  const reply = await repeat(() => client.send(call), repetition, signal);
+  if (reply.kind === 'answered' && reply.status === 200) return reply.document as ForwardedWebhook;
+  throw reply.kind === 'answered'
+    ? unexpected(client.base, path, reply.status, reply.document)
+    : new CommandError('The command was stopped.');
+}
+
+/** Returns the signing of a webhook's events, read when it is needed. Rejects when it cannot be read for the first time. */
+export function signingReader(
+  keys: ForwardKeys,
+  read: (webhookId: string) => Promise<ForwardedWebhook>,
+): (webhookId: string) => Promise<Signing> {
+  const known = new Map<string, { signing: Signing; readMs: number }>();
+  return async (id) => {
+    if (keys.secret === null && keys.privateKey === null) return null;
+    const before = known.get(id);
+    if (before !== undefined && performance.now() - before.readMs < VALID_MS) return before.signing;
+    try {
+      const signing = signingFor(await read(id), keys);
+      known.set(id, { signing, readMs: performance.now() });
+      return signing;
+    } catch (error) {
+      if (before === undefined || error instanceof CannotSign) throw error;
+      return before.signing;
+    }
+  };
+}

@@ -1,0 +1,119 @@
+/** The API token of `weir listen`, and its calls to the management API. Messages never include any part of the token. */
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { resolve } from 'node:path';
+import { parseCredential } from '../../auth/credential.ts';
+import type { ApiClient } from '../../client/http.ts';
+import { visibleLine } from '../../telemetry/visible.ts';
+import type { ForwardedWebhook } from '../forward/signing.ts';
+import { CommandError, type CommandIo } from '../io.ts';
+
+/** Throws CommandError (usage) when there is no token, or the text is none. */
+export async function readToken(
+  { token, tokenFile }: { token?: string; tokenFile?: string },
+  io: Pick<CommandIo, 'directory' | 'environment'>,
+): Promise<string> {
+  if (token !== undefined && tokenFile !== undefined)
+    throw new CommandError('--token and --token-file were both given; give one of them.', 2);
+  const given =
+    tokenFile === undefined ? (token ?? io.environment.WEIR_TOKEN ?? '') : await read(tokenFile, io.directory);
+  const text = given.trim();
+  if (text === '')
+    throw new CommandError('The API token is missing; give --token-file or --token, or set WEIR_TOKEN.', 2);
+  if (parseCredential('wu', text) !== null) return text;
+  const where = tokenFile ?? (token === undefined ? 'WEIR_TOKEN' : '--token');
+  throw new CommandError(`${where} is no API token (wu_…); create one: weir token add --email E --name listen`, 2);
+}
+
+function read(file: string, directory: string): Promise<string> {
+  return readFile(resolve(directory, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`${file} cannot be read: ${error.code ?? error.message}.`, 2);
+  });
+}
+
+const ANSWER_TIMEOUT_MS = 30_000;
+/** The removal happens while a person waits for the command to end; the server removes the agent otherwise. */
+const REMOVAL_TIMEOUT_MS = 5_000;
+
+interface Call {
+  method: 'GET' | 'POST' | 'DELETE';
+  /** Path after `api/v1/`. */
+  path: string;
+  body?: object;
+  timeoutMs?: number;
+}
+
+type Answered = { status: number; document: unknown };
+
+export class ListenApi {
+  readonly #client: ApiClient;
+  readonly #token: string;
+
+  constructor(client: ApiClient, token: string) {
+    this.#client = client;
+    this.#token = token;
+  }
+
+  /** Reads the webhooks. Rejects with CommandError. */
+  async webhooks(ids: readonly string[]): Promise<ForwardedWebhook[]> {
+    const found: ForwardedWebhook[] = [];
+    for (const id of new Set(ids))
+      found.push((await this.#expect(200, { method: 'GET', path: `webhooks/${id}` })) as ForwardedWebhook);
+    return found;
+  }
+
+  /** Creates the temporary agent. Rejects with CommandError. */
+  async addAgent(webhookIds: readonly string[]): Promise<{ id: string; credential: string }> {
+    const name = `listen on ${hostname().slice(0, 100)}, ${randomBytes(4).toString('hex')}`;
+    const body = { name, webhook_ids: webhookIds, temporary: true };
+    return (await this.#expect(201, { method: 'POST', path: 'agents', body })) as { id: string; credential: string };
+  }
+
+  /** Removes the agent. Rejects with CommandError when the server did not confirm it in time. */
+  async removeAgent(id: string): Promise<void> {
+    const call: Call = { method: 'DELETE', path: `agents/${id}`, timeoutMs: REMOVAL_TIMEOUT_MS };
+    const answer = await this.#send(call);
+    // 404: a person has removed it, or it expired.
+    if (typeof answer !== 'string' && (answer.status === 204 || answer.status === 404)) return;
+    const why = typeof answer === 'string' ? answer : answer.status;
+    throw new CommandError(
+      `The temporary agent was not removed (${why}); Weir removes it an hour after its last request.`,
+    );
+  }
+
+  async #expect(status: number, call: Call): Promise<unknown> {
+    const { base } = this.#client;
+    const answer = await this.#send(call);
+    if (typeof answer === 'string') throw new CommandError(`${base} did not answer: ${answer}.`);
+    if (answer.status === status && typeof answer.document === 'object' && answer.document !== null)
+      return answer.document;
+    throw new CommandError(refusal(base, call, answer));
+  }
+
+  /** Resolves with the name of the error if there was no answer. */
+  async #send({ method, path, body, timeoutMs = ANSWER_TIMEOUT_MS }: Call): Promise<Answered | string> {
+    const { signal } = new AbortController();
+    const order = { method, path: `api/v1/${path}`, token: this.#token, timeoutMs, signal };
+    const answer = await this.#client.send(body === undefined ? order : { ...order, body });
+    return answer.kind === 'failed' ? answer.name : answer;
+  }
+}
+
+const DETAIL_CHARACTERS_MAX = 300;
+
+function refusal(base: string, { path }: Call, { status, document }: Answered): string {
+  const { code, detail } = (document ?? {}) as { code?: unknown; detail?: unknown };
+  const text = typeof detail === 'string' ? visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX) : '';
+  switch (status) {
+    case 401:
+      return `${base} refused the API token: it expired or was revoked, or belongs to another Weir server.`;
+    case 403:
+      return `${base} refused the API token: ${text} weir listen creates an agent; create a token that may: weir token add --email E --name listen --role operator`;
+    case 404:
+      if (code === 'webhook_unknown') return `No webhook has the id ${path.split('/').at(-1)}.`;
+      return `${base} has no api/v1/${path}; give the base URL of Weir's API.`;
+    default:
+      return `${base} answered api/v1/${path} with ${status}${text === '' ? '' : `: ${text}`}`;
+  }
+}

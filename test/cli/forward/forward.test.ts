@@ -1,0 +1,271 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Breaker, FAILURES_MAX } from '../../../server/cli/forward/breaker.ts';
+import { type Attempted, forwarder } from '../../../server/cli/forward/forward.ts';
+import { attemptLine } from '../../../server/cli/forward/lines.ts';
+import { type ForwardedDelivery, forwardRequest, type Signing } from '../../../server/cli/forward/request.ts';
+import { openTarget, type Target } from '../../../server/cli/forward/target.ts';
+import { keyOf } from '../../../server/signatures/keys.ts';
+import { presetNamed } from '../../../server/signatures/presets.ts';
+import { type Answering, ForwardTarget } from '../../helpers/forward-target.ts';
+import { verifies } from '../../helpers/signed.ts';
+
+const BODY = Buffer.from([0x7b, 0x00, 0xff, 0x0a, 0x7d]);
+
+function delivery(headers: Record<string, string> = {}, body = BODY): ForwardedDelivery {
+  const event = {
+    id: '01a20294-70a5-7a69-8c1d-e052f6c99d73',
+    webhook_id: '9ee7bda0-3c68-48bc-bb37-6d2086c887bc',
+    webhook_name: 'orders',
+    event_type: 'push',
+    content_type: 'application/json',
+    headers,
+    body,
+  };
+  return { id: '01a20294-70a5-7a69-8c1d-000000000001', attempt: 2, event };
+}
+
+const url = new URL('http://127.0.0.1:3000/hook');
+const headersOf = (headers: Record<string, string>, signing: Signing = null) =>
+  forwardRequest(delivery(headers), signing, url, Date.now()).headers;
+
+describe('the request', () => {
+  test('has the stored headers without those of the connection and of the first receiver, and the ids of the delivery', () => {
+    const stored = {
+      'content-type': 'text/plain',
+      'x-github-event': 'push',
+      'user-agent': 'sender/1',
+      connection: 'keep-alive, X-Of-Connection',
+      'x-of-connection': '1',
+      'keep-alive': 'timeout=5',
+      'transfer-encoding': 'chunked',
+      te: 'trailers',
+      upgrade: 'h2c',
+      host: 'weir.example.org',
+      'content-length': '99',
+      expect: '100-continue',
+      'weir-delivery-id': 'of the sender',
+    };
+    expect(headersOf(stored)).toEqual({
+      'content-type': 'text/plain',
+      'x-github-event': 'push',
+      'user-agent': 'sender/1',
+      'content-length': '5',
+      'weir-delivery-id': delivery().id,
+      'weir-event-id': delivery().event.id,
+      'weir-attempt': '2',
+    });
+  });
+
+  test('sends text beyond Latin-1 as UTF-8', () => {
+    expect(Buffer.from(headersOf({ 'x-name': 'ü €' })['x-name']!, 'latin1').toString('utf8')).toBe('ü €');
+  });
+
+  test.each(['stripe', 'slack', 'standard-webhooks', 'github', 'linear'])(
+    'verifies by the scheme %s, with the body unchanged',
+    (name) => {
+      const { definition } = presetNamed(name)!;
+      const secret = Buffer.from('c2VjcmV0IG9mIHRoZSB0YXJnZXQ=');
+      const body = Buffer.from('{"webhookTimestamp":1,  "n":1}');
+      const request = forwardRequest(delivery({}, body), { definition, key: secret }, url, Date.now());
+      expect(request.body).toEqual(body);
+      expect(verifies(definition, [keyOf(definition, secret)], request)).toBe(true);
+      expect(verifies(definition, [keyOf(definition, Buffer.from('b3RoZXI='))], request)).toBe(false);
+    },
+  );
+
+  test('keeps the id of the sender, which is signed', () => {
+    const { definition } = presetNamed('standard-webhooks')!;
+    const signing = { definition, key: Buffer.from('c2VjcmV0') };
+    expect(headersOf({ 'webhook-id': 'msg_1' }, signing)['webhook-id']).toBe('msg_1');
+    expect(headersOf({}, signing)['webhook-id']).toBe(delivery().event.id);
+  });
+
+  test.each(['mailgun', 'microsoft-graph'])('leaves the signature in the body to the sender: %s', (name) => {
+    const { definition } = presetNamed(name)!;
+    const request = forwardRequest(delivery(), { definition, key: Buffer.from('secret') }, url, Date.now());
+    expect(request.body).toEqual(BODY);
+  });
+});
+
+describe('a target', () => {
+  let receiver: ForwardTarget;
+  let target: Target;
+  let breaker: Breaker;
+  let attempts: Attempted[];
+  beforeEach(async () => {
+    receiver = new ForwardTarget();
+    await receiver.start();
+    breaker = new Breaker();
+    attempts = [];
+  });
+  afterEach(async () => {
+    target.close();
+    await receiver.stop();
+  });
+
+  function forward(timeoutMs = 60_000, signal = new AbortController().signal, headers = {}) {
+    target = openTarget(new URL(receiver.url), { connectionsMax: 4, timeoutMs });
+    const attempted = (attempt: Attempted) => attempts.push(attempt);
+    return forwarder({ target, breaker, signingOf: async () => null, attempted })(delivery(headers), signal);
+  }
+
+  test('gets the method, the path and the exact bytes, over one connection', async () => {
+    expect(await forward()).toEqual({ kind: 'done' });
+    const again = forwarder({ target, breaker, signingOf: async () => null, attempted: () => {} });
+    await again(delivery(), new AbortController().signal);
+    expect(receiver.arrived[0]).toMatchObject({ method: 'POST', path: '/hook', body: BODY });
+    expect(receiver.connections).toBe(1);
+  });
+
+  const RETRY_AFTER = { 'Retry-After': '7' };
+  const LONG = { 'Retry-After': '99999' };
+  const SHORT_MS = 100;
+  const wrong: [string, Answering, RegExp, number | undefined, number?][] = [
+    ['500', (response) => response.writeHead(500).end(), /\/hook: 500$/, undefined],
+    ['429', (response) => response.writeHead(429, RETRY_AFTER).end(), /: 429$/, 7],
+    ['503 with a long wait', (response) => response.writeHead(503, LONG).end(), /: 503$/, 3600],
+    [
+      '301',
+      (response) => response.writeHead(301, { Location: '/other' }).end(),
+      /: 301 to \/other, redirects are not followed$/,
+      undefined,
+    ],
+    ['304 without Location', (response) => response.writeHead(304).end(), /: 304$/, undefined],
+    ['a reset', (_, { socket }) => socket.resetAndDestroy(), /: ECONNRESET$/, undefined],
+    ['no answer in time', () => {}, /: ETIMEDOUT$/, undefined, SHORT_MS],
+  ];
+  test.each(wrong)('that answers with %s fails the delivery', async (_, answering, reason, delaySeconds, timeoutMs) => {
+    receiver.answering = answering;
+    expect(await forward(timeoutMs)).toMatchObject({
+      kind: 'failed',
+      reason: expect.stringMatching(reason),
+      delaySeconds,
+    });
+    expect(receiver.arrived.map(({ path }) => path)).not.toContain('/other');
+  });
+
+  const endless = (response: Parameters<Answering>[0]) => {
+    const more = (): void =>
+      void (response.destroyed || response.write(Buffer.alloc(16_384), () => setImmediate(more)));
+    more();
+  };
+  const right: [string, Answering][] = [
+    ['late', (response) => setImmediate(() => response.writeHead(200).end('ok'))],
+    ['with an endless body', (response) => endless(response.writeHead(200))],
+    [
+      'with a body that is cut off',
+      (response, { socket }) => response.writeHead(200, { 'Content-Length': '10' }).write('a', () => socket.destroy()),
+    ],
+  ];
+  test.each(right)('that answers 200 %s has received the delivery', async (_, answering) => {
+    receiver.answering = answering;
+    expect(await forward()).toEqual({ kind: 'done' });
+  });
+
+  test('that is absent and comes back receives the next attempt', async () => {
+    await receiver.stop();
+    expect(await forward()).toMatchObject({ kind: 'failed', reason: expect.stringMatching(/: ECONNREFUSED$/) });
+    expect(await target.probe()).toBe(false);
+    await receiver.start();
+    expect(await target.probe()).toBe(true);
+    expect(await forward()).toEqual({ kind: 'done' });
+  });
+
+  test('that closed an idle connection is called again over a new one', async () => {
+    let used = 0;
+    receiver.answering = (response, { socket }) => {
+      used += 1;
+      // The second request on the first connection finds it closed.
+      if (used === 2) socket.destroy();
+      else response.writeHead(200).end();
+    };
+    await forward();
+    const again = forwarder({ target, breaker, signingOf: async () => null, attempted: () => {} });
+    expect(await again(delivery(), new AbortController().signal)).toEqual({ kind: 'done' });
+    expect(receiver.connections).toBe(2);
+  });
+
+  test('is not judged by requests that were stopped', async () => {
+    const stop = new AbortController();
+    receiver.answering = () => stop.abort();
+    expect(await forward(60_000, stop.signal)).toMatchObject({ reason: expect.stringMatching(/: stopped$/) });
+    for (let i = 0; i < FAILURES_MAX; i++) await forward(60_000, stop.signal);
+    expect(attempts.map(({ problem }) => problem)).toEqual(Array(FAILURES_MAX + 1).fill('stopped'));
+    expect(breaker.is('closed')).toBe(true);
+  });
+});
+
+describe('the breaker', () => {
+  const failing = (times: number, breaker = new Breaker()) => {
+    for (let i = 0; i < times; i++) breaker.failed();
+    return breaker;
+  };
+
+  test('opens after failures in a row, and not when one request between them succeeded', () => {
+    const interrupted = failing(FAILURES_MAX - 1);
+    interrupted.succeeded();
+    expect(failing(FAILURES_MAX - 1, interrupted).is('closed')).toBe(true);
+    expect(interrupted.failed()).toBe(true);
+    expect(interrupted.is('open')).toBe(true);
+  });
+
+  test('closes after one success of a trial, and opens again after one failure', () => {
+    const breaker = failing(FAILURES_MAX);
+    // In flight when it opened.
+    expect(breaker.succeeded()).toBe(false);
+    expect(breaker.is('open')).toBe(true);
+    breaker.tryOne();
+    expect(breaker.failed()).toBe(true);
+    breaker.tryOne();
+    expect(breaker.succeeded()).toBe(true);
+    expect(breaker.is('closed')).toBe(true);
+    expect(failing(FAILURES_MAX - 1, breaker).is('closed')).toBe(true);
+  });
+
+  test('probes after 1, 2, 4 s and so on up to 30 s, and after 1 s again in the next outage', () => {
+    const breaker = failing(FAILURES_MAX);
+    const waits = () => Array.from({ length: 7 }, () => breaker.nextProbeMs(1));
+    expect(waits()).toEqual([1, 2, 4, 8, 16, 30, 30].map((seconds) => seconds * 1000));
+    breaker.tryOne();
+    breaker.succeeded();
+    expect(failing(FAILURES_MAX, breaker).nextProbeMs(1)).toBe(1000);
+  });
+});
+
+describe('a line', () => {
+  const at = new Date('2026-11-22T19:00:01Z');
+  const attempted = { delivery: delivery(), status: 500, problem: '500', ms: 12.4 };
+
+  test('has time, method, type, bytes, milliseconds and result, and colours only when asked for', () => {
+    const line = attemptLine(attempted, at, { json: false, colour: false, names: true });
+    expect(line).toMatch(/^\d\d:\d\d:01 {2}POST {2}push +5 B +12 ms {2}500 {2}\(attempt 2\) {2}orders\n$/);
+    expect(attemptLine(attempted, at, { json: false, colour: true, names: false })).toContain('\x1b[31m500\x1b[39m');
+  });
+
+  test('shows control characters of the sender as escapes', () => {
+    const event = { ...delivery().event, event_type: 'a\x1b[2J\nb' };
+    const line = attemptLine({ ...attempted, delivery: { ...delivery(), event } }, at, {
+      json: false,
+      colour: false,
+      names: false,
+    });
+    expect(line).not.toMatch(/[^\P{Cc}\n]/u);
+    expect(line.trimEnd()).not.toContain('\n');
+  });
+
+  test('is one JSON document with --json', () => {
+    expect(JSON.parse(attemptLine(attempted, at, { json: true, colour: false, names: false }))).toEqual({
+      at: '2026-11-22T19:00:01.000Z',
+      delivery_id: delivery().id,
+      event_id: delivery().event.id,
+      webhook_id: delivery().event.webhook_id,
+      event_type: 'push',
+      method: 'POST',
+      bytes: 5,
+      attempt: 2,
+      status: 500,
+      problem: '500',
+      ms: 12,
+    });
+  });
+});
