@@ -39,11 +39,11 @@ test('folders and top files of the server import each other in one direction onl
   expect([...new Set(left.map((pair) => pair.join(' > ')))]).toEqual([]);
 });
 
-test('thread entry points import only signatures', () => {
+test('thread entry points import only signatures and filters', () => {
   const workers = fileURLToPath(new URL('../workers', import.meta.url));
   for (const file of readdirSync(workers))
     for (const [, target] of readFileSync(join(workers, file), 'utf8').matchAll(/from '(\.[^']+)'/g))
-      expect(target).toMatch(/^\.\.\/server\/signatures\//);
+      expect(target).toMatch(/^\.\.\/server\/(signatures|filters)\//);
 });
 
 test('the client library imports only modules of Node, and these files outside of its folder', () => {

@@ -61,6 +61,8 @@ interface ApiRequest<Who, Query, Input> {
   who: Who;
   /** Id in the path, validated by the operation's `id`; '' without one. */
   id: string;
+  /** The second id in the path, validated by `innerId`; '' without one. */
+  innerId: string;
   query: Query;
   input: Input;
   /** The requester as an actor in the audit log. Created at each access, so that a read creates none. */
@@ -76,6 +78,8 @@ export type Who = Person | Reader | Agent | null;
 interface OperationFacts {
   /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
   id?: { schema: z.ZodType<string>; problem: ProblemCode };
+  /** The same of the second id in the path, of a resource below the first. */
+  innerId?: { schema: z.ZodType<string>; problem: ProblemCode };
   /** For a 200 without a schema. */
   bytes?: AnswerBytes;
   /**

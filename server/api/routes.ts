@@ -86,6 +86,13 @@ export const userRoutes = [
     'operator',
     '204; revokes the agent and its sessions; removes a temporary agent',
   ],
+  [
+    'PUT',
+    '/api/v1/agents/:id/subscriptions/:webhook_id',
+    'setSubscription',
+    'operator',
+    'subscribes an agent to a webhook, with this filter or none',
+  ],
   ['POST', '/api/v1/agents/:id/rotate', 'rotateAgent', 'operator', 'rotates the credential; shows the new one once'],
   ['GET', '/api/v1/events', 'listEvents', 'viewer or agent', 'events by filter or body text, newest first'],
   ['GET', '/api/v1/events/count', 'countEvents', 'viewer', 'number of events by filter, at most 1,000'],

@@ -24,6 +24,8 @@ interface Asked {
   requester: Requester;
   /** Id in the path; '' without one. */
   id: string;
+  /** The second id in the path; absent without one. */
+  innerId?: string;
   query: Readonly<Record<string, string>>;
   /** Reads the parsed body. Called once the rest of the request is valid, and only if the operation has an input. */
   input: () => Promise<{ kind: 'parsed'; value: unknown } | Unanswered | Problem>;
@@ -64,6 +66,8 @@ export class Runner {
     if (admitted.kind === 'problem') return admitted;
     const id = asked.id.toLowerCase();
     if (operation.id?.schema.safeParse(id).success === false) return problem(operation.id.problem);
+    const innerId = asked.innerId?.toLowerCase() ?? '';
+    if (operation.innerId?.schema.safeParse(innerId).success === false) return problem(operation.innerId.problem);
     const query = check(operation.query ?? anything, asked.query);
     if ('issues' in query) return invalidQuery(query);
     const body = operation.input === undefined ? emptyBody : await asked.input();
@@ -79,6 +83,7 @@ export class Runner {
         await operation.handle({
           who: admitted.who,
           id,
+          innerId,
           query: query.data,
           input: input.data,
           get actor() {

@@ -44,6 +44,7 @@ export class Api {
         const outcome = await runner.run(name, {
           requester,
           id: exchange.parameters[0] ?? '',
+          innerId: exchange.parameters[1] ?? '',
           query: Object.fromEntries(new URLSearchParams(exchange.query)),
           input: () => body!.json(),
           ifMatch: fieldList(exchange, 'if-match'),

@@ -73,31 +73,7 @@ export function agentCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ json }: Output) => withAgents(io, (agents) => list(io, agents, json)));
 
-  for (const [name, description, change] of [
-    [
-      'subscribe',
-      'subscribe an agent to webhooks; their new events become its deliveries',
-      (agents, id, ids) => agents.subscribe(id, ids),
-    ],
-    [
-      'unsubscribe',
-      'unsubscribe an agent from webhooks; its deliveries are kept',
-      (agents, id, ids) => agents.unsubscribe(id, ids),
-    ],
-  ] satisfies [string, string, (agents: Agents, id: string, ids: string[]) => Promise<Change<unknown>>][])
-    command
-      .command(name)
-      .description(description)
-      .argument('<id>', 'id of the agent', uuid)
-      .requiredOption('--webhook <id>', 'this webhook; may be repeated', uuids)
-      .option('--json', 'print one JSON document')
-      .action((id: string, { webhook, json }: Output & { webhook: string[] }) =>
-        withAgents(io, async (agents) => {
-          known(id, await change(agents, id, webhook));
-          if (json) return printJson(io, { id, done: name, webhook_ids: webhook });
-          printText(io, `${id}: ${name}d.\n`);
-        }),
-      );
+  addSubscriptionCommands(command, io);
 
   command
     .command('rotate')
@@ -128,6 +104,51 @@ export function agentCommand(io: CommandIo): Command {
       }),
     );
   return command;
+}
+
+interface SubscribeOptions extends Output {
+  webhook: string[];
+  filter?: string;
+}
+
+function addSubscriptionCommands(command: Command, io: CommandIo): void {
+  const report = (id: string, done: string, { webhook, filter, json }: SubscribeOptions) => {
+    const filtered = filter === undefined ? {} : { filter: filter || null };
+    if (json) printJson(io, { id, done, webhook_ids: webhook, ...filtered });
+    else printText(io, `${id}: ${done}d.\n`);
+  };
+
+  command
+    .command('subscribe')
+    .description('subscribe an agent to webhooks; their new events become its deliveries')
+    .argument('<id>', 'id of the agent', uuid)
+    .requiredOption('--webhook <id>', 'this webhook; may be repeated', uuids)
+    .option('--filter <expression>', "deliver only events for which this CEL expression is true; '' removes the filter")
+    .option('--json', 'print one JSON document')
+    .action((id: string, options: SubscribeOptions) =>
+      withAgents(io, async (agents) => {
+        const { webhook, filter } = options;
+        if (filter === undefined) known(id, await agents.subscribe(id, webhook));
+        else {
+          const input = checked(agentInput.subscription, { filter: filter || null });
+          for (const webhookId of webhook) known(id, await agents.setFilter(id, webhookId, input.filter));
+        }
+        report(id, 'subscribe', options);
+      }),
+    );
+
+  command
+    .command('unsubscribe')
+    .description('unsubscribe an agent from webhooks; its deliveries are kept')
+    .argument('<id>', 'id of the agent', uuid)
+    .requiredOption('--webhook <id>', 'this webhook; may be repeated', uuids)
+    .option('--json', 'print one JSON document')
+    .action((id: string, options: SubscribeOptions) =>
+      withAgents(io, async (agents) => {
+        known(id, await agents.unsubscribe(id, options.webhook));
+        report(id, 'unsubscribe', options);
+      }),
+    );
 }
 
 async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void> {

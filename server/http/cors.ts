@@ -1,7 +1,7 @@
 /** Header fields of answers under /api/ and of /mcp, and CORS: allows exactly the origins in CORS_ORIGINS (Fetch standard, section 3.3). */
 import type { Exchange } from './exchange.ts';
 
-const ALLOWED_METHODS = 'GET, HEAD, POST, PATCH, DELETE';
+const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 /** Listed by name: `*` is not a wildcard for requests with credentials, and never covers authorization. */
 const ALLOWED_HEADERS =
   'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, mcp-protocol-version, x-csrf-token, x-request-id';

@@ -1,7 +1,7 @@
 /** The type of a route. routes.ts lists all routes. */
 import type { Exchange } from './exchange.ts';
 
-export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'OPTIONS';
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
 
 /** Answers each exchange exactly once, synchronously or later. */
 export type Handler = (exchange: Exchange) => void | Promise<void>;

@@ -152,7 +152,9 @@ export class HttpServer implements ExchangeHost {
       headerBytes += name.length + value.length + 4;
       framing = framingWith(framing, name, value);
     });
-    const parameters = route.path.includes(':') ? [req.getParameter(0)] : [];
+    const firstName = route.path.indexOf(':');
+    const parameters = firstName < 0 ? [] : [req.getParameter(0)];
+    if (route.path.lastIndexOf(':') !== firstName) parameters.push(req.getParameter(1));
     const client = this.#options.clients.of(res, req);
     const sent = wellFormedRequestId(headers);
     const requestId = sent ?? this.#requestIds();
@@ -194,6 +196,7 @@ type Handler = (res: HttpResponse, req: HttpRequest) => void;
 const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler) => void> = {
   GET: (app, path, handler) => app.get(path, handler).head(path, handler),
   POST: (app, path, handler) => app.post(path, handler),
+  PUT: (app, path, handler) => app.put(path, handler),
   PATCH: (app, path, handler) => app.patch(path, handler),
   DELETE: (app, path, handler) => app.del(path, handler),
   OPTIONS: (app, path, handler) => app.options(path, handler),

@@ -23,6 +23,7 @@ export type Called<Name extends OperationName = OperationName> =
 
 export interface CallArguments {
   id?: string;
+  innerId?: string;
   query?: Record<string, string | undefined>;
   input?: unknown;
   /** The tag of the version that the form was rendered from: prevents overwriting another user's change unnoticed. */
@@ -33,10 +34,11 @@ export type Call = <Name extends OperationName>(name: Name, given?: CallArgument
 
 /** Creates the call function for this user and request. @param person null when not signed in. */
 export function createCall(runner: Runner, person: Person | null, exchange: Exchange): Call {
-  return async (name, { id = '', query = {}, input = {}, ifMatch } = {}) => {
+  return async (name, { id = '', innerId = '', query = {}, input = {}, ifMatch } = {}) => {
     const outcome = await runner.run(name, {
       requester: person === null ? { kind: 'anyone' } : { kind: 'user', person },
       id,
+      innerId,
       query: withoutEmpty(query),
       input: async () => ({ kind: 'parsed', value: input }),
       ifMatch,

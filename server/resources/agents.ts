@@ -1,6 +1,7 @@
 /** Input and output schemas of agents. */
 import { z } from 'zod';
-import { createdAt, idOf, nameOf, nameText, recordIds, updatedAt } from './fields.ts';
+import { FILTER_CHARACTERS_MAX, filterProblem } from '../filters/expression.ts';
+import { createdAt, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
 
 /** Limit on the dead letters counted for one agent. */
 export const DEAD_COUNTED_MAX = 1_000;
@@ -24,6 +25,13 @@ const maxLeased = z
     'limit on the deliveries under lease at a time, over all clients of the agent; at the limit a claim waits as if there were no delivery; null: no limit',
   );
 
+/** A filter of a subscription, checked. */
+export const filterText = prose(FILTER_CHARACTERS_MAX).superRefine((text, context) => {
+  if (text.length > FILTER_CHARACTERS_MAX) return;
+  const message = text === '' ? 'Give an expression, or null for no filter.' : filterProblem(text);
+  if (message !== null) context.addIssue({ code: 'custom', message });
+});
+
 export const agentInput = {
   create: z.strictObject({
     name,
@@ -38,6 +46,13 @@ export const agentInput = {
   }),
   /** RFC 7396: absent members are unchanged. */
   update: z.strictObject({ name, webhook_ids: webhookIds, max_leased: maxLeased }).partial(),
+  subscription: z.strictObject({
+    filter: filterText
+      .nullable()
+      .describe(
+        'CEL expression over headers, content_type, bytes, body, webhook and event_type: events for which it is false are not delivered; null: all are',
+      ),
+  }),
 };
 
 export const agentActivitySchema = z
@@ -65,6 +80,18 @@ export const agentSchema = z.object({
     .describe('true: the agent and its deliveries are removed when it is revoked or not seen for an hour'),
   webhook_ids: z.array(z.guid()).describe('webhooks whose events the agent receives'),
   max_leased: z.int().nullable().describe('limit on the deliveries under lease at a time; null: no limit'),
+  subscriptions: z
+    .array(
+      z.object({
+        webhook_id: idOf('webhook'),
+        filter: z
+          .string()
+          .nullable()
+          .describe('CEL expression: events for which it is false are not delivered; null: all are')
+          .meta({ maxLength: FILTER_CHARACTERS_MAX }),
+      }),
+    )
+    .describe('the same webhooks with the filter of each'),
   created_at: createdAt,
   updated_at: updatedAt,
 });

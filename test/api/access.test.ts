@@ -45,6 +45,7 @@ const answers: Record<OperationName, string> = {
   listAgentActivity: '200',
   showAgent: '404 agent_unknown',
   updateAgent: '404 agent_unknown',
+  setSubscription: '422 invalid_request',
   revokeAgent: '404 agent_unknown',
   rotateAgent: '404 agent_unknown',
   listEvents: '200',
@@ -106,7 +107,7 @@ const bySession: Partial<typeof answers> = {
 const unknownId = '00000000-0000-7000-8000-000000000000';
 const rows = userRoutes.map(([method, path, name, access]) => ({
   method,
-  path: path.replace(':id', unknownId),
+  path: path.replace(/:\w+/g, unknownId),
   name,
   access,
   changes: (method as string) !== 'GET',

@@ -5,7 +5,7 @@ import { userRoutes } from '../../server/api/routes.ts';
 import { fuzzRuns, shareOf } from '../helpers/fuzz.ts';
 import { ApiDocument, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
-import { inputs, makeWorld, type World } from '../helpers/world.ts';
+import { inputs, makeWorld, pathTo, type World } from '../helpers/world.ts';
 
 let world: World;
 let api: ApiDocument;
@@ -37,7 +37,7 @@ interface Hostile {
 
 /** Sends as an administrator, and compares the response with the document. */
 async function ask({ method, path, name }: Row, { id = '', query = '', body, headers }: Hostile) {
-  const url = `${world.app.url}${path.replace(':id', inPath(id))}${query === '' ? '' : `?${query}`}`;
+  const url = `${world.app.url}${pathTo(path, inPath(id), world)}${query === '' ? '' : `?${query}`}`;
   const answer = await receiveAnswer(url, {
     method,
     headers: { authorization: `Bearer ${person.token}`, ...headers },

@@ -4,7 +4,7 @@ import { type OperationName, userRoutes } from '../../server/api/routes.ts';
 import { addAgent, type TestAgent } from '../helpers/agents.ts';
 import { receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
-import { inputs, makeWorld, type World } from '../helpers/world.ts';
+import { inputs, makeWorld, pathTo, type World } from '../helpers/world.ts';
 
 let world: World;
 let stranger: TestAgent;
@@ -21,7 +21,7 @@ const rows: Row[] = userRoutes.map(([method, path, name, access]) => ({ method, 
 const collectionOf = (path: string) => path.split('/')[3]!;
 
 function ask({ method, path, name }: Row, id: string, token: string) {
-  return receiveAnswer(world.app.url + path.replace(':id', id), {
+  return receiveAnswer(world.app.url + pathTo(path, id, world), {
     method,
     headers: { authorization: `Bearer ${token}` },
     ...(method === 'GET' ? {} : { body: JSON.stringify(inputs[name]?.(world) ?? {}) }),

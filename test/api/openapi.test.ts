@@ -6,7 +6,7 @@ import { type agentRoutes, operationRoutes, plainRoutes, userRoutes } from '../.
 import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../helpers/openapi.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
-import { inputs, makeWorld, type World } from '../helpers/world.ts';
+import { inputs, makeWorld, pathTo, type World } from '../helpers/world.ts';
 
 let world: World;
 let api: ApiDocument;
@@ -95,12 +95,12 @@ describe('every operation responds as documented', () => {
       ];
       const statuses: number[] = [];
       for (const [id, init] of asked) {
-        const answer = await receive(path.replace(':id', id), init);
+        const answer = await receive(pathTo(path, id, world), init);
         expect(api.faults(operation, answer)).toEqual([]);
         statuses.push(answer.status);
       }
       if (method === 'GET') {
-        const answer = await receive(`${path.replace(':id', real)}?no_such_parameter=1`, {
+        const answer = await receive(`${pathTo(path, real, world)}?no_such_parameter=1`, {
           headers: bearer(person.token),
         });
         expect(api.faults(operation, answer)).toEqual([]);

@@ -7,9 +7,11 @@ import { addPerson, type TestPerson } from '../helpers/people.ts';
 
 let app: TestApp;
 let administrator: TestPerson;
+let webhookId: string;
 beforeAll(async () => {
   app = await startTestApp();
   administrator = await addPerson(app, 'administrator');
+  webhookId = (await app.addWebhook()).id;
 });
 afterAll(() => app.stop());
 
@@ -19,6 +21,7 @@ const changes = {
   rotateSecret: ['POST', 'webhooks', '/rotate-secret', { overlap_seconds: 60 }],
   deleteWebhook: ['DELETE', 'webhooks', '', undefined],
   updateAgent: ['PATCH', 'agents', '', { webhook_ids: [] }],
+  setSubscription: ['PUT', 'agents', '/subscriptions/', { filter: 'bytes > 0' }],
   rotateAgent: ['POST', 'agents', '/rotate', undefined],
   revokeAgent: ['DELETE', 'agents', '', undefined],
   updateUser: ['PATCH', 'users', '', { name: 'changed' }],
@@ -44,7 +47,9 @@ async function made(kind: (typeof kinds)[number]): Promise<{ path: string; tag: 
 const tagOf = async (path: string) => (await administrator.api('GET', path)).headers.get('etag')!;
 const change = (name: Name, path: string, tag: string) => {
   const [method, , rest, body] = changes[name];
-  return administrator.api(method, path + rest, body, { 'if-match': tag });
+  return administrator.api(method, path + rest + (name === 'setSubscription' ? webhookId : ''), body, {
+    'if-match': tag,
+  });
 };
 const done = (name: Name) => (changes[name][0] === 'DELETE' ? 204 : 200);
 

@@ -39,6 +39,7 @@ describe('agent add', () => {
       webhook_ids: [webhookId],
       temporary: false,
       max_leased: null,
+      subscriptions: [{ webhook_id: webhookId, filter: null }],
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       updated_at: expect.stringMatching(/Z$/),
     });
@@ -119,6 +120,16 @@ describe('agent', () => {
     expect(await ids()).toEqual([webhookId, other]);
     expect((await weir('unsubscribe', String(id), '--webhook', webhookId)).out).toBe(`${id}: unsubscribed.\n`);
     expect(await ids()).toEqual([other]);
+    const filtered = await json('subscribe', String(id), '--webhook', other, '--filter', 'bytes > 1');
+    expect(filtered).toEqual({ id, done: 'subscribe', webhook_ids: [other], filter: 'bytes > 1' });
+    const filter = async () => (await agents()).find((agent) => agent.id === id)!.subscriptions;
+    expect(await filter()).toEqual([{ webhook_id: other, filter: 'bytes > 1' }]);
+    const wrong = await weir('subscribe', String(id), '--webhook', other, '--filter', 'byte > 1');
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('Character 1: unknown variable: byte;')]);
+    await weir('subscribe', String(id), '--webhook', other);
+    expect(await filter()).toEqual([{ webhook_id: other, filter: 'bytes > 1' }]);
+    await weir('subscribe', String(id), '--webhook', other, '--filter', '');
+    expect(await filter()).toEqual([{ webhook_id: other, filter: null }]);
     const { code, err } = await weir('subscribe', String(id), '--webhook', randomUUID());
     expect([code, err]).toEqual([2, expect.stringMatching(/No webhook has the id .* See: weir webhook list/)]);
   });

@@ -326,7 +326,13 @@ CREATE TABLE public.sign_in_tallies (
 CREATE TABLE public.subscriptions (
     webhook_id uuid NOT NULL,
     agent_id uuid NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    filter text,
+    filter_failures bigint DEFAULT 0 NOT NULL,
+    filter_failure text,
+    filter_failed_at timestamp with time zone,
+    CONSTRAINT subscriptions_filter_check CHECK (((length(filter) >= 1) AND (length(filter) <= 2000))),
+    CONSTRAINT subscriptions_filter_failure_check CHECK ((length(filter_failure) <= 500))
 );
 
 CREATE TABLE public.users (
@@ -428,13 +434,13 @@ ALTER TABLE ONLY public.dedupe_keys
     ADD CONSTRAINT dedupe_keys_pkey PRIMARY KEY (webhook_id, key);
 
 ALTER TABLE public.deliveries
-    ADD CONSTRAINT deliveries_check CHECK (((finished_at IS NOT NULL) = (state = ANY (ARRAY['done'::text, 'dead'::text, 'dismissed'::text])))) NOT VALID;
+    ADD CONSTRAINT deliveries_check CHECK (((finished_at IS NOT NULL) = (state = ANY (ARRAY['done'::text, 'dead'::text, 'dismissed'::text, 'filtered'::text])))) NOT VALID;
 
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (received_at, id, webhook_id);
 
 ALTER TABLE public.deliveries
-    ADD CONSTRAINT deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'leased'::text, 'done'::text, 'dead'::text, 'dismissed'::text]))) NOT VALID;
+    ADD CONSTRAINT deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'leased'::text, 'done'::text, 'dead'::text, 'dismissed'::text, 'filtered'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.delivery_actions
     ADD CONSTRAINT delivery_actions_pkey PRIMARY KEY (id);

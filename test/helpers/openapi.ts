@@ -19,7 +19,7 @@ interface ReceivedAnswer {
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
 type Document = any;
 
-const methods = ['get', 'post', 'patch', 'delete', 'options'];
+const methods = ['get', 'post', 'put', 'patch', 'delete', 'options'];
 
 export class ApiDocument {
   readonly document: Document;

@@ -30,11 +30,17 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   rotateSecret: () => ({}),
   createAgent: () => ({ name: 'an agent' }),
   updateAgent: () => ({ name: 'another' }),
+  setSubscription: () => ({ filter: 'bytes < 10' }),
   fixRejection: () => ({ kind: 'set_secret', secret: 'what the sender has' }),
   acceptRejections: ({ webhook }) => ({ webhook_id: webhook.id }),
   replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
   undoDeliveries: ({ action }) => ({ action_id: action }),
 };
+
+/** A route's path with this id, and below it the webhook of the world where there is a second one. */
+export function pathTo(path: string, id: string, { webhook }: World): string {
+  return path.replace(':id', id).replace(':webhook_id', webhook.id);
+}
 
 export async function makeWorld(): Promise<World> {
   const app = await startAgentApp();

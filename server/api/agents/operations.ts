@@ -76,6 +76,20 @@ export function agentOperations(parts: ChangeParts) {
         replyTo(await by(actor).update(id, input, matches), 'agent_unknown', (agent) => done(200, agent)),
     }),
 
+    setSubscription: operation({
+      id,
+      innerId: { schema: recordId, problem: 'webhook_unknown' },
+      input: agentInput.subscription,
+      answers: { 200: agentSchema },
+      representation: agentSchema,
+      handle: async ({ actor, id, innerId, input, matches }) => {
+        const changed = await by(actor).setFilter(id, innerId, input.filter, matches);
+        // The input is valid, so what the database refused is the webhook.
+        if (changed.kind === 'invalid') return problem('webhook_unknown', changed.detail);
+        return replyTo(changed, 'agent_unknown', (agent) => done(200, agent));
+      },
+    }),
+
     rotateAgent: operation({
       idempotent: true,
       id,

@@ -5,6 +5,7 @@ import {
   deleteSubscriptions,
   findMissing,
   insertSubscriptions,
+  updateFilter,
 } from '../../db/queries/subscriptions.ts';
 import { InputError } from '../input.ts';
 
@@ -26,6 +27,17 @@ export async function setWebhooks(query: Query, agentId: string, webhookIds: rea
 export async function addWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
   await requireWebhooks(query, webhookIds);
   await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
+}
+
+/** Subscribes the agent to the webhook with this filter; null: without one. Throws InputError if the webhook does not exist. */
+export async function setSubscription(
+  query: Query,
+  agentId: string,
+  webhookId: string,
+  filter: string | null,
+): Promise<void> {
+  await addWebhooks(query, agentId, [webhookId]);
+  await updateFilter(query, { webhookId, agentId }, filter);
 }
 
 /** Unsubscribes the agent from these webhooks. */

@@ -77,7 +77,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     const { input, answers, problems } = described;
     add(method, path, {
       ...heading(name, path, meaning),
-      ...parametersOf(pathParameters(path, null)),
+      ...parametersOf(pathParameters(path, [])),
       ...(input === undefined ? {} : { requestBody: { required: true, content: contentOf(input, schemas) } }),
       responses: responsesOf(schemas, method, answers, problems),
       security: plainSecurity[access],
@@ -85,11 +85,16 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
   }
   for (const [method, path, name, access, meaning] of operationRoutes) {
     const operation: Operation = operations[name];
-    const { id, query, input, answers, bytes, representation, sessionOnly = false, idempotent } = operation;
+    const { id, innerId, query, input, answers, bytes, representation, sessionOnly = false, idempotent } = operation;
     add(method, path, {
       ...heading(name, path, meaning),
       ...parametersOf([
-        ...pathParameters(path, id === undefined ? null : schemas.taken(id.schema), id?.problem),
+        ...pathParameters(
+          path,
+          [id, innerId].flatMap((one) =>
+            one === undefined ? [] : [{ schema: schemas.taken(one.schema), unknown: one.problem }],
+          ),
+        ),
         ...queryParameters(query === undefined ? {} : schemas.taken(query)),
         ...(representation === undefined ? [] : [ifMatch]),
         ...(idempotent ? [idempotencyKey] : []),
@@ -131,15 +136,18 @@ function parametersOf(parameters: Json[]): Json {
   return parameters.length === 0 ? {} : { parameters };
 }
 
-/** @param unknown problem code for an unknown id, which contains the name of the resource: `webhook_unknown` */
-function pathParameters(path: string, schema: Json | null, unknown: ProblemCode = 'webhook_unknown'): Json[] {
-  return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    description: `id of the ${unknown.replace('_unknown', '')}`,
-    schema: schema ?? { type: 'string' },
-  }));
+/** @param ids of the path, in order. `unknown`: problem code, which contains the name of the resource, like `webhook_unknown` */
+function pathParameters(path: string, ids: { schema: Json; unknown: ProblemCode }[]): Json[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name], place) => {
+    const { schema = { type: 'string' }, unknown = 'webhook_unknown' } = ids[place] ?? {};
+    return {
+      name,
+      in: 'path',
+      required: true,
+      description: `id of the ${unknown.replace('_unknown', '')}`,
+      schema,
+    };
+  });
 }
 
 /** Each property of the query schema becomes one parameter. */

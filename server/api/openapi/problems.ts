@@ -35,13 +35,14 @@ const idempotencyProblems: readonly ProblemCode[] = [
 export function problemsOf(
   method: Method,
   access: OperationAccess,
-  { id, query, input, representation, sessionOnly, idempotent, problems: own = [] }: Operation,
+  { id, innerId, query, input, representation, sessionOnly, idempotent, problems: own = [] }: Operation,
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
     ...(method !== 'GET' && access === 'anyone' ? (['rate_limited'] as const) : []),
     ...(method === 'GET' || isOfAgents(access) ? [] : (['csrf_refused'] as const)),
     ...(id === undefined ? [] : [id.problem]),
+    ...(innerId === undefined ? [] : [innerId.problem]),
     ...(query === undefined ? [] : (['invalid_request'] as const)),
     ...(input === undefined ? [] : jsonBodyProblems),
     ...(representation === undefined ? [] : (['precondition_failed'] as const)),

@@ -19,6 +19,8 @@ const record = selectList(agentSchema, 'a', {
   revoked: 'a.revoked_at is not null',
   webhook_ids: `(select coalesce(json_agg(w.id order by w.created_at, w.id), '[]') from subscriptions s join webhooks w on w.id = s.webhook_id
     where s.agent_id = a.id and w.deleted_at is null)`,
+  subscriptions: `(select coalesce(json_agg(json_build_object('webhook_id', w.id, 'filter', s.filter) order by w.created_at, w.id), '[]')
+    from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is null)`,
 });
 
 /** A revoked temporary agent is no longer shown; maintenance deletes it. */

@@ -35,6 +35,19 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
   });
 }
 
+/** Sets the filter of a subscription; null: none. The failures of the previous one are forgotten. */
+export async function updateFilter(
+  query: Query,
+  { webhookId, agentId }: { webhookId: string; agentId: string },
+  filter: string | null,
+): Promise<void> {
+  await query({
+    text: `update subscriptions set filter = $3, filter_failures = 0, filter_failure = null, filter_failed_at = null
+           where webhook_id = $1 and agent_id = $2 and filter is distinct from $3`,
+    values: [webhookId, agentId, filter],
+  });
+}
+
 /** SQL that ends subscriptions. No new events follow, but waiting deliveries stay claimable: claims also read replay_targets. */
 const ending = (where: string) => `
   with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id)

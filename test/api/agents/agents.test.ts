@@ -44,6 +44,7 @@ describe('a new agent', () => {
       temporary: false,
       webhook_ids: [webhook.id],
       max_leased: null,
+      subscriptions: [{ webhook_id: webhook.id, filter: null }],
       created_at: expect.stringMatching(/Z$/),
       updated_at: agent.created_at,
     });
@@ -195,4 +196,47 @@ test.each(['nonsense', randomUUID()])('an agent %s is not found', async (id) => 
     const { status, body } = await operator.api(method, `${PATH}/${id}`, method === 'GET' ? undefined : {});
     expect([status, body.code]).toEqual([404, 'agent_unknown']);
   }
+});
+
+describe('the filter of a subscription', () => {
+  const set = (id: string, webhookId: string, filter: unknown) =>
+    operator.api('PUT', `${PATH}/${id}/subscriptions/${webhookId}`, { filter });
+
+  test('is set, shown and removed; other changes of the agent keep it', async () => {
+    const [one, two] = await Promise.all([app.addWebhook(), app.addWebhook()]);
+    const { id } = await made({ webhook_ids: [one.id] });
+    const answer = await set(id, two.id, ' body.action == "opened" ');
+    expect([answer.status, answer.body]).toEqual([200, await show(id)]);
+    await operator.api('PATCH', `${PATH}/${id}`, { name: randomUUID(), webhook_ids: [two.id, one.id] });
+    const filterOf = async ({ id: webhookId }: { id: string }) =>
+      (await show(id)).subscriptions.find((one: { webhook_id: string }) => one.webhook_id === webhookId)?.filter;
+    expect([await filterOf(one), await filterOf(two)]).toEqual([null, 'body.action == "opened"']);
+    expect((await set(id, two.id, null)).status).toBe(200);
+    expect(await filterOf(two)).toBeNull();
+    await set(id, one.id, 'bytes > 1');
+    for (const ids of [[two.id], [one.id]]) await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: ids });
+    expect(await filterOf(one)).toBeNull();
+  });
+
+  test.each([
+    ['an unknown variable', 'bdy.a == 1', /^Character 1: unknown variable: bdy; a filter can read headers, .*\.$/],
+    ['a syntax error', 'bytes = 1', /^Character 7: unexpected character: =; write == to compare\.$/],
+    ['no text', '  ', /^Give an expression/],
+    ['a text too long', `bytes > ${'1'.repeat(2_000)}`, /^Give at most 2000 characters\.$/],
+    ['a number', 5, /Give at most 2000 characters/],
+  ])('that is %s is refused, and nothing changes', async (_what, filter, detail) => {
+    const webhook = await app.addWebhook();
+    const { id } = await made();
+    const { status, body } = await set(id, webhook.id, filter);
+    expect([status, body.errors]).toEqual([422, [{ pointer: '/filter', detail: expect.stringMatching(detail) }]]);
+    expect((await show(id)).subscriptions).toEqual([]);
+  });
+
+  test('of an unknown webhook or agent is not found', async () => {
+    const { id } = await made();
+    for (const webhookId of [randomUUID(), 'none'])
+      expect((await set(id, webhookId, null)).body).toMatchObject({ status: 404, code: 'webhook_unknown' });
+    const webhook = await app.addWebhook();
+    expect((await set(randomUUID(), webhook.id, null)).body).toMatchObject({ status: 404, code: 'agent_unknown' });
+  });
 });

@@ -204,6 +204,13 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('PATCH', `/api/v1/agents/${id}`, { name: 'renamed' });
     },
   },
+  setSubscription: {
+    action: 'agent.update',
+    prepare: async () => {
+      const [{ id }, webhook] = [await newAgent(), await app.addWebhook()];
+      return () => ask('PUT', `/api/v1/agents/${id}/subscriptions/${webhook.id}`, { filter: 'bytes > 0' });
+    },
+  },
   rotateAgent: {
     action: 'agent.rotate',
     prepare: async () => {
@@ -360,7 +367,7 @@ describe('every operation that changes something writes one entry:', () => {
     const done: string[] = [];
     for (const [method, path, name, access] of userRoutes) {
       if ((method as string) === 'GET' || access === 'anyone') continue;
-      const { status } = await viewer.api(method, path.replace(':id', randomUUID()), { nonsense: 1 });
+      const { status } = await viewer.api(method, path.replace(/:\w+/g, randomUUID()), { nonsense: 1 });
       if (status < 300) done.push(name);
     }
     expect(done).toEqual([]);
