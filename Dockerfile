@@ -10,7 +10,7 @@ WORKDIR /srv/weir
 COPY package.json package-lock.json ./
 # The headers of Node come with the image: the Postgres client compiles without fetching them.
 RUN npm_config_nodedir=/usr/local npm ci --include=dev --no-fund --no-audit
-COPY tsconfig.json ./
+COPY tsconfig.json LICENSE ./
 COPY server server
 COPY workers workers
 COPY views views

@@ -11,7 +11,8 @@ const folders = ['server', 'workers', 'bench', 'views'];
 /** Files that the compiled code reads at run time; copied unchanged. */
 const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg', '.woff2', '.txt'];
 /** Other inputs of the build. */
-const recipe = [
+export const recipe = [
+  'LICENSE',
   'tsconfig.json',
   'server/client/tsconfig.json',
   'package.json',

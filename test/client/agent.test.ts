@@ -162,6 +162,15 @@ test('a server that never answers fails after attemptsMax, with a code and the f
   });
 });
 
+test('a refused credential ends a loop with an error that names the code and the fix', async () => {
+  weir.credential = createCredential('wa').text;
+  await expect(agent.deliveries().next()).rejects.toMatchObject({
+    code: 'credential_refused',
+    fix: 'Print a new credential with `weir agent rotate ID`, and give it to this agent.',
+  });
+  expect(weir.calls('session')).toHaveLength(1);
+});
+
 test('a closed agent ends its runs and calls', async () => {
   const run = agent.run(() => {}, {});
   await until(() => weir.calls('claim').length === 1);

