@@ -1,7 +1,7 @@
 /** ARCHIVE_DIR: the rows of a day as compressed NDJSON, written before the day's partition is dropped. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { access, constants, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -9,12 +9,26 @@ import { createGzip } from 'node:zlib';
 import type { Archive } from '../db/drop-partitions.ts';
 import type { Query } from '../db/pool.ts';
 import { isoText } from '../db/queries/sql.ts';
+import { OperatorError } from '../settings/fault.ts';
 import { type ArchivedEvent, bodyMembers } from './line.ts';
 
 /** Rows that one statement reads, and the sum of their bodies. One body may be larger. */
 const PAGE_ROWS = 500;
 const PAGE_BYTES = 4_194_304;
 const PAGE_TIMEOUT_MS = 60_000;
+
+/** Throws OperatorError if ARCHIVE_DIR is no directory that this user can write to. */
+export async function checkArchive(directory: string): Promise<void> {
+  try {
+    // The slash: a file is refused too.
+    await access(join(directory, '/'), constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new OperatorError(
+      `ARCHIVE_DIR ${directory} cannot be written (${(error as Error).message})`,
+      'create the directory, owned by the user that starts Weir, or unset ARCHIVE_DIR',
+    );
+  }
+}
 
 /**
  * Returns an archive in this directory: `events_20260131.ndjson.gz` and `deliveries_20260131.ndjson.gz`. A file is complete and synced

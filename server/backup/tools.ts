@@ -9,7 +9,7 @@ import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { promisify } from 'node:util';
-import { splitPassword } from '../db/conninfo.ts';
+import { findableConninfo, splitPassword } from '../db/conninfo.ts';
 import { OperatorError } from '../settings/fault.ts';
 
 const run = promisify(execFile);
@@ -78,7 +78,7 @@ export async function runTool(
   { conninfo, onLine, read, write, signal }: ToolOptions,
 ): Promise<void> {
   const { place, password } =
-    conninfo === undefined ? { place: undefined, password: undefined } : splitPassword(conninfo);
+    conninfo === undefined ? { place: undefined, password: undefined } : splitPassword(findableConninfo(conninfo));
   const child = spawn(join(directory, name), [...flags, ...(place === undefined ? [] : [`--dbname=${place}`])], {
     env: environmentOf(password),
     stdio: ['pipe', 'pipe', 'pipe'],

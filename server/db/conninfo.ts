@@ -29,17 +29,23 @@ function append(conninfo: string, parameters: [name: string, value: string][]): 
  * @param serverSettings further libpq options, each as ` -c name=value`.
  */
 export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {
-  const isList = placeOf(conninfo).hosts.length > 1;
-  return withParameters(conninfo, {
+  return withParameters(findableConninfo(conninfo), {
     application_name: applicationName,
-    // Of each host. libpq tries hosts in order, and a connection takes a thread of libuv's four while it tries: a dead machine listed
-    // first delays every connection by this time. 2 is libpq's minimum.
-    connect_timeout: isList ? '2' : '5',
-    ...(isList ? { target_session_attrs: 'read-write' } : {}),
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
     options: `-c timezone=UTC -c client_min_messages=warning ${serverKeepalives} ${jitOff}${serverSettings}`,
+  });
+}
+
+/** Adds what every program needs to find the database: a timeout, and with several hosts the search for the host that accepts writes. */
+export function findableConninfo(conninfo: string): string {
+  const isList = placeOf(conninfo).hosts.length > 1;
+  return withParameters(conninfo, {
+    // Of each host. libpq tries hosts in order, and a connection takes a thread of libuv's four while it tries: a dead machine listed
+    // first delays every connection by this time. 2 is libpq's minimum.
+    connect_timeout: isList ? '2' : '5',
+    ...(isList ? { target_session_attrs: 'read-write' } : {}),
   });
 }
 

@@ -1,7 +1,7 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
 import { advisoryLocks } from './advisory-locks.ts';
 import { DAY_MS, partitionedTables } from './partitions.ts';
-import type { Database, Query } from './pool.ts';
+import { type Database, DatabaseUnavailable, type Query } from './pool.ts';
 
 /** Writes the rows of a detached partition to a file, in a transaction. A rejection keeps the partition. */
 export type Archive = (partition: string, query: Query) => Promise<void>;
@@ -13,6 +13,8 @@ export interface Dropped {
   unhandled: number;
   /** Days, such as `20260131`, that are kept for their undelivered events. */
   keptDays: string[];
+  /** The partition that an open transaction, such as a backup, has read: it, and those after it, stay until the next run. */
+  busy: string | null;
   /** Detached partitions that could not be archived; the next run tries again. */
   unarchived: { partition: string; reason: string }[];
 }
@@ -21,7 +23,11 @@ interface DropOptions {
   /** Days that a day with pending or leased deliveries is kept longer. */
   keepUndeliveredDays?: number;
   archive?: Archive | null;
+  detachTimeoutMs?: number;
 }
+
+/** How long a detach waits for open transactions. A backup may take hours, and the rest of the maintenance does not wait for it. */
+const DETACH_TIMEOUT_MS = 10_000;
 
 interface OldPartition {
   name: string;
@@ -46,9 +52,9 @@ export async function dropOldPartitions(
   database: Database,
   retentionDays: number,
   nowMs: number,
-  { keepUndeliveredDays = 0, archive = null }: DropOptions = {},
+  { keepUndeliveredDays = 0, archive = null, detachTimeoutMs = DETACH_TIMEOUT_MS }: DropOptions = {},
 ): Promise<Dropped> {
-  const dropped: Dropped = { partitions: [], unhandled: 0, keptDays: [], unarchived: [] };
+  const dropped: Dropped = { partitions: [], unhandled: 0, keptDays: [], busy: null, unarchived: [] };
   const lastDay = firstKeptDay(retentionDays + keepUndeliveredDays, nowMs);
   // Deliveries first: a delivery without its event would be leased but never returned by a claim.
   for (const table of [...partitionedTables].reverse()) {
@@ -58,10 +64,7 @@ export async function dropOldPartitions(
       if (table === 'deliveries' && attached && !pending && day >= lastDay && (await hasUnsettled(database, name)))
         dropped.keptDays.push(day);
       if (dropped.keptDays.includes(day)) continue;
-      if (attached)
-        await database.query({
-          text: `alter table ${table} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`,
-        });
+      if (attached && !(await detach(database, table, partition, detachTimeoutMs))) return { ...dropped, busy: name };
       const unhandled = table === 'deliveries' ? await countUnsettled(database, name) : 0;
       if (archive === null) await database.query({ text: `drop table ${name}` });
       else {
@@ -74,6 +77,29 @@ export async function dropOldPartitions(
     }
   }
   return dropped;
+}
+
+/** False: an open transaction has read the partition. The statement is cancelled: it would wait in the server for the end of that transaction. */
+async function detach(
+  database: Database,
+  table: string,
+  { name, pending }: OldPartition,
+  timeoutMs: number,
+): Promise<boolean> {
+  const text = `alter table ${table} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`;
+  try {
+    await database.query({ text, timeoutMs });
+    return true;
+  } catch (error) {
+    if (!(error instanceof DatabaseUnavailable) || error.code !== undefined) throw error;
+    const waiting = await database.query({
+      text: `select pg_cancel_backend(pid) from pg_stat_activity
+             where query = $1 and datname = current_database() and usename = current_user and wait_event_type = 'Lock'`,
+      values: [text],
+    });
+    if (waiting.length === 0) throw error;
+    return false;
+  }
 }
 
 /** Partitions of days before `firstKept`, also detached ones that were not dropped. */

@@ -78,6 +78,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   let minuteRound: Promise<void> = Promise.resolve();
   let hourRound: Promise<void> = Promise.resolve();
   let anchor: string | null = null;
+  let busyBefore: string | null = null;
   let stopping = false;
   const unhandled = (deliveries: number) => {
     if (deliveries === 0) return;
@@ -105,6 +106,8 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, () => stopping);
     const dropped = await dropOldPartitions(database, retentionDays, Date.now(), { keepUndeliveredDays, archive });
     if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
+    if (dropped.busy !== null && dropped.busy !== busyBefore) log('partition_busy', { partition: dropped.busy });
+    busyBefore = dropped.busy;
     for (const failed of dropped.unarchived) log('archive_failed', failed);
     if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
     unhandled(dropped.unhandled);

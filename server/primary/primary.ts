@@ -2,6 +2,7 @@
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { checkArchive } from '../archive/write.ts';
 import { attachUnmigrated } from '../db/attach.ts';
 import { lockDataDir } from '../db/data-dir.ts';
 import { ChangeListener } from '../db/listen.ts';
@@ -82,6 +83,7 @@ async function start(
   const { settings } = first;
   let current = settings;
   await probePort('PORT', settings.HOST, settings.PORT);
+  if (settings.ARCHIVE_DIR !== undefined) await checkArchive(settings.ARCHIVE_DIR);
   const keys = loadSecretsKeys(settings);
   const lock = await lockDataDir(settings.DATA_DIR);
   undo.push(() => lock.release());

@@ -1,4 +1,5 @@
 /** HUP: reads the settings again and replaces every process with a new one that has these settings and runs the code on disk. */
+import { checkArchive } from '../archive/write.ts';
 import { ensureAdministrator } from '../auth/setup.ts';
 import { checkConnectionBudget } from '../db/attach.ts';
 import type { Database } from '../db/pool.ts';
@@ -63,6 +64,7 @@ function refuseFixed(changed: string[]): void {
 async function check(changed: string[], next: Settings, { database, log }: RestartParts): Promise<void> {
   const has = (pattern: RegExp) => changed.some((name) => pattern.test(name));
   if (has(/^(WORKERS|DB_POOL_MAX)$/)) await checkConnectionBudget(database, next);
+  if (has(/^ARCHIVE_DIR$/) && next.ARCHIVE_DIR !== undefined) await checkArchive(next.ARCHIVE_DIR);
   if (has(/^ADMIN_/) && next.AUTH_MODE === 'local') await ensureAdministrator(database, next);
   if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/))
     await (await openLimiter(next, (fields) => log('rate_limit_store', fields), { requireStore: true })).close();

@@ -19,6 +19,10 @@ export const logEvents = {
   migrated: ['info', 'a migration was applied'],
   partitions_created: ['info', 'partitions for the next days were created'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
+  partition_busy: [
+    'warn',
+    'an old partition cannot be dropped while an open transaction, such as a backup, has read it; each hourly run tries again. Logged once',
+  ],
   archive_failed: [
     'error',
     'a day could not be written to ARCHIVE_DIR; it is kept, and the next run within an hour tries again',

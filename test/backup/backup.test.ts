@@ -1,7 +1,9 @@
 /** `weir backup` and `weir restore` on databases of a server: what they refuse, compare and report. */
 
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { copyFile, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
@@ -70,6 +72,18 @@ test('a backup that fails leaves no file', async () => {
   const nowhere = await weirOn(source.conninfo, 'backup', join(directory, 'missing/never.dump'));
   expect([nowhere.code, nowhere.err]).toEqual([1, expect.stringContaining('never.dump.unfinished cannot be written')]);
   expect((await readdir(directory)).filter((name) => name.startsWith('never'))).toEqual([]);
+});
+
+test('a first host that answers nothing costs a connection two seconds', async () => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  onTestFinished(() => void silent.close());
+  const { port } = silent.address() as { port: number };
+  const hosts = source.conninfo
+    .replace(/host='?([^' ]+)'?/, "host='127.0.0.1,$1'")
+    .replace(/port='?(\d+)'?/, `port='${port},$1'`);
+  expect(hosts.match(/127\.0\.0\.1,|\d,\d/g)).toHaveLength(2);
+  expect(await weirOn(hosts, 'backup', join(directory, 'second-host.dump'))).toMatchObject({ code: 0 });
 });
 
 test('a restored database equals the backup, and what arrived later is counted', async () => {

@@ -2,6 +2,8 @@
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lockDataDir } from '../../server/db/data-dir.ts';
 import { migrationFiles } from '../../server/db/migrate.ts';
@@ -65,6 +67,16 @@ const refusals: Case[] = [
     'a bad SECRETS_KEY, without showing it',
     () => ({ SECRETS_KEY: 'c2VzYW1l' }),
     /^weir: SECRETS_KEY is not usable; allowed: 32 bytes in base64 \(openssl rand -base64 32\)$/,
+  ],
+  [
+    'an ARCHIVE_DIR that does not exist',
+    () => ({ ARCHIVE_DIR: join(dataDir, 'missing') }),
+    /^weir: ARCHIVE_DIR .*missing cannot be written \(ENOENT.*\); create the directory, owned by .*, or unset ARCHIVE_DIR$/,
+  ],
+  [
+    'an ARCHIVE_DIR that is a file',
+    () => ({ ARCHIVE_DIR: fileURLToPath(import.meta.url) }),
+    /^weir: ARCHIVE_DIR .* cannot be written \(ENOTDIR/,
   ],
   [
     'a DATA_DIR that another Weir serves from',

@@ -6,12 +6,11 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { SavedWebhooks } from '../../server/primary/saved-webhooks.ts';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
-import { made, newWebhook, webhooksOf } from '../helpers/webhooks.ts';
+import { made, newWebhook, untilSaved, webhooksOf } from '../helpers/webhooks.ts';
 import { kill, makeDataDir, PATIENCE_MS, readiness, spawnWeir } from '../helpers/weir.ts';
 
 const TEST_MS = 600_000;
@@ -127,15 +126,7 @@ test('with a spool: events are verified by the webhooks as last read, spooled, a
   await until(() => weir.events('listening').length > 0, eventually);
   const secret = 'a secret between friends';
   const { id } = made(await webhooksOf(fresh, [SECRETS_KEY]).add(newWebhook({ secret })));
-  const saved = new SavedWebhooks({
-    dataDir,
-    keys: [SECRETS_KEY],
-    database: fresh.database,
-    ageMaxMs: () => Number.POSITIVE_INFINITY,
-    nowMs: Date.now,
-    onFailed: () => {},
-  });
-  await until(() => saved.read()?.some((row) => row.id === id), eventually);
+  await untilSaved(dataDir, SECRETS_KEY, id, fresh.database);
   kill(weir.pid, 'SIGKILL');
   await weir.ended;
   door.close();

@@ -8,6 +8,7 @@ import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { look, postgresPids } from '../helpers/processes.ts';
 import { missing, type Sender, startSender } from '../helpers/sender.ts';
 import { until } from '../helpers/wait.ts';
+import { untilSaved } from '../helpers/webhooks.ts';
 import { kill, makeDataDir, PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 240_000;
@@ -47,9 +48,11 @@ async function startWithOwnDatabase(): Promise<void> {
   });
 }
 
-async function startLoad(): Promise<void> {
-  sender = startSender({ port: weir.port, ...(await weir.addWebhook()) });
+async function startLoad(): Promise<{ id: string }> {
+  const webhook = await weir.addWebhook();
+  sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(200);
+  return webhook;
 }
 
 /** Every event that was answered is stored, none twice, and the spool is empty. */
@@ -73,7 +76,8 @@ test('Postgres away: requests get 202, a killed process loses nothing, and the s
   timeout: TEST_MS,
 }, async () => {
   await startWithOwnDatabase();
-  await startLoad();
+  const { id } = await startLoad();
+  await untilSaved(dataDir, SECRETS_KEY, id, fresh!.database);
   await fresh!.cutOff();
   await sender.acceptMore(600);
   const reported = await until(async () => {
@@ -87,10 +91,9 @@ test('Postgres away: requests get 202, a killed process loses nothing, and the s
   const [killed] = await weir.servingPids();
   kill(killed!, 'SIGKILL');
   await until(() => isGone(killed!), eventually);
-  const answeredBy = sender.answeredBy.size;
   await sender.acceptMore(600);
-  // Its replacement knows the webhook from the copy in DATA_DIR.
-  await until(() => sender.answeredBy.size > answeredBy, eventually);
+  // Its replacement knows the webhook from the copy in DATA_DIR, so it listens during the outage.
+  await until(() => weir.events('process_up').length > 2, eventually);
   expect(sender.refusals).toEqual([]);
 
   await fresh!.restore();

@@ -6,8 +6,10 @@ import { Webhooks } from '../../server/api/webhooks/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
 import { Changes } from '../../server/db/announce.ts';
 import type { Database } from '../../server/db/pool.ts';
+import { SavedWebhooks } from '../../server/primary/saved-webhooks.ts';
 import { type NewWebhook, webhookInput } from '../../server/resources/webhooks.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/secrets/keys.ts';
+import { until } from './wait.ts';
 
 export function webhooksOf(
   { database, conninfo }: { database: Database; conninfo: string },
@@ -27,4 +29,17 @@ export function newWebhook(given: Partial<NewWebhook>): NewWebhook {
 export function made<T>(change: Change<T>): T {
   if (change.kind !== 'done') throw new Error(`the change was not made: ${JSON.stringify(change)}`);
   return change.value;
+}
+
+/** Waits until the primary with this DATA_DIR and key has written a copy with this webhook. */
+export async function untilSaved(dataDir: string, key: string, webhookId: string, database: Database): Promise<void> {
+  const saved = new SavedWebhooks({
+    dataDir,
+    keys: [key],
+    database,
+    ageMaxMs: () => Number.POSITIVE_INFINITY,
+    nowMs: Date.now,
+    onFailed: () => {},
+  });
+  await until(() => saved.read()?.some(({ id }) => id === webhookId), { timeoutMs: 90_000 });
 }
