@@ -1,8 +1,9 @@
 /** Decides which alerts begin and which end. Their state is in the database, so each begins and ends once, also over restarts. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { advisoryLocks } from '../db/advisory-locks.ts';
 import { isoTime, uuidText, uuidv7 } from '../db/ids.ts';
-import type { Database } from '../db/pool.ts';
+import type { Database, Query } from '../db/pool.ts';
+import { insertRequest, readUnreported } from '../db/queries/alert-requests.ts';
 import {
   type ActiveAlert,
   type AlertProgress,
@@ -12,6 +13,8 @@ import {
   updateAlerts,
 } from '../db/queries/alerts.ts';
 import type { Condition } from '../resources/alerts.ts';
+import type { Settings } from '../settings/read.ts';
+import { alertBody } from './message.ts';
 import { type AlertSettings, type MachineSpool, readSigns, type Sign } from './signs.ts';
 
 /** An alert ends when its condition has not held for this long. 0: its sources look back far enough by themselves. */
@@ -42,7 +45,7 @@ export interface Evaluated {
  */
 export function evaluate(
   database: Pick<Database, 'transaction'>,
-  settings: AlertSettings,
+  settings: AlertSettings & Pick<Settings, 'ALERT_URL' | 'PUBLIC_URL'>,
   spool: MachineSpool | null,
   nowMs: number,
 ): Promise<Evaluated | null> {
@@ -59,8 +62,18 @@ export function evaluate(
     await updateAlerts(query, progress);
     const began = begin(active, signs, nowMs);
     for (const alert of began) await insertAlert(query, alert);
+    if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);
     return { began, ended };
   });
+}
+
+/** In the transaction that began or ended the alerts. Alerts that began before ALERT_URL was set are reported too. */
+async function createRequests(query: Query, publicUrl: string, nowMs: number): Promise<void> {
+  for (const alert of await readUnreported(query)) {
+    const type = alert.ended_at === null ? 'alert.began' : 'alert.ended';
+    const body = alertBody(type, alert, publicUrl, nowMs);
+    await insertRequest(query, { id: randomUUID(), alertId: alert.id, type, body });
+  }
 }
 
 function progressOf(

@@ -1,6 +1,7 @@
-/** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time. */
+/** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time, and sends what they make. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
+import { deliver } from '../alerts/deliver.ts';
 import { describeAlert } from '../alerts/describe.ts';
 import { type Evaluated, evaluate } from '../alerts/evaluate.ts';
 import type { MachineSpool } from '../alerts/signs.ts';
@@ -15,6 +16,8 @@ import type { PrimarySpool } from './spool.ts';
 
 /** Time between two evaluations. */
 const EVALUATE_EVERY_MS = 15_000;
+/** Time between two looks for requests that are due. */
+const DELIVER_EVERY_MS = 5_000;
 
 interface AlertParts {
   database: Database;
@@ -24,11 +27,12 @@ interface AlertParts {
   spool: Pick<PrimarySpool, 'folder' | 'contents'>;
 }
 
-/** An evaluation of all conditions unless another machine runs one, and the metrics. */
+/** Evaluates all conditions unless another machine does, sends the requests that are due, and has the metrics. */
 export class Alerts {
   readonly #parts: AlertParts;
   #active = new Map<string, number>();
   #failing = false;
+  readonly #requests = { sent: 0, failed: 0, given_up: 0 };
 
   constructor(parts: AlertParts) {
     this.#parts = parts;
@@ -50,13 +54,26 @@ export class Alerts {
     }
   }
 
+  /** Sends the requests that are due. Never rejects: what is not sent is sent later. */
+  async deliver(signal: AbortSignal): Promise<void> {
+    const { database, log } = this.#parts;
+    const { ALERT_URL, ...settings } = this.#parts.settings();
+    if (ALERT_URL === undefined) return;
+    const onAttempt = (outcome: 'sent' | 'failed' | 'given_up') => {
+      this.#requests[outcome]++;
+    };
+    // An error of the database: evaluate reports it.
+    await deliver({ ...settings, ALERT_URL }, { database, log, onAttempt }, signal).catch(() => {});
+  }
+
   /** Metrics of the primary. */
   families(): MetricsSnapshot {
     const values = conditionNames.map((condition) => ({
       labels: { condition },
       value: this.#active.get(condition) ?? 0,
     }));
-    return [metricFamily('weir_alerts_active', values, 'max')];
+    const requests = Object.entries(this.#requests).map(([outcome, value]) => ({ labels: { outcome }, value }));
+    return [metricFamily('weir_alerts_active', values, 'max'), metricFamily('weir_alert_requests_total', requests)];
   }
 
   #report({ began, ended }: Evaluated): void {
@@ -80,19 +97,27 @@ export class Alerts {
   }
 }
 
-/** Evaluates until the returned function is called. That function waits for running work. */
+/** Evaluates and sends until the returned function is called. That function waits for running work; a request in progress is ended. */
 export function runAlerts(alerts: Alerts): () => Promise<void> {
-  let round: Promise<void> = Promise.resolve();
-  let running = false;
+  const stopping = new AbortController();
+  const send = every(DELIVER_EVERY_MS, () => alerts.deliver(stopping.signal));
+  const evaluate = every(EVALUATE_EVERY_MS, () => alerts.evaluate(Date.now()));
+  return async () => {
+    stopping.abort();
+    await Promise.all([send(), evaluate()]);
+  };
+}
+
+/** Runs the work at intervals, never twice at a time. The returned function ends that, and waits for running work. */
+function every(ms: number, work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | null = null;
   const timer = setInterval(() => {
-    if (running) return;
-    running = true;
-    round = alerts.evaluate(Date.now()).finally(() => {
-      running = false;
+    running ??= work().finally(() => {
+      running = null;
     });
-  }, EVALUATE_EVERY_MS);
+  }, ms);
   return async () => {
     clearInterval(timer);
-    await round;
+    await running;
   };
 }

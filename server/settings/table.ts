@@ -350,6 +350,26 @@ export const settingTable = {
     'an existing directory',
     'directory where each day is written as compressed NDJSON before retention drops it; unset: not written',
   ),
+  ALERT_URL: {
+    schema: text.refine(isAlertUrl),
+    fallback: null,
+    allowed: 'an http or https URL without user, password and fragment, at most 2000 characters',
+    meaning: 'alerts are posted here when they begin and when they end; unset: they are only shown',
+    secret: true,
+  },
+  ALERT_SECRET: {
+    schema: z.string().refine(isAlertSecret),
+    fallback: null,
+    allowed: '24 to 64 bytes in base64, with the prefix whsec_ (echo whsec_$(openssl rand -base64 32))',
+    meaning: 'signs the requests to ALERT_URL as Standard Webhooks says; unset: they have no signature',
+    secret: true,
+  },
+  ALERT_PRIVATE_NETWORKS: {
+    schema: z.enum(['refuse', 'allow']),
+    fallback: 'refuse',
+    allowed: 'refuse or allow',
+    meaning: 'whether ALERT_URL may be on loopback or a private network; link-local addresses are always refused',
+  },
   ALERT_PENDING_SECONDS: count(
     300,
     10,
@@ -440,6 +460,18 @@ function isLoopback(host: string): boolean {
 function isRedisUrl(value: string): boolean {
   const url = tryUrl(value);
   return url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== '';
+}
+
+function isAlertUrl(value: string): boolean {
+  const url = tryUrl(value);
+  if (url === null || value.length > 2_000 || value.includes('#')) return false;
+  return /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
+}
+
+function isAlertSecret(value: string): boolean {
+  const base64 = value.replace(/^whsec_/, '');
+  const bytes = Buffer.from(base64, 'base64');
+  return bytes.toString('base64') === base64 && bytes.length >= 24 && bytes.length <= 64;
 }
 
 function tryUrl(value: string): URL | null {

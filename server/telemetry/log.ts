@@ -51,6 +51,9 @@ export const logEvents = {
   temporary_agents_expired: ['info', 'agents of weir listen were removed an hour after they were last seen'],
   alert_began: ['warn', 'an alert began; weir alert list shows it'],
   alert_ended: ['info', 'an alert ended'],
+  alert_sent: ['info', 'a request to ALERT_URL about an alert was answered with 2xx'],
+  alert_send_failed: ['warn', 'a request to ALERT_URL failed; it is repeated with the same webhook-id'],
+  alert_given_up: ['error', 'a request to ALERT_URL was given up after its last attempt, or because it is too old'],
   alerts_failed: ['error', 'the conditions of alerts could not be evaluated; the next attempt is within seconds'],
   listening: ['info', 'all processes listen'],
   setup_address: [

@@ -33,6 +33,10 @@ export const metricTable = {
   weir_spool_oldest_seconds: ['gauge', 'how long the oldest event in the spool has waited; 0 if none is waiting'],
   weir_spool_files_kept: ['gauge', 'files of the spool that an operator has to look at, by state (damaged, refused)'],
   weir_alerts_active: ['gauge', 'active alerts, by condition, of the whole database'],
+  weir_alert_requests_total: [
+    'counter',
+    'attempts of requests to ALERT_URL by this machine, by outcome: sent; failed (it is repeated); given_up',
+  ],
   weir_signatures_verified_total: ['counter', 'verified signatures, by secret (current, previous)'],
   weir_rejections_total: ['counter', 'refused signatures, by outcome (stored, sampled_out, queue_full, failed)'],
   weir_rejections_stored_total: ['counter', 'refused signatures that were stored, by reason'],

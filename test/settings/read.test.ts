@@ -74,6 +74,7 @@ describe('an invalid setting is named with what is allowed', () => {
     ['WORKERS', '0', '1 to 1024'],
     ['THREADS', 'two', '1 to 64'],
     ['ADMIN_EMAIL', 'ada', 'an email address'],
+    ['ALERT_PRIVATE_NETWORKS', 'yes', 'refuse or allow'],
     ['PUBLIC_URL', 'weir.example', 'origin without a path'],
     ['PUBLIC_URL', 'https://weir.example/', 'origin without a path'],
     ['PUBLIC_URL', 'https://weir.example/path', 'origin without a path'],
@@ -118,6 +119,13 @@ describe('an invalid setting is named with what is allowed', () => {
     ['POSTGRES_PASSWORD', ' hush '],
     ['OIDC_CLIENT_SECRET', 'hush '],
     ['ADMIN_PASSWORD', ' hush'],
+    ['ALERT_URL', 'receiver.example/hush'],
+    ['ALERT_URL', 'ftp://receiver.example/hush'],
+    ['ALERT_URL', 'https://ada:hush@receiver.example/'],
+    ['ALERT_URL', 'https://receiver.example/#hush'],
+    ['ALERT_SECRET', 'hush'],
+    ['ALERT_SECRET', `whsec_${Buffer.from('hush'.repeat(5)).toString('base64')}`],
+    ['ALERT_SECRET', `whsec_${Buffer.from('hush'.repeat(17)).toString('base64')}`],
   ])('but the value of a secret is hidden: %s', (name, value) => {
     const [problem] = problemsOf({ [name]: value });
     expect(problem).toMatch(new RegExp(`^${name} is not usable; allowed: `));

@@ -18,13 +18,14 @@ export interface AlertRow {
 
 export type ActiveAlert = AlertRow & { checked_at: string; calm_since: string | null };
 
-const columns = `a.id, a.condition, a.subject_id, a.subject_name, ${isoColumn('a.since')}, ${isoColumn('a.began_at')},
+/** Select list of an AlertRow, of the table alias `a`. */
+export const alertColumns = `a.id, a.condition, a.subject_id, a.subject_name, ${isoColumn('a.since')}, ${isoColumn('a.began_at')},
   ${isoColumn('a.ended_at')}, a.value, a.threshold`;
 
 /** Reads the active alerts. */
 export function readActiveAlerts(query: Query): Promise<ActiveAlert[]> {
   return query<ActiveAlert>({
-    text: `select ${columns}, ${isoColumn('a.checked_at')}, ${isoColumn('a.calm_since')}
+    text: `select ${alertColumns}, ${isoColumn('a.checked_at')}, ${isoColumn('a.calm_since')}
            from alerts a where ended_at is null order by a.id`,
   });
 }
@@ -86,7 +87,7 @@ export function listAlerts(
 ): Promise<(AlertRow & { requests: AlertRequest[] })[]> {
   return query({
     text: `
-      select ${columns}, (
+      select ${alertColumns}, (
         select coalesce(json_agg(json_build_object(
           'id', r.id, 'type', r.type, 'state', r.state, 'attempts', r.attempts, 'created_at', ${isoText('r.created_at')},
           'last_attempt_at', ${isoText('r.last_attempt_at')}, 'last_status', r.last_status, 'last_error', r.last_error

@@ -1,0 +1,63 @@
+/**
+ * Addresses that a request to a configured URL may connect to. The name is resolved here, every address is checked, and the connection
+ * is made to the checked addresses: a name that resolves to another address a moment later (DNS rebinding) changes nothing.
+ */
+import { lookup } from 'node:dns/promises';
+import ipaddr from 'ipaddr.js';
+
+/** Ranges of ipaddr.js that are reachable only within a network. All others but `unicast` are never connected to, such as link-local (cloud metadata). */
+const PRIVATE_RANGES: ReadonlySet<string> = new Set(['private', 'loopback', 'uniqueLocal', 'carrierGradeNat']);
+
+export interface CheckedAddress {
+  address: string;
+  family: 4 | 6;
+}
+
+/** Resolves a host name to all its addresses. Rejects with the error of the system. */
+export type Resolve = (name: string) => Promise<{ address: string }[]>;
+
+const resolveByTheSystem: Resolve = (name) => lookup(name, { all: true, verbatim: true });
+
+/** An address that must not be connected to. */
+export class AddressRefused extends Error {
+  readonly address: string;
+  /** Whether it would be allowed with private networks. */
+  readonly isPrivate: boolean;
+
+  constructor(host: string, address: string, isPrivate: boolean) {
+    super(
+      host === address
+        ? `${address} is not a public address`
+        : `${host} resolves to ${address}, which is not a public address`,
+    );
+    this.address = address;
+    this.isPrivate = isPrivate;
+  }
+}
+
+/**
+ * Resolves the host of a URL and checks each address. Rejects with AddressRefused when any of them is refused, or with the error of the
+ * system when the name has none.
+ * @param hostname as in URL.hostname: IPv6 in brackets.
+ */
+export async function checkedAddresses(
+  hostname: string,
+  allowPrivate: boolean,
+  resolve: Resolve = resolveByTheSystem,
+): Promise<CheckedAddress[]> {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  const found = ipaddr.isValid(host) ? [{ address: host }] : await resolve(host);
+  if (found.length === 0) throw Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' });
+  return found.map(({ address }) => {
+    const parsed = embeddedIpv4(ipaddr.process(address.replace(/%.*$/, '')));
+    const range = parsed.range();
+    const isPrivate = PRIVATE_RANGES.has(range);
+    if (range !== 'unicast' && !(isPrivate && allowPrivate)) throw new AddressRefused(host, address, isPrivate);
+    return { address, family: ipaddr.parse(address.replace(/%.*$/, '')).kind() === 'ipv4' ? 4 : 6 };
+  });
+}
+
+/** A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits. */
+function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
+  return address.range() === 'rfc6052' ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
+}

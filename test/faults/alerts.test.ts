@@ -1,0 +1,51 @@
+/** Alerts of a whole Weir: killed while it sends one, it sends the same one again. */
+import { expect, onTestFinished, test } from 'vitest';
+import { listAlerts } from '../../server/db/queries/alerts.ts';
+import { ALERT_SECRET, startAlertReceiver } from '../helpers/alert-receiver.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+import { kill, PATIENCE_MS, startWeir } from '../helpers/weir.ts';
+
+const eventually = { timeoutMs: PATIENCE_MS };
+
+test('kill -9 during a request: after the restart it is sent again with the same webhook-id, and the alert once', {
+  timeout: 300_000,
+}, async () => {
+  const receiver = await startAlertReceiver();
+  receiver.status = null;
+  const fresh = await freshDatabase();
+  onTestFinished(fresh.drop);
+  const start = async () => {
+    const weir = await startWeir({
+      DATABASE_URL: fresh.conninfo,
+      SECRETS_KEY: someKey,
+      ALERT_URL: receiver.url,
+      ALERT_SECRET,
+      ALERT_PRIVATE_NETWORKS: 'allow',
+    });
+    onTestFinished(() => weir.stop());
+    return weir;
+  };
+  const killed = await start();
+  const { id } = await killed.addWebhook(undefined, { expect_every_seconds: 60 });
+  await fresh.database.query({
+    text: `update webhooks set last_event_at = now() - interval '1 hour' where id = $1`,
+    values: [id],
+  });
+  await until(() => receiver.got.length > 0, eventually);
+  kill(killed.pid, 'SIGKILL');
+  await killed.ended;
+
+  receiver.status = 200;
+  await start();
+  await until(async () => {
+    // Not waiting for the end of the claim of the killed one.
+    await fresh.database.query({ text: `update alert_requests set next_attempt_at = now() where state = 'pending'` });
+    const [alert] = await listAlerts(fresh.database, true, null, 1);
+    return alert?.requests[0]?.state === 'sent';
+  }, eventually);
+  expect(new Set(receiver.got.map((request) => request.id)).size).toBe(1);
+  expect(new Set(receiver.got.map(({ body }) => body.subject.id))).toEqual(new Set([id]));
+  expect(await listAlerts(fresh.database, null, null, 10)).toHaveLength(1);
+});

@@ -1,0 +1,44 @@
+/** A receiver of alerts: verifies each request with the library of Standard Webhooks. */
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Webhook } from 'standardwebhooks';
+import { onTestFinished } from 'vitest';
+
+export const ALERT_SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+
+interface ReceivedAlert {
+  /** webhook-id */
+  id: string;
+  body: { type: string; subject: { id: string }; [member: string]: unknown };
+  answer: (status: number) => void;
+}
+
+interface AlertReceiver {
+  /** For ALERT_URL; its path is like a secret. */
+  url: string;
+  got: ReceivedAlert[];
+  /** What it answers; null: the test answers. */
+  status: number | null;
+}
+
+/** Runs until the end of the test. */
+export async function startAlertReceiver(): Promise<AlertReceiver> {
+  const receiver: AlertReceiver = { url: '', got: [], status: 200 };
+  const listener: RequestListener = async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const headers = request.headers as Record<string, string>;
+    const body = new Webhook(ALERT_SECRET).verify(Buffer.concat(chunks).toString(), headers) as ReceivedAlert['body'];
+    const answer = (status: number) => void response.writeHead(status).end();
+    receiver.got.push({ id: headers['webhook-id']!, body, answer });
+    if (receiver.status !== null) answer(receiver.status);
+  };
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/SECRETPATH`;
+  return receiver;
+}
