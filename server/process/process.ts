@@ -5,9 +5,11 @@ import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../p
 import { parseSettings } from '../settings/read.ts';
 import { createLog, openDestination } from '../telemetry/log.ts';
 import { type App, startApp } from './app.ts';
+import { restoreStringMethods } from './string-methods.ts';
 
 /** Never returns. The process ends after a drain message, when the primary is gone, or on a bug. */
 export function runProcess(): void {
+  restoreStringMethods();
   const destination = openDestination(1, false);
   let app: App | null = null;
   let log = createLog(destination, 'info', { place: 'process' });
