@@ -26,7 +26,7 @@ export async function expireTemporaryAgents(database: Database, nowMs: number): 
   }
 }
 
-/** Deletes revoked temporary agents and all their deliveries, until none is left or `stopped` returns true. */
+/** Deletes revoked temporary agents and all their deliveries, batch by batch, until none is left or `stopped` returns true. */
 export async function removeTemporaryAgents(database: Database, nowMs: number, stopped: () => boolean): Promise<void> {
-  while (!stopped() && (await removeRevokedAgent(database, nowMs)));
+  while ((await removeRevokedAgent(database, nowMs)) && !stopped());
 }

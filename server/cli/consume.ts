@@ -17,6 +17,7 @@ import { watchEnd } from './end-watch.ts';
 import { type ForwardOptions, forwardDeliveries, withForwardOptions } from './forward/command.ts';
 import { hasColour } from './forward/lines.ts';
 import { readForwardKeys, readWebhook, signingReader } from './forward/signing.ts';
+import { targetName } from './forward/target.ts';
 import { CommandError, type CommandIo, printJson, printMessage } from './io.ts';
 
 interface ConsumeOptions extends Omit<ForwardOptions, 'forward'> {
@@ -172,7 +173,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
       const work = counted(handler(options, io, progress, hurry.signal));
       await agent.run(work, { ...runOptions, signal: stop.signal, counts: tally });
     } else {
-      progress.report(`Forwarding deliveries to ${target.href}.`);
+      progress.report(`Forwarding deliveries to ${targetName(target)}.`);
       const parts = {
         agent: { run: (work: Handler, more: RunOptions) => agent.run(counted(work), more), me: agent.me.bind(agent) },
         signingOf: signingReader(keys, async (id) => readWebhook(client, await credential(), id, hurry.signal)),

@@ -10,6 +10,7 @@ import { type ForwardOptions, forwardDeliveries, withForwardOptions } from './fo
 import { hasColour } from './forward/lines.ts';
 import type { Signing } from './forward/request.ts';
 import { type ForwardedWebhook, type ForwardKeys, readForwardKeys, signingFor } from './forward/signing.ts';
+import { targetName } from './forward/target.ts';
 import { CommandError, type CommandIo, printMessage, printText } from './io.ts';
 import { ListenApi, readToken } from './listen/api.ts';
 
@@ -140,7 +141,7 @@ function signing(webhook: ForwardedWebhook, keys: ForwardKeys): Signing {
 function opening(webhooks: readonly ForwardedWebhook[], signings: ReadonlyMap<string, Signing>, target: URL): string {
   const lines = webhooks.map(({ id, name, url, signature_scheme: scheme }) => {
     const signed = signings.get(id) == null ? 'not signed; give --secret to sign' : `signed by the scheme ${scheme}`;
-    return `Webhook ${name}: requests to ${url} are forwarded to ${target.href}, ${signed}.\n`;
+    return `Webhook ${name}: requests to ${url} are forwarded to ${targetName(target)}, ${signed}.\n`;
   });
   return `${lines.join('')}Only events that arrive from now on are forwarded. Press Ctrl-C to stop.\n`;
 }

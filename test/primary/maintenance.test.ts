@@ -51,6 +51,19 @@ test('an expired last lease becomes a dead letter within a minute', async () => 
   expect(await fresh.database.query({ text: 'select state from deliveries' })).toEqual([{ state: 'dead' }]);
 });
 
+test('a temporary agent that was not seen for an hour is revoked within a minute, and removed later', async () => {
+  const agents = () => fresh.database.query({ text: 'select revoked_at is not null as revoked from agents' });
+  await fresh.database.query({
+    text: `insert into agents (id, name, lookup_id, secret_hash, temporary, created_at)
+           values (gen_random_uuid(), 'listen', 'abcdefghijkl', decode(repeat('00', 32), 'hex'), true, now() - interval '2 hours')`,
+  });
+  await pass();
+  expect(await agents()).toEqual([{ revoked: true }]);
+  await fresh.database.query({ text: `update agents set revoked_at = now() - interval '5 minutes'` });
+  await pass();
+  expect(await agents()).toEqual([]);
+});
+
 test('the hourly round is left to a machine that is running it', async () => {
   const text = `insert into sign_in_tallies (key, target, failures, started_at)
     values ('account:x', '{"kind":"user","id":null,"name":"x@example.org"}', 3, now() - interval '1 hour')`;

@@ -47,7 +47,7 @@ export function forwarder({ target, breaker, signingOf, attempted }: ForwardPart
     }
     // A request that this program stopped says nothing about the target.
     if (!signal.aborted && result.kind !== 'unsigned') breaker.failed();
-    return { kind: 'failed', problem, reason: `${target.url.href}: ${problem}`, delaySeconds: delayOf(result) };
+    return { kind: 'failed', problem, reason: `${target.name}: ${problem}`, delaySeconds: delayOf(result) };
   };
 
   async function send(delivery: ForwardedDelivery, signal: AbortSignal) {

@@ -58,11 +58,11 @@ export async function runForwarding(
       stop.removeEventListener('abort', endRound);
     }
     if (once) return;
-    if (isTrial && breaker.is('closed')) report(`${target.url.href} answers again; deliveries are claimed.`);
+    if (isTrial && breaker.is('closed')) report(`${target.name} answers again; deliveries are claimed.`);
     if (!breaker.is('open')) continue;
     if (!isTrial)
       report(
-        `${target.url.href}: ${FAILURES_MAX} failures in a row, the last one ${problem}. No more deliveries are claimed until it answers.`,
+        `${target.name}: ${FAILURES_MAX} failures in a row, the last one ${problem}. No more deliveries are claimed until it answers.`,
       );
     await untilReachable(parts, breaker);
   }

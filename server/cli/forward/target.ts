@@ -16,7 +16,10 @@ export type Forwarded =
   | { kind: 'failed'; name: string };
 
 export interface Target {
+  /** Address for schemes that sign it: without the user and password of the URL, which are sent in the Authorization header. */
   url: URL;
+  /** Address for messages, which Weir stores as reasons: without query as well, since it may hold a token. */
+  name: string;
   /** Never rejects. The signal cancels the request. */
   send: (request: ForwardRequest, signal: AbortSignal) => Promise<Forwarded>;
   /** Whether the target accepts a connection. */
@@ -79,7 +82,8 @@ export function openTarget(
     });
 
   return {
-    url,
+    url: withoutUser(url),
+    name: targetName(url),
     send: async (order, signal) => {
       const result = await attempt(order, signal);
       // The target closed an idle connection while it was used again. A new connection answers whether the target is there.
@@ -89,6 +93,15 @@ export function openTarget(
     probe: () => accepts(url, connectTimeoutMs),
     close: () => agent.destroy(),
   };
+}
+
+/** The address of a target for messages. */
+export function targetName({ origin, pathname }: URL): string {
+  return `${origin}${pathname}`;
+}
+
+function withoutUser(url: URL): URL {
+  return Object.assign(new URL(url), { username: '', password: '' });
 }
 
 function answered({ statusCode = 0, headers }: IncomingMessage): Forwarded {

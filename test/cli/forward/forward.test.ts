@@ -117,6 +117,21 @@ describe('a target', () => {
     expect(receiver.connections).toBe(1);
   });
 
+  test('gets the user and the password of its URL, which no message has', async () => {
+    receiver.answering = (response) => response.writeHead(500).end();
+    const secret = new URL(receiver.url.replace('//', '//user:a-password@').concat('?token=a-token'));
+    target = openTarget(secret, { connectionsMax: 1, timeoutMs: 60_000 });
+    const attempted = (attempt: Attempted) => attempts.push(attempt);
+    const send = forwarder({ target, breaker, signingOf: async () => null, attempted });
+    const verdict = await send(delivery(), new AbortController().signal);
+    expect(receiver.arrived[0]).toMatchObject({
+      path: '/hook?token=a-token',
+      headers: { authorization: `Basic ${Buffer.from('user:a-password').toString('base64')}` },
+    });
+    expect(verdict).toMatchObject({ reason: `${receiver.url}: 500` });
+    expect(target.url.href).toBe(`${receiver.url}?token=a-token`);
+  });
+
   const RETRY_AFTER = { 'Retry-After': '7' };
   const LONG = { 'Retry-After': '99999' };
   const SHORT_MS = 100;
