@@ -90,23 +90,34 @@ export async function readWebhook(
     : new CommandError('The command was stopped.');
 }
 
-/** Returns the signing of a webhook's events, read when it is needed. Rejects when it cannot be read for the first time. */
+/**
+ * Returns the signing of a webhook's events, read when it is needed; concurrent callers share one request, since each counts in the limit
+ * of agent authentications. Rejects when it cannot be read for the first time, or a key is missing.
+ * @param nowMs monotonic clock
+ */
 export function signingReader(
   keys: ForwardKeys,
   read: (webhookId: string) => Promise<ForwardedWebhook>,
+  nowMs: () => number = () => performance.now(),
 ): (webhookId: string) => Promise<Signing> {
-  const known = new Map<string, { signing: Signing; readMs: number }>();
+  const known = new Map<string, { signing: Promise<Signing>; readMs: number }>();
   return async (id) => {
     if (keys.secret === null && keys.privateKey === null) return null;
     const before = known.get(id);
-    if (before !== undefined && performance.now() - before.readMs < VALID_MS) return before.signing;
-    try {
-      const signing = signingFor(await read(id), keys);
-      known.set(id, { signing, readMs: performance.now() });
-      return signing;
-    } catch (error) {
-      if (before === undefined || error instanceof CannotSign) throw error;
-      return before.signing;
-    }
+    if (before !== undefined && nowMs() - before.readMs < VALID_MS) return before.signing;
+    const entry = { signing: readAgain(id, before?.signing), readMs: nowMs() };
+    known.set(id, entry);
+    entry.signing.catch(() => {
+      if (known.get(id) === entry) known.delete(id);
+    });
+    return entry.signing;
   };
+
+  async function readAgain(id: string, before: Promise<Signing> | undefined): Promise<Signing> {
+    const webhook = await read(id).catch((error) => {
+      if (before === undefined) throw error;
+      return null;
+    });
+    return webhook === null ? before! : signingFor(webhook, keys);
+  }
 }

@@ -3,6 +3,7 @@ import { Breaker, FAILURES_MAX } from '../../../server/cli/forward/breaker.ts';
 import { type Attempted, forwarder } from '../../../server/cli/forward/forward.ts';
 import { attemptLine } from '../../../server/cli/forward/lines.ts';
 import { type ForwardedDelivery, forwardRequest, type Signing } from '../../../server/cli/forward/request.ts';
+import { signingReader } from '../../../server/cli/forward/signing.ts';
 import { openTarget, type Target } from '../../../server/cli/forward/target.ts';
 import { keyOf } from '../../../server/signatures/keys.ts';
 import { presetNamed } from '../../../server/signatures/presets.ts';
@@ -84,6 +85,42 @@ describe('the request', () => {
     const { definition } = presetNamed(name)!;
     const request = forwardRequest(delivery(), { definition, key: Buffer.from('secret') }, url, Date.now());
     expect(request.body).toEqual(BODY);
+  });
+});
+
+describe('the scheme of a webhook', () => {
+  const stored = { id: 'a', name: 'orders', url: 'http://x/in/a', scheme_definition: null, signature_header: null };
+
+  test('is read once for concurrent deliveries, again after ten minutes, and kept while it cannot be read', async () => {
+    let nowMs = 0;
+    const answers = [{ ...stored, signature_scheme: 'stripe' }, null, { ...stored, signature_scheme: 'github' }];
+    let reads = 0;
+    const read = async () => {
+      const answer = answers[reads++];
+      if (answer) return answer;
+      throw new Error('away');
+    };
+    const signingOf = signingReader({ secret: 's', privateKey: null }, read, () => nowMs);
+    const headerNow = async () => (await signingOf('a'))?.definition.header;
+    expect(await Promise.all([headerNow(), headerNow()])).toEqual(['stripe-signature', 'stripe-signature']);
+    expect(reads).toBe(1);
+    nowMs = 600_000;
+    expect(await headerNow()).toBe('stripe-signature');
+    expect(reads).toBe(2);
+    nowMs = 1_200_000;
+    expect(await headerNow()).toBe('x-hub-signature-256');
+  });
+
+  test('that cannot be read for the first time is asked for again by the next delivery', async () => {
+    let reads = 0;
+    const read = async () => {
+      reads += 1;
+      throw new Error('away');
+    };
+    const signingOf = signingReader({ secret: 's', privateKey: null }, read);
+    await expect(signingOf('a')).rejects.toThrow('away');
+    await expect(signingOf('a')).rejects.toThrow('away');
+    expect(reads).toBe(2);
   });
 });
 
