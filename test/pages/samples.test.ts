@@ -126,3 +126,11 @@ test.each(['curl', 'Node.js', 'Python'])('the sample for consuming in %s claims 
   const [delivery] = (await operator.api('GET', `/api/v1/deliveries?agent_id=${agent.id}`)).body.items;
   expect(delivery).toMatchObject({ event_id: event, state: 'done' });
 });
+
+test('the page of an agent has the configuration of an AI agent', async () => {
+  const agent = await addAgent(app);
+  const { text } = await operator.browse('GET', `/agents/${agent.id}`);
+  const [, shown] = /aria-label="Code in AI agent \(MCP\)"><code>([^<]*)</.exec(text)!;
+  const { mcpServers } = JSON.parse(shown!.replaceAll('&quot;', '"'));
+  expect(mcpServers.weir).toMatchObject({ type: 'http', url: `${app.settings.FRONTEND_PUBLIC_API_URL}/mcp` });
+});

@@ -1,5 +1,7 @@
 /** POST /mcp below the tools: who may ask, from where, how much, and in which form. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addAgent, send, signIn, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
@@ -127,7 +129,7 @@ describe('message', () => {
 });
 
 test('credentials count in the limit of agents; sessions only in what agents share with users', async () => {
-  const limited = await startAgentApp({ RATE_LIMIT_AGENT_AUTH_MAX: 3 });
+  const limited = await startAgentApp({ RATE_LIMIT_AGENT_AUTH_MAX: 3, RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: 86_400 });
   try {
     const { credential } = await addAgent(limited);
     const session = await signIn(limited, credential);
@@ -142,17 +144,6 @@ test('credentials count in the limit of agents; sessions only in what agents sha
     expect([refused.status, refused.headers.has('retry-after')]).toEqual([429, true]);
   } finally {
     await limited.stop();
-  }
-});
-
-test('an unreachable database is a tool error that says when to try again', async () => {
-  app.cutOff();
-  try {
-    const { status, body } = await post(app.url, agent.token, toolCall('wait_for_events', { wait_seconds: 0 }));
-    const document = JSON.parse(body.result.content[0].text);
-    expect([status, document.code, document.retry_after_seconds]).toEqual([200, 'database_unavailable', 1]);
-  } finally {
-    await app.restore();
   }
 });
 
@@ -175,4 +166,25 @@ test('deliveries claimed for an agent that disconnected are given to the next on
   const eventId = await send(webhook);
   const { body } = await post(app.url, agent.token, toolCall('wait_for_events', { wait_seconds: 30 }));
   expect(body.result.structuredContent.deliveries[0]).toMatchObject({ event_id: eventId, attempt: 1 });
+});
+
+test('the SDK is loaded by the first request to /mcp, not when a process starts', () => {
+  const server = fileURLToPath(new URL('../../../server', import.meta.url));
+  const importing = (what: RegExp) =>
+    readdirSync(server, { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.ts') && what.test(readFileSync(`${server}/${path}`, 'utf8')))
+      .sort();
+  expect(importing(/^import (?!type)[^;]*'@modelcontextprotocol/m)).toEqual(['api/mcp/serve.ts']);
+  expect(importing(/^import [^;]*mcp\/serve\.ts'|^import [^;]*'\.\/serve\.ts'/m)).toEqual([]);
+});
+
+test('an unreachable database is a tool error that says when to try again', async () => {
+  await app.cutOff();
+  try {
+    const { status, body } = await post(app.url, agent.token, toolCall('wait_for_events', { wait_seconds: 0 }));
+    const document = JSON.parse(body.result.content[0].text);
+    expect([status, document.code, document.retry_after_seconds]).toEqual([200, 'database_unavailable', 1]);
+  } finally {
+    await app.restore();
+  }
 });
