@@ -5,9 +5,11 @@ import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
 import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
 import { receiptText, releaseDeliveries } from '../db/queries/settle-deliveries.ts';
+import type { FilterJudge } from '../filters/judge.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { type FilterFailed, siftAndClaim } from './sift.ts';
 import type { ClaimWaiters } from './waiters.ts';
 import type { ClaimTurns, ClaimWatermarks } from './watermarks.ts';
 
@@ -34,11 +36,15 @@ interface ClaimParts {
   watermarks: ClaimWatermarks;
   turns: ClaimTurns;
   metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
+  judge: FilterJudge;
+  /** Filters of the agent's subscriptions failed. */
+  onFilterFailed: (agentId: string, failure: FilterFailed) => void;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
-export function createClaim({ database, agents, waiters, watermarks, turns, metrics, attemptsMax }: ClaimParts) {
+export function createClaim(parts: ClaimParts) {
+  const { database, agents, waiters, watermarks, turns, metrics, attemptsMax, judge, onFilterFailed } = parts;
   const oneAtATime = queues();
   return async function claim(exchange: Exchange, agent: Agent, given: ClaimOrder): Promise<ClaimOutcome> {
     const untilMs = performance.now() + given.waitSeconds * 1000;
@@ -53,35 +59,50 @@ export function createClaim({ database, agents, waiters, watermarks, turns, metr
       attemptsMax,
     };
     let commitsBefore = 0;
-    const look = async (isLimited: boolean) => {
+    const onEnded = ({ expired, dead }: { expired: number; dead: number }) => {
+      metrics.leasesExpired(agent.id, expired);
+      metrics.settled(agent.id, 'dead', dead);
+    };
+    const siftEvents = {
+      failed: (failure: FilterFailed) => onFilterFailed(agent.id, failure),
+      excluded: (deliveries: number) => metrics.settled(agent.id, 'filtered', deliveries),
+    };
+    /** Filters have not judged all that can be claimed. */
+    let more = false;
+    const look = async ({ maxLeased, filtered }: Agent) => {
       commitsBefore = waiters.commits;
       const claimableFrom = watermarks.forClaim(agent.id, performance.now());
       const afterWebhookId = turns.last(agent.id);
-      const found = await claimDeliveries(
-        database,
-        { ...order, isLimited, claimableFrom, afterWebhookId },
-        ({ expired, dead }) => {
-          metrics.leasesExpired(agent.id, expired);
-          metrics.settled(agent.id, 'dead', dead);
-        },
-      );
+      const looked = { ...order, isLimited: maxLeased !== null, claimableFrom, afterWebhookId };
+      more = false;
+      if (filtered) {
+        const sifted = await siftAndClaim({ database, judge }, looked, siftEvents, onEnded);
+        const { claimed, lastWebhookId, oldestSinceMs } = sifted;
+        if (lastWebhookId !== null) turns.record(agent.id, lastWebhookId);
+        if (order.webhookIds === null && oldestSinceMs !== null)
+          watermarks.learn(agent.id, oldestSinceMs, performance.now());
+        more = !sifted.complete;
+        return claimed;
+      }
+      const found = await claimDeliveries(database, looked, onEnded);
       if (found.length === 0) return found;
       turns.record(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
       // A claim limited to some webhooks teaches nothing: the other webhooks may have older deliveries.
       if (order.webhookIds === null) watermarks.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
       return found;
     };
-    const lookInTurn = (isLimited: boolean) => (isLimited ? oneAtATime(agent.id, () => look(true)) : look(false));
-    let claimed = await lookInTurn(agent.maxLeased !== null);
+    const lookInTurn = (current: Agent) =>
+      current.maxLeased !== null || current.filtered ? oneAtATime(agent.id, () => look(current)) : look(current);
+    let claimed = await lookInTurn(agent);
     while (claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
-      await waiters.wait(agent.id, leftMs, commitsBefore, (wake) => exchange.whenGone(wake));
+      if (!more) await waiters.wait(agent.id, leftMs, commitsBefore, (wake) => exchange.whenGone(wake));
       exchange.waited();
       if (exchange.aborted) break;
-      // The limit may have been set or removed during the wait.
+      // The limit and the filters may have been changed during the wait.
       const current = (await agents.find(agent.id, Date.now())) ?? agent;
-      claimed = await lookInTurn(current.maxLeased !== null);
+      claimed = await lookInTurn(current);
     }
     if (exchange.aborted) {
       if (claimed.length > 0) await releaseDeliveries(database, agent.id, claimed.map(receiptOf));
@@ -93,7 +114,7 @@ export function createClaim({ database, agents, waiters, watermarks, turns, metr
 
 /**
  * Runs the claims of each agent one after another. Claims of an agent with `max_leased` wait for its lock: all at once, they would take
- * every connection of the pool.
+ * every connection of the pool. Claims of an agent with filters would all judge the same deliveries.
  */
 function queues() {
   const last = new Map<string, Promise<unknown>>();

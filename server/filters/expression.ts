@@ -66,7 +66,7 @@ export interface FilterFault {
 
 /** `passes` throws if the expression fails on the event. */
 export type Compiled =
-  | { kind: 'filter'; readsBody: boolean; passes: (event: FilterVariables) => boolean }
+  | { kind: 'filter'; passes: (event: FilterVariables) => boolean }
   | { kind: 'fault'; fault: FilterFault };
 
 /** Compiles an expression and checks its names and types. */
@@ -83,7 +83,6 @@ export function compileFilter(text: string): Compiled {
     if (pattern !== null) return fault(text, pattern.at, pattern.reason);
     return {
       kind: 'filter',
-      readsBody: /\bbody\b/.test(text),
       passes: ({ bytes, ...event }) => {
         const verdict: unknown = wrapped({ ...event, [SIZE]: bytes });
         if (typeof verdict !== 'boolean')

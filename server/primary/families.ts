@@ -37,6 +37,7 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
       zeros.flatMap(({ labels }) => deliveryOutcomes.map((outcome) => ({ labels: { ...labels, outcome }, value: 0 }))),
     ),
     metricFamily('weir_leases_expired_total', zeros),
+    metricFamily('weir_filter_failures_total', zeros),
   ];
   if (figures === null) return counters;
   const depths = (read: (depth: DatabaseFigures['agents'][number]) => number) => [

@@ -69,7 +69,7 @@ export async function startApp(
   const { metrics, observe, database, limiter } = base;
   const rejections = composeRejections(base, join(workers, 'diagnose.js'));
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
-  const agents = composeAgents(base);
+  const agents = composeAgents(base, join(workers, 'filter.js'));
   const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents.committed);
   const live = composeLive(base, order.history);
   const status = composeStatus(base, live.history, doctor);
@@ -183,7 +183,7 @@ export async function startApp(
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
-      await Promise.all([ingest.close(), rejections.close(), limiter.close()]);
+      await Promise.all([agents.closeFilters(), ingest.close(), rejections.close(), limiter.close()]);
       await database.close();
     },
   };

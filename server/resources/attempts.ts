@@ -10,6 +10,7 @@ const attemptOutcomes = [
   'replayed',
   'dismissed',
   'restored',
+  'filtered',
 ] as const;
 
 export const attemptSchema = z
@@ -18,10 +19,16 @@ export const attemptSchema = z
       .enum(attemptOutcomes)
       .nullable()
       .describe(
-        'rejected: nack; expired: the lease; revoked: the agent; released: the agent disconnected before it got the delivery. replayed, dismissed and restored (an undo) are actions of a user. null: the lease is active',
+        'rejected: nack; expired: the lease; revoked: the agent; released: the agent disconnected before it got the delivery. replayed, dismissed and restored (an undo) are actions of a user; filtered: the filter of the subscription excluded the event. null: the lease is active',
       ),
-    lease: z.int().nullable().describe('number of the lease, as in the receipt; null: an action of a user'),
-    leased_at: z.iso.datetime().nullable().describe('when the agent claimed the delivery; null: an action of a user'),
+    lease: z
+      .int()
+      .nullable()
+      .describe('number of the lease, as in the receipt; null: an action of a user, or filtered'),
+    leased_at: z.iso
+      .datetime()
+      .nullable()
+      .describe('when the agent claimed the delivery; null: an action of a user, or filtered'),
     lease_seconds: z.number().nullable().describe('length of the lease with its extensions'),
     agent_address: z.string().nullable().describe('address from which the agent claimed the delivery'),
     at: z.iso.datetime().nullable().describe('when the attempt ended, or the user acted; null: the lease is active'),

@@ -44,7 +44,7 @@ export const replayInput = z
       .nullable()
       .default(null)
       .describe('id of the agent; null: of all agents that are not revoked, for the states dead and dismissed'),
-    state: z.enum(['dead', 'done', 'dismissed']).describe('state of the deliveries to replay'),
+    state: z.enum(['dead', 'done', 'dismissed', 'filtered']).describe('state of the deliveries to replay'),
     ...scope,
   })
   .refine(({ agent_id, state }) => agent_id !== null || state !== 'done', {

@@ -29,7 +29,7 @@ export const eventSchema = z
     ],
   });
 
-export const deliveryStates = ['pending', 'leased', 'done', 'dead', 'dismissed'] as const;
+export const deliveryStates = ['pending', 'leased', 'done', 'dead', 'dismissed', 'filtered'] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
 export const deliverySchema = z
@@ -41,11 +41,16 @@ export const deliverySchema = z
     agent_id: idOf('agent'),
     state: z
       .enum(deliveryStates)
-      .describe('dead: all attempts have failed; dismissed: dead, and a user needs it no more'),
+      .describe(
+        'dead: all attempts have failed; dismissed: dead, and a user needs it no more; filtered: the filter of the subscription excludes the event',
+      ),
     attempts: z.number().describe('claims so far, or since the last replay'),
     received_at: timeOf('when the event was received'),
     available_at: z.iso.datetime().describe('pending: time from which it can be claimed; leased: end of the lease'),
-    finished_at: z.iso.datetime().nullable().describe('when it became done or dead; null: it is pending or leased'),
+    finished_at: z.iso
+      .datetime()
+      .nullable()
+      .describe('when it became done, dead or filtered; null: it is pending or leased'),
     reason: z
       .string()
       .nullable()
@@ -77,6 +82,7 @@ export const eventDeliveriesSchema = z.object({
   done: z.int().describe('acknowledged deliveries'),
   dead: z.int().describe('dead letters'),
   dismissed: z.int().describe('dead letters that a user dismissed'),
+  filtered: z.int().describe('deliveries that the filter of a subscription excluded'),
 });
 
 /** Limit on the deliveries counted of each kind. */

@@ -307,6 +307,12 @@ export const settingTable = {
     ),
     fixed: true,
   },
+  FILTER_TIMEOUT_MS: count(
+    500,
+    50,
+    60_000,
+    'time limit on the filter of a subscription for one event; an event for which it takes longer is delivered',
+  ),
   HMAC_TIMEOUT_MS: count(2_000, 50, 60_000, 'a verification batch that takes longer is moved to another thread, once'),
   TRUSTED_PROXIES: {
     schema: commaList.refine((list) => list.every((item) => parseNetwork(item) !== null)),

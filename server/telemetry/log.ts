@@ -110,6 +110,10 @@ export const logEvents = {
   listener_up: ['info', 'the listener for webhook changes is connected'],
   listener_down: ['warn', 'the listener for webhook changes is disconnected; processes check with the database'],
   thread_failed: ['error', 'an HMAC thread exited or hung; its batch was retried'],
+  filter_broken: [
+    'error',
+    'the stored filter of a subscription is not valid in this version; all events are delivered until it is changed',
+  ],
   rejections_lost: ['warn', 'samples of refused signatures could not be diagnosed or stored'],
   rejections_expired: ['info', 'old rejections were deleted'],
   secrets_key_replaced: [

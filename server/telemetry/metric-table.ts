@@ -91,7 +91,11 @@ export const metricTable = {
   ],
   weir_deliveries_settled_total: [
     'counter',
-    'deliveries settled, by outcome (acknowledged, retried, dead) and agent (the first 100; all others are other)',
+    'deliveries settled, by outcome (acknowledged, retried, dead, filtered) and agent (the first 100; all others are other)',
+  ],
+  weir_filter_failures_total: [
+    'counter',
+    'events for which the filter of a subscription gave no verdict, and which were delivered, by agent',
   ],
   weir_leases_expired_total: ['counter', 'leases that expired without an acknowledgement, by agent'],
   weir_database_bytes: ['gauge', 'size of the database on disk, with indexes'],

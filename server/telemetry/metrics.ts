@@ -13,8 +13,8 @@ export const secondsBuckets = [
 ];
 const sizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/** Outcomes of a delivery that an agent had leased. */
-export const deliveryOutcomes = ['acknowledged', 'retried', 'dead'] as const;
+/** Outcomes of a delivery: of a lease, or filtered before the first one. */
+export const deliveryOutcomes = ['acknowledged', 'retried', 'dead', 'filtered'] as const;
 type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 
 /** Maximum agents with their own series in one process. The metrics page shows fewer (primary/families.ts). */
@@ -56,6 +56,7 @@ export class Metrics {
   readonly #streamsCut = new HotCounter();
   readonly #settled = new HotCounter([]);
   readonly #leasesExpired = new HotCounter([]);
+  readonly #filterFailures = new HotCounter([]);
   readonly #agents = new Set<string>();
 
   constructor() {
@@ -87,6 +88,7 @@ export class Metrics {
     this.#register('weir_streams_dropped_total', () => this.#streamsCut.samples());
     this.#register('weir_deliveries_settled_total', () => this.#settled.samples());
     this.#register('weir_leases_expired_total', () => this.#leasesExpired.samples());
+    this.#register('weir_filter_failures_total', () => this.#filterFailures.samples());
     this.#register('process_cpu_seconds_total', () => [{ labels: {}, value: cpuSeconds() }]);
   }
 
@@ -183,6 +185,10 @@ export class Metrics {
 
   leasesExpired(agentId: string, leases: number): void {
     if (leases > 0) this.#leasesExpired.add(leases, { agent: this.#agentLabel(agentId) });
+  }
+
+  filterFailed(agentId: string, events: number): void {
+    this.#filterFailures.add(events, { agent: this.#agentLabel(agentId) });
   }
 
   #agentLabel(agentId: string): string {

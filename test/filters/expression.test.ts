@@ -73,11 +73,3 @@ test('an expression fails on an event for which it gives neither true nor false'
   expect(judge('body.action')).toBe('the expression gave a string, not true or false');
   expect(judge('body.none')).toBe('the expression gave null, not true or false');
 });
-
-test('only an expression that names the body reads it', () => {
-  const reads = (text: string) => {
-    const compiled = compileFilter(text);
-    return compiled.kind === 'filter' && compiled.readsBody;
-  };
-  expect([reads('body.a == 1'), reads('bytes > 1'), reads('webhook == "body"')]).toEqual([true, false, true]);
-});

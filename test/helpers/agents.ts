@@ -183,7 +183,7 @@ export async function letPass(database: Database, seconds: number): Promise<void
 }
 
 interface DeliveryRow {
-  state: 'pending' | 'leased' | 'done' | 'dead' | 'dismissed';
+  state: 'pending' | 'leased' | 'done' | 'dead' | 'dismissed' | 'filtered';
   attempts: number;
   reason: string | null;
   /** Seconds until it is claimable; negative when it already is. */

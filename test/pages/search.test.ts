@@ -99,10 +99,10 @@ describe('the list of events', () => {
   });
 
   test('counts deliveries by each of their states', async () => {
-    const states = ['pending', 'leased', 'done', 'dead', 'dismissed'];
+    const states = ['pending', 'leased', 'done', 'dead', 'dismissed', 'filtered'];
     const set = (state: string) =>
       app.database.query({
-        text: `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead', 'dismissed') then now() end
+        text: `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead', 'dismissed', 'filtered') then now() end
                where id = $1`,
         values: [delivery, state],
       });

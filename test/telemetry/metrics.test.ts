@@ -20,7 +20,7 @@ async function seriesOf(name: string): Promise<Series[]> {
 }
 
 /** Labels that are known only at the first occurrence. */
-const byAgent = ['weir_deliveries_settled_total', 'weir_leases_expired_total'];
+const byAgent = ['weir_filter_failures_total', 'weir_deliveries_settled_total', 'weir_leases_expired_total'];
 
 test('every counter of a process starts with its known series at 0', async () => {
   const families = (await app.app.metrics()) as { name: string; type: string; values: Series[] }[];

@@ -15,7 +15,7 @@ interface ActOptions {
   allAgents?: boolean;
   webhook?: string;
   reason?: string;
-  state?: 'dead' | 'done' | 'dismissed';
+  state?: 'dead' | 'done' | 'dismissed' | 'filtered';
   json?: boolean;
 }
 
@@ -31,7 +31,9 @@ export function addActions(command: Command, io: CommandIo): void {
     io,
     'replay',
     'replay one finished delivery, or all deliveries of an agent (or of all agents) in a state; attempts start again from zero',
-  ).addOption(new Option('--state <state>', 'in this state').choices(['dead', 'done', 'dismissed']).default('dead'));
+  ).addOption(
+    new Option('--state <state>', 'in this state').choices(['dead', 'done', 'dismissed', 'filtered']).default('dead'),
+  );
   addAction(command, io, 'dismissal', 'end one dead delivery, or all of an agent (or of all agents), without a replay');
 
   command

@@ -125,11 +125,15 @@ export async function revokeAgent(query: Query, id: string): Promise<void> {
   });
 }
 
+const hasFilter = 'exists (select from subscriptions s where s.agent_id = agents.id and s.filter is not null)';
+
 /** An agent that is not revoked. A session is valid while its generation equals the agent's. */
 export interface Agent {
   readonly id: string;
   readonly name: string;
   readonly generation: number;
+  /** A subscription of the agent has a filter. */
+  readonly filtered: boolean;
   /** Limit on its deliveries under lease at a time; null: none. */
   readonly maxLeased: number | null;
 }
@@ -143,7 +147,7 @@ export function readAgents(
   return database.query<Agent>({
     name: 'read-agents',
     text: `
-      select id, name, generation, max_leased as "maxLeased"
+      select id, name, generation, max_leased as "maxLeased", ${hasFilter} as filtered
       from agents
       where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
       order by created_at desc
@@ -160,7 +164,7 @@ export async function findAgentByLookupId(
   const [row] = await database.query<Agent & { secretHash: Buffer }>({
     name: 'agent-by-lookup-id',
     text: `
-      select id, name, generation, max_leased as "maxLeased", secret_hash as "secretHash"
+      select id, name, generation, max_leased as "maxLeased", ${hasFilter} as filtered, secret_hash as "secretHash"
       from agents
       where lookup_id = $1 and revoked_at is null`,
     values: [lookupId],

@@ -2,6 +2,7 @@ import type { Database, Query } from '../pool.ts';
 import { underLease, withRoom } from './claim-room.ts';
 import { LAST_LEASE_ENDED, waitingDays } from './deliveries.ts';
 import { leaseEnded } from './delivery-history.ts';
+import { unjudged } from './filter-deliveries.ts';
 import { arrayOf, isoText } from './sql.ts';
 
 export interface ClaimOrder {
@@ -24,6 +25,14 @@ export interface ClaimOrder {
   claimableFrom: string;
   /** The round starts with the webhook after this id; null: with the first. */
   afterWebhookId: string | null;
+}
+
+/** What filters have judged (deliveries/sift.ts). Of the webhooks whose subscriptions have a filter, nothing else is claimed. */
+export interface JudgedDeliveries {
+  /** Unjudged deliveries that may be leased. */
+  passedIds: readonly string[];
+  /** All deliveries that became claimable up to this time are judged. Webhooks that are missing here have none to claim. */
+  horizons: readonly { webhookId: string; upTo: string }[];
 }
 
 /** A leased delivery with its event. */
@@ -91,18 +100,20 @@ const EACH_MIN = 32;
  *
  * A delivery whose last lease expired becomes a dead letter in the same statement. When a statement finds only such deliveries, the
  * claim repeats it to look behind them.
+ * @param judged null: the agent has no filters
  */
 export async function claimDeliveries(
   database: Database,
   order: ClaimOrder,
   onEnded: (ended: EndedLeases) => void = () => {},
+  judged: JudgedDeliveries | null = null,
 ): Promise<Claimed[]> {
   for (;;) {
     const rows = order.isLimited
       ? await withRoom(database, order.agentId, (query, room) =>
-          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }) : Promise.resolve([]),
+          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged) : Promise.resolve([]),
         )
-      : await claimOnce(database.query, order);
+      : await claimOnce(database.query, order, judged);
     const claimed = rows.filter(({ state }) => state === 'leased');
     onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - claimed.length });
     if (claimed.length > 0 || rows.length === 0) return claimed;
@@ -111,10 +122,30 @@ export async function claimDeliveries(
 
 type ClaimedRow = Claimed & { state: 'leased' | 'dead'; expired: boolean };
 
+const subscribed = `
+  select webhook_id from subscriptions where agent_id = $1
+  union
+  select webhook_id from replay_targets where agent_id = $1`;
+
+const subscribedWithHorizons = `
+  select webhook_id, bool_or(filtered) as filtered, min(up_to) as up_to
+  from (
+    select webhook_id, filter is not null as filtered from subscriptions where agent_id = $1
+    union all
+    select webhook_id, false from replay_targets where agent_id = $1
+  ) each_one
+  left join (
+    select unnest($13::uuid[]) as webhook_id, json_array_elements_text($14::json)::timestamptz as up_to
+  ) horizons using (webhook_id)
+  group by webhook_id`;
+
+const isJudged = `and (not s.filtered
+  or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($12::uuid[])))`;
+
 /** Rows that became dead letters have no event. */
-function claimOnce(query: Query, order: ClaimOrder): Promise<ClaimedRow[]> {
+function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<ClaimedRow[]> {
   return query<ClaimedRow>({
-    name: 'claim-deliveries',
+    name: judged === null ? 'claim-deliveries' : 'claim-judged-deliveries',
     plan: 'once',
     text: `
       with days as materialized (
@@ -124,12 +155,8 @@ function claimOnce(query: Query, order: ClaimOrder): Promise<ClaimedRow[]> {
         from agents a
         cross join days
         cross join (
-          select webhook_id, count(*) over () as of_all
-          from (
-            select webhook_id from subscriptions where agent_id = $1
-            union
-            select webhook_id from replay_targets where agent_id = $1
-          ) subscribed
+          select *, count(*) over () as of_all
+          from (${judged === null ? subscribed : subscribedWithHorizons}) subscribed
           where $4::uuid[] is null or webhook_id = any ($4)
         ) s
         join webhooks w on w.id = s.webhook_id
@@ -138,6 +165,7 @@ function claimOnce(query: Query, order: ClaimOrder): Promise<ClaimedRow[]> {
           from deliveries
           where agent_id = $1 and webhook_id = s.webhook_id and received_at >= days.first and received_at < days.after_last
             and state in ('pending', 'leased') and available_at <= now() and available_at >= $8::timestamptz
+            ${judged === null ? '' : isJudged}
           order by available_at
           limit least($2::bigint, greatest(${EACH_MIN}, ceil(4.0 * $2 / s.of_all)))
           for update skip locked
@@ -191,6 +219,13 @@ function claimOnce(query: Query, order: ClaimOrder): Promise<ClaimedRow[]> {
       order.afterWebhookId,
       order.address,
       order.isLimited,
+      ...(judged === null
+        ? []
+        : [
+            arrayOf(judged.passedIds),
+            arrayOf(judged.horizons.map(({ webhookId }) => webhookId)),
+            JSON.stringify(judged.horizons.map(({ upTo }) => upTo)),
+          ]),
     ],
   });
 }

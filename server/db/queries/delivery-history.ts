@@ -32,6 +32,9 @@ interface Entry {
   address?: string;
   reason?: string;
   delay?: number;
+  /** Of an action of a user: what the delivery was before. */
+  state?: string;
+  finished_at?: string;
 }
 
 /** SQL of a history with one more entry. `d` is the row before the change. */
@@ -109,8 +112,9 @@ export async function readAttempts(
 }
 
 function attemptsOf(row: HistoryRow, nowMs: number): Attempt[] {
-  const ended = (row.history ?? []).map(attemptOf);
+  const ended = (row.history ?? []).flatMap(attemptsUpTo);
   const { state, leasedAt, finishedAt } = row;
+  if (state === 'filtered') return [...ended, filteredAt(finishedAt)];
   const isKept = ended.some(({ lease }) => lease === row.lease);
   if (isKept || leasedAt === null || (state !== 'leased' && state !== 'done')) return ended;
   const lease = { lease: row.lease, leased_at: leasedAt, leased_until: row.leasedUntil, address: row.address };
@@ -123,7 +127,17 @@ function attemptsOf(row: HistoryRow, nowMs: number): Attempt[] {
   return [...ended, attempt({ ...lease, outcome: null, at: null })];
 }
 
-function attemptOf({ leased_at, leased_until, at, ...entry }: Entry): Attempt {
+/** The entry of the history, and before the first replay of a filtered delivery how it was filtered, which has no entry of its own. */
+function attemptsUpTo(entry: Entry): Attempt[] {
+  const wasFiltered = entry.outcome === 'replayed' && entry.state === 'filtered';
+  return [...(wasFiltered ? [filteredAt(new Date(entry.finished_at!))] : []), attemptOf(entry)];
+}
+
+function filteredAt(at: Date | null): Attempt {
+  return attempt({ outcome: 'filtered', at, leased_at: null, leased_until: null });
+}
+
+function attemptOf({ state: _, finished_at: __, leased_at, leased_until, at, ...entry }: Entry): Attempt {
   return attempt({
     ...entry,
     at: new Date(at),

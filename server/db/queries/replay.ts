@@ -27,7 +27,7 @@ export async function replayDelivery({ query }: Pick<Database, 'query'>, id: str
     text: `
       with again as (
         update deliveries d set ${changes.replay('null')}
-        where received_at = $1 and id = $2 and state in ('dead', 'done', 'dismissed') returning agent_id, webhook_id
+        where received_at = $1 and id = $2 and state in ('dead', 'done', 'dismissed', 'filtered') returning agent_id, webhook_id
       ), targets as (${insertTargets})
       select from again`,
     values: [uuidv7Time(id), id],
@@ -49,7 +49,7 @@ export const ACTED_MAX = 10_000;
 
 export interface ActionOrder {
   kind: ActionKind;
-  state: Extract<DeliveryState, 'dead' | 'done' | 'dismissed'>;
+  state: Extract<DeliveryState, 'dead' | 'done' | 'dismissed' | 'filtered'>;
   /** Null: all agents; for a replay those that are not revoked. */
   agentId: string | null;
   /** Null: all webhooks. */

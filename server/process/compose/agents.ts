@@ -10,8 +10,12 @@ import { ClaimWaiters, CommitNotifier } from '../../deliveries/waiters.ts';
 import { ClaimTurns, ClaimWatermarks } from '../../deliveries/watermarks.ts';
 import { derivedKeys, PreviousKey } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
+import { composeFilters } from './filters.ts';
 
-export function composeAgents({ settings, keys, metrics, database, limiter }: Base) {
+/** @param filterWorkerFile compiled workers/filter.js */
+export function composeAgents(base: Base, filterWorkerFile: string) {
+  const { settings, keys, metrics, database, limiter } = base;
+  const filters = composeFilters(base, filterWorkerFile);
   const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
   const lastSeen = new LastSeen(database);
   const auth = new AgentAuth({
@@ -38,7 +42,17 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
     operations: ownAgentOperations({
       database,
       auth,
-      claim: createClaim({ database, agents: directory, metrics, waiters, watermarks, turns, attemptsMax }),
+      claim: createClaim({
+        database,
+        agents: directory,
+        metrics,
+        waiters,
+        watermarks,
+        turns,
+        attemptsMax,
+        judge: filters.judge,
+        onFilterFailed: filters.failed,
+      }),
       settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
       attemptsMax,
     }),
@@ -49,5 +63,7 @@ export function composeAgents({ settings, keys, metrics, database, limiter }: Ba
     /** Events were committed somewhere. */
     arrived: () => waiters.committed(),
     close: () => waiters.close(),
+    /** After the last claim was answered. */
+    closeFilters: () => filters.close(),
   };
 }

@@ -1,0 +1,169 @@
+/**
+ * Claims of an agent whose subscriptions have filters: judges deliveries in slices before it leases those that pass.
+ *
+ * A slice is read without locks, judged in a thread, and what the filters exclude is ended in one statement. Then the claim statement
+ * runs, restricted to what passed or needs no verdict. So no lock and no connection is held while a filter runs, and a process that
+ * dies in between loses nothing: what it judged is judged again. Two claims that judge the same deliveries cannot lease one twice,
+ * since the claim statement locks them and checks their state.
+ */
+import type { Database } from '../db/pool.ts';
+import { type Claimed, type ClaimOrder, claimDeliveries } from '../db/queries/claim-deliveries.ts';
+import { type Candidate, type FilteredWebhook, markFiltered, readCandidates } from '../db/queries/filter-deliveries.ts';
+import { type CandidateEvent, verdicts } from '../filters/evaluate.ts';
+import type { FilterJudge } from '../filters/judge.ts';
+
+/** Deliveries of the first slice, of a claim of one; the next slices are four times as large, up to the limit. */
+const SLICE_MIN = 16;
+const SLICE_MAX = 500;
+const SLICE_GROWTH = 4;
+/** Body bytes of a slice that filters read. Bounds the memory of a claim in this process and in the thread. */
+const SLICE_BYTES_MAX = 2_097_152;
+/** No slice is begun after this time. An agent that gets nothing claims again. */
+const SIFT_MS = 1_000;
+
+/** A filter gave no verdict on some events of a webhook: they are delivered. */
+export interface FilterFailed {
+  webhookId: string;
+  filter: string;
+  events: number;
+  /** Of the last one. */
+  reason: string;
+  /** It does not compile. */
+  broken: boolean;
+}
+
+interface SiftEvents {
+  failed(failure: FilterFailed): void;
+  /** Deliveries became filtered. */
+  excluded(deliveries: number): void;
+}
+
+interface Sifted {
+  claimed: Claimed[];
+  /** Nothing is left to judge. */
+  complete: boolean;
+  /** As in Claimed, over all slices: for the watermark. Null: nothing was seen, or not all webhooks. */
+  oldestSinceMs: number | null;
+  /** Webhook at which the round ended; null: nothing was claimed. */
+  lastWebhookId: string | null;
+}
+
+/** @param onEnded as of claimDeliveries */
+export async function siftAndClaim(
+  { database, judge }: { database: Database; judge: FilterJudge },
+  order: ClaimOrder,
+  events: SiftEvents,
+  onEnded: Parameters<typeof claimDeliveries>[2],
+): Promise<Sifted> {
+  const endMs = performance.now() + SIFT_MS;
+  const claimed: Claimed[] = [];
+  let size = Math.min(SLICE_MAX, Math.max(SLICE_MIN, order.max));
+  let { claimableFrom, afterWebhookId, bytesMax } = order;
+  let oldestSinceMs: number | null = null;
+  let lastWebhookId: string | null = null;
+  for (;;) {
+    const slice = await readCandidates(database, {
+      ...order,
+      claimableFrom,
+      afterWebhookId,
+      max: size,
+      bytesMax: SLICE_BYTES_MAX,
+    });
+    const judged = await judgeSlice(judge, slice.webhooks, events);
+    if (judged.excluded.length > 0) events.excluded(await markFiltered(database, order.agentId, judged.excluded));
+    const given = { ...order, max: order.max - claimed.length, bytesMax, claimableFrom, afterWebhookId };
+    const found = await claimDeliveries(database, given, onEnded, judged);
+    claimed.push(...found);
+    if (found.length > 0) lastWebhookId = found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId;
+    for (const { body } of found) bytesMax -= body.length;
+
+    const seenAll = slice.webhooks.length === slice.all;
+    const oldest = minimum(slice.oldestMs, found[0]?.oldestSinceMs ?? null);
+    if (seenAll && oldest !== null) {
+      oldestSinceMs = oldest;
+      claimableFrom = new Date(Math.floor(oldest)).toISOString();
+    }
+    // Nothing judged: the thread has too much to do. Nothing leased of what passed: the agent has all that it may lease, or another
+    // claim took them. Either way this claim waits.
+    const isStuck = judged.count === 0 || (found.length === 0 && judged.passedIds.length > 0);
+    const complete = (seenAll && judged.complete) || isStuck;
+    const isOver = claimed.length >= order.max || bytesMax <= 0 || performance.now() >= endMs;
+    if (complete || isOver) return { claimed, complete, oldestSinceMs, lastWebhookId };
+    afterWebhookId = judged.lastWebhookId;
+    size = Math.min(SLICE_MAX, size * SLICE_GROWTH);
+  }
+}
+
+interface JudgedSlice {
+  passedIds: string[];
+  horizons: { webhookId: string; upTo: string }[];
+  excluded: string[];
+  /** Deliveries with a verdict. */
+  count: number;
+  complete: boolean;
+  lastWebhookId: string | null;
+}
+
+async function judgeSlice(
+  judge: FilterJudge,
+  webhooks: readonly FilteredWebhook[],
+  { failed }: SiftEvents,
+): Promise<JudgedSlice> {
+  const rows = webhooks
+    .flatMap((webhook, filter) => webhook.candidates.map((candidate) => ({ webhook, candidate, filter })))
+    .sort((a, b) => a.candidate.place - b.candidate.place);
+  const stored = rows.filter(({ candidate }) => candidate.headers !== null);
+  const { verdicts: given, failures } =
+    stored.length === 0
+      ? { verdicts: [], failures: [] }
+      : await judge.judge(
+          webhooks.map(({ filter }) => filter),
+          stored.map(({ webhook, candidate, filter }) => eventOf(webhook, candidate, filter)),
+        );
+  const verdictOf = new Map(stored.map(({ candidate }, place) => [candidate.id, given[place]!]));
+  // Retention has removed the event: the claim leaves it out.
+  const decided = ({ candidate }: (typeof rows)[number]) => verdictOf.get(candidate.id) ?? verdicts.passed;
+  const judged: JudgedSlice = {
+    passedIds: [],
+    horizons: [],
+    excluded: [],
+    count: 0,
+    complete: true,
+    lastWebhookId: null,
+  };
+  const failedEvents = new Map<number, number>();
+  const horizons = new Map<string, string>();
+  const undecided = new Set<string>();
+  for (const row of rows) {
+    const verdict = decided(row);
+    const { candidate, webhook, filter } = row;
+    if (verdict === verdicts.undecided) undecided.add(webhook.id);
+    if (undecided.has(webhook.id)) continue;
+    judged.count++;
+    judged.lastWebhookId = webhook.id;
+    horizons.set(webhook.id, candidate.availableAt);
+    if (verdict === verdicts.excluded) judged.excluded.push(candidate.id);
+    else judged.passedIds.push(candidate.id);
+    if (verdict === verdicts.failed) failedEvents.set(filter, (failedEvents.get(filter) ?? 0) + 1);
+  }
+  for (const { filter, reason, broken } of failures) {
+    const { id, filter: text } = webhooks[filter]!;
+    failed({ webhookId: id, filter: text, events: failedEvents.get(filter) ?? 1, reason, broken });
+  }
+  for (const { id, complete } of webhooks) {
+    const isDone = complete && !undecided.has(id);
+    if (!isDone) judged.complete = false;
+    const upTo = isDone ? 'infinity' : horizons.get(id);
+    if (upTo !== undefined) judged.horizons.push({ webhookId: id, upTo });
+  }
+  return judged;
+}
+
+function eventOf({ name }: FilteredWebhook, candidate: Candidate, filter: number): CandidateEvent {
+  const { headers, contentType, eventType, bytes, body } = candidate;
+  return { filter, webhook: name, headers: headers!, contentType, eventType, bytes, body };
+}
+
+function minimum(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+}

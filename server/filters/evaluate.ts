@@ -1,0 +1,76 @@
+/** Evaluates filters on events. Stateless but for the compiled expressions; runs in a thread (workers/filter.ts) and in commands. */
+import { readStoredHeaders } from '../signatures/stored-headers.ts';
+import { type Compiled, compileFilter, failureText } from './expression.ts';
+
+/** An event as a filter sees it, and the filter: an index into the filters of its task. */
+export interface CandidateEvent {
+  filter: number;
+  /** Name of the webhook. */
+  webhook: string;
+  /** Field lines as stored. */
+  headers: Uint8Array;
+  contentType: string | null;
+  eventType: string | null;
+  /** Size of the body. */
+  bytes: number;
+  /** Null: the filter does not read it. */
+  body: Uint8Array | null;
+}
+
+/** `undecided`: not evaluated yet. `failed`: the filter gave no verdict, so the event is delivered. Numbers, for a shared array. */
+export const verdicts = { undecided: 0, passed: 1, excluded: 2, failed: 3 } as const;
+export type Verdict = (typeof verdicts)[keyof typeof verdicts];
+
+export interface Judgement {
+  verdict: Verdict;
+  /** Why the filter failed; null: it did not. */
+  failure: string | null;
+  /** It fails on every event: it does not compile. */
+  broken?: true;
+}
+
+/** Compiled expressions kept. At this number all are dropped. */
+const COMPILED_MAX = 1_000;
+const compiled = new Map<string, Compiled>();
+
+/** A filter that does not compile passes every event: it did compile when it was saved, by an earlier version. */
+export function judgeEvent(text: string, event: CandidateEvent): Judgement {
+  const filter = compiledOf(text);
+  if (filter.kind === 'fault') return { verdict: verdicts.failed, failure: filter.fault.detail, broken: true };
+  try {
+    const passes = filter.passes({
+      headers: readStoredHeaders(textOf(event.headers)),
+      content_type: event.contentType,
+      bytes: BigInt(event.bytes),
+      body: event.body === null ? null : parsed(textOf(event.body)),
+      webhook: event.webhook,
+      event_type: event.eventType,
+    });
+    return { verdict: passes ? verdicts.passed : verdicts.excluded, failure: null };
+  } catch (error) {
+    return { verdict: verdicts.failed, failure: failureText(error) };
+  }
+}
+
+function compiledOf(text: string): Compiled {
+  let filter = compiled.get(text);
+  if (filter === undefined) {
+    filter = compileFilter(text);
+    if (compiled.size >= COMPILED_MAX) compiled.clear();
+    compiled.set(text, filter);
+  }
+  return filter;
+}
+
+function textOf({ buffer, byteOffset, length }: Uint8Array): string {
+  return Buffer.from(buffer as ArrayBuffer, byteOffset, length).toString('utf8');
+}
+
+/** Null: the text is not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

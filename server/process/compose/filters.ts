@@ -1,0 +1,34 @@
+/** The thread that evaluates filters, and what is known of filters that fail. */
+import { addFilterFailures, type FilterFailures } from '../../db/queries/filter-deliveries.ts';
+import type { FilterFailed } from '../../deliveries/sift.ts';
+import { FilterJudge } from '../../filters/judge.ts';
+import { WriteBehind } from '../../ingest/write-behind.ts';
+import type { Base } from '../base.ts';
+
+/** Broken filters that were logged. At this number all are forgotten, and logged again. */
+const LOGGED_MAX = 1_000;
+
+/** @param workerFile compiled workers/filter.js */
+export function composeFilters({ settings, database, metrics, log }: Base, workerFile: string) {
+  const judge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS);
+  const failures = new WriteBehind<FilterFailures>(
+    (counted) => addFilterFailures(database, counted.values()),
+    (one, other) => ({ ...other, events: one.events + other.events }),
+  );
+  const logged = new Set<string>();
+  return {
+    judge,
+    failed: (agentId: string, { webhookId, filter, events, reason, broken }: FilterFailed) => {
+      metrics.filterFailed(agentId, events);
+      const key = `${agentId} ${webhookId} ${filter}`;
+      failures.note(key, { agentId, webhookId, filter, events, reason });
+      if (!broken || logged.has(key)) return;
+      if (logged.size >= LOGGED_MAX) logged.clear();
+      logged.add(key);
+      log('filter_broken', { agent_id: agentId, webhook_id: webhookId, reason });
+    },
+    close: async () => {
+      await Promise.all([judge.close(), failures.close()]);
+    },
+  };
+}
