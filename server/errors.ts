@@ -46,6 +46,7 @@ export const problems = {
     detail: 'This is not the set-up address of this database; the log of the last start shows the right one.',
   },
   user_unknown: { status: 404, detail: 'No user has this id.' },
+  alert_url_unset: { status: 409, detail: 'ALERT_URL is unset: set it, then restart Weir or send HUP to its primary.' },
   name_taken: { status: 409, detail: 'Another active agent has this name.' },
   email_taken: { status: 409, detail: 'Another user has this email address.' },
   last_administrator: {

@@ -117,6 +117,7 @@ export const userRoutes = [
   ['POST', '/api/v1/rejections/:id/accept', 'acceptRejection', 'operator', '201 with the event; 200 for a duplicate'],
   ['GET', '/api/v1/problems', 'listProblems', 'viewer', 'what is wrong now, with what it concerns'],
   ['GET', '/api/v1/alerts', 'listAlerts', 'viewer', 'alerts, active and ended, newest first'],
+  ['POST', '/api/v1/alerts/test', 'testAlert', 'operator', 'sends a test alert to ALERT_URL; its result'],
   ['GET', '/api/v1/history', 'showHistory', 'viewer', 'requests over time, by minute, hour or day'],
   [
     'GET',
@@ -222,6 +223,7 @@ export const pageRoutes = [
   ['POST', '/agents/:id/revoke', 'revokeAgent', 'operator', 'revokes the agent'],
   ['POST', '/agents/:id/replay-dead', 'replayDeadOfAgent', 'operator', 'replays the dead letters of the agent'],
   ['GET', '/status', 'status', 'operator', 'versions, database, findings of weir doctor, settings'],
+  ['POST', '/status/alerts/test', 'testAlert', 'operator', 'sends a test alert'],
   ['GET', '/deliveries', 'deliveryList', 'viewer', 'deliveries'],
   ['POST', '/deliveries/replay', 'replayDeadLetters', 'operator', 'replays dead letters, of one reason or all'],
   ['POST', '/deliveries/dismiss', 'dismissDeadLetters', 'operator', 'dismisses dead letters, of one reason or all'],

@@ -1,16 +1,18 @@
 import { Command } from 'commander';
 import { describeAlert } from '../alerts/describe.ts';
+import { testAlert } from '../alerts/trial.ts';
+import { commandActor } from '../audit/actor.ts';
 import { listAlerts } from '../db/queries/alerts.ts';
 import { wholeNumber } from './arguments.ts';
-import { type CommandIo, printJson, printText, table } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
 
 /** Alerts of one list. */
 const LISTED_MAX = 200;
 
-/** `weir alert list`. */
+/** `weir alert list|test`. */
 export function alertCommand(io: CommandIo): Command {
-  const command = new Command('alert').description('show alerts');
+  const command = new Command('alert').description('show alerts, and send a test alert');
   command
     .command('list')
     .description('show the newest alerts, active and ended')
@@ -28,6 +30,20 @@ export function alertCommand(io: CommandIo): Command {
           return [began_at, ended_at ?? 'active', condition, sent || '-', text];
         });
         printText(io, table(['BEGAN', 'ENDED', 'CONDITION', 'REQUESTS', 'ALERT'], lines));
+      }),
+    );
+  command
+    .command('test')
+    .description('send a test alert to ALERT_URL; exit code 1 when it does not arrive')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) =>
+      withDatabase(io, async ({ database, settings }) => {
+        const tested = await testAlert(database, settings, commandActor());
+        if (tested === null) throw new CommandError('ALERT_URL is unset; set it to the URL that receives alerts');
+        const { sent, status, duration_ms, error, fix } = tested;
+        if (json) printJson(io, tested);
+        else if (sent) printText(io, `Sent: answered ${status} after ${Math.round(duration_ms)} ms.\n`);
+        if (!sent) throw new CommandError(json ? '' : `${error}; ${fix}`);
       }),
     );
   return command;

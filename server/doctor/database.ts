@@ -8,6 +8,7 @@ import { LockError } from '../db/lock.ts';
 import { type Database, openDatabase } from '../db/pool.ts';
 import type { SecretsKeys } from '../secrets/keys.ts';
 import type { Settings } from '../settings/read.ts';
+import { checkAlerts } from './alerts.ts';
 import { advice, type Check, ok, problem, problemOf } from './check.ts';
 import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';
@@ -58,6 +59,7 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
       ...(await checkJit(database)),
       await checkClock(database, circumstances.nowMs),
       ...(await checkSchema(database, { ...circumstances, nowMs: circumstances.nowMs() })),
+      ...(await checkAlerts(database, circumstances.settings).catch(() => [])),
     ];
   } catch (error) {
     return [

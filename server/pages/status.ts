@@ -4,27 +4,41 @@ import type { z } from 'zod';
 import type { statusSchema } from '../api/status/operations.ts';
 import type { History, Second } from '../live/counters.ts';
 import { HISTORY_SECONDS } from '../live/counters.ts';
+import type { AlertTest } from '../resources/alerts.ts';
 import { chart } from './chart.ts';
-import { asProblem, type Page, view } from './page.ts';
+import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
 import { bytes, plural } from './show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */
 const WAIT_SECONDS = '3';
+/** Alerts on the page. */
+const ALERTS_SHOWN = '50';
+const ENDED_SHOWN = '10';
 const frame = { width: 400, height: 130, left: 40, bottom: 18 };
 
 /**
  * Rendered at once. Findings that are not known yet are loaded afterwards, with `?checks=wait`.
  * @param history the last minutes of all processes of this machine.
  */
-export function statusPage(history: History): Page {
-  return async ({ call, query }) => {
+export function statusPages(history: History): { status: Page; testAlert: Page } {
+  const show = async ({ call, query }: PageRequest, test: AlertTest | null): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-    const shown = await call('showStatus', { query: { wait_seconds } });
+    const [shown, active, ended] = await Promise.all([
+      call('showStatus', { query: { wait_seconds } }),
+      call('listAlerts', { query: { active: 'true', limit: ALERTS_SHOWN } }),
+      call('listAlerts', { query: { active: 'false', limit: ENDED_SHOWN } }),
+    ]);
     if (shown.kind !== 'done') return asProblem(shown);
     const status = shown.body;
     const { seconds, latest } = history;
     return view('status', 'Status', {
       status,
+      test,
+      alerts: [...itemsOf(active).items, ...itemsOf(ended).items].map((alert) => ({
+        ...alert,
+        href: pathOf(alert.url),
+      })),
+      alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),
       diagnosis: diagnosisText(status),
       live: latest,
@@ -44,6 +58,19 @@ export function statusPage(history: History): Page {
       queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
     });
   };
+  return {
+    status: (request) => show(request, null),
+    testAlert: async (request) => {
+      const tested = await request.call('testAlert');
+      return tested.kind === 'done' ? show(request, tested.body) : asProblem(tested);
+    },
+  };
+}
+
+/** A page of Weir, whatever PUBLIC_URL is. */
+function pathOf(url: string): string {
+  const { pathname, search } = new URL(url);
+  return `${pathname}${search}`;
 }
 
 const lines = [

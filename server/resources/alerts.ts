@@ -71,3 +71,13 @@ export const alertSchema = z
   });
 
 export type AlertRequest = z.output<typeof requestSchema>;
+
+export const alertTestSchema = z.object({
+  id: z.guid().describe('webhook-id of the request'),
+  sent: z.boolean().describe('true: it was answered with 2xx'),
+  status: z.int().nullable().describe('status of the response; null: there was none'),
+  duration_ms: z.number().describe('time until the response or the failure'),
+  error: z.string().nullable().describe('why it failed; null: it did not'),
+  fix: z.string().nullable().describe('how to fix that'),
+});
+export type AlertTest = z.output<typeof alertTestSchema>;

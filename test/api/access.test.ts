@@ -65,6 +65,7 @@ const answers: Record<OperationName, string> = {
   acceptRejection: '404 rejection_unknown',
   listProblems: '200',
   listAlerts: '200',
+  testAlert: '409 alert_url_unset',
   showHistory: '200',
   listWebhookHistory: '200',
   showCounters: '200',

@@ -63,6 +63,7 @@ const elsewhere: Record<string, string> = {
   signIn: 'needs a password; test/auth',
   endSession: 'needs a session of its own; test/manage',
   changePassword: 'needs a password; test/auth',
+  testAlert: 'needs ALERT_URL; test/alerts',
 };
 
 describe('every operation responds as documented', () => {

@@ -19,11 +19,24 @@ export function weir({ conninfo }: TestApp, ...args: string[]): Promise<CommandR
   return weirOn(conninfo, ...args);
 }
 
+/** The same with more settings. */
+export function weirWith(
+  { conninfo }: TestApp,
+  environment: Record<string, string>,
+  ...args: string[]
+): Promise<CommandResult> {
+  return runOn(conninfo, environment, args);
+}
+
 /** Runs `weir ARGS` on a database. */
-export async function weirOn(conninfo: string, ...args: string[]): Promise<CommandResult> {
+export function weirOn(conninfo: string, ...args: string[]): Promise<CommandResult> {
+  return runOn(conninfo, {}, args);
+}
+
+async function runOn(conninfo: string, more: Record<string, string>, args: string[]): Promise<CommandResult> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-c-'));
   try {
-    return await run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory }, args);
+    return await run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory, ...more }, args);
   } finally {
     await rm(directory, { recursive: true });
   }

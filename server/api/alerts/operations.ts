@@ -1,9 +1,11 @@
 /** /api/v1/alerts: conditions that need a person, now and before. */
 import { z } from 'zod';
 import { describeAlert } from '../../alerts/describe.ts';
+import { testAlert } from '../../alerts/trial.ts';
 import type { Database } from '../../db/pool.ts';
 import { listAlerts } from '../../db/queries/alerts.ts';
-import { alertSchema } from '../../resources/alerts.ts';
+import { problem } from '../../http/problem.ts';
+import { alertSchema, alertTestSchema } from '../../resources/alerts.ts';
 import type { Settings } from '../../settings/read.ts';
 import { done, operation } from '../operation.ts';
 import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
@@ -14,7 +16,7 @@ const listQuery = z.strictObject({
 });
 
 interface AlertParts {
-  settings: Pick<Settings, 'PUBLIC_URL'>;
+  settings: Pick<Settings, 'PUBLIC_URL' | 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;
   database: Database;
 }
 
@@ -29,6 +31,15 @@ export function alertOperations({ settings, database }: AlertParts) {
           200,
           pageOf(rows, limit, (row) => ({ ...describeAlert(row, settings.PUBLIC_URL), requests: row.requests })),
         );
+      },
+    }),
+
+    testAlert: operation({
+      answers: { 200: alertTestSchema },
+      problems: ['alert_url_unset'],
+      handle: async ({ actor }) => {
+        const tested = await testAlert(database, settings, actor);
+        return tested === null ? problem('alert_url_unset') : done(200, tested);
       },
     }),
   };

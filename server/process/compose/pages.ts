@@ -24,7 +24,7 @@ import { Pages } from '../../pages/serve.ts';
 import { setupPages } from '../../pages/setup.ts';
 import { signInPages } from '../../pages/sign-in.ts';
 import { createStart, startPages, withStart } from '../../pages/start.ts';
-import { statusPage } from '../../pages/status.ts';
+import { statusPages } from '../../pages/status.ts';
 import { tokenPages } from '../../pages/tokens.ts';
 import { userPages } from '../../pages/user.ts';
 import { userListPages } from '../../pages/users.ts';
@@ -87,7 +87,7 @@ export function composePages(
     ...rejectionPages,
     ...agentPages,
     ...deliveryPages,
-    status: statusPage(history),
+    ...statusPages(history),
   };
   return { handlers: { asset: assets.serve }, pages, pageTable };
 }
