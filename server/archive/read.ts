@@ -10,7 +10,7 @@ import { OperatorError } from '../settings/fault.ts';
 import { type ArchivedEvent, archivedEvent, bodyOf } from './line.ts';
 
 /** The file cannot be imported; events of earlier lines may have been. */
-export class ImportError extends OperatorError {}
+class ImportError extends OperatorError {}
 
 /** Events stored in one statement, and the sum of their bodies. */
 const BATCH_EVENTS = 500;

@@ -14,7 +14,7 @@ interface DiffLine {
   text: string;
 }
 
-export interface BodyDiff {
+interface BodyDiff {
   /** Null: no earlier event was found near in time. */
   previous: { id: string; received_at: string } | null;
   /** Groups of changed lines with the lines around them; empty if the bodies are equal. Null: they cannot be compared, or differ too much. */

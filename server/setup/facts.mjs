@@ -1,8 +1,9 @@
 /** Collects facts about this machine and this folder. Changes nothing; starts a program only when files do not contain the fact. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { hasEtcdClient, postgresServerFolder } from './debian.mjs';
 import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
@@ -24,11 +25,10 @@ export function lookAround(root, tests) {
     found: [
       ...['apt-get', 'pg_config', 'make', 'python3', ...testCommands].filter((command) => isOnPath(command)),
       ...systemCommands.filter((command) => isOnPath(command) || isExecutable(join('/usr/sbin', command))),
-      ...(hasPostgresServer() ? ['postgres'] : []),
+      ...(postgresServerFolder() !== undefined ? ['postgres'] : []),
       ...(process.env.CXX || isOnPath('g++') ? ['g++'] : []),
       ...(hasLibpqHeader() ? ['libpq-fe.h'] : []),
-      // Patroni's client of etcd. On Debian 13, Patroni alone comes with that of Consul.
-      ...(existsSync('/usr/lib/python3/dist-packages/etcd') ? ['python3-etcd'] : []),
+      ...(hasEtcdClient() ? ['python3-etcd'] : []),
     ],
     wanted: wantedInstall(root),
     installed: readOrEmpty(join(root, installStamp)),
@@ -73,12 +73,6 @@ function hasLibpqHeader() {
   if (existsSync('/usr/include/postgresql/libpq-fe.h')) return true;
   const { stdout } = spawnSync('pg_config', ['--includedir'], { encoding: 'utf8' });
   return Boolean(stdout) && existsSync(join(stdout.trim(), 'libpq-fe.h'));
-}
-
-/** Debian's server, which is on no PATH. */
-function hasPostgresServer() {
-  const root = '/usr/lib/postgresql';
-  return existsSync(root) && readdirSync(root).some((version) => isExecutable(join(root, version, 'bin/postgres')));
 }
 
 function isOnPath(command) {

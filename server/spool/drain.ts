@@ -9,7 +9,7 @@ import { fileName, isWaiting, newStem, parseName, type SegmentName } from './nam
 import { encodeHead, type Frame, frameOf, readFrame, readHead, splitRows } from './segment.ts';
 import type { DrainCounts, DrainTarget } from './store.ts';
 
-export interface DrainObserver {
+interface DrainObserver {
   committed(counts: DrainCounts): void;
   /** The database refuses the content of an event; it is kept in a file `refused`. */
   refused(sqlState: string, message: string): void;
@@ -25,7 +25,7 @@ interface DrainParts {
 }
 
 /** `reason`: why it did not finish. */
-export type DrainOutcome = { kind: 'empty' } | { kind: 'stopped' } | { kind: 'unavailable'; reason: string };
+type DrainOutcome = { kind: 'empty' } | { kind: 'stopped' } | { kind: 'unavailable'; reason: string };
 
 /** Size of one transaction; a frame that is larger is one by itself. */
 const CHUNK = { events: 4_000, bytes: 8_388_608 };
@@ -150,7 +150,7 @@ export class Drain {
 }
 
 /** Files with events for the database, oldest first; one that a drain has begun is the first. */
-export async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> {
+async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> {
   const names = (await disk.list(folder)).map(({ name }) => parseName(name));
   const rank = ({ state, stem }: SegmentName) => `${state === 'draining' ? 0 : 1} ${stem}`;
   return names

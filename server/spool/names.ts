@@ -7,8 +7,8 @@
  */
 import { randomBytes } from 'node:crypto';
 
-export const segmentStates = ['open', 'draining', 'damaged', 'refused'] as const;
-export type SegmentState = (typeof segmentStates)[number];
+const segmentStates = ['open', 'draining', 'damaged', 'refused'] as const;
+type SegmentState = (typeof segmentStates)[number];
 
 export interface SegmentName {
   /** Name without the state. */

@@ -38,7 +38,7 @@ const FILE_MAGIC = Buffer.from('WEIRSPL1', 'latin1');
 const FRAME_MAGIC = Buffer.from('f5c3a1e90d57b286', 'hex');
 const CHECKSUM_BYTES = 8;
 const FRAME_HEAD_BYTES = FRAME_MAGIC.length + 8;
-export const FRAME_OVERHEAD_BYTES = FRAME_HEAD_BYTES + CHECKSUM_BYTES;
+const FRAME_OVERHEAD_BYTES = FRAME_HEAD_BYTES + CHECKSUM_BYTES;
 const KEY_FIELD_BYTES_MAX = 4 + 32;
 /** The largest payload is one batch: its body and its headers, 100,000 times at most HEADER_BYTES_MAX. */
 const PAYLOAD_BYTES_MAX = 2_147_483_647;

@@ -11,7 +11,7 @@ import { fileName, isWaiting, newStem, parseName } from './names.ts';
 import { encodeFrame, encodeHead, type SpoolRow } from './segment.ts';
 
 /** Why the spool takes no event: INGEST_SPOOL_BYTES_MAX, INGEST_SPOOL_HOURS_MAX, or the disk failed. */
-export type SpoolRefusal = 'full' | 'too_old' | 'failed';
+type SpoolRefusal = 'full' | 'too_old' | 'failed';
 
 interface WriterParts {
   disk: Disk;

@@ -1,6 +1,7 @@
 /** What open pages say of a database, a rate-limit store and refreshes that fail. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Sample } from '../../server/live/counters.ts';
 import { Tally } from '../../server/live/tally.ts';
 import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -69,26 +70,31 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
   await Promise.all([open.close(), late.close()]);
 });
 
-test('a rate-limit store that does not answer is reported by the next message of the stream', async () => {
+test('a rate-limit store that does not answer, and a spool in use, are reported by the next message of the stream', async () => {
   const app = await startPagesApp();
   const tab = await openTab(browser, app, await addPerson(app, 'viewer'));
   await tab.page.goto('/events');
   await until(async () => (await app.metric('weir_streams')) === 1);
-  const send = (rateLimitStore: 'ok' | 'degraded') => {
+  const send = (change: Partial<Sample>) => {
     const tally = new Tally(Date.now());
-    tally.take(process.pid, { ...app.app.sample(), rateLimitStore }, Date.now());
+    tally.take(process.pid, { ...app.app.sample(), ...change }, Date.now());
     app.app.live(tally.second(Date.now(), null));
   };
   const banner = tab.page.getByText('The rate-limit store does not answer.');
-  send('degraded');
+  send({ rateLimitStore: 'degraded' });
   await banner.waitFor();
   expect(await tab.page.getByText('The database does not answer.').isVisible()).toBe(false);
   // Also on the next page, which the server renders.
   await tab.page.reload();
   await banner.waitFor();
   await until(async () => (await app.metric('weir_streams')) === 1);
-  send('ok');
+  send({ rateLimitStore: 'ok', database: 'down', spools: true });
   await banner.waitFor({ state: 'hidden' });
+  const spooling = tab.page.getByText('New events wait in the spool of this machine,');
+  await spooling.waitFor();
+  expect(await tab.page.getByText('The database does not answer.').isVisible()).toBe(false);
+  send({ database: 'up' });
+  await spooling.waitFor({ state: 'hidden' });
   await tab.close();
   await app.stop();
 });

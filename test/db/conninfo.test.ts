@@ -51,7 +51,7 @@ describe('a message of libpq is shown without possible passwords', () => {
 });
 
 test.each(['postgres://a:5432,b:5433/weir', 'postgres://u:p@a,b/weir?sslmode=require', "host=a,b dbname='weir'"])(
-  'of several hosts, the one that accepts writes is searched, and a dead one costs 2 seconds: %s',
+  'with several hosts, the host that accepts writes is searched, and a dead host costs 2 seconds: %s',
   (conninfo) => {
     const given = weirConninfo(conninfo, 'weir');
     expect(given).toMatch(/[ ?&]target_session_attrs='?read-write/);

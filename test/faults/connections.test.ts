@@ -20,7 +20,7 @@ const CONNECTION_BYTES_MAX = 65_536;
 let weir: Weir;
 let webhook: { path: string; secret: string };
 beforeAll(async () => {
-  weir = await startWeir({ WORKERS: 1 });
+  weir = await startWeir({ WORKERS: 1, CLIENT_REQUESTS_MAX: 2_000 * FACTOR });
   webhook = await weir.addWebhook();
   // The heap has its usual size.
   await expectServed(2_000);

@@ -1,10 +1,10 @@
 /** A disk of its own, which becomes full: nothing answered 202 is lost, and Weir recovers by itself when there is space. Needs root. */
-import { spawnSync } from 'node:child_process';
 import { mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { missing, startSender } from '../helpers/sender.ts';
+import { canMount, mountSmallDisk, skippedNote } from '../helpers/small-disk.ts';
 import { until } from '../helpers/wait.ts';
 import { PATIENCE_MS, readiness, startWeir } from '../helpers/weir.ts';
 
@@ -14,17 +14,12 @@ const eventually = { timeoutMs: 2 * PATIENCE_MS };
 const DISK = '400m';
 const LEFT_BYTES = 8_000_000;
 
-const canMount = process.getuid?.() === 0 && spawnSync('unshare', ['--mount', 'true']).status === 0;
-
-describe.runIf(canMount)(canMount ? 'a disk' : 'a disk (skipped: needs root and the right to mount)', () => {
+describe.runIf(canMount)(`a disk${skippedNote}`, () => {
   test('that is full, and has space again', { timeout: TEST_MS }, async () => {
     const disk = await mkdtemp(join(tmpdir(), 'weir-d-'));
-    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK},mode=755`, 'tmpfs', disk], {
-      encoding: 'utf8',
-    });
-    expect(mounted.stderr).toBe('');
+    const unmount = mountSmallDisk(disk, DISK, 0o755);
     const weir = await startWeir({ DATA_DIR: join(disk, 'data'), WORKERS: 1 }).catch(async (error) => {
-      spawnSync('umount', ['--lazy', disk]);
+      unmount();
       throw error;
     });
     try {
@@ -52,7 +47,7 @@ describe.runIf(canMount)(canMount ? 'a disk' : 'a disk (skipped: needs root and 
       expect(await missing(weir.database, sender.accepted)).toEqual([]);
       for (const event of ['request_failed', 'crash', 'process_exited']) expect(weir.events(event)).toEqual([]);
     } finally {
-      await weir.stop().finally(() => spawnSync('umount', ['--lazy', disk]));
+      await weir.stop().finally(unmount);
       await rm(disk, { recursive: true, force: true });
     }
   });

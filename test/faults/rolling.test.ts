@@ -22,7 +22,7 @@ describe.skipIf(lacking !== '')('with tcp_migrate_req', () => {
     network = await openNetwork('one');
     const machine = network.machine('one');
     await machine.sysctl('net.ipv4.tcp_migrate_req', '1');
-    weir = await startWeir({ DRAIN_SECONDS: 600 }, { machine });
+    weir = await startWeir({ DRAIN_SECONDS: 600, PROCESS_READY_SECONDS: 600 }, { machine });
   }, TEST_MS);
   afterAll(async () => {
     await weir?.stop();
@@ -41,7 +41,8 @@ describe.skipIf(lacking !== '')('with tcp_migrate_req', () => {
     for (let i = 0; i < RESTARTS; i++) {
       const processes = await weir.servingPids();
       weir.signal('SIGHUP');
-      await until(() => weir.events('restarted').length > i, eventually);
+      await until(() => weir.events('restarted').length + weir.events('restart_failed').length > i, eventually);
+      expect(weir.events('restart_failed')).toEqual([]);
       expect((await weir.servingPids()).filter((pid) => processes.includes(pid))).toEqual([]);
       await acceptMore();
     }

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { look, postgresPids } from '../helpers/processes.ts';
 import { missing, type Sender, startSender } from '../helpers/sender.ts';
+import { canMount, mountSmallDisk, skippedNote } from '../helpers/small-disk.ts';
 import { until } from '../helpers/wait.ts';
 import { untilSaved } from '../helpers/webhooks.ts';
 import { kill, makeDataDir, PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts';
@@ -18,19 +19,23 @@ let sender: Sender;
 let spoolDir: string;
 let dataDir: string;
 let fresh: FreshDatabase | null;
+let unmount: () => void;
 
 beforeEach(async () => {
   fresh = null;
+  unmount = () => {};
   spoolDir = await mkdtemp(join(tmpdir(), 'weir-spool-'));
   // The account of the serving processes must reach it.
   await chmod(spoolDir, 0o711);
   dataDir = await makeDataDir();
 });
 afterEach(async () => {
-  await sender.stop();
+  // Undefined when the start failed.
+  await sender?.stop();
   await fresh?.restore();
-  await weir.stop();
+  await weir?.stop();
   await fresh?.drop();
+  unmount();
   for (const path of [spoolDir, dataDir]) await rm(path, { recursive: true, force: true });
 }, TEST_MS);
 
@@ -173,3 +178,27 @@ test('a full spool refuses events, keeps what it has, and drains', { timeout: TE
   await fresh!.restore();
   await expectEachStoredOnce();
 });
+
+test.runIf(canMount)(
+  `a full disk of the spool${skippedNote}: events are refused, and what was answered is stored`,
+  {
+    timeout: TEST_MS,
+  },
+  async () => {
+    // Smaller than INGEST_SPOOL_BYTES_MAX may be.
+    unmount = mountSmallDisk(spoolDir, '6m', 0o711);
+    await startWithOwnDatabase();
+    sender = startSender({ port: weir.port, ...(await weir.addWebhook()), bodyBytes: 100_000, lanes: 8 });
+    await sender.acceptMore(20);
+    await fresh!.cutOff();
+    await until(() => sender.refusals.length > 20, eventually);
+    expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
+    await until(async () => (await readiness(weir.port))?.status === 503, eventually);
+    await until(() => weir.events('spool_failed').some(({ reason }) => /ENOSPC/.test(String(reason))), eventually);
+    expect(await weir.metric('weir_spool_events')).toBeGreaterThan(5);
+    await fresh!.restore();
+    // Room is found as soon as files are drained.
+    await until(async () => (await readiness(weir.port))?.checks.database === 'ok', eventually);
+    await expectEachStoredOnce();
+  },
+);

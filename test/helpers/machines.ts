@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { lookUpUser } from '../../server/db/embedded/binaries.ts';
 import { openDatabase } from '../../server/db/pool.ts';
+import { postgresServerFolder } from '../../server/setup/debian.mjs';
 import type { Overrides } from './app.ts';
 import { lackingForNamespaces, type Machine, openNetwork } from './namespaces.ts';
-import { binariesOfDebian } from './patroni.ts';
 import { startRedisCluster } from './redis.ts';
 import { someKey } from './settings.ts';
 import { until } from './wait.ts';
@@ -19,7 +19,7 @@ const BALANCER_PORT = 80;
 /** What the tests of machines lack on this one; the empty string when nothing. */
 export function lackingForMachines(): string {
   const lacking = lackingForNamespaces('nft', 'haproxy');
-  return lacking !== '' || binariesOfDebian() !== undefined ? lacking : 'postgres in /usr/lib/postgresql';
+  return lacking !== '' || postgresServerFolder() !== undefined ? lacking : 'the server of Postgres from Debian';
 }
 
 export interface Machines {
@@ -84,7 +84,7 @@ async function startPostgres(machine: Machine): Promise<{ conninfo: string; stop
   const account = ((await lookUpUser('weir')) ?? (await lookUpUser('postgres')))!;
   await chown(directory, account.uid, account.gid);
   const data = join(directory, 'data');
-  const binaries = binariesOfDebian()!;
+  const binaries = postgresServerFolder()!;
   const env = { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' };
   const initdb = ['--pgdata', data, '--username', 'weir', '--auth', 'trust', '--encoding', 'UTF8', '--no-sync'];
   await promisify(execFile)(join(binaries, 'initdb'), initdb, { cwd: '/', env, uid: account.uid, gid: account.gid });

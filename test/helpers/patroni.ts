@@ -1,10 +1,11 @@
 /** A Postgres made highly available by Patroni: a leader, a synchronous standby and an etcd, all real, on ports of 127.0.0.1. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { appendFile, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { lookUpUser } from '../../server/db/embedded/binaries.ts';
+import { hasEtcdClient, postgresServerFolder } from '../../server/setup/debian.mjs';
 import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { until } from './wait.ts';
@@ -17,19 +18,12 @@ const ANSWER_MS = 2_000;
 /** Of Patroni's log, when it does not start. */
 const LINES_SHOWN = 30;
 
-/** The newest Postgres of Debian's packages; undefined without one. */
-export function binariesOfDebian(): string | undefined {
-  const root = '/usr/lib/postgresql';
-  const versions = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
-  return versions.map((version) => join(root, version, 'bin')).find((folder) => existsSync(join(folder, 'postgres')));
-}
-
 /** What a test of Patroni lacks on this machine; the empty string when nothing. The set-up of the tests installs it where it may. */
 export function lackingForPatroni(): string {
   const folders = (process.env.PATH ?? '').split(':');
   const lacking = ['patroni', 'etcd'].filter((name) => !folders.some((folder) => existsSync(join(folder, name))));
-  if (!existsSync('/usr/lib/python3/dist-packages/etcd')) lacking.push('python3-etcd');
-  if (binariesOfDebian() === undefined) lacking.push('postgres in /usr/lib/postgresql');
+  if (!hasEtcdClient()) lacking.push('python3-etcd');
+  if (postgresServerFolder() === undefined) lacking.push('the server of Postgres from Debian');
   return lacking.join(', ');
 }
 
@@ -219,7 +213,7 @@ function configure(
       ...postgresql,
       listen: `${ADDRESS}:${port}`,
       connect_address: `${ADDRESS}:${port}`,
-      bin_dir: binariesOfDebian(),
+      bin_dir: postgresServerFolder(),
       data_dir: join(home, 'data'),
       pgpass: join(home, 'pgpass'),
       authentication: { superuser: account, replication: account, rewind: account },

@@ -12,7 +12,7 @@ import {
 import { isoText, Placeholders } from './sql.ts';
 
 /** Events of all webhooks that a search for a neighbour reads, in either direction: 4 ms if none of them is found. */
-export const NEIGHBOURS_READ_MAX = 10_000;
+const NEIGHBOURS_READ_MAX = 10_000;
 /** The same when their bodies are searched. */
 const BODIES_READ_MAX = 500;
 

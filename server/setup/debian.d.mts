@@ -1,0 +1,3 @@
+/** What the tests see of debian.mjs. */
+export function postgresServerFolder(): string | undefined;
+export function hasEtcdClient(): boolean;
