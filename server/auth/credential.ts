@@ -12,7 +12,7 @@ const SECRET_CHARACTERS = 43;
 const CHECK_CHARACTERS = 6;
 
 /** `wa`: an agent's; `wu`: a user's API token. */
-type CredentialKind = 'wa' | 'wu';
+export type CredentialKind = 'wa' | 'wu';
 
 const shape = new RegExp(
   `^(wa|wu)_([0-9A-Za-z]{${LOOKUP_CHARACTERS}})_([0-9A-Za-z]{${SECRET_CHARACTERS}})([0-9A-Za-z]{${CHECK_CHARACTERS}})$`,

@@ -19,13 +19,13 @@ export function mcpCommand(io: CommandIo): Command {
   return new Command('mcp')
     .description('Serve an AI agent by the Model Context Protocol on standard input and output.')
     .requiredOption('--url <url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
-    .requiredOption('--credential-file <file>', 'file with the credential that `weir agent add` printed')
+    .requiredOption('--credential-file <file>', 'file with the credential of an agent, or the API token of a user')
     .action((options: McpOptions) => serve(options, io));
 }
 
 async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo): Promise<void> {
   const url = parseAddress(address);
-  const { read, advice } = await openCredentialFile(credentialFile, io.directory).catch((error) => {
+  const { read, advice } = await openCredentialFile(credentialFile, io.directory, ['wa', 'wu']).catch((error) => {
     throw error instanceof WeirError ? new CommandError(error.message) : error;
   });
   if (advice !== null) printMessage(io, `${advice}\n`);

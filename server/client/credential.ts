@@ -1,7 +1,7 @@
 /** The agent's credential: a text, a function, or a file. Messages never include any part of it. */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { parseCredential } from '../auth/credential.ts';
+import { type CredentialKind, parseCredential } from '../auth/credential.ts';
 import { WeirError } from './errors.ts';
 
 /** Far more than the length of a credential. */
@@ -17,17 +17,24 @@ interface CredentialFile {
   advice: string | null;
 }
 
-/** Reads the file once. Throws WeirError when the file cannot be read or holds no credential. */
-export async function openCredentialFile(name: string, directory: string): Promise<CredentialFile> {
+/**
+ * Reads the file once. Throws WeirError when the file cannot be read or holds no credential.
+ * @param kinds allowed ones; `wu`: the API token of a user
+ */
+export async function openCredentialFile(
+  name: string,
+  directory: string,
+  kinds: readonly CredentialKind[] = ['wa'],
+): Promise<CredentialFile> {
   const path = resolve(directory, name);
   const found = await stat(path).catch(unreadable(name));
   if (found.size > FILE_BYTES_MAX) throw noCredential(name);
-  let last = await readCredential(path, name);
+  let last = await readCredential(path, name, kinds);
   // A pipe, such as <(...), can be read only once.
   const again = found.isFile();
   return {
     read: async () => {
-      if (again) last = await readCredential(path, name).catch(() => last);
+      if (again) last = await readCredential(path, name, kinds).catch(() => last);
       return last;
     },
     advice:
@@ -74,9 +81,9 @@ function checked(credential: unknown): string {
   throw new WeirError('credential_invalid', `The option credential ${what}.`, STORE_IT);
 }
 
-async function readCredential(path: string, name: string): Promise<string> {
+async function readCredential(path: string, name: string, kinds: readonly CredentialKind[]): Promise<string> {
   const text = (await readFile(path, 'utf8').catch(unreadable(name))).trim();
-  if (parseCredential('wa', text) === null) throw noCredential(name);
+  if (kinds.every((kind) => parseCredential(kind, text) === null)) throw noCredential(name);
   return text;
 }
 

@@ -13,6 +13,7 @@ import { runCommand } from '../../server/cli/weir.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { McpAgent } from '../helpers/mcp.ts';
+import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -180,6 +181,14 @@ test('a line that is no JSON-RPC message is answered with an error, and the next
   await until(() => answers.length === 1);
   expect(answers).toEqual([{ jsonrpc: '2.0', id: 9, result: {} }]);
   expect(one.faults).toHaveLength(4);
+});
+
+test('an API token in the file serves the tools of users', async () => {
+  const { token } = await addPerson(app, 'viewer');
+  await writeFile(join(directory, 'token'), token, { mode: 0o600 });
+  const mcp = await McpAgent.at(started(app.url, 'token').transport);
+  const { webhooks } = await mcp.done('list_webhooks');
+  expect(webhooks).toMatchObject([{ webhook_id: webhook.id }]);
 });
 
 describe('what cannot work', () => {

@@ -1,5 +1,5 @@
 /**
- * Passes the messages of one MCP client to POST /mcp with a session of the agent, and the answers back. It keeps nothing between
+ * Passes the messages of one MCP client to POST /mcp with a session of the agent or the token of a user, and the answers back. It keeps nothing between
  * messages but the session, so a restart of Weir costs at most the calls that it interrupts.
  */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
@@ -32,6 +32,7 @@ interface Failure {
 
 export class Bridge {
   readonly #client: ApiClient;
+  readonly #readCredential: CredentialReader;
   readonly #session: AgentSession;
   readonly #transport: Transport;
   readonly #report: (message: string) => void;
@@ -55,6 +56,7 @@ export class Bridge {
         });
       },
     };
+    this.#readCredential = readCredential;
     this.#session = new AgentSession({ client: this.#client, readCredential, repetition });
     this.#transport = transport;
     this.#report = report;
@@ -106,7 +108,9 @@ export class Bridge {
   /** A session may have ended early, for example by a restart with other keys: one refusal is normal. */
   async #post(request: JSONRPCRequest, signal: AbortSignal): Promise<Answer> {
     for (let refusals = 0; ; refusals++) {
-      const token = await this.#session.token(signal);
+      const credential = await this.#readCredential();
+      // Only agents have sessions.
+      const token = credential.startsWith('wu_') ? credential : await this.#session.token(signal);
       if (token === null) return { kind: 'failed', name: 'ABORT_ERR' };
       const answer = await this.#client.send({
         method: 'POST',
