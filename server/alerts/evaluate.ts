@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { advisoryLocks } from '../db/advisory-locks.ts';
 import { isoTime, uuidText, uuidv7 } from '../db/ids.ts';
 import type { Database, Query } from '../db/pool.ts';
-import { insertRequest, readUnreported } from '../db/queries/alert-requests.ts';
+import { adoptAlert, type CarriedAlert, insertRequest, readUnreported } from '../db/queries/alert-requests.ts';
 import {
   type ActiveAlert,
   type AlertProgress,
@@ -35,12 +35,15 @@ const EVALUATION_SECONDS_MAX = 60;
 export interface Evaluated {
   began: AlertRow[];
   ended: AlertRow[];
+  /** An alert about the spool of this machine is active. */
+  ownSpool: boolean;
 }
 
 /**
  * Compares the conditions that hold with the active alerts, in one transaction and on one machine at a time.
  * @param spool of this machine: the alerts of other spools are theirs; null: it has none.
  * @param nowMs Unix milliseconds.
+ * @param carried began while the database was away: stored first.
  * @returns null if another machine evaluates.
  */
 export function evaluate(
@@ -48,6 +51,7 @@ export function evaluate(
   settings: AlertSettings & Pick<Settings, 'ALERT_URL' | 'PUBLIC_URL'>,
   spool: MachineSpool | null,
   nowMs: number,
+  carried: CarriedAlert | null = null,
 ): Promise<Evaluated | null> {
   return database.transaction(async (query) => {
     // A machine that freezes loses its session, and so the lock.
@@ -56,6 +60,7 @@ export function evaluate(
       text: `select pg_try_advisory_xact_lock(${advisoryLocks.alerts}) as locked`,
     });
     if (!row!.locked) return null;
+    if (carried !== null) await adoptAlert(query, carried);
     const signs = await readSigns(query, settings, spool, nowMs);
     const active = await readActiveAlerts(query);
     const { progress, ended } = progressOf(active, signs, spool, nowMs);
@@ -63,7 +68,9 @@ export function evaluate(
     const began = begin(active, signs, nowMs);
     for (const alert of began) await insertAlert(query, alert);
     if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);
-    return { began, ended };
+    const left = [...active, ...began].filter(({ id }) => !ended.some((alert) => alert.id === id));
+    const ownSpool = left.some(({ condition, subject_id }) => condition === 'spool' && subject_id === spool?.id);
+    return { began, ended, ownSpool };
   });
 }
 

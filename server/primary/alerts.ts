@@ -5,6 +5,7 @@ import { deliver } from '../alerts/deliver.ts';
 import { describeAlert } from '../alerts/describe.ts';
 import { type Evaluated, evaluate } from '../alerts/evaluate.ts';
 import type { MachineSpool } from '../alerts/signs.ts';
+import { SpoolAlarm } from '../alerts/spool-alarm.ts';
 import type { Database } from '../db/pool.ts';
 import { countActiveAlerts } from '../db/queries/alerts.ts';
 import { conditionNames } from '../resources/alerts.ts';
@@ -34,23 +35,32 @@ export class Alerts {
   #failing = false;
   readonly #requests = { sent: 0, failed: 0, given_up: 0 };
 
+  /** Null: this machine has no spool. */
+  readonly #alarm: SpoolAlarm | null;
+
   constructor(parts: AlertParts) {
     this.#parts = parts;
+    this.#alarm = parts.spool.folder === null ? null : new SpoolAlarm(parts.settings().DATA_DIR);
   }
 
   /** @param nowMs Unix milliseconds. */
   async evaluate(nowMs: number): Promise<void> {
     const { database, log, settings } = this.#parts;
+    const spool = await this.#spool();
     try {
-      const spool = await this.#spool();
-      const evaluated = await evaluate(database, settings(), spool, nowMs);
-      if (evaluated !== null) this.#report(evaluated);
+      const carried = this.#alarm?.carried ?? null;
+      const evaluated = await evaluate(database, settings(), spool, nowMs, carried);
+      if (evaluated !== null) {
+        this.#report(evaluated);
+        if (this.#alarm?.carried === carried) this.#alarm?.recorded(evaluated.ownSpool);
+      }
       this.#active = new Map((await countActiveAlerts(database)).map(({ condition, count }) => [condition, count]));
       this.#failing = false;
     } catch (error) {
       // The database is away, which other lines report: one line is enough.
       if (!this.#failing) log('alerts_failed', { reason: (error as Error).message });
       this.#failing = true;
+      if (spool !== null) this.#beginWithoutDatabase(spool, nowMs);
     }
   }
 
@@ -62,8 +72,19 @@ export class Alerts {
     const onAttempt = (outcome: 'sent' | 'failed' | 'given_up') => {
       this.#requests[outcome]++;
     };
-    // An error of the database: evaluate reports it.
-    await deliver({ ...settings, ALERT_URL }, { database, log, onAttempt }, signal).catch(() => {});
+    const target = { ...settings, ALERT_URL };
+    try {
+      await deliver(target, { database, log, onAttempt }, signal);
+    } catch {
+      // The database is away: evaluate reports it.
+      const alert = this.#alarm?.carried?.alert.id;
+      const posted = (await this.#alarm?.send(target, Date.now(), signal).catch(this.#notSaved)) ?? null;
+      if (posted === null) return;
+      const type = 'alert.began';
+      onAttempt(posted.kind);
+      if (posted.kind === 'sent') log('alert_sent', { alert, type, status: posted.status });
+      else log('alert_send_failed', { alert, type, reason: posted.error, fix: posted.fix });
+    }
   }
 
   /** Metrics of the primary. */
@@ -76,7 +97,22 @@ export class Alerts {
     return [metricFamily('weir_alerts_active', values, 'max'), metricFamily('weir_alert_requests_total', requests)];
   }
 
-  #report({ began, ended }: Evaluated): void {
+  /** Of all conditions, only the spool can be judged without the database. */
+  #beginWithoutDatabase(spool: MachineSpool, nowMs: number): void {
+    try {
+      const alert = this.#alarm!.begin(spool, this.#parts.settings().PUBLIC_URL, nowMs);
+      if (alert !== null) this.#report({ began: [alert], ended: [] });
+    } catch (error) {
+      this.#notSaved(error as Error);
+    }
+  }
+
+  readonly #notSaved = (error: Error): null => {
+    this.#parts.log('alerts_failed', { reason: error.message });
+    return null;
+  };
+
+  #report({ began, ended }: Pick<Evaluated, 'began' | 'ended'>): void {
     const { log, settings } = this.#parts;
     for (const [event, alerts] of [
       ['alert_began', began],

@@ -197,6 +197,9 @@ async function start(
     },
     down: (reason) => log('listener_down', { reason }),
   });
+  // Also while Weir waits for the database: the spool may be in use.
+  undo.push(runAlerts(alerts));
+
   const running = { supervisor, restart, settings: () => current };
   let serving: Promise<boolean> | null = null;
   if ('reason' in prepared) {
@@ -233,8 +236,6 @@ async function start(
       onMaintained: () => page.maintained(),
     }),
   );
-
-  undo.push(runAlerts(alerts));
 
   live.start();
   undo.push(() => live.stop());

@@ -7,7 +7,7 @@ import { addHistory } from '../../server/db/queries/history.ts';
 import { Alerts } from '../../server/primary/alerts.ts';
 import { emptySpool } from '../../server/spool/contents.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
-import { settingsOf } from '../helpers/settings.ts';
+import { settingsOf, temporaryDirectory } from '../helpers/settings.ts';
 
 const MINUTE_MS = 60_000;
 /** The queries of deliveries compare with the clock of the database. */
@@ -28,7 +28,11 @@ function machine(folder = 'one', spool = emptySpool) {
     enabled: () => true,
     dropped: () => 0,
   });
-  const settings = settingsOf({ ALERT_PENDING_SECONDS: '300', ALERT_REJECTIONS_PER_MINUTE: '60' });
+  const settings = settingsOf({
+    DATA_DIR: temporaryDirectory(),
+    ALERT_PENDING_SECONDS: '300',
+    ALERT_REJECTIONS_PER_MINUTE: '60',
+  });
   const alerts = new Alerts({
     database: fresh.database,
     log,

@@ -1,6 +1,6 @@
 /** Requests to ALERT_URL: creation, claims by one machine at a time, and results. Times are those of the database, whatever a machine's clock says. */
 import type { Database, Query } from '../pool.ts';
-import { type AlertRow, alertColumns } from './alerts.ts';
+import { type AlertRow, alertColumns, insertAlert } from './alerts.ts';
 
 interface NewRequest {
   /** webhook-id. */
@@ -37,6 +37,25 @@ export async function insertRequest(query: Query, { id, alertId, type, body }: N
   await query({
     text: `insert into alert_requests (id, alert_id, type, body, created_at, next_attempt_at) values ($1, $2, $3, $4, now(), now())`,
     values: [id, alertId, type, body],
+  });
+}
+
+/** An alert that began while the database was away, and the request about its beginning. */
+export interface CarriedAlert {
+  alert: AlertRow;
+  request: { id: string; body: string };
+  sent: boolean;
+}
+
+/** Stores a carried alert unless it is stored already. */
+export async function adoptAlert(query: Query, { alert, request, sent }: CarriedAlert): Promise<void> {
+  await insertAlert(query, alert);
+  await query({
+    text: `
+      insert into alert_requests (id, alert_id, type, body, state, created_at, next_attempt_at, last_attempt_at)
+      select $1, id, 'alert.began', $3, $4, began_at, now(), began_at from alerts where id = $2
+      on conflict do nothing`,
+    values: [request.id, alert.id, request.body, sent ? 'sent' : 'pending'],
   });
 }
 

@@ -30,12 +30,13 @@ export function readActiveAlerts(query: Query): Promise<ActiveAlert[]> {
   });
 }
 
-/** Stores a new alert. Rejects when its condition is active for its subject already. */
+/** Stores a new alert, unless it is stored already or its condition is active for its subject. */
 export async function insertAlert(query: Query, alert: AlertRow): Promise<void> {
   await query({
     text: `
       insert into alerts (id, condition, subject_id, subject_name, since, began_at, value, threshold, checked_at)
-      values ($1, $2, $3, $4, $5, $6, $7, $8, $6)`,
+      values ($1, $2, $3, $4, $5, $6, $7, $8, $6)
+      on conflict do nothing`,
     values: [
       alert.id,
       alert.condition,
