@@ -21,7 +21,12 @@ const frame = { width: 400, height: 130, left: 40, bottom: 18 };
  * @param history the last minutes of all processes of this machine.
  */
 export function statusPages(history: History): { status: Page; testAlert: Page } {
-  const show = async ({ call, query }: PageRequest, test: AlertTest | null): Promise<PageReply> => {
+  /** @param feedback `address`: after a form, where the page is. */
+  const show = async (
+    { call, query }: PageRequest,
+    test: AlertTest | null,
+    feedback: { address?: string } = {},
+  ): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
     const [shown, active, ended] = await Promise.all([
       call('showStatus', { query: { wait_seconds } }),
@@ -31,7 +36,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     if (shown.kind !== 'done') return asProblem(shown);
     const status = shown.body;
     const { seconds, latest } = history;
-    return view('status', 'Status', {
+    const data = {
       status,
       test,
       alerts: [...itemsOf(active).items, ...itemsOf(ended).items].map((alert) => ({
@@ -56,13 +61,14 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
         frame,
       ),
       queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
-    });
+    };
+    return view('status', 'Status', data, feedback);
   };
   return {
     status: (request) => show(request, null),
     testAlert: async (request) => {
       const tested = await request.call('testAlert');
-      return tested.kind === 'done' ? show(request, tested.body) : asProblem(tested);
+      return tested.kind === 'done' ? show(request, tested.body, { address: '/status' }) : asProblem(tested);
     },
   };
 }

@@ -20,6 +20,15 @@ let administrator: TestPerson;
 beforeAll(async () => {
   [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
   administrator = await addPerson(app, 'administrator');
+  // For the page Status.
+  await app.database.query({
+    text: `with alert as (
+             insert into alerts (id, condition, subject_id, subject_name, since, began_at, value, checked_at)
+             values (gen_random_uuid(), 'dead_letters', gen_random_uuid()::text, 'billing', now(), now(), 3, now()) returning id
+           )
+           insert into alert_requests (id, alert_id, type, body, state, created_at, next_attempt_at, last_attempt_at, last_error)
+           select id, id, 'alert.began', '{}', 'failed', now(), now(), now(), 'receiver answered 500' from alert`,
+  });
 });
 afterAll(async () => {
   await closeTabs(browser);
