@@ -7,6 +7,7 @@ import type { alertOperations } from './alerts/operations.ts';
 import type { auditOperations } from './audit/operations.ts';
 import type { deliveryOperations } from './deliveries/operations.ts';
 import type { eventOperations } from './events/operations.ts';
+import type { filterOperations } from './filters/operations.ts';
 import type { historyOperations } from './history/operations.ts';
 import type { liveOperations } from './live/operations.ts';
 import type { openApiOperations } from './openapi/document.ts';
@@ -20,6 +21,7 @@ import type { webhookOperations } from './webhooks/operations.ts';
 
 /** Operations that need parts of the process other than those of users. */
 export type OtherOperations = ReturnType<typeof ownAgentOperations> &
+  ReturnType<typeof filterOperations> &
   ReturnType<typeof rejectionOperations> &
   ReturnType<typeof liveOperations> &
   ReturnType<typeof problemOperations> &

@@ -16,6 +16,7 @@ import { consumeCommand } from './consume.ts';
 import { deliveryCommand } from './delivery.ts';
 import { doctorCommand } from './doctor.ts';
 import { eventCommand } from './event.ts';
+import { filterCommand } from './filter.ts';
 import { historyCommand } from './history.ts';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printJson, printMessage, printText } from './io.ts';
 import { keysCommand } from './keys.ts';
@@ -44,6 +45,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(migrateCommand(io))
     .addCommand(webhookCommand(io))
     .addCommand(agentCommand(io))
+    .addCommand(filterCommand(io))
     .addCommand(tokenCommand(io))
     .addCommand(auditCommand(io))
     .addCommand(userCommand(io))

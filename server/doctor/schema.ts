@@ -9,6 +9,7 @@ import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem, problemOf } from './check.ts';
+import { checkFilters } from './filters.ts';
 import { checkAdministrators, checkAudit } from './people.ts';
 
 /** Maximum number of ids named in a finding; further ids are only counted. */
@@ -36,6 +37,7 @@ export async function checkSchema(
     await checkPartitions(database, running, nowMs),
     await checkSecrets(database, keys),
     ...(await checkRetention(database, settings, nowMs)),
+    ...(await checkFilters(database)),
     await checkAdministrators(database, settings),
     await checkAudit(database),
   ];

@@ -64,6 +64,22 @@ export const agentActivitySchema = z
       .datetime()
       .nullable()
       .describe('time since which the oldest waiting delivery has been claimable; null: no delivery is waiting'),
+    filters: z
+      .array(
+        z.object({
+          webhook_id: idOf('webhook'),
+          failures: z.int().describe('events on which the filter failed since it was set; they were delivered'),
+          reason: z.string().nullable().describe('why it failed last; null: it has not failed'),
+          failed_at: z.iso.datetime().nullable().describe('when it failed last'),
+          problem: z
+            .string()
+            .nullable()
+            .describe(
+              'why the stored filter is not valid in this version, so that all events are delivered; null: it is',
+            ),
+        }),
+      )
+      .describe('subscriptions that have a filter'),
     dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
   })
   .meta({ id: 'AgentActivity' });

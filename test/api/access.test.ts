@@ -46,6 +46,7 @@ const answers: Record<OperationName, string> = {
   showAgent: '404 agent_unknown',
   updateAgent: '404 agent_unknown',
   setSubscription: '422 invalid_request',
+  testFilter: '422 invalid_request',
   revokeAgent: '404 agent_unknown',
   rotateAgent: '404 agent_unknown',
   listEvents: '200',

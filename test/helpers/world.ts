@@ -30,6 +30,7 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   rotateSecret: () => ({}),
   createAgent: () => ({ name: 'an agent' }),
   updateAgent: () => ({ name: 'another' }),
+  testFilter: ({ webhook }) => ({ webhook_id: webhook.id, filter: 'bytes < 10' }),
   setSubscription: () => ({ filter: 'bytes < 10' }),
   fixRejection: () => ({ kind: 'set_secret', secret: 'what the sender has' }),
   acceptRejections: ({ webhook }) => ({ webhook_id: webhook.id }),

@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
 import { ACTIVE_AGENTS_MAX, findAgent, listAgents, readAgentActivity } from '../../db/queries/agents.ts';
+import { readFilters, type StoredFilter } from '../../db/queries/filter-events.ts';
+import { filterProblem } from '../../filters/expression.ts';
 import { problem } from '../../http/problem.ts';
 import { agentActivitySchema, agentInput, agentSchema } from '../../resources/agents.ts';
 import { recordId, text } from '../../resources/fields.ts';
@@ -20,6 +22,13 @@ const listQuery = z.strictObject({
 });
 
 const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional() });
+
+/** Limit on the filters in one response. */
+const FILTERS_SHOWN_MAX = 2_000;
+
+function filterActivity({ webhookId: webhook_id, filter, failures, reason, failedAt: failed_at }: StoredFilter) {
+  return { webhook_id, failures, reason, failed_at, problem: filterProblem(filter) };
+}
 
 export function agentOperations(parts: ChangeParts) {
   const { database } = parts;
@@ -43,7 +52,17 @@ export function agentOperations(parts: ChangeParts) {
     listAgentActivity: operation({
       query: activityQuery,
       answers: { 200: listSchema(agentActivitySchema) },
-      handle: async ({ query }) => done(200, { items: await readAgentActivity(database, query.agent_ids ?? null) }),
+      handle: async ({ query }) => {
+        const items = await readAgentActivity(database, query.agent_ids ?? null);
+        const ids = items.map((item) => item.agent_id);
+        const filters = ids.length === 0 ? [] : await readFilters(database, ids, FILTERS_SHOWN_MAX);
+        return done(200, {
+          items: items.map((item) => ({
+            ...item,
+            filters: filters.filter(({ agentId }) => agentId === item.agent_id).map(filterActivity),
+          })),
+        });
+      },
     }),
 
     createAgent: operation({

@@ -186,9 +186,11 @@ export function readAgentNames(
 /** Limit on the agents in one result; equals the page size of the agent list. */
 export const ACTIVE_AGENTS_MAX = 200;
 
-type AgentActivity = z.output<typeof agentActivitySchema>;
+/** Without the filters, see filter-events.ts. */
+const activitySchema = agentActivitySchema.omit({ filters: true });
+type AgentActivity = z.output<typeof activitySchema>;
 
-const activity = selectList(agentActivitySchema, 'a', {
+const activity = selectList(activitySchema, 'a', {
   agent_id: 'a.id',
   last_seen_from: 'host(a.last_seen_from)',
   waiting_since: isoText('waiting.since'),

@@ -135,7 +135,8 @@ export async function readCandidates(database: Database, order: CandidateOrder):
 
 /**
  * Ends these deliveries as filtered, those that are still unjudged. Returns how many. Rows locked by another claim are left out: it
- * judges them too.
+ * judges them too. Each row is looked up by its
+ * key alone: with the other conditions in the join, Postgres read all waiting deliveries of the agent for each slice.
  */
 export async function markFiltered(database: Database, agentId: string, ids: readonly string[]): Promise<number> {
   const rows = await database.query({
@@ -145,10 +146,13 @@ export async function markFiltered(database: Database, agentId: string, ids: rea
       with excluded as materialized (
         select d.received_at, d.id, d.webhook_id
         from unnest($2::uuid[], $3::timestamptz[]) r (id, received_at)
-        join deliveries d on d.received_at = r.received_at and d.id = r.id
+        cross join lateral (
+          select * from deliveries
+          where received_at = r.received_at and id = r.id
+          limit 1
+          for update skip locked
+        ) d
         where d.agent_id = $1 and ${unjudged('d')}
-        order by d.id
-        for update of d skip locked
       )
       update deliveries d set state = 'filtered', finished_at = now()
       from excluded e

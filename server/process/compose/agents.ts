@@ -1,6 +1,7 @@
 /** The parts of a process that serve agents. */
 
 import { ownAgentOperations } from '../../api/agent/operations.ts';
+import { filterOperations } from '../../api/filters/operations.ts';
 import { AgentAuth, LastSeen } from '../../auth/agent.ts';
 import { Directory } from '../../db/directory.ts';
 import { type Agent, readAgents } from '../../db/queries/agents.ts';
@@ -39,23 +40,26 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
   metrics.gauge('weir_claims_waiting', () => waiters.size);
 
   return {
-    operations: ownAgentOperations({
-      database,
-      auth,
-      claim: createClaim({
+    operations: {
+      ...ownAgentOperations({
         database,
-        agents: directory,
-        metrics,
-        waiters,
-        watermarks,
-        turns,
+        auth,
+        claim: createClaim({
+          database,
+          agents: directory,
+          metrics,
+          waiters,
+          watermarks,
+          turns,
+          attemptsMax,
+          judge: filters.judge,
+          onFilterFailed: filters.failed,
+        }),
+        settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
         attemptsMax,
-        judge: filters.judge,
-        onFilterFailed: filters.failed,
       }),
-      settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
-      attemptsMax,
-    }),
+      ...filterOperations({ database, judge: filters.judge }),
+    },
     auth,
     directory,
     /** Events were committed by this process. */

@@ -9,6 +9,7 @@ import { countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
 import type { History } from '../../live/counters.ts';
 import { accountPages } from '../../pages/account.ts';
+import { agentFilterPages } from '../../pages/agent-filters.ts';
 import { agentPages } from '../../pages/agents.ts';
 import { Assets } from '../../pages/assets.ts';
 import { auditPages } from '../../pages/audit.ts';
@@ -86,6 +87,7 @@ export function composePages(
     ...searchPages(database),
     ...rejectionPages,
     ...agentPages,
+    ...agentFilterPages,
     ...deliveryPages,
     ...statusPages(history),
   };

@@ -22,7 +22,7 @@ const seen = (agent: TestAgent) => until(async () => (await of(agent.id))[0].las
 test('an agent without requests has no last request and no waiting delivery', async () => {
   const { id } = (await (await addPerson(app, 'operator')).api('POST', '/api/v1/agents', { name: 'new' })).body;
   expect(await of(id)).toEqual([
-    { agent_id: id, last_seen_at: null, last_seen_from: null, waiting_since: null, dead: 0 },
+    { agent_id: id, last_seen_at: null, last_seen_from: null, waiting_since: null, dead: 0, filters: [] },
   ]);
 });
 

@@ -333,7 +333,11 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
   },
 };
 
-const changing = userRoutes.filter(([method]) => (method as string) !== 'GET').map(([, , name]) => name);
+/** Of the operations that are no GET, those that change nothing. */
+const reading: readonly string[] = ['testFilter'];
+const changing = userRoutes
+  .filter(([method, , name]) => (method as string) !== 'GET' && !reading.includes(name))
+  .map(([, , name]) => name);
 
 const entriesOf = ({ database }: TestApp) =>
   database.query<{ text: string; action: string }>({

@@ -1,0 +1,27 @@
+/** Checks that the filters of subscriptions are valid in this version. */
+import type { Database } from '../db/pool.ts';
+import { readFilters } from '../db/queries/filter-events.ts';
+import { filterProblem } from '../filters/expression.ts';
+import { type Check, ok, problem } from './check.ts';
+
+/** Filters compiled by one run. */
+const FILTERS_MAX = 10_000;
+
+export async function checkFilters(database: Database): Promise<Check[]> {
+  const filters = await readFilters(database, null, FILTERS_MAX);
+  if (filters.length === 0) return [];
+  const broken = filters.flatMap((one) => {
+    const detail = filterProblem(one.filter);
+    return detail === null ? [] : [{ ...one, detail }];
+  });
+  const [first] = broken;
+  if (first === undefined) return [ok('filters', `${filters.length} filters of subscriptions are valid`)];
+  const others = broken.length === 1 ? '' : `, and ${broken.length - 1} more filters`;
+  return [
+    problem(
+      'filters',
+      `the filter of agent ${first.agentName} on webhook ${first.webhookName} is not valid in this version (${first.detail})${others}; all events are delivered`,
+      `change it on the page of the agent, or: weir agent subscribe ${first.agentId} --webhook ${first.webhookId} --filter EXPRESSION`,
+    ),
+  ];
+}
