@@ -9,6 +9,7 @@ import type { deliveryOperations } from './deliveries/operations.ts';
 import type { eventOperations } from './events/operations.ts';
 import type { filterOperations } from './filters/operations.ts';
 import type { historyOperations } from './history/operations.ts';
+import type { jobOperations } from './jobs/operations.ts';
 import type { liveOperations } from './live/operations.ts';
 import type { openApiOperations } from './openapi/document.ts';
 import type { problemOperations } from './problems/operations.ts';
@@ -38,6 +39,7 @@ export type Operations = OtherOperations &
   ReturnType<typeof agentOperations> &
   ReturnType<typeof eventOperations> &
   ReturnType<typeof historyOperations> &
+  ReturnType<typeof jobOperations> &
   ReturnType<typeof deliveryOperations> &
   ReturnType<typeof tokenOperations> &
   ReturnType<typeof auditOperations>;

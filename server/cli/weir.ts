@@ -19,6 +19,7 @@ import { eventCommand } from './event.ts';
 import { filterCommand } from './filter.ts';
 import { historyCommand } from './history.ts';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printJson, printMessage, printText } from './io.ts';
+import { jobCommand } from './job.ts';
 import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
 import { mcpCommand } from './mcp.ts';
@@ -54,6 +55,7 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(rejectionCommand(io))
     .addCommand(alertCommand(io))
     .addCommand(historyCommand(io))
+    .addCommand(jobCommand(io))
     .addCommand(schemeCommand(io))
     .addCommand(sendCommand(io))
     .addCommand(consumeCommand(io))

@@ -1,3 +1,5 @@
+import type { Database } from './pool.ts';
+
 /** Postgres advisory locks that Weir takes, each until the end of its transaction. Listed in one table, so that every number is unique. */
 export const advisoryLocks = {
   /** Changes to the schema and creation of partitions. */
@@ -16,8 +18,29 @@ export const advisoryLocks = {
   archive: 7_236_459,
   /** The hourly maintenance: one machine at a time. */
   maintenance: 7_236_460,
+  /** Running jobs: one machine at a time. */
+  jobs: 7_236_461,
   /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
   /** Deciding which alerts begin and end: one machine at a time. */
   alerts: 7_236_466,
 } as const;
+
+/**
+ * Runs the work unless another machine has this lock. The lock belongs to an open transaction, which holds no snapshot: the lock of a
+ * machine that is cut off ends with its session.
+ */
+export async function unlessElsewhere(
+  database: Pick<Database, 'transaction'>,
+  lock: number,
+  work: () => Promise<void>,
+): Promise<void> {
+  await database.transaction(async (query) => {
+    await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
+    const [row] = await query<{ locked: boolean }>({
+      text: 'select pg_try_advisory_xact_lock($1) as locked',
+      values: [lock],
+    });
+    if (row!.locked) await work();
+  });
+}

@@ -1,4 +1,4 @@
-/** Checks of autovacuum, JIT, and the clock difference between the database and this machine. */
+/** Checks of autovacuum, JIT, jobs, and the clock difference between the database and this machine. */
 import type { Database } from '../db/pool.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
@@ -88,4 +88,28 @@ export async function checkClock(database: Database, nowMs: () => number): Promi
     `${finding}: times of events, leases and sessions are inconsistent`,
     'synchronize both clocks with NTP (chrony or systemd-timesyncd)',
   );
+}
+
+/** A job whose last batch is older than this stands still: batches take milliseconds, and pauses follow the rate. */
+const JOB_STILL_SECONDS = 300;
+
+/** The oldest unfinished job must make progress; the others wait for it. Without the table the schema is not current, see checkSchema. */
+export async function checkJobs(database: Database): Promise<Check[]> {
+  const [table] = await database.query<{ exists: boolean }>({
+    text: `select to_regclass('jobs') is not null as exists`,
+  });
+  if (!table!.exists) return [];
+  const [job] = await database.query<{ id: string; seconds: number }>({
+    text: `
+      select id, extract(epoch from now() - updated_at)::float8 as seconds from jobs
+      where state in ('queued', 'running') order by created_at, id limit 1`,
+  });
+  if (job === undefined || job.seconds <= JOB_STILL_SECONDS) return [];
+  return [
+    advice(
+      'jobs',
+      `job ${job.id} has made no progress for ${Math.round(job.seconds / 60)} minutes`,
+      `start Weir, or look for jobs_paused and job_failed in its log; weir job cancel ${job.id} ends it`,
+    ),
+  ];
 }

@@ -4,7 +4,7 @@ import { archiveTo } from '../archive/write.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../auth/temporary-agents.ts';
 import { recordTallies } from '../auth/throttle.ts';
-import { advisoryLocks } from '../db/advisory-locks.ts';
+import { advisoryLocks, unlessElsewhere } from '../db/advisory-locks.ts';
 import { dropOldPartitions } from '../db/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
@@ -15,6 +15,7 @@ import { deleteOldActions } from '../db/queries/delivery-actions.ts';
 import { countExpiring } from '../db/queries/expiring.ts';
 import { deleteOldHistory } from '../db/queries/history.ts';
 import { deleteExpiredAnswers } from '../db/queries/idempotency.ts';
+import { deleteOldJobs } from '../db/queries/jobs.ts';
 import { deleteOldRejections } from '../db/queries/rejections.ts';
 import { deleteEndedSessions } from '../db/queries/sessions.ts';
 import { deleteOldFailures } from '../db/queries/sign-in-failures.ts';
@@ -41,20 +42,6 @@ export async function anchorAudit(database: Database, log: Log, logged: string |
   if (head === undefined || head.hash === logged) return logged;
   log('audit_head', { number: head.number, hash: head.hash });
   return head.hash;
-}
-
-/**
- * Runs the work unless another machine does. The lock belongs to an open transaction, which holds no snapshot: the lock of a machine that is cut
- * off ends with its session.
- */
-async function unlessElsewhere(database: Database, work: () => Promise<void>): Promise<void> {
-  await database.transaction(async (query) => {
-    await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
-    const [row] = await query<{ locked: boolean }>({
-      text: `select pg_try_advisory_xact_lock(${advisoryLocks.maintenance}) as locked`,
-    });
-    if (row!.locked) await work();
-  });
 }
 
 interface MaintenanceParts {
@@ -138,10 +125,11 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     await deleteExpiredAnswers(database);
     await deleteOldActions(database);
     await deleteOldAlerts(database, RETENTION_DAYS);
+    await deleteOldJobs(database);
   };
   const runHourRound = async () => {
     try {
-      await unlessElsewhere(database, upkeep);
+      await unlessElsewhere(database, advisoryLocks.maintenance, upkeep);
       // Every machine has a log of its own.
       anchor = await anchorAudit(database, log, anchor);
       onMaintained();

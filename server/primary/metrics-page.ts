@@ -19,6 +19,7 @@ export class MetricsPage {
   readonly #memory = this.#counter('weir_processes_replaced_for_memory_total');
   readonly #expired = this.#counter('weir_leases_expired_total', ['agent']);
   readonly #settled = this.#counter('weir_deliveries_settled_total', ['agent', 'outcome']);
+  readonly #replayed = this.#counter('weir_events_replayed_total');
   readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
   /** Summed counters and histograms of ended processes. */
   #ended: MetricsSnapshot = [];
@@ -77,6 +78,11 @@ export class MetricsPage {
   /** Counts deliveries that retention removed before an agent settled them. */
   deliveriesUnhandled(deliveries: number): void {
     this.#unhandled.inc(deliveries);
+  }
+
+  /** Counts events that a job has replayed. */
+  eventsReplayed(events: number): void {
+    this.#replayed.inc(events);
   }
 
   /** Sets the time span that has partitions. */

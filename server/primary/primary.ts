@@ -7,8 +7,10 @@ import { attachUnmigrated } from '../db/attach.ts';
 import { lockDataDir } from '../db/data-dir.ts';
 import { ChangeListener } from '../db/listen.ts';
 import { usualHorizon } from '../db/partitions.ts';
+import { openDatabase } from '../db/pool.ts';
 import { countOrEstimateDeliveries } from '../db/queries/delivery-counts.ts';
 import { DoctorRunner } from '../doctor/ask.ts';
+import { runJobs } from '../jobs/run.ts';
 import { LiveHub } from '../live/hub.ts';
 import { openLimiter } from '../ratelimit/open.ts';
 import { loadSecretsKeys } from '../secrets/keys.ts';
@@ -29,6 +31,9 @@ import { type Ending, waitForEnd } from './signals.ts';
 import { openSpool } from './spool.ts';
 import { Supervisor } from './supervisor.ts';
 import { UndoStack } from './undo.ts';
+
+/** One for the lock, one for the batches. */
+const JOB_CONNECTIONS = 2;
 
 interface Running {
   supervisor: Supervisor;
@@ -234,6 +239,22 @@ async function start(
       onLastLeases: (agentIds) => page.lastLeasesEnded(agentIds),
       onUnhandled: (deliveries) => page.deliveriesUnhandled(deliveries),
       onMaintained: () => page.maintained(),
+    }),
+  );
+
+  undo.push(runAlerts(alerts));
+  const jobsDatabase = openDatabase(conninfo, {
+    connectionsMax: JOB_CONNECTIONS,
+    applicationName: 'weir-jobs',
+    onError: (error) => log('jobs_paused', { reason: error.message }),
+  });
+  undo.push(() => jobsDatabase.close());
+  undo.push(
+    runJobs({
+      database: jobsDatabase,
+      log,
+      perSecond: () => current.REPLAY_DELIVERIES_PER_SECOND,
+      onReplayed: (events) => page.eventsReplayed(events),
     }),
   );
 

@@ -327,6 +327,12 @@ export const settingTable = {
     meaning: 'where TRUSTED_PROXIES pass the client address; the other two are ignored',
   },
   DELIVERY_MAX_ATTEMPTS: count(10, 1, 1_000, 'attempts of a delivery before it is a dead letter'),
+  REPLAY_DELIVERIES_PER_SECOND: count(
+    1_000,
+    1,
+    1_000_000,
+    'deliveries that jobs create per second when they replay many events, over all machines',
+  ),
   REJECTIONS_KEPT_MAX: count(
     1_000,
     10,

@@ -55,6 +55,9 @@ export const logEvents = {
   alert_send_failed: ['warn', 'a request to ALERT_URL failed; it is repeated with the same webhook-id'],
   alert_given_up: ['error', 'a request to ALERT_URL was given up after its last attempt, or because it is too old'],
   alerts_failed: ['error', 'the conditions of alerts could not be evaluated; the next attempt is within seconds'],
+  job_done: ['info', 'a job that replays events is done'],
+  job_failed: ['error', 'a job failed; without final, or if that is false, it is tried again'],
+  jobs_paused: ['warn', 'jobs do not run while the database takes no writes; they continue by themselves'],
   listening: ['info', 'all processes listen'],
   setup_address: [
     'warn',

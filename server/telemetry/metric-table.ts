@@ -97,6 +97,7 @@ export const metricTable = {
     'counter',
     'events for which the filter of a subscription gave no verdict, and which were delivered, by agent',
   ],
+  weir_events_replayed_total: ['counter', 'events that jobs have replayed (counted by the primary that ran them)'],
   weir_leases_expired_total: ['counter', 'leases that expired without an acknowledgement, by agent'],
   weir_database_bytes: ['gauge', 'size of the database on disk, with indexes'],
   weir_database_read_timestamp_seconds: [

@@ -248,6 +248,31 @@ CREATE TABLE public.idempotency_keys (
     CONSTRAINT idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
 );
 
+CREATE TABLE public.jobs (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    state text DEFAULT 'queued'::text NOT NULL,
+    filter jsonb NOT NULL,
+    agent_ids uuid[],
+    until timestamp with time zone NOT NULL,
+    first_at timestamp with time zone,
+    cursor uuid,
+    replayed_to timestamp with time zone,
+    events bigint DEFAULT 0 NOT NULL,
+    deliveries bigint DEFAULT 0 NOT NULL,
+    reason text,
+    created_by jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    started_at timestamp with time zone,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT jobs_check CHECK (((state = ANY (ARRAY['done'::text, 'cancelled'::text, 'failed'::text])) = (finished_at IS NOT NULL))),
+    CONSTRAINT jobs_check1 CHECK (((state = 'failed'::text) = (reason IS NOT NULL))),
+    CONSTRAINT jobs_kind_check CHECK ((kind = 'replay_events'::text)),
+    CONSTRAINT jobs_reason_check CHECK ((length(reason) <= 500)),
+    CONSTRAINT jobs_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'done'::text, 'cancelled'::text, 'failed'::text])))
+);
+
 CREATE TABLE public.rejections (
     id uuid NOT NULL,
     webhook_id uuid NOT NULL,
@@ -454,6 +479,9 @@ ALTER TABLE ONLY public.history
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (user_id, key);
 
+ALTER TABLE ONLY public.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.rejections
     ADD CONSTRAINT rejections_pkey PRIMARY KEY (id);
 
@@ -533,6 +561,10 @@ CREATE INDEX delivery_actions_created_at ON public.delivery_actions USING btree 
 CREATE INDEX history_age ON public.history USING btree (step, at);
 
 CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
+
+CREATE INDEX jobs_newest ON public.jobs USING btree (created_at, id);
+
+CREATE INDEX jobs_unfinished ON public.jobs USING btree (created_at) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
 
 CREATE INDEX rejections_of_webhook ON public.rejections USING btree (webhook_id, id);
 

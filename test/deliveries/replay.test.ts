@@ -54,10 +54,10 @@ test('an event is delivered again to every subscribed agent, or to the given age
   const { agent, webhook } = await agentWithEvents(1);
   const stranger = await addAgent(app);
   const first = await agent.claimOne();
-  expect(await deliverAgain(app.database, first.event.id, null)).toHaveLength(1);
+  expect(await deliverAgain(app.database, [first.event.id], null)).toHaveLength(1);
   expect((await agent.claimOne()).event.id).toBe(first.event.id);
-  expect(await deliverAgain(app.database, first.event.id, [stranger.id])).toHaveLength(1);
-  expect(await deliverAgain(app.database, nobody, null)).toEqual([]);
+  expect(await deliverAgain(app.database, [first.event.id], [stranger.id])).toHaveLength(1);
+  expect(await deliverAgain(app.database, [nobody], null)).toEqual([]);
   expect(webhook.id).toBe(first.event.webhook_id);
 });
 

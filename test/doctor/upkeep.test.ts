@@ -7,7 +7,7 @@ import { type Attached, attachDatabase, connectionsNeeded } from '../../server/d
 import { openDatabase } from '../../server/db/pool.ts';
 import { checkConnections } from '../../server/doctor/connections.ts';
 import { checkDatabase } from '../../server/doctor/database.ts';
-import { checkAutovacuum, checkClock, checkJit, jitAdvice } from '../../server/doctor/upkeep.ts';
+import { checkAutovacuum, checkClock, checkJit, checkJobs, jitAdvice } from '../../server/doctor/upkeep.ts';
 import { readSettings } from '../../server/settings/read.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
@@ -28,6 +28,20 @@ afterAll(async () => {
 const run = (text: string) => attached.database.query<{ value: string }>({ text });
 const asServer = () =>
   readSettings({ DATABASE_URL: attached.conninfo, SECRETS_KEY: someKey, WORKERS: '1', DB_POOL_MAX: '4' }, dataDir);
+
+test('the doctor reports the oldest unfinished job when it makes no progress', async () => {
+  const add = (minutes: number) =>
+    run(`insert into jobs (id, kind, filter, until, created_by, created_at, updated_at)
+      select gen_random_uuid(), 'replay_events', '{}', now(), '{}', t, t from (select now() - interval '${minutes} minutes' as t) at`);
+  expect(await checkJobs(attached.database)).toEqual([]);
+  await add(4);
+  expect(await checkJobs(attached.database)).toEqual([]);
+  await add(12);
+  expect(await checkJobs(attached.database)).toMatchObject([
+    { name: 'jobs', state: 'advice', finding: expect.stringMatching(/^job \S+ has made no progress for 12 minutes$/) },
+  ]);
+  await run('delete from jobs');
+});
 
 describe('the doctor checks autovacuum', () => {
   test('that is on', async () => {

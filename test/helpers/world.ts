@@ -56,6 +56,13 @@ export async function makeWorld(): Promise<World> {
     users: async () => (await addPerson(app, 'viewer')).id,
     tokens: async () => (await administrator.api('POST', '/api/v1/tokens', { name: 'made', role: 'viewer' })).body.id,
     account: async () => (await addPerson(app, 'viewer')).sessionId,
+    jobs: async () => {
+      // Their number is limited.
+      await app.database.query({
+        text: `update jobs set state = 'cancelled', finished_at = now() where finished_at is null`,
+      });
+      return (await administrator.api('POST', '/api/v1/events/replay', {})).body.job_id;
+    },
     deliveries: async () => {
       await send(webhook);
       const { id } = await agent.claimOne();

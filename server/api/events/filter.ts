@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { EventRecord } from '../../db/queries/events.ts';
 import { parseNetwork } from '../../net/address.ts';
 import { deliveryStates, eventSchema } from '../../resources/events.ts';
-import { instant, text } from '../../resources/fields.ts';
+import { example, instant, text } from '../../resources/fields.ts';
 import { EVENT_TYPE_CHARACTERS_MAX } from '../../signatures/event-type.ts';
 import { readStoredHeaders } from '../../signatures/stored-headers.ts';
 import { flag, pageQuery, pageSchema } from '../paging.ts';
@@ -55,6 +55,21 @@ const notInOrder = { path: ['to'], error: 'Give a time that is not before from.'
 export const eventListQuery = z.strictObject({ ...pageQuery, ...filterQuery }).refine(inOrder, notInOrder);
 
 export const eventCountQuery = z.strictObject(filterQuery).refine(inOrder, notInOrder);
+
+const AGENTS_NAMED_MAX = 100;
+
+/** To which agents a replay goes. */
+export const replayAgents = z
+  .array(z.guid('Give the id of an agent.').toLowerCase())
+  .min(1, 'Name an agent, or leave agent_ids out.')
+  .max(AGENTS_NAMED_MAX, `Name at most ${AGENTS_NAMED_MAX} agents.`)
+  .optional()
+  .describe('only to these agents; absent: to every agent that is subscribed to the webhook');
+
+export const replayManyInput = z
+  .strictObject({ ...filterQuery, agent_ids: replayAgents })
+  .refine(inOrder, notInOrder)
+  .meta({ examples: [{ webhook_id: example.webhook_id, from: '2026-11-20T00:00:00Z' }] });
 
 export const eventExportQuery = z
   .strictObject({

@@ -7,6 +7,8 @@ import { countDeliveriesOf } from '../../db/queries/event-lists.ts';
 import { findEvent } from '../../db/queries/events.ts';
 import { problem, problemLater } from '../../http/problem.ts';
 import { eventDeliveriesSchema, eventSchema } from '../../resources/events.ts';
+import { idOf } from '../../resources/fields.ts';
+import { createReplayJob } from '../jobs/service.ts';
 import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
@@ -18,22 +20,15 @@ import {
   eventFilterOf,
   eventListQuery,
   eventPageSchema,
+  replayAgents,
+  replayManyInput,
 } from './filter.ts';
 import { replayEvent } from './replay.ts';
 import { EventSearch } from './search.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;
 
-const AGENTS_NAMED_MAX = 100;
-
-const replayInput = z.strictObject({
-  agent_ids: z
-    .array(z.guid('Give the id of an agent.').toLowerCase())
-    .min(1, 'Name an agent, or leave agent_ids out.')
-    .max(AGENTS_NAMED_MAX, `Name at most ${AGENTS_NAMED_MAX} agents.`)
-    .optional()
-    .describe('only to these agents; absent: to every agent that is subscribed to the webhook'),
-});
+const replayInput = z.strictObject({ agent_ids: replayAgents });
 
 const EVENTS_COUNTED_MAX = 200;
 /** Largest count of matching events. */
@@ -153,12 +148,33 @@ export function eventOperations(database: Database) {
         if (replayed.kind === 'unknown') return problem('event_unknown');
         if (replayed.kind === 'no_agent') return problem('no_subscribers');
         if (replayed.kind === 'done') return done(201, { delivery_ids: replayed.deliveryIds });
-        const errors = replayed.agentIds.map((agentId) => ({
-          pointer: `/agent_ids/${agentIds!.indexOf(agentId)}`,
-          detail: `No active agent has the id ${agentId}.`,
-        }));
-        return problem('invalid_request', undefined, { errors });
+        return agentsUnknown(agentIds!, replayed.agentIds);
+      },
+    }),
+
+    /** As a job: all events by filter that were received until now. */
+    replayEvents: operation({
+      idempotent: true,
+      input: replayManyInput,
+      answers: { 202: z.object({ job_id: idOf('job') }) },
+      problems: ['no_subscribers', 'jobs_full'],
+      handle: async ({ input: { agent_ids, ...filter }, actor }) => {
+        const agentIds = agent_ids ?? null;
+        const created = await createReplayJob(database, actor, { filter, agentIds });
+        if (created.kind === 'no_agent') return problem('no_subscribers');
+        if (created.kind === 'full') return problem('jobs_full');
+        if (created.kind === 'agents_unknown') return agentsUnknown(agentIds!, created.agentIds);
+        return done(202, { job_id: created.id }, { location: `/api/v1/jobs/${created.id}` });
       },
     }),
   };
+}
+
+/** @param unknown those of the given ids that no active agent has */
+function agentsUnknown(given: readonly string[], unknown: readonly string[]) {
+  const errors = unknown.map((id) => ({
+    pointer: `/agent_ids/${given.indexOf(id)}`,
+    detail: `No active agent has the id ${id}.`,
+  }));
+  return problem('invalid_request', undefined, { errors });
 }

@@ -25,7 +25,7 @@ export function replayEvent(
     const active = agentIds && (await readAgents({ query }, agentIds, agentIds.length)).map(({ id }) => id);
     const missing = agentIds?.filter((id) => !active!.includes(id)) ?? [];
     if (missing.length > 0) return { kind: 'agents_unknown', agentIds: missing };
-    const deliveryIds = await deliverAgain({ query }, eventId, agentIds);
+    const deliveryIds = await deliverAgain({ query }, [eventId], agentIds);
     if (deliveryIds.length === 0)
       return { kind: (await findEvent({ query }, null, eventId)) === undefined ? 'unknown' : 'no_agent' };
     const target = { kind: 'event', id: eventId, name: eventId };

@@ -104,12 +104,12 @@ export async function actOnDeliveries(
 }
 
 /**
- * Creates deliveries of an event to these agents (null: to all agents subscribed to its webhook). Returns their ids; none when the
- * event does not exist.
+ * Creates deliveries of events to these agents (null: to all agents subscribed to the webhook of the event). Returns their ids; an event
+ * that does not exist has none.
  */
 export async function deliverAgain(
   database: Pick<Database, 'query'>,
-  eventId: string,
+  eventIds: readonly string[],
   agentIds: readonly string[] | null,
 ): Promise<string[]> {
   const rows = await database.query<{ id: string }>({
@@ -121,7 +121,7 @@ export async function deliverAgain(
         join webhooks w on w.id = e.webhook_id
         join agents a on a.revoked_at is null and ($3::uuid[] is not null and a.id = any ($3)
           or $3 is null and exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
-        where e.received_at = $1 and e.id = $2
+        where e.received_at = any ($1::timestamptz[]) and e.id = any ($2::uuid[])
         returning id, agent_id, webhook_id
       ), targets as (
         insert into replay_targets (agent_id, webhook_id)
@@ -130,7 +130,7 @@ export async function deliverAgain(
         on conflict do nothing
       )
       select id from made`,
-    values: [uuidv7Time(eventId), eventId, agentIds && arrayOf(agentIds)],
+    values: [arrayOf(new Set(eventIds.map(uuidv7Time))), arrayOf(eventIds), agentIds && arrayOf(agentIds)],
   });
   return rows.map((row) => row.id);
 }

@@ -8,6 +8,7 @@ import { deliveryOperations } from '../../api/deliveries/operations.ts';
 import { eventOperations } from '../../api/events/operations.ts';
 import { historyOperations } from '../../api/history/operations.ts';
 import { Idempotency } from '../../api/idempotency.ts';
+import { jobOperations } from '../../api/jobs/operations.ts';
 import { createMcp } from '../../api/mcp/endpoint.ts';
 import { openApiDocument, openApiOperations } from '../../api/openapi/document.ts';
 import type { Operations, OtherOperations } from '../../api/operations.ts';
@@ -78,6 +79,7 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
     ...agentOperations({ database, changes }),
     ...eventOperations(database),
     ...historyOperations(database),
+    ...jobOperations(database),
     ...deliveryOperations(database),
     ...tokenOperations({ database, passwords, hosted }),
     ...auditOperations(database),

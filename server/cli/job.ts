@@ -1,0 +1,51 @@
+import { Command } from 'commander';
+import { cancelReplayJob } from '../api/jobs/service.ts';
+import { commandActor } from '../audit/actor.ts';
+import { type JobRecord, listJobs } from '../db/queries/jobs.ts';
+import { positive, uuid } from './arguments.ts';
+import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
+import { withDatabase } from './session.ts';
+
+interface Output {
+  json?: boolean;
+}
+
+/** `weir job list|cancel`. */
+export function jobCommand(io: CommandIo): Command {
+  const command = new Command('job').description('show and cancel jobs, such as replays of many events');
+
+  command
+    .command('list')
+    .description('show the newest jobs')
+    .option('--limit <jobs>', 'maximum number', positive, 20)
+    .option('--json', 'print one JSON document')
+    .action(({ limit, json }: Output & { limit: number }) =>
+      withDatabase(io, async ({ database }) => {
+        const rows = await listJobs(database, null, limit);
+        if (json) printJson(io, { items: rows });
+        else if (rows.length === 0) printText(io, 'No jobs. Create one: npx weir event replay --from TIME\n');
+        else printText(io, table(['ID', 'STATE', 'PROGRESS', 'EVENTS', 'DELIVERIES', 'CREATED'], rows.map(rowOf)));
+      }),
+    );
+
+  command
+    .command('cancel')
+    .description('end an unfinished job; the deliveries that it has created stay')
+    .argument('<id>', 'id of the job', uuid)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { json }: Output) =>
+      withDatabase(io, async ({ database }) => {
+        const cancelled = await cancelReplayJob(database, commandActor(), id);
+        if (cancelled.kind === 'unknown') throw new CommandError(`no job has the id ${id}; see: weir job list`);
+        if (cancelled.kind === 'finished') throw new CommandError('this job has already ended; see: weir job list');
+        const { job } = cancelled;
+        if (json) printJson(io, job);
+        else printText(io, `${id}: cancelled after ${job.events} events and ${job.deliveries} deliveries.\n`);
+      }),
+    );
+  return command;
+}
+
+function rowOf({ id, state, progress, events, deliveries, created_at }: JobRecord): string[] {
+  return [id, state, `${Math.floor(progress * 100)}%`, String(events), String(deliveries), created_at];
+}

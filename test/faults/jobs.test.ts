@@ -1,0 +1,73 @@
+/** A replay of many events while Weir and its Postgres are killed: each event is replayed once. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addAgent, storeEvents, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { processesOf } from '../helpers/processes.ts';
+import { until } from '../helpers/wait.ts';
+import { kill, makeDataDir, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 240_000;
+const EVENTS = 2_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+let dataDir: string;
+let weir: Weir;
+
+const start = (perSecond: number) =>
+  startWeir({ WORKERS: 1, DATA_DIR: dataDir, REPLAY_DELIVERIES_PER_SECOND: perSecond });
+
+beforeAll(async () => {
+  dataDir = await makeDataDir();
+  weir = await start(1_000);
+}, TEST_MS);
+afterAll(() => weir.stop(), TEST_MS);
+
+interface Job {
+  state: string;
+  events: number;
+}
+
+async function readJob(id: string): Promise<Job> {
+  const [job] = await weir.database.query<Job>({
+    text: 'select state, events::int as events from jobs where id = $1',
+    values: [id],
+  });
+  return job!;
+}
+
+test('kill -9 of Weir and of Postgres during a job, then TERM: it goes on where it was', {
+  timeout: TEST_MS,
+}, async () => {
+  const url = `http://127.0.0.1:${weir.port}`;
+  const app = { database: weir.database, conninfo: weir.conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
+  const webhook = await weir.addWebhook();
+  const agent: TestAgent = await addAgent(app, [{ ...webhook, url: `${url}${webhook.path}` }]);
+  const person: TestPerson = await addPerson(app, 'operator');
+  const stored = await storeEvents(weir.database, webhook.id, EVENTS, Date.now() - 1_000);
+  await weir.database.query({ text: 'delete from deliveries' });
+  const created = await person.api('POST', '/api/v1/events/replay', { agent_ids: [agent.id] });
+  expect(created.status, created.text).toBe(202);
+  const id: string = created.body.job_id;
+
+  await until(async () => (await readJob(id)).events > 0, eventually);
+  for (const { pid } of await processesOf(dataDir)) kill(pid, 'SIGKILL');
+  await weir.ended;
+  await weir.forget();
+  // Too slow to end before the next step.
+  weir = await start(10);
+  const { state, events: before } = await readJob(id);
+  expect(state).toBe('running');
+  expect(before).toBeLessThan(EVENTS);
+  weir.signal('SIGTERM');
+  await weir.ended;
+  await weir.forget();
+  weir = await start(1_000_000);
+  await until(async () => (await readJob(id)).state === 'done', eventually);
+
+  const rows = await weir.database.query<{ id: string }>({
+    text: 'select event_id as id from deliveries where agent_id = $1',
+    values: [agent.id],
+  });
+  expect(rows.map((row) => row.id).sort()).toEqual([...stored].sort());
+  expect(await weir.metric('weir_events_replayed_total')).toBeGreaterThan(0);
+});
