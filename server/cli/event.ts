@@ -2,13 +2,12 @@ import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { type ExportFormat, exportText } from '../api/events/export.ts';
 import { describeEvent, eventFilterOf } from '../api/events/filter.ts';
-import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
 import { EventSearch } from '../api/events/search.ts';
 import { importEvents } from '../archive/read.ts';
-import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
 import { findEvent } from '../db/queries/events.ts';
-import { positive, time, uuid, uuids } from './arguments.ts';
+import { positive, time, uuid } from './arguments.ts';
+import { replayCommand } from './event-replay.ts';
 import { CommandError, type CommandIo, printBytes, printJson, printPart, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
 
@@ -33,13 +32,7 @@ interface ExportOptions extends FilterOptions {
   limit: number;
 }
 
-const refusals: Record<Exclude<EventReplayed['kind'], 'done'>, string> = {
-  unknown: 'no event has this id; see: weir event list',
-  no_agent: 'no agent is subscribed to the webhook of this event; name agents with --agent',
-  agents_unknown: 'a named agent is not active; see: weir agent list',
-};
-
-/** Adds the filters of `list` and `export`. */
+/** Adds the filters of `list`, `export` and `replay`. */
 function withFilters(command: Command): Command {
   return command
     .option('--webhook <id>', 'of this webhook', uuid)
@@ -131,23 +124,6 @@ export function eventCommand(io: CommandIo): Command {
       }),
     );
 
-  command
-    .command('replay')
-    .description('create new deliveries of an event, for every subscribed agent')
-    .argument('<id>', 'id of the event', uuid)
-    .option('--agent <id>', 'for this agent instead; may be repeated', uuids)
-    .option('--json', 'print one JSON document')
-    .action((id: string, { agent, json }: Output & { agent?: string[] }) =>
-      withDatabase(io, async ({ database }) => {
-        const replayed: EventReplayed = isTimedId(id)
-          ? await replayEvent(database, commandActor(), id, agent ?? null)
-          : { kind: 'unknown' };
-        if (replayed.kind !== 'done') throw new CommandError(refusals[replayed.kind]);
-        const { deliveryIds } = replayed;
-        if (json) printJson(io, { id, delivery_ids: deliveryIds });
-        else
-          printText(io, `${id}: ${deliveryIds.length} new ${deliveryIds.length === 1 ? 'delivery' : 'deliveries'}.\n`);
-      }),
-    );
+  replayCommand(io, withFilters(command.command('replay')));
   return command;
 }

@@ -23,7 +23,7 @@ import { isEditable, sendAgainPages } from './send-again.ts';
 import { address } from './show.ts';
 
 /** Filters of the list, by the names that people see. */
-const filterLabels = {
+export const filterLabels = {
   webhook_id: 'Webhook',
   type: 'Type',
   delivery_state: 'Delivery',
@@ -34,7 +34,7 @@ const filterLabels = {
   from: 'Since',
   to: 'Before',
 } as const;
-type FilterName = keyof typeof filterLabels;
+export type FilterName = keyof typeof filterLabels;
 const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] as const;
 const HOUR_MS = 3_600_000;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
@@ -129,7 +129,10 @@ function sendersFirst(headers: Record<string, string>): [string, string][] {
 type Filters = Partial<Record<FilterName | 'cursor', string>>;
 
 /** Each active filter: its label, its value, and the address of the list without it. */
-function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<string, string>): [string, string, string][] {
+export function chipsOf(
+  { cursor: _, ...filters }: Filters,
+  webhooks: Record<string, string>,
+): [string, string, string][] {
   return (Object.keys(filterLabels) as FilterName[]).flatMap((name) => {
     const value = filters[name];
     if (value === undefined) return [];
@@ -139,7 +142,7 @@ function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<string, st
 }
 
 /** Number of matching events; null if it is not known now. */
-async function countOf(call: Call, { cursor: _, ...query }: Filters) {
+export async function countOf(call: Call, { cursor: _, ...query }: Filters) {
   const counted = await call('countEvents', { query });
   return counted.kind === 'done' ? counted.body : null;
 }

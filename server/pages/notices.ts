@@ -9,6 +9,8 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
   'dead-replayed-in-part': (count) =>
     `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay again for the rest.`,
+  'job-created': 'Created. This page shows its progress.',
+  'job-cancelled': 'Cancelled. What the job has created stays.',
   'sent-again': 'Sent. This is the new event.',
   dismissed: 'Dismissed. It stays visible and can be replayed.',
   'dead-dismissed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} dismissed.`,

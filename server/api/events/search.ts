@@ -70,7 +70,7 @@ export class EventSearch {
       count += await countEvents(this.#database, filter, slice, limit + 1 - count);
       return count > limit;
     };
-    const untilMs = performance.now() + Math.min(COUNT_MS_MAX, this.#msMax);
+    const untilMs = performance.now() + (this.#msMax === Infinity ? this.#msMax : Math.min(COUNT_MS_MAX, this.#msMax));
     // Most counts reach their limit or the end in one large slice: two statements instead of four or six.
     const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
     const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);

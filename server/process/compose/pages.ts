@@ -16,6 +16,7 @@ import { auditPages } from '../../pages/audit.ts';
 import { deliveryPages } from '../../pages/deliveries.ts';
 import { eventPages } from '../../pages/events.ts';
 import { framePages } from '../../pages/frame.ts';
+import { jobPages } from '../../pages/jobs.ts';
 import { oidcPages } from '../../pages/oidc.ts';
 import { overview } from '../../pages/overview.ts';
 import { rejectionPages } from '../../pages/rejections.ts';
@@ -88,6 +89,7 @@ export function composePages(
     ...rejectionPages,
     ...agentPages,
     ...agentFilterPages,
+    ...jobPages,
     ...deliveryPages,
     ...statusPages(history),
   };
