@@ -9,6 +9,7 @@ import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { FAST, HELD, type Runner, startRunner } from '../helpers/jobs.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { until } from '../helpers/wait.ts';
+import { made } from '../helpers/webhooks.ts';
 
 const REPLAY = '/api/v1/events/replay';
 /** Events in one transaction of a job. */
@@ -173,6 +174,20 @@ test('while the database is away it waits, and continues by itself', async () =>
   await app.restore();
   expect(await ended(id)).toMatchObject({ state: 'done', events: ids.length });
   expect(await replayed()).toEqual(ids);
+});
+
+test('a filter does not judge what a job or the replay of a single event delivers', async () => {
+  const other = await app.addWebhook();
+  const picky = await addAgent(app, [other]);
+  made(await agentsOf(app).setFilter(picky.id, other.id, 'event_type == "wanted"'));
+  const event = await send(other);
+  expect(await picky.claim()).toEqual([]);
+  const id = await create({ agent_ids: [picky.id], delivery_state: 'filtered' });
+  start(FAST);
+  expect(await ended(id)).toMatchObject({ events: 1 });
+  expect((await picky.claimOne()).event.id).toBe(event);
+  await operator.api('POST', `/api/v1/events/${event}/replay`, { agent_ids: [picky.id] });
+  expect((await picky.claimOne()).event.id).toBe(event);
 });
 
 describe('a running job', () => {

@@ -3,7 +3,8 @@
  *
  * The limit is exact because everything that adds a lease holds the lock on the agent's row: claims, and extensions, which may revive a
  * lease that has just expired. The lock and the count are separate statements: one statement would count in a snapshot from before the
- * wait for the lock. Agents without a limit take no lock.
+ * wait for the lock. Agents without a limit take no lock. A claim of 10 takes five round trips instead of one; median on a busy machine, three
+ * alternating rounds of 5 s: 15 to 27 ms with a limit, 5 to 12 ms without.
  */
 import type { Database, Query } from '../pool.ts';
 import { waitingDays } from './deliveries.ts';

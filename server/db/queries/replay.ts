@@ -105,7 +105,7 @@ export async function actOnDeliveries(
 
 /**
  * Creates deliveries of events to these agents (null: to all agents subscribed to the webhook of the event). Returns their ids; an event
- * that does not exist has none.
+ * that does not exist has none. Their empty history keeps filters from judging them (filter-deliveries.ts): a user asked for them.
  */
 export async function deliverAgain(
   database: Pick<Database, 'query'>,
@@ -115,8 +115,8 @@ export async function deliverAgain(
   const rows = await database.query<{ id: string }>({
     text: `
       with made as (
-        insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
-        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes
+        insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, history)
+        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, '[]'
         from events e
         join webhooks w on w.id = e.webhook_id
         join agents a on a.revoked_at is null and ($3::uuid[] is not null and a.id = any ($3)
