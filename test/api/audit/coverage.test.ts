@@ -15,7 +15,8 @@ let app: TestApp;
 let fresh: TestApp;
 let administrator: TestPerson;
 beforeAll(async () => {
-  app = await startTestApp();
+  // Nothing listens on port 1.
+  app = await startTestApp({ ALERT_URL: 'http://127.0.0.1:1/', ALERT_PRIVATE_NETWORKS: 'allow' });
   fresh = await startTestApp();
   administrator = await addPerson(app, 'administrator');
 });
@@ -231,6 +232,21 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       const id = await newEvent();
       return () => ask('POST', `/api/v1/events/${id}/replay`, {});
     },
+  },
+  replayEvents: {
+    action: 'job.create',
+    prepare: async () => () => ask('POST', '/api/v1/events/replay', {}),
+  },
+  cancelJob: {
+    action: 'job.cancel',
+    prepare: async () => {
+      const { job_id } = (await ask('POST', '/api/v1/events/replay', {})).body;
+      return () => ask('POST', `/api/v1/jobs/${job_id}/cancel`);
+    },
+  },
+  testAlert: {
+    action: 'alert.test',
+    prepare: async () => () => ask('POST', '/api/v1/alerts/test'),
   },
   replayDelivery: {
     action: 'delivery.replay',
