@@ -28,6 +28,7 @@ export const schemeInput = {
     .trim()
     .min(1)
     .max(PUBLIC_KEY_CHARACTERS_MAX)
+    .refine((text) => /^[\t\n\r -~]*$/.test(text), 'Give PEM, hex or base64: ASCII text.')
     .nullable()
     .describe("the sender's public key (PEM, hex or base64), for schemes that have one instead of a secret"),
   verify_token: z

@@ -48,6 +48,10 @@ const uses: Record<string, () => Promise<[string, object]>> = {
   rotateSecret: async () => [`${WEBHOOKS}/${await created('webhooks')}/rotate-secret`, {}],
   createAgent: async () => ['/api/v1/agents', { name: 'a' }],
   rotateAgent: async () => [`/api/v1/agents/${await created('agents')}/rotate`, {}],
+  replayEvents: async () => {
+    await doneDelivery();
+    return ['/api/v1/events/replay', {}];
+  },
   replayDelivery: async () => [`/api/v1/deliveries/${(await doneDelivery()).id}/replay`, {}],
   replayDeliveries: async () => [
     '/api/v1/deliveries/replay',

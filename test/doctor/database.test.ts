@@ -48,6 +48,7 @@ describe('the doctor checks the database', () => {
       'undelivered ok',
       'administrators advice',
       'audit_log ok',
+      'alerts ok',
     ]);
   });
 

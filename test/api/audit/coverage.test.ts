@@ -235,11 +235,15 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
   },
   replayEvents: {
     action: 'job.create',
-    prepare: async () => () => ask('POST', '/api/v1/events/replay', {}),
+    prepare: async () => {
+      await newEvent();
+      return () => ask('POST', '/api/v1/events/replay', {});
+    },
   },
   cancelJob: {
     action: 'job.cancel',
     prepare: async () => {
+      await newEvent();
       const { job_id } = (await ask('POST', '/api/v1/events/replay', {})).body;
       return () => ask('POST', `/api/v1/jobs/${job_id}/cancel`);
     },
