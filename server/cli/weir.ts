@@ -3,6 +3,7 @@
 import { realpathSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Command, CommanderError } from 'commander';
+import { DatabaseUnavailable } from '../db/pool.ts';
 import { writeDocs } from '../docs/generate.ts';
 import { runPrimary } from '../primary/primary.ts';
 import { OperatorError } from '../settings/fault.ts';
@@ -99,6 +100,8 @@ function describeFailure(error: unknown): string {
       .split('\n')
       .map((line) => `weir: ${line}`)
       .join('\n');
+  if (error instanceof DatabaseUnavailable)
+    return `weir: the database stopped answering; try again when it is back: ${error.message.trim().replace(/\s+/g, ' ')}`;
   return `weir: unexpected failure, please report it: ${error instanceof Error ? error.stack : String(error)}`;
 }
 

@@ -213,6 +213,9 @@ async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) =
   // The call in progress rejects too, but an unhandled error event would end the process.
   const lost = (error: Error) => {
     failure = error;
+    // End it at once, also while `work` does something else: libpq has closed the socket, but libuv still watches its descriptor. The
+    // next socket with that number would hear nothing, or abort the process (uv_poll_start).
+    void (client as unknown as pg.Client).end().catch(() => {});
   };
   client.on('error', lost);
   try {

@@ -80,6 +80,7 @@ const shared: Record<string, 'any user' | 'owner' | 'itself'> = {
   agents: 'any user',
   deliveries: 'any user',
   rejections: 'any user',
+  jobs: 'any user',
   users: 'any user',
   tokens: 'owner',
   account: 'itself',

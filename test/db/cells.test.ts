@@ -10,6 +10,7 @@ const judged: Record<string, string> = {
   'db/commit-probe.ts probeCommit': 'two inserts of the nil webhook, undone',
   'db/queries/claim-deliveries.ts claimOnce': 'joined by webhook_id',
   'db/queries/events.ts findEvent': 'correlated by webhook_id',
+  'db/queries/filter-deliveries.ts readCandidates': 'joined by webhook_id',
   'db/queries/replay.ts deliverAgain': 'copies the webhook_id of the event',
   'db/queries/start.ts readFirstSteps': 'separate lookups',
   'db/queries/store-deduped.ts storeDeduped': 'joined by webhook_id',

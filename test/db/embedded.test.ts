@@ -122,7 +122,8 @@ describe('the embedded database', () => {
         await nextTurn();
       }
       await left;
-      expect(isGone(pid)).toBe(true);
+      // A process that has ended exists until its parent has read its exit code.
+      await until(() => isGone(pid));
     }
   });
 
@@ -163,10 +164,15 @@ describe('the embedded database', () => {
   });
 
   test.each(['another process of the same user', 'no process'])(
-    'starts although a stale postmaster.pid names %s',
+    'starts although the files of a killed server name %s',
     async (whose) => {
       const first = await joinIt();
-      const stale = await readFile(join(pgdata, 'postmaster.pid'), 'utf8');
+      const files = await Promise.all(
+        ['postmaster.pid', '.s.PGSQL.5432.lock'].map(async (name) => {
+          const path = join(pgdata, name);
+          return { path, text: await readFile(path, 'utf8') };
+        }),
+      );
       const { uid, gid } = await stat(pgdata);
       await first.leave();
       const stranger = spawn('sleep', ['60'], { uid, gid });
@@ -175,7 +181,7 @@ describe('the embedded database', () => {
         stranger.kill('SIGKILL');
         await once(stranger, 'close');
       }
-      await writeFile(join(pgdata, 'postmaster.pid'), stale.replace(/^\d+/, String(stranger.pid)));
+      for (const { path, text } of files) await writeFile(path, text.replace(/^\d+/, String(stranger.pid)));
       const next = await joinIt();
       expect(next.started).toBe(true);
       if (whose !== 'no process') expect(stranger.exitCode).toBeNull();

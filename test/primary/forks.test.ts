@@ -198,8 +198,9 @@ describe.runIf(isRoot)('started by root', () => {
   test('a database that weir cannot connect to keeps root, without logging the password', {
     timeout: TEST_MS,
   }, async () => {
-    const conninfo = `postgres://weir:sesame@127.0.0.1:${await freePort()}/weir`;
-    const settings = settingsOf({ PORT: String(await freePort()), DATABASE_URL: conninfo, SECRETS_KEY: someKey });
+    const conninfo = `${database.conninfo} dbname=nowhere password=sesame`;
+    const DATABASE_URL = 'postgres://weir:sesame@127.0.0.1/nowhere';
+    const settings = settingsOf({ PORT: String(await freePort()), DATABASE_URL, SECRETS_KEY: someKey });
     expect(await chooseServingUser(trial, settings, conninfo)).toEqual({
       kind: 'root',
       reason: expect.stringMatching(/^the user weir cannot connect to the database: (?!.*sesame)/),

@@ -66,7 +66,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
   await writeSettings(server.settingsPath, maxConnections);
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
-    await clearStalePid(server);
+    await clearStalePids(server);
     const failure = await startOnce(server, until);
     if (failure === null) return;
     // A server started by a process that was killed at that moment may have come up first.
@@ -199,7 +199,7 @@ function stateFromError(server: Server, error: NodeJS.ErrnoException): EmbeddedS
 
 /** Process id of the running server of this data directory, from postmaster.pid; null if it is not running. */
 async function alivePid(server: Server): Promise<number | null> {
-  const pid = await pidInFile(server);
+  const pid = await pidIn(pidFile(server));
   if (pid === null) return null;
   // The command line is world-readable; the working directory of another user's process is not, even for root in a container.
   const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
@@ -209,16 +209,19 @@ async function alivePid(server: Server): Promise<number | null> {
 }
 
 /**
- * Replaces the process id in a stale postmaster.pid with one that cannot exist. The file remains after a crash, and its id may by now
- * belong to another process of the same user: Postgres would take that process for its server and refuse to start. The file is kept, so
- * that Postgres still checks the shared memory named in it and refuses to start while any session of the old server is alive.
+ * Replaces the process id in a stale postmaster.pid, and in the lock file of the socket, with one that cannot exist. The files remain after a
+ * crash, and their id may by now belong to another process of the same user, or to the killed server while its parent has not read its exit
+ * code: Postgres would take that process for its server and refuse to start. The files are kept, so that Postgres still checks the shared
+ * memory named in postmaster.pid and refuses to start while any session of the old server is alive.
  */
-async function clearStalePid(server: Server): Promise<void> {
-  const path = join(server.pgdata, 'postmaster.pid');
-  if ((await pidInFile(server)) === null || (await alivePid(server)) !== null) return;
-  const [, ...rest] = (await readFile(path, 'utf8')).split('\n');
-  const file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
-  await file.writeFile([NO_PID, ...rest].join('\n')).finally(() => file.close());
+async function clearStalePids(server: Server): Promise<void> {
+  if ((await alivePid(server)) !== null) return;
+  for (const path of [pidFile(server), join(server.pgdata, `.s.PGSQL.${SOCKET_PORT}.lock`)]) {
+    if ((await pidIn(path)) === null) continue;
+    const [, ...rest] = (await readFile(path, 'utf8')).split('\n');
+    const file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
+    await file.writeFile([NO_PID, ...rest].join('\n')).finally(() => file.close());
+  }
 }
 
 function longer(pauseMs: number): number {
@@ -233,8 +236,11 @@ function tooSlow(server: Server, state: EmbeddedState): EmbeddedPostgresError {
   );
 }
 
-async function pidInFile(server: Server): Promise<number | null> {
-  const text = await readFile(join(server.pgdata, 'postmaster.pid'), 'utf8').catch(() => '');
+const pidFile = (server: Server) => join(server.pgdata, 'postmaster.pid');
+
+/** The process id in the first line of the file; null if there is none. */
+async function pidIn(path: string): Promise<number | null> {
+  const text = await readFile(path, 'utf8').catch(() => '');
   const pid = Number.parseInt(text, 10);
   return pid > 0 ? pid : null;
 }

@@ -12,6 +12,8 @@ const secrets: Record<string, string> = {
   RQ_SHARED_URL: 'redis://:other-secret@redis.internal:6379',
   SECRETS_KEY: someKey,
   SECRETS_KEY_PREVIOUS: Buffer.alloc(32, 9).toString('base64'),
+  ALERT_URL: 'https://alerts.internal/hooks/secret-path',
+  ALERT_SECRET: `whsec_${Buffer.alloc(32, 8).toString('base64')}`,
   ADMIN_PASSWORD: 'a long enough password',
 };
 

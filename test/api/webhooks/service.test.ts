@@ -166,6 +166,7 @@ test('a new webhook is returned without its secret', async () => {
     max_payload_bytes: null,
     rate_limit_max: null,
     retention_days: null,
+    expect_every_seconds: null,
     agent_ids: [],
     created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
     updated_at: record.created_at,
