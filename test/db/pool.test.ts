@@ -1,6 +1,10 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, DatabaseUnavailable, openDatabase } from '../../server/db/pool.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { until } from '../helpers/wait.ts';
 
 let fresh: FreshDatabase;
 let database: Database;
@@ -49,4 +53,21 @@ test('a connection lost in a transaction fails the transaction, not the process'
   const failing = database.transaction((query) => query({ text: 'select pg_terminate_backend(pg_backend_pid())' }));
   await expect(failing).rejects.toThrow();
   expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
+test('a connection lost between the statements of a transaction does not affect later sockets of its number', async () => {
+  const server = createServer((socket) => socket.end('heard')).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const failing = database.transaction(async (query) => {
+    const [{ pid }] = (await query({ text: 'select pg_backend_pid() as pid' })) as [{ pid: number }];
+    await fresh.database.query({ text: 'select pg_terminate_backend($1)', values: [pid] });
+    const alive = { text: 'select from pg_stat_activity where pid = $1', values: [pid] };
+    await until(async () => (await fresh.database.query(alive)).length === 0);
+    for (let i = 0; i < 20; i++) expect(await text(connect(port, '127.0.0.1'))).toBe('heard');
+    await query({ text: 'select 1' });
+  });
+  await expect(failing).rejects.toThrow(DatabaseUnavailable);
+  expect(await modeOf(database.query(mode))).toBe('auto');
+  server.close();
 });
