@@ -132,18 +132,22 @@ export class HttpServer implements ExchangeHost {
       const methods = methodsOf.get(route.path) ?? [];
       if (!route.unlisted) methods.push(...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]));
       methodsOf.set(route.path, methods);
-      const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, res, req);
+      const parameters = parametersIn(route.path);
+      const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, parameters, res, req);
       attach[route.method](this.#app, route.path, handler);
     }
     // A wildcard route has no fixed method list, so it never answers 405.
-    for (const [path, methods] of methodsOf)
-      if (!path.endsWith('*'))
-        this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods, refuse), res, req));
+    for (const [path, methods] of methodsOf) {
+      if (path.endsWith('*')) continue;
+      const parameters = parametersIn(path);
+      this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods, refuse), parameters, res, req));
+    }
     const notFound: Route = { method: 'GET', path: '/*', handle: (exchange) => refuse(exchange, 'not_found') };
-    this.#app.any('/*', (res, req) => this.#serve(notFound, res, req));
+    this.#app.any('/*', (res, req) => this.#serve(notFound, 0, res, req));
   }
 
-  #serve(route: Route, res: HttpResponse, req: HttpRequest): void {
+  /** @param parametersCount of the route's path */
+  #serve(route: Route, parametersCount: number, res: HttpResponse, req: HttpRequest): void {
     const headers: string[] = [];
     let headerBytes = 0;
     let framing = Framing.none as Framing;
@@ -152,9 +156,8 @@ export class HttpServer implements ExchangeHost {
       headerBytes += name.length + value.length + 4;
       framing = framingWith(framing, name, value);
     });
-    const firstName = route.path.indexOf(':');
-    const parameters = firstName < 0 ? [] : [req.getParameter(0)];
-    if (route.path.lastIndexOf(':') !== firstName) parameters.push(req.getParameter(1));
+    const parameters: string[] = [];
+    for (let place = 0; place < parametersCount; place++) parameters.push(req.getParameter(place));
     const client = this.#options.clients.of(res, req);
     const sent = wellFormedRequestId(headers);
     const requestId = sent ?? this.#requestIds();
@@ -192,6 +195,10 @@ export class HttpServer implements ExchangeHost {
 }
 
 type Handler = (res: HttpResponse, req: HttpRequest) => void;
+
+function parametersIn(path: string): number {
+  return path.split(':').length - 1;
+}
 
 const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler) => void> = {
   GET: (app, path, handler) => app.get(path, handler).head(path, handler),
