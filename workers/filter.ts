@@ -1,7 +1,7 @@
 /**
  * Thread entry point: evaluates filters on events. A regular expression can take exponential time on a body that its sender chose, so
  * node:vm interrupts an evaluation that takes too long. It is given up at the second try, since a machine without a free core can stop
- * the thread for as long, and the thread goes on with the next event.
+ * the thread for as long, and the thread continues with the next event.
  */
 import { Script } from 'node:vm';
 import { type CandidateEvent, type Judgement, judgeEvent, verdicts } from '../server/filters/evaluate.ts';

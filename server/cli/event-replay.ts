@@ -98,7 +98,10 @@ async function replayMany(
   else if (job.state === 'done')
     printText(io, `Replayed ${job.events} events: ${job.deliveries} new deliveries. Job ${job.id}\n`);
   else if (job.finished_at === null)
-    printText(io, `Job ${job.id} goes on.\n  Progress  npx weir job list\n  Cancel    npx weir job cancel ${job.id}\n`);
+    printText(
+      io,
+      `Job ${job.id} continues.\n  Progress  npx weir job list\n  Cancel    npx weir job cancel ${job.id}\n`,
+    );
   if (job.state === 'failed' || job.state === 'cancelled')
     throw new CommandError(`job ${job.id} was ${job.state} after ${job.events} events${reasonOf(job)}`);
 }

@@ -219,7 +219,7 @@ test('one machine evaluates at a time', async () => {
   expect(began).toMatchObject([['alert_began', { condition: 'silent' }]]);
 });
 
-test('a database that is away is one line in the log, and the evaluation goes on afterwards', async () => {
+test('a database that is away is one line in the log, and the evaluation continues afterwards', async () => {
   const { alerts, lines } = machine();
   await fresh.cutOff();
   for (let round = 0; round < 3; round++) await alerts.evaluate(startMs);

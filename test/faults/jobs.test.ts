@@ -35,7 +35,7 @@ async function readJob(id: string): Promise<Job> {
   return job!;
 }
 
-test('kill -9 of Weir and of Postgres during a job, then TERM: it goes on where it was', {
+test('kill -9 of Weir and of Postgres during a job, then TERM: it continues where it was', {
   timeout: TEST_MS,
 }, async () => {
   const url = `http://127.0.0.1:${weir.port}`;

@@ -225,7 +225,7 @@ describe('a running job', () => {
     expect(await goOn(id)).toMatchObject({ state: 'failed', events: BATCH, reason: expect.stringMatching(/active/) });
   });
 
-  test('goes on for the others when an agent is revoked or unsubscribes', async () => {
+  test('continues for the others when an agent is revoked or unsubscribes', async () => {
     const [revoked, left] = [await addAgent(app, [webhook]), await addAgent(app, [webhook])];
     const { id, ids } = await held();
     await agentsOf(app).revoke(revoked.id);

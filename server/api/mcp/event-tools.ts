@@ -50,7 +50,7 @@ const getEvent = tool({
     const rest =
       content.next_offset === null
         ? 'This is the end of the body.'
-        : `The body goes on: call get_event with offset ${content.next_offset} for the next part.`;
+        : `The body continues: call get_event with offset ${content.next_offset} for the next part.`;
     return {
       kind: 'answer',
       structured: { ...described, untrusted_content: content },

@@ -149,7 +149,7 @@ export class Bridge {
   #unreachable(name: string): Failure {
     const { base } = this.#client;
     if (name !== 'ABORT_ERR') this.#note(false, `did not answer: ${name}.`);
-    const detail = `${base} did not answer: ${name}. It is restarting or cannot be reached; call again in a few seconds, and tell your user if it goes on.`;
+    const detail = `${base} did not answer: ${name}. It is restarting or cannot be reached; call again in a few seconds, and tell your user if it still fails.`;
     return { code: 'unreachable', detail };
   }
 
