@@ -242,7 +242,6 @@ async function start(
     }),
   );
 
-  undo.push(runAlerts(alerts));
   const jobsDatabase = openDatabase(conninfo, {
     connectionsMax: JOB_CONNECTIONS,
     applicationName: 'weir-jobs',
