@@ -1,7 +1,7 @@
 /** One measured window of load on one contestant, from the same start as every other: warm server, empty table, after a checkpoint. */
 import { watchResident } from '../../server/cli/bench/child.ts';
 import { emptyTable } from '../../server/cli/bench/ground.ts';
-import { type Part, parts, processorTime, timeBetween } from '../../server/cli/bench/processor.ts';
+import { type Part, parts, readProcessor, timeBetween } from '../../server/cli/bench/processor.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { postgresPids, settledRows } from './database.ts';
 import type { BenchContext } from './outcome.ts';
@@ -45,10 +45,10 @@ export async function measureWindow(context: BenchContext, database: Database, o
     await emptyTable(database, alsoEmptied === undefined ? table : `${table}, ${alsoEmptied}`);
   else await database.query({ text: 'checkpoint' });
   const databasePids = table === null ? [] : await postgresPids(database);
-  const before = processorTime(processes, databasePids);
+  const before = readProcessor(processes, databasePids);
   const { result, peakBytes } = await watchResident(processes, () => send(context.seconds));
   const rows = table === null ? null : (await settledRows(database, table, fromMs)) - (empties ? 0 : warmedUp);
-  const us = timeBetween(before, processorTime(processes, databasePids));
+  const us = timeBetween(before, readProcessor(processes, databasePids));
   for (const part of parts) us[part] /= result.answers2xx;
   return { ...result, residentMb: peakBytes / MB, rows, us };
 }

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { VERIFY_THREAD } from '../../signatures/check.ts';
 
-/** User and system time since the processes started, in microseconds. */
+/** User and system time by part, in microseconds. */
 export interface ProcessorTime {
   /** Main threads of the serving processes. */
   eventLoop: number;
@@ -13,28 +13,37 @@ export interface ProcessorTime {
   postgres: number;
 }
 
+/** Time since its start of each thread of Weir and each process of Postgres, in microseconds. */
+export type ProcessorReading = ReadonlyMap<string, { part: Part; us: number }>;
+
 export type Part = keyof ProcessorTime;
 export const parts: readonly Part[] = ['eventLoop', 'signatures', 'other', 'postgres'];
 
-/** Processor time up to now. A thread or process that has exited counts 0. */
-export function processorTime(weirPids: readonly number[], postgresPids: readonly number[]): ProcessorTime {
-  const time: ProcessorTime = { eventLoop: 0, signatures: 0, other: 0, postgres: 0 };
+/** Reads the processor time up to now. */
+export function readProcessor(weirPids: readonly number[], postgresPids: readonly number[]): ProcessorReading {
+  const reading = new Map<string, { part: Part; us: number }>();
+  const add = (part: Part, folder: string) => {
+    const us = microseconds(folder);
+    if (us !== null) reading.set(folder, { part, us });
+  };
   for (const pid of weirPids)
     for (const thread of threadsOf(pid)) {
       const folder = `/proc/${pid}/task/${thread}`;
-      const part =
-        thread === pid ? 'eventLoop' : textOf(`${folder}/comm`).trim() === VERIFY_THREAD ? 'signatures' : 'other';
-      time[part] += microseconds(folder);
+      add(thread === pid ? 'eventLoop' : isVerifyThread(folder) ? 'signatures' : 'other', folder);
     }
-  for (const pid of postgresPids) time.postgres += microseconds(`/proc/${pid}`);
+  for (const pid of postgresPids) add('postgres', `/proc/${pid}`);
+  return reading;
+}
+
+/** The time of each part between two readings. A thread or process that ended in between (an autovacuum worker) is left out. */
+export function timeBetween(before: ProcessorReading, after: ProcessorReading): ProcessorTime {
+  const time: ProcessorTime = { eventLoop: 0, signatures: 0, other: 0, postgres: 0 };
+  for (const [folder, { part, us }] of after) time[part] += us - (before.get(folder)?.us ?? 0);
   return time;
 }
 
-/** The time of each part between two readings. */
-export function timeBetween(before: ProcessorTime, after: ProcessorTime): ProcessorTime {
-  const time = { ...after };
-  for (const part of parts) time[part] -= before[part];
-  return time;
+function isVerifyThread(folder: string): boolean {
+  return textOf(`${folder}/comm`)?.trim() === VERIFY_THREAD;
 }
 
 function threadsOf(pid: number): number[] {
@@ -45,15 +54,16 @@ function threadsOf(pid: number): number[] {
   }
 }
 
-/** schedstat has nanoseconds; /proc/PID/stat has hundredths of a second. */
-function microseconds(folder: string): number {
-  return Number(textOf(`${folder}/schedstat`).split(' ')[0]) / 1000;
+/** schedstat has nanoseconds; /proc/PID/stat has hundredths of a second. Null: it ended. */
+function microseconds(folder: string): number | null {
+  const text = textOf(`${folder}/schedstat`);
+  return text === null ? null : Number(text.split(' ')[0]) / 1000;
 }
 
-function textOf(path: string): string {
+function textOf(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return '';
+    return null;
   }
 }

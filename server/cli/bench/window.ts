@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { SenderCommand, SenderOrder, SenderReport } from '../../../workers/sender.ts';
 import { watchResident } from './child.ts';
-import { type ProcessorTime, parts, processorTime, timeBetween } from './processor.ts';
+import { type ProcessorTime, parts, readProcessor, timeBetween } from './processor.ts';
 
 export const WARM_UP_SECONDS = 2;
 
@@ -41,7 +41,7 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
     const postgresPids = await order.postgresPids();
     const look = () => ({
       seconds: performance.now() / 1000,
-      processor: processorTime(order.weirPids, postgresPids),
+      processor: readProcessor(order.weirPids, postgresPids),
       sendersUs: ownProcessorUs(),
     });
     const before = look();
