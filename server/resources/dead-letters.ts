@@ -1,7 +1,7 @@
 /** Dead letters by reason, and the replay or dismissal of many deliveries. */
 import { z } from 'zod';
 import { COUNTED_MAX } from './events.ts';
-import { recordId } from './fields.ts';
+import { instant, recordId } from './fields.ts';
 
 export const deadGroupSchema = z
   .object({
@@ -32,24 +32,30 @@ const scope = {
     .nullable()
     .optional()
     .describe('only deliveries with exactly this reason; null: those without a reason'),
+  finished_before: instant
+    .optional()
+    .describe('only deliveries that were finished before this time; absent: before the request'),
 };
 const actionId = z
   .guid()
   .nullable()
   .describe('id by which the action can be undone for 24 hours; null: nothing was changed');
 
+/** Whether deliveries in this state are replayed only for one agent at a time: its agent acknowledged them, or did not want them. */
+export const isOfOneAgent = (state: string): boolean => state === 'done' || state === 'filtered';
+
 export const replayInput = z
   .strictObject({
     agent_id: recordId
       .nullable()
       .default(null)
-      .describe('id of the agent; null: of all agents that are not revoked, for the states dead and dismissed'),
+      .describe('id of the agent; null: of all agents that are not revoked, only for the states dead and dismissed'),
     state: z.enum(['dead', 'done', 'dismissed', 'filtered']).describe('state of the deliveries to replay'),
     ...scope,
   })
-  .refine(({ agent_id, state }) => agent_id !== null || state !== 'done', {
+  .refine(({ agent_id, state }) => agent_id !== null || !isOfOneAgent(state), {
     path: ['agent_id'],
-    message: 'Give the id of the agent whose acknowledged deliveries are to be replayed.',
+    message: 'Give the id of the agent: acknowledged and filtered deliveries are replayed for one agent at a time.',
   });
 
 export const dismissInput = z.strictObject({
@@ -59,17 +65,24 @@ export const dismissInput = z.strictObject({
 
 export const undoInput = z.strictObject({ action_id: recordId.describe('from the response of the action') });
 
-const more = z.boolean().describe('true: more deliveries match; repeat the request');
+const more = {
+  more: z.boolean().describe('true: more deliveries match; repeat the request with finished_before'),
+  finished_before: z.iso
+    .datetime()
+    .describe(
+      'time before which they were finished; without it, a repeated request replays what was acknowledged since',
+    ),
+};
 
 export const replayedSchema = z.object({
   replayed: z.int().describe('number of deliveries that are pending again'),
-  more,
+  ...more,
   action_id: actionId,
 });
 
 export const dismissedSchema = z.object({
   dismissed: z.int().describe('number of deliveries that are dismissed'),
-  more,
+  ...more,
   action_id: actionId,
 });
 

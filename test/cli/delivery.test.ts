@@ -63,6 +63,7 @@ test.each([
   ['neither an id nor agents', ['dismiss']],
   ['an id and agents', ['replay', '01900000-0000-7000-8000-000000000000', '--all-agents']],
   ['acknowledged ones of all agents', ['replay', '--all-agents', '--state', 'done']],
+  ['filtered ones of all agents', ['replay', '--all-agents', '--state', 'filtered']],
 ])('%s are refused', async (_what, args) => {
   expect((await weir(app, 'delivery', ...args)).code).toBe(2);
 });

@@ -45,8 +45,8 @@ test('all dead deliveries of an agent are replayed together, or those of one web
   const other = { kind: 'replay', agentId: agent.id, state: 'dead', webhookId: nobody } as const;
   const replay = (order: ActionOrder) =>
     app.database.transaction((query) => actOnDeliveries({ query }, randomUUID(), order));
-  expect(await replay(other)).toBe(0);
-  expect(await replay({ ...other, webhookId: webhook.id })).toBe(3);
+  expect((await replay(other)).count).toBe(0);
+  expect((await replay({ ...other, webhookId: webhook.id })).count).toBe(3);
   expect((await agent.claim({ max: 3 })).map(({ id }) => id).sort()).toEqual(dead.map(({ id }) => id).sort());
 });
 

@@ -22,7 +22,7 @@ import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../reso
 import { recordId } from '../../resources/fields.ts';
 import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
-import { actOnMany, actOnOne, undoMany } from './replay.ts';
+import { type ActedOnMany, actOnMany, actOnOne, undoMany } from './replay.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 
@@ -125,10 +125,10 @@ export function deliveryOperations(database: Database) {
       input: replayInput,
       answers: { 200: replayedSchema },
       problems: ['agent_unknown'],
-      handle: async ({ actor, input: { agent_id: agentId, webhook_id: webhookId, state, reason } }) => {
-        const acted = await actOnMany(database, actor, { kind: 'replay', agentId, webhookId, state, reason });
+      handle: async ({ actor, input }) => {
+        const acted = await actOnMany(database, actor, { kind: 'replay', state: input.state, ...scopeOf(input) });
         if (acted === null) return problem('agent_unknown', 'No agent has this id.');
-        return done(200, { replayed: acted.count, more: acted.more, action_id: acted.actionId });
+        return done(200, { replayed: acted.count, ...restOf(acted) });
       },
     }),
 
@@ -137,11 +137,10 @@ export function deliveryOperations(database: Database) {
       input: dismissInput,
       answers: { 200: dismissedSchema },
       problems: ['agent_unknown'],
-      handle: async ({ actor, input: { agent_id: agentId, webhook_id: webhookId, reason } }) => {
-        const order = { kind: 'dismissal', state: 'dead', agentId, webhookId, reason } as const;
-        const acted = await actOnMany(database, actor, order);
+      handle: async ({ actor, input }) => {
+        const acted = await actOnMany(database, actor, { kind: 'dismissal', state: 'dead', ...scopeOf(input) });
         if (acted === null) return problem('agent_unknown', 'No agent has this id.');
-        return done(200, { dismissed: acted.count, more: acted.more, action_id: acted.actionId });
+        return done(200, { dismissed: acted.count, ...restOf(acted) });
       },
     }),
 
@@ -156,4 +155,13 @@ export function deliveryOperations(database: Database) {
       },
     }),
   };
+}
+
+function scopeOf(input: z.output<typeof dismissInput>) {
+  const { agent_id: agentId, webhook_id: webhookId, reason, finished_before: finishedBefore } = input;
+  return { agentId, webhookId, reason, finishedBefore };
+}
+
+function restOf({ more, finishedBefore, actionId }: ActedOnMany) {
+  return { more, finished_before: finishedBefore, action_id: actionId };
 }

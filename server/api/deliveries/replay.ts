@@ -37,10 +37,12 @@ export function actOnOne(database: Database, actor: Actor, kind: ActionKind, id:
   });
 }
 
-interface ActedOnMany {
+export interface ActedOnMany {
   count: number;
   /** There may be other deliveries that match. */
   more: boolean;
+  /** For the next call with the same order. */
+  finishedBefore: string;
   /** By which it can be undone; null: no delivery matched. */
   actionId: string | null;
 }
@@ -51,14 +53,14 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
     const agent = order.agentId === null ? null : await findAgent(query, order.agentId);
     if (agent === undefined) return null;
     const actionId = randomUUID();
-    const count = await actOnDeliveries({ query }, actionId, order);
-    if (count === 0) return { count, more: false, actionId: null };
+    const { count, finishedBefore } = await actOnDeliveries({ query }, actionId, order);
+    if (count === 0) return { count, more: false, finishedBefore, actionId: null };
     const target = agent === null ? manyOf(actionId, count) : { kind: 'agent', id: agent.id, name: agent.name };
     const { kind, state, webhookId: webhook_id, reason } = order;
     const done = kind === 'replay' ? { replayed: count } : { dismissed: count };
     const after = { state, webhook_id, ...(reason === undefined ? {} : { reason }), ...done, action_id: actionId };
     await record(query, actor, { action: `delivery.${verbs[kind]}`, target, after });
-    return { count, more: count === ACTED_MAX, actionId };
+    return { count, more: count === ACTED_MAX, finishedBefore, actionId };
   });
 }
 

@@ -6,6 +6,7 @@ import { isTimedId } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
 import { UNDO_HOURS } from '../../db/queries/delivery-actions.ts';
 import type { ActionKind, ActionOrder } from '../../db/queries/replay.ts';
+import { isOfOneAgent } from '../../resources/dead-letters.ts';
 import { uuid } from '../arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from '../io.ts';
 import { withDatabase } from '../session.ts';
@@ -74,8 +75,8 @@ function addAction(command: Command, io: CommandIo, kind: ActionKind, descriptio
       const many = options.agent !== undefined || options.allAgents === true;
       if ((id === undefined) !== many || (options.agent !== undefined && options.allAgents))
         throw new CommandError('give the id of one delivery, or --agent or --all-agents for many', 2);
-      if (options.allAgents && options.state === 'done')
-        throw new CommandError('give --agent: acknowledged deliveries are replayed for one agent at a time', 2);
+      if (options.allAgents && isOfOneAgent(options.state ?? 'dead'))
+        throw new CommandError(`give --agent: ${options.state} deliveries are replayed for one agent at a time`, 2);
       return withDatabase(io, async ({ database }) => {
         const { count, actionIds } =
           id === undefined ? await actOnAll(database, orderOf(kind, options)) : await actOnThis(database, kind, id);
@@ -102,14 +103,16 @@ async function actOnThis(database: Database, kind: ActionKind, id: string): Prom
   return { count: Number(acted?.kind === 'done'), actionIds: [] };
 }
 
-/** Acts in batches; each batch is recorded in the audit log. */
+/** Acts in batches on what is finished when the first one begins; each batch is recorded in the audit log. */
 async function actOnAll(database: Database, order: ActionOrder): Promise<Acted> {
   const all: Acted = { count: 0, actionIds: [] };
+  let finishedBefore: string | undefined;
   for (;;) {
-    const portion = await actOnMany(database, commandActor(), order);
+    const portion = await actOnMany(database, commandActor(), { ...order, finishedBefore });
     if (portion === null) throw new CommandError(`no agent has the id ${order.agentId}; see: weir agent list`);
     all.count += portion.count;
     if (portion.actionId !== null) all.actionIds.push(portion.actionId);
     if (!portion.more) return all;
+    finishedBefore = portion.finishedBefore;
   }
 }

@@ -2,7 +2,7 @@ import type { DeliveryState } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { userActed } from './delivery-history.ts';
-import { arrayOf } from './sql.ts';
+import { arrayOf, isoText } from './sql.ts';
 
 /** SQL: an action of a user on the delivery `d`. @param action SQL of the id of the action on many deliveries; null: a single one */
 const changes = {
@@ -56,24 +56,31 @@ export interface ActionOrder {
   webhookId: string | null;
   /** Undefined: any reason; null: those without one. */
   reason?: string | null | undefined;
+  /** Only deliveries that finished before this time, ISO; undefined: before now. */
+  finishedBefore?: string | undefined;
 }
 
+/** Now, by the clock that set finished_at, rounded up to the precision of ISO text. */
+const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
+
 /**
- * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX. Returns how many; the action, by which they can be
- * undone, exists if there were any. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
+ * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX. Returns how many, and the time before which they had
+ * finished: without it the next call would replay again what agents acknowledged since this one. The action, by which they can be undone,
+ * exists if there were any. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
  * Postgres assumes all partitions for each row and would otherwise read every delivery.
  * @param id a new uuid, for the action
  */
 export async function actOnDeliveries(
   { query }: Pick<Database, 'query'>,
   id: string,
-  { kind, state, agentId, webhookId, reason }: ActionOrder,
-): Promise<number> {
+  { kind, state, agentId, webhookId, reason, finishedBefore }: ActionOrder,
+): Promise<{ count: number; finishedBefore: string }> {
   await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
-  const values: unknown[] = [id, ACTED_MAX];
+  const values: unknown[] = [id, ACTED_MAX, finishedBefore ?? null];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
     `state = '${state}'`,
+    'finished_at < (select at from cut_off)',
     agentId !== null && `agent_id = ${value(agentId)}`,
     webhookId !== null && `webhook_id = ${value(webhookId)}`,
     reason === null && 'reason is null',
@@ -82,9 +89,10 @@ export async function actOnDeliveries(
       kind === 'replay' &&
       'exists (select from agents a where a.id = agent_id and a.revoked_at is null)',
   ].filter(Boolean);
-  const [row] = await query<{ count: number }>({
+  const [row] = await query<{ count: number; finishedBefore: string }>({
     text: `
-      with finished as (
+      with cut_off as (select coalesce($3::timestamptz, ${now}) as at
+      ), finished as (
         select received_at, id, webhook_id from deliveries
         where ${conditions.join(' and ')}
         order by received_at, id limit $2 for update skip locked
@@ -97,10 +105,10 @@ export async function actOnDeliveries(
         insert into delivery_actions (id, kind, delivery_ids)
         select $1, '${kind}', array_agg(id) from again having count(*) > 0
       )
-      select count(*)::int as count from again`,
+      select (select count(*)::int from again) as count, ${isoText('at')} as "finishedBefore" from cut_off`,
     values,
   });
-  return row!.count;
+  return row!;
 }
 
 /**

@@ -82,7 +82,12 @@ describe('dead letters', () => {
     const { webhook, agents, inState } = await deadLetters(['timeout', 'timeout', undefined]);
     const order = { state: 'dead', webhook_id: webhook.id, reason: 'timeout' };
     const { body } = await operator.api('POST', `${PATH}/replay`, order);
-    expect(body).toEqual({ replayed: 4, more: false, action_id: expect.any(String) });
+    expect(body).toEqual({
+      replayed: 4,
+      more: false,
+      finished_before: expect.any(String),
+      action_id: expect.any(String),
+    });
     expect(await lastAudit()).toMatchObject({
       action: 'delivery.replay',
       target: { kind: 'deliveries', id: body.action_id, name: '4 deliveries' },
@@ -101,7 +106,12 @@ describe('dead letters', () => {
     const { webhook, inState } = await deadLetters([undefined, 'timeout']);
     const dismiss = () => operator.api('POST', `${PATH}/dismiss`, { webhook_id: webhook.id, reason: null });
     const { body } = await dismiss();
-    expect(body).toEqual({ dismissed: 2, more: false, action_id: expect.any(String) });
+    expect(body).toEqual({
+      dismissed: 2,
+      more: false,
+      finished_before: expect.any(String),
+      action_id: expect.any(String),
+    });
     expect([await inState('dead'), await inState('dismissed')]).toEqual([2, 2]);
     expect((await operator.api('POST', `${PATH}/undo`, { action_id: body.action_id })).body.restored).toBe(2);
     await dismiss();

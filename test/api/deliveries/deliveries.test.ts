@@ -181,11 +181,13 @@ describe('a replay', () => {
     const { agent, webhook } = await agentWithDead(3);
     const order = { agent_id: agent.id, state: 'dead' };
     const replay = async (body: object) => (await operator.api('POST', `${PATH}/replay`, body)).body;
-    expect(await replay({ ...order, webhook_id: randomUUID() })).toEqual({ replayed: 0, more: false, action_id: null });
-    expect(await replay({ ...order, state: 'done' })).toEqual({ replayed: 0, more: false, action_id: null });
+    const answer = { more: false, finished_before: expect.any(String) };
+    const none = { ...answer, replayed: 0, action_id: null };
+    expect(await replay({ ...order, webhook_id: randomUUID() })).toEqual(none);
+    expect(await replay({ ...order, state: 'done' })).toEqual(none);
     expect(await replay({ ...order, webhook_id: webhook.id })).toEqual({
+      ...answer,
       replayed: 3,
-      more: false,
       action_id: expect.any(String),
     });
     expect(await lastAudit()).toMatchObject({
@@ -196,8 +198,22 @@ describe('a replay', () => {
     expect(await agent.claim()).toHaveLength(3);
   });
 
+  test('of many, when repeated, leaves out what was acknowledged since the first request', async () => {
+    const { agent } = await agentWithDead(1);
+    const order = { agent_id: agent.id, state: 'done' };
+    const replay = async (body: object) => (await operator.api('POST', `${PATH}/replay`, body)).body;
+    await replay({ ...order, state: 'dead' });
+    await agent.ack([(await agent.claimOne()).receipt]);
+    const first = await replay(order);
+    await agent.ack([(await agent.claimOne()).receipt]);
+    const { finished_before } = first;
+    expect([first.replayed, (await replay({ ...order, finished_before })).replayed]).toEqual([1, 0]);
+    expect((await replay(order)).replayed).toBe(1);
+  });
+
   test.each([
     ['acknowledged ones of no agent', { state: 'done' }, '/agent_id'],
+    ['filtered ones of no agent', { state: 'filtered' }, '/agent_id'],
     ['an agent id that is none', { agent_id: 'x', state: 'dead' }, '/agent_id'],
     ['no state', { agent_id: randomUUID() }, '/state'],
     ['a state of those on their way', { agent_id: randomUUID(), state: 'leased' }, '/state'],
