@@ -42,7 +42,7 @@ interface Sifted {
   claimed: Claimed[];
   /** Nothing is left to judge. */
   complete: boolean;
-  /** As in Claimed, over all slices: for the watermark. Null: nothing was seen, or not all webhooks. */
+  /** As in Claimed, over all slices: for the watermark. Null: nothing was seen. */
   oldestSinceMs: number | null;
   /** Webhook at which the round ended; null: nothing was claimed. */
   lastWebhookId: string | null;
@@ -77,16 +77,17 @@ export async function siftAndClaim(
     if (found.length > 0) lastWebhookId = found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId;
     for (const { body } of found) bytesMax -= body.length;
 
-    const seenAll = slice.webhooks.length === slice.all;
+    // Without room for a lease, the claim has not looked at deliveries that need no verdict.
+    const hasLooked = found.length > 0 || !order.isLimited;
     const oldest = minimum(slice.oldestMs, found[0]?.oldestSinceMs ?? null);
-    if (seenAll && oldest !== null) {
+    if (hasLooked && oldest !== null) {
       oldestSinceMs = oldest;
       claimableFrom = new Date(Math.floor(oldest)).toISOString();
     }
     // Nothing judged: the thread has too much to do. Nothing leased of what passed: the agent has all that it may lease, or another
     // claim took them. Either way this claim waits.
     const isStuck = judged.count === 0 || (found.length === 0 && judged.passedIds.length > 0);
-    const complete = (seenAll && judged.complete) || isStuck;
+    const complete = judged.complete || isStuck;
     const isOver = claimed.length >= order.max || bytesMax <= 0 || performance.now() >= endMs;
     if (complete || isOver) return { claimed, complete, oldestSinceMs, lastWebhookId };
     afterWebhookId = judged.lastWebhookId;
@@ -150,11 +151,11 @@ async function judgeSlice(
     const { id, filter: text } = webhooks[filter]!;
     failed({ webhookId: id, filter: text, events: failedEvents.get(filter) ?? 1, reason, broken });
   }
-  for (const { id, complete } of webhooks) {
+  for (const { id, complete, oldestAt } of webhooks) {
     const isDone = complete && !undecided.has(id);
     if (!isDone) judged.complete = false;
-    const upTo = isDone ? 'infinity' : horizons.get(id);
-    if (upTo !== undefined) judged.horizons.push({ webhookId: id, upTo });
+    // Also without a verdict: what was leased before its oldest unjudged delivery became claimable does not wait for the filter.
+    judged.horizons.push({ webhookId: id, upTo: isDone ? 'infinity' : (horizons.get(id) ?? oldestAt!) });
   }
   return judged;
 }

@@ -101,6 +101,45 @@ test('a delivery that was leased before is not judged again', async () => {
   expect(unwanted).not.toBe(next);
 });
 
+test('a retry is claimable while no webhook has an event to judge', async () => {
+  const webhooks = await Promise.all([app.addWebhook(), app.addWebhook()]);
+  const agent = await addAgent(app, webhooks);
+  for (const { id } of webhooks) made(await agentsOf(app).setFilter(agent.id, id, 'body.ok'));
+  for (const webhook of webhooks) {
+    const event = await send(webhook, '{"ok":true}');
+    const delivery = await agent.claimOne();
+    await agent.nack([delivery.receipt], { delay_seconds: 0 });
+    expect(eventIds(await agent.claim())).toEqual([event]);
+  }
+});
+
+test('a retry is claimable after a claim that found no room under max_leased', async () => {
+  const { webhook, agent } = await agentWith('body.ok');
+  const sent = [await send(webhook, '{"ok":true}'), await send(webhook, '{"ok":true}')];
+  const [first, second] = await agent.claim();
+  await agent.nack([first!.receipt], { delay_seconds: 0 });
+  await app.database.query({
+    text: `update deliveries set available_at = available_at - interval '1 hour' where agent_id = $1 and state = 'pending'`,
+    values: [agent.id],
+  });
+  made(await agentsOf(app).update(agent.id, { max_leased: 1 }));
+  await send(webhook, '{"ok":false}');
+  // A process that has no watermark of the agent yet.
+  const there = agent.at(other);
+  expect(await there.claim()).toEqual([]);
+  await agent.ack([second!.receipt]);
+  expect(eventIds(await there.claim())).toEqual(sent.slice(0, 1));
+});
+
+test('a webhook is reached past many others that have a filter and no event', async () => {
+  const webhooks = await Promise.all(Array.from({ length: 20 }, () => app.addWebhook()));
+  const agent = await addAgent(app, webhooks);
+  for (const { id } of webhooks) made(await agentsOf(app).setFilter(agent.id, id, 'body.ok'));
+  const last = webhooks.toSorted((a, b) => (a.id < b.id ? -1 : 1)).at(-1)!;
+  const event = await send(last, '{"ok":true}');
+  expect(eventIds(await agent.claim({ max: 1 }))).toEqual([event]);
+});
+
 test('a waiting claim returns the first event that passes, and a filter that is set during the wait is used', async () => {
   const { webhook, agent } = await agentWith(null);
   const claim = agent.claim({ wait_seconds: 30 });

@@ -31,7 +31,7 @@ export interface ClaimOrder {
 export interface JudgedDeliveries {
   /** Unjudged deliveries that may be leased. */
   passedIds: readonly string[];
-  /** All deliveries that became claimable up to this time are judged. Webhooks that are missing here have none to claim. */
+  /** Of each of these webhooks: nothing that became claimable later is leased. */
   horizons: readonly { webhookId: string; upTo: string }[];
 }
 

@@ -43,27 +43,28 @@ export interface FilteredWebhook {
   id: string;
   name: string;
   filter: string;
+  /** When its oldest unjudged delivery became claimable, as Postgres prints it; null: it has none. */
+  oldestAt: string | null;
   candidates: Candidate[];
   /** The webhook has no other unjudged delivery that is claimable. */
   complete: boolean;
 }
 
-/** `webhooks` that had no place in the slice are missing; `all` tells how many there are. */
 export interface Slice {
-  /** In the order of candidates. */
+  /** All whose subscriptions have a filter, also those without candidates. */
   webhooks: FilteredWebhook[];
-  all: number;
   /** When the oldest unjudged delivery of all webhooks became claimable, Unix milliseconds; null: there is none. */
   oldestMs: number | null;
 }
 
+/** Without a candidate `id` and all that belongs to it is null. */
 type Row = Omit<Candidate, 'id'> & {
   id: string | null;
   webhookId: string;
   name: string;
   filter: string;
+  oldestAt: string | null;
   more: boolean;
-  ofAll: number;
   oldestMs: number | null;
 };
 
@@ -72,7 +73,7 @@ const EACH_MIN = 32;
 
 /**
  * Reads the oldest unjudged deliveries of an agent, round-robin over its webhooks with filters, in the order of claims. Takes no locks.
- * Bodies are read only for expressions that name `body`.
+ * Bodies are read only for expressions that name `body`. A webhook without an unjudged delivery takes no place from the others.
  */
 export async function readCandidates(database: Database, order: CandidateOrder): Promise<Slice> {
   const rows = await database.query<Row>({
@@ -83,37 +84,43 @@ export async function readCandidates(database: Database, order: CandidateOrder):
         select min(day) as first, max(day) + interval '24 hours' as after_last from ${waitingDays('$1', '$3::timestamptz')} d
       ), filtered as materialized (
         select s.webhook_id, w.name, s.filter, strpos(s.filter, 'body') > 0 as reads_body,
-          least($5::bigint, greatest(${EACH_MIN}, ceil(4.0 * $5 / count(*) over ()))) as share, count(*) over () as of_all
+          least($5::bigint, greatest(${EACH_MIN}, ceil(4.0 * $5 / count(*) over ()))) as share
         from subscriptions s
         join webhooks w on w.id = s.webhook_id
         where s.agent_id = $1 and s.filter is not null and ($2::uuid[] is null or s.webhook_id = any ($2))
       ), found as (
-        select f.*, d.*,
-          row_number() over (partition by f.webhook_id order by d.available_at, d.event_id) as turn,
-          count(d.id) over (partition by f.webhook_id) as found
+        select f.webhook_id, f.reads_body, d.*, row_number() over (partition by f.webhook_id order by d.available_at, d.event_id) as turn
         from filtered f
         cross join days
-        left join lateral (
+        cross join lateral (
           select received_at, id, event_id, available_at, bytes
           from deliveries
           where agent_id = $1 and webhook_id = f.webhook_id and received_at >= days.first and received_at < days.after_last
             and ${unjudged('deliveries')} and available_at <= now() and available_at >= $3::timestamptz
           order by available_at
           limit f.share + 1
-        ) d on true
+        ) d
       ), in_turn as (
         select *, row_number() over (order by turn, webhook_id <= $4::uuid, webhook_id) as place from found
         order by place limit $5
       ), chosen as (
         select *, sum(case when reads_body then bytes else 0 end) over (order by place) as bytes_so_far from in_turn
+      ), candidates as materialized (
+        select c.webhook_id, c.id, c.place, c.available_at, c.bytes, e.content_type, e.event_type, e.headers,
+          case when c.reads_body then e.body end as body
+        from chosen c
+        left join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
+        where c.place = 1 or c.bytes_so_far <= $6
       )
-      select c.id, c.webhook_id as "webhookId", c.name, c.filter, c.place::int, c.available_at::text as "availableAt",
-        c.found > c.share or count(c.id) over (partition by c.webhook_id) < c.found as more, c.of_all::int as "ofAll",
-        (select extract(epoch from min(available_at)) * 1000 from found)::float8 as "oldestMs",
-        e.content_type as "contentType", e.event_type as "eventType", e.headers, c.bytes, case when c.reads_body then e.body end as body
-      from chosen c
-      left join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
-      where c.place = 1 or c.bytes_so_far <= $6
+      select c.id, f.webhook_id as "webhookId", f.name, f.filter, c.place::int, c.available_at::text as "availableAt",
+        c.content_type as "contentType", c.event_type as "eventType", c.headers, c.bytes, c.body, each_one.oldest::text as "oldestAt",
+        coalesce(found > share or found > count(c.id) over (partition by f.webhook_id), false) as more,
+        extract(epoch from min(each_one.oldest) over ())::float8 * 1000 as "oldestMs"
+      from filtered f
+      left join (
+        select webhook_id, count(*) as found, min(available_at) as oldest from found group by webhook_id
+      ) each_one using (webhook_id)
+      left join candidates c using (webhook_id)
       order by c.place`,
     values: [
       order.agentId,
@@ -125,12 +132,19 @@ export async function readCandidates(database: Database, order: CandidateOrder):
     ],
   });
   const webhooks = new Map<string, FilteredWebhook>();
-  for (const { id, webhookId, name, filter, more, ofAll: _, oldestMs: __, ...event } of rows) {
-    const webhook = webhooks.get(webhookId) ?? { id: webhookId, name, filter, candidates: [], complete: !more };
+  for (const { id, webhookId, name, filter, oldestAt, more, oldestMs: _, ...event } of rows) {
+    const webhook = webhooks.get(webhookId) ?? {
+      id: webhookId,
+      name,
+      filter,
+      oldestAt,
+      candidates: [],
+      complete: !more,
+    };
     webhooks.set(webhookId, webhook);
     if (id !== null) webhook.candidates.push({ id, ...event });
   }
-  return { webhooks: [...webhooks.values()], all: rows[0]?.ofAll ?? 0, oldestMs: rows[0]?.oldestMs ?? null };
+  return { webhooks: [...webhooks.values()], oldestMs: rows[0]?.oldestMs ?? null };
 }
 
 /**
