@@ -34,16 +34,11 @@ import { tokenCommand } from './token.ts';
 import { userCommand } from './user.ts';
 import { webhookCommand } from './webhook.ts';
 
-/** Runs one command; resolves with the exit code. Failures are printed on stderr in one sentence. */
-export async function runCommand(args: readonly string[], io: CommandIo): Promise<number> {
-  let exitCode = 0;
-  const program = new Command('weir')
+/** All commands. @param onExit called with the exit code of `weir start` */
+export function buildProgram(io: CommandIo, onExit: (code: number) => void): Command {
+  return new Command('weir')
     .description('Weir receives webhooks: verified, committed, then answered.')
-    .addCommand(
-      startCommand(io, (code) => {
-        exitCode = code;
-      }),
-    )
+    .addCommand(startCommand(io, onExit))
     .addCommand(migrateCommand(io))
     .addCommand(webhookCommand(io))
     .addCommand(agentCommand(io))
@@ -70,6 +65,14 @@ export async function runCommand(args: readonly string[], io: CommandIo): Promis
     .addCommand(spoolCommand(io))
     .addCommand(doctorCommand(io))
     .addCommand(docsCommand(io), { hidden: true });
+}
+
+/** Runs one command; resolves with the exit code. Failures are printed on stderr in one sentence. */
+export async function runCommand(args: readonly string[], io: CommandIo): Promise<number> {
+  let exitCode = 0;
+  const program = buildProgram(io, (code) => {
+    exitCode = code;
+  });
   for (const command of [program, ...allCommands(program)])
     command.exitOverride().configureOutput({
       writeOut: (text) => printText(io, text),
@@ -107,8 +110,9 @@ function describeFailure(error: unknown): string {
 
 /** `weir docs`, for developers: writes the tables of the code into README.md and .env.example. */
 function docsCommand(io: CommandIo): Command {
-  return new Command('docs').description('generate the tables in README.md and .env.example').action(() => {
-    const written = writeDocs(io.directory);
+  const command = new Command('docs').description('generate the tables in README.md and .env.example');
+  return command.action(() => {
+    const written = writeDocs(io.directory, command.parent!);
     printText(io, written.length === 0 ? 'The documents are up to date.\n' : `Wrote ${written.join(' and ')}.\n`);
   });
 }

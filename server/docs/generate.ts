@@ -1,18 +1,24 @@
 /** Regenerates the documents of a checkout from the tables in the code. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { regions, replaceRegion, type SettingRow, settingRows, shownDefault, shownMeaning } from './tables.ts';
+import type { Command } from 'commander';
+import { contentsOf } from './contents.ts';
+import { replaceRegion, type SettingRow, sentence, settingRows, shownDefault, shownMeaning, tables } from './tables.ts';
 
-/** Returns the README with all regions regenerated. Throws when a region's markers are missing. */
-export function renderReadme(page: string): string {
-  return Object.entries(regions).reduce((text, [name, render]) => replaceRegion(text, name, render()), page);
+/** Returns the README with all regions regenerated. Throws when a region's markers are missing. @param program all commands */
+export function renderReadme(page: string, program: Command): string {
+  const filled = Object.entries(tables).reduce(
+    (text, [name, render]) => replaceRegion(text, name, render(program)),
+    page,
+  );
+  return replaceRegion(filled, 'contents', contentsOf(filled));
 }
 
 /** Rewrites README.md and .env.example in `directory`; returns the names of the files that changed. */
-export function writeDocs(directory: string): string[] {
+export function writeDocs(directory: string, program: Command): string[] {
   const readme = join(directory, 'README.md');
   const wanted = {
-    [readme]: renderReadme(readFileSync(readme, 'utf8')),
+    [readme]: renderReadme(readFileSync(readme, 'utf8'), program),
     [join(directory, '.env.example')]: envExample(),
   };
   const outdated = Object.entries(wanted).filter(([path, text]) => readOrEmpty(path) !== text);
@@ -42,8 +48,4 @@ export function envExample(): string {
 function entry(row: SettingRow): string {
   const computed = row.fallback === null && row.fallbackShown !== undefined ? `\n# Default: ${shownDefault(row)}.` : '';
   return `\n# ${sentence(shownMeaning(row))}\n# Allowed: ${row.allowed}.${computed}\n#${row.name}=${row.fallback ?? ''}\n`;
-}
-
-function sentence(text: string): string {
-  return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
 }

@@ -1,4 +1,6 @@
-/** Markdown tables of the settings, routes, errors, rejections, metrics and log events, generated from the code. */
+/** Markdown tables of the commands, settings, routes, errors, rejections, metrics and log events, generated from the code. */
+import type { Command } from 'commander';
+import { problemSchema } from '../api/problems/operations.ts';
 import { operationRoutes, plainRoutes } from '../api/routes.ts';
 import { type ProblemRow, problems } from '../errors.ts';
 import { settingTable } from '../settings/table.ts';
@@ -32,6 +34,49 @@ export function shownDefault({ fallback, fallbackShown }: SettingRow): string {
 /** The meaning of a setting, with a note when HUP does not apply a change to it. */
 export function shownMeaning({ meaning, fixed }: SettingRow): string {
   return fixed ? `${meaning}; a change needs a restart` : meaning;
+}
+
+/** One row for each command without subcommands, in the order of `weir --help`; hidden ones are left out. */
+function commandsTable(program: Command): string {
+  const rowsOf = (command: Command, path: string): string[][] =>
+    command
+      .createHelp()
+      .visibleCommands(command)
+      .filter((child) => child.name() !== 'help')
+      .flatMap((child) =>
+        child.commands.length > 0
+          ? rowsOf(child, `${path}${child.name()} `)
+          : [[`\`${path}${usage(child)}\``, sentence(child.description()).replace(/\.$/, '')]],
+      );
+  return markdownTable(['command', 'what it does'], rowsOf(program, ''));
+}
+
+/** A command with its arguments and the options that it requires. */
+function usage(command: Command): string {
+  const given = command.registeredArguments.map((argument) => {
+    const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
+    return argument.required ? `<${name}>` : `[${name}]`;
+  });
+  return [command.name(), ...given, ...command.options.filter((one) => one.mandatory).map((one) => one.flags)].join(
+    ' ',
+  );
+}
+
+/** The text with a capital at its beginning and a full stop at its end. */
+export function sentence(text: string): string {
+  return `${text[0]!.toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
+}
+
+/** The kinds of `GET /api/v1/problems`, from the description of the member: `KIND: meaning; KIND: meaning`. */
+function problemsTable(): string {
+  const { options, description = '' } = problemSchema.shape.kind;
+  const rows = description.split('; ').map((part) => part.split(/: (.*)/, 2) as [string, string]);
+  if (rows.map(([kind]) => kind).join() !== options.join())
+    throw new Error(`the description of the member kind must name ${options.join(', ')}, in this order`);
+  return markdownTable(
+    ['problem', 'meaning'],
+    rows.map(([kind, meaning]) => [`\`${kind}\``, meaning]),
+  );
 }
 
 function settingsTable(): string {
@@ -108,8 +153,10 @@ function schemesTable(): string {
   );
 }
 
-/** The generated regions of the README, by marker name. */
-export const regions: Readonly<Record<string, () => string>> = {
+/** The generated tables of the README, by marker name. */
+export const tables: Readonly<Record<string, (program: Command) => string>> = {
+  problems: problemsTable,
+  commands: commandsTable,
   settings: settingsTable,
   routes: routesTable,
   errors: errorsTable,

@@ -2,16 +2,20 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { buildProgram } from '../../server/cli/weir.ts';
+import { anchorsUsed, contentsOf, headingsOf } from '../../server/docs/contents.ts';
 import { envExample, renderReadme, writeDocs } from '../../server/docs/generate.ts';
-import { markdownTable, regions, replaceRegion } from '../../server/docs/tables.ts';
+import { markdownTable, replaceRegion, tables } from '../../server/docs/tables.ts';
 import { settingTable } from '../../server/settings/table.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
+const { stdin, stdout, stderr } = process;
+const program = buildProgram({ environment: {}, directory: root, stdin, stdout, stderr }, () => undefined);
 
 describe('the documents match the tables (fix: npm run build && npm run docs)', () => {
   test('README.md', () => {
-    expect(read('README.md')).toBe(renderReadme(read('README.md')));
+    expect(read('README.md')).toBe(renderReadme(read('README.md'), program));
   });
 
   test('.env.example', () => {
@@ -23,6 +27,23 @@ describe('the documents match the tables (fix: npm run build && npm run docs)', 
     for (const name of Object.keys(settingTable)) expect(lines.some((line) => line.startsWith(`#${name}=`))).toBe(true);
     expect(lines.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([]);
   });
+});
+
+test('every link within the README leads to a heading', () => {
+  const anchors = new Set(headingsOf(read('README.md')).map(({ anchor }) => anchor));
+  const used = anchorsUsed(read('README.md'));
+  expect(used.length).toBeGreaterThan(50);
+  expect(used.filter((anchor) => !anchors.has(anchor))).toEqual([]);
+});
+
+test('the table of contents has two levels, wraps long lines, and leaves out the title and code', () => {
+  const long = 'x'.repeat(70);
+  const page = `# Title\n\n## \`weir a\`: one, two\n\n### ${long}\n\n#### deep\n\n\`\`\`sh\n## no heading\n\`\`\`\n\n## B\n\n### B\n\n### C\n`;
+  expect(contentsOf(page).split('\n')).toEqual([
+    '- **[`weir a`: one, two](#weir-a-one-two)**:',
+    `  [${long}](#${long})`,
+    '- **[B](#b)**: [B](#b-1), [C](#c)',
+  ]);
 });
 
 describe('a region', () => {
@@ -48,8 +69,8 @@ describe('a region', () => {
 test('writing returns the changed documents, and changes nothing the second time', () => {
   const directory = mkdtempSync(join(tmpdir(), 'weir-docs-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
-  const empty = Object.keys(regions).map((name) => `<!-- ${name}:begin --><!-- ${name}:end -->\n`);
+  const empty = [...Object.keys(tables), 'contents'].map((name) => `<!-- ${name}:begin --><!-- ${name}:end -->\n`);
   writeFileSync(join(directory, 'README.md'), empty.join(''));
-  expect(writeDocs(directory)).toEqual(['README.md', '.env.example']);
-  expect(writeDocs(directory)).toEqual([]);
+  expect(writeDocs(directory, program)).toEqual(['README.md', '.env.example']);
+  expect(writeDocs(directory, program)).toEqual([]);
 });

@@ -48,7 +48,9 @@ describe('the systemd unit', () => {
   });
 
   test('makes DATA_DIR its writable directory', () => {
-    expect(valuesOf('Environment')).toEqual([`DATA_DIR=/var/lib/${valuesOf('StateDirectory')[0]}`]);
+    // In .env, which commands read too: with another DATA_DIR, they would start another embedded Postgres.
+    expect(valuesOf('Environment')).toEqual([]);
+    expect(readme).toContain(`echo DATA_DIR=/var/lib/${valuesOf('StateDirectory')[0]} >> .env`);
   });
 });
 
