@@ -15,14 +15,14 @@ import {
 import type { Condition } from '../resources/alerts.ts';
 import type { Settings } from '../settings/read.ts';
 import { alertBody } from './message.ts';
-import { type AlertSettings, type MachineSpool, readSigns, type Sign } from './signs.ts';
+import { type AlertSettings, type Machine, type MachineSpool, readSigns, type Sign } from './signs.ts';
 
 /** An alert ends when its condition has not held for this long. 0: its sources look back far enough by themselves. */
 const CALM_MS: Record<Condition, number> = {
   pending: 60_000,
   dead_letters: 0,
   rejections: 300_000,
-  silent: 0,
+  silent: 3_600_000,
   spool: 60_000,
 };
 /** A machine that has not reported its spool for this long is gone. */
@@ -41,7 +41,7 @@ export interface Evaluated {
 
 /**
  * Compares the conditions that hold with the active alerts, in one transaction and on one machine at a time.
- * @param spool of this machine: the alerts of other spools are theirs; null: it has none.
+ * @param machine this one: the alerts of other spools are theirs.
  * @param nowMs Unix milliseconds.
  * @param carried began while the database was away: stored first.
  * @returns null if another machine evaluates.
@@ -49,7 +49,7 @@ export interface Evaluated {
 export function evaluate(
   database: Pick<Database, 'transaction'>,
   settings: AlertSettings & Pick<Settings, 'ALERT_URL' | 'PUBLIC_URL'>,
-  spool: MachineSpool | null,
+  machine: Machine,
   nowMs: number,
   carried: CarriedAlert | null = null,
 ): Promise<Evaluated | null> {
@@ -61,7 +61,8 @@ export function evaluate(
     });
     if (!row!.locked) return null;
     if (carried !== null) await adoptAlert(query, carried);
-    const signs = await readSigns(query, settings, spool, nowMs);
+    const { spool } = machine;
+    const signs = await readSigns(query, settings, machine, nowMs);
     const active = await readActiveAlerts(query);
     const { progress, ended } = progressOf(active, signs, spool, nowMs);
     await updateAlerts(query, progress);
@@ -103,11 +104,19 @@ function progressOf(
     if (elsewhere && nowMs - Date.parse(alert.checked_at) < MACHINE_GONE_MS) continue;
     const { id, value, checked_at: checkedAt } = alert;
     const calmSince = alert.calm_since ?? now;
-    const isOver = nowMs - Date.parse(calmSince) >= CALM_MS[alert.condition];
+    const isOver = nowMs - Date.parse(calmSince) >= calmMsOf(alert);
     progress.push({ id, value, checkedAt, calmSince, endedAt: isOver ? now : null });
     if (isOver) ended.push({ ...alert, ended_at: now });
   }
   return { progress, ended };
+}
+
+/**
+ * A webhook that expects events more often than CALM_MS is calm after as long as it expects: with senders that are a little slower, each
+ * event would end an alert, and each pause begin one.
+ */
+function calmMsOf({ condition, threshold }: AlertRow): number {
+  return condition === 'silent' ? Math.min(CALM_MS.silent, (threshold ?? 0) * 1000) : CALM_MS[condition];
 }
 
 /** The alerts to create. */

@@ -21,7 +21,7 @@ export interface Sign {
   value: number;
   /** Null: any value is over it. */
   threshold: number | null;
-  /** False: the value is between the thresholds of the end and of the beginning. It keeps an alert active, and begins none. */
+  /** False: it keeps an alert active, and begins none, as a value between the thresholds of the end and of the beginning. */
   begins: boolean;
 }
 
@@ -34,6 +34,19 @@ export interface MachineSpool {
   oldestMs: number | null;
 }
 
+/** The machine that evaluates. */
+export interface Machine {
+  /** When its primary started, Unix milliseconds. */
+  startedMs: number;
+  /** Null: it has none. */
+  spool: MachineSpool | null;
+}
+
+/**
+ * After a start no webhook is reported as silent before its senders had the time that it expects, at most this long: Weir may have been
+ * down, and a Weir that is restarted every day must still report a webhook that expects an event a day.
+ */
+const START_GRACE_MS_MAX = 3_600_000;
 /** An alert ends below this share of the threshold above which it began. */
 export const END_RATIO = 0.5;
 /** A dead letter is new for this long. */
@@ -42,14 +55,11 @@ export const DEAD_NEW_MS = 900_000;
 const AGENTS_MAX = 10_000;
 const WEBHOOKS_MAX = 1_000;
 
-/**
- * @param spool of this machine; null: it has none.
- * @param nowMs Unix milliseconds.
- */
+/** @param nowMs Unix milliseconds. */
 export async function readSigns(
   query: Query,
   settings: AlertSettings,
-  spool: MachineSpool | null,
+  { startedMs, spool }: Machine,
   nowMs: number,
 ): Promise<Sign[]> {
   const database = { query };
@@ -75,10 +85,10 @@ export async function readSigns(
       (webhook): Sign => ({
         condition: 'silent',
         subject: { id: webhook.webhook_id, name: webhook.name },
-        sinceMs: Date.parse(webhook.last_event_at),
-        value: Math.floor((nowMs - Date.parse(webhook.last_event_at)) / 1000),
+        sinceMs: Date.parse(webhook.silent_since),
+        value: Math.floor((nowMs - Date.parse(webhook.silent_since)) / 1000),
         threshold: webhook.expect_every_seconds,
-        begins: true,
+        begins: nowMs - startedMs >= Math.min(webhook.expect_every_seconds * 1000, START_GRACE_MS_MAX),
       }),
     ),
     ...(spool === null || spool.events === 0 ? [] : [spoolSign(spool, nowMs)]),

@@ -26,6 +26,8 @@ interface AlertParts {
   /** Current settings. */
   settings: () => Settings;
   spool: Pick<PrimarySpool, 'folder' | 'contents'>;
+  /** When this primary started, Unix milliseconds. */
+  startedMs: number;
 }
 
 /** Evaluates all conditions unless another machine does, sends the requests that are due, and has the metrics. */
@@ -45,11 +47,11 @@ export class Alerts {
 
   /** @param nowMs Unix milliseconds. */
   async evaluate(nowMs: number): Promise<void> {
-    const { database, log, settings } = this.#parts;
+    const { database, log, settings, startedMs } = this.#parts;
     const spool = await this.#spool();
     try {
       const carried = this.#alarm?.carried ?? null;
-      const evaluated = await evaluate(database, settings(), spool, nowMs, carried);
+      const evaluated = await evaluate(database, settings(), { startedMs, spool }, nowMs, carried);
       if (evaluated !== null) {
         this.#report(evaluated);
         if (this.#alarm?.carried === carried) this.#alarm?.recorded(evaluated.ownSpool);

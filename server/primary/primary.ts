@@ -116,7 +116,7 @@ async function start(
   const user = choice.kind === 'user' ? choice.user : null;
   const spool = await openSpool({ settings: () => current, conninfo, database, keys, log, owner: user });
   undo.push(() => spool.stop());
-  const alerts = new Alerts({ database, log, settings: () => current, spool });
+  const alerts = new Alerts({ database, log, settings: () => current, spool, startedMs: Date.now() });
   const page: MetricsPage = new MetricsPage(
     () => members.collectMetrics(),
     () => figures.figures(),

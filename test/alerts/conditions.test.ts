@@ -22,7 +22,7 @@ const run = (text: string, values: unknown[] = []) => fresh.database.query({ tex
 const iso = (ms: number) => new Date(ms).toISOString();
 
 /** Alerts of a machine that has just started, so nothing is remembered outside the database. */
-function machine(folder = 'one', spool = emptySpool) {
+function machine(folder = 'one', spool = emptySpool, startedMs = 0) {
   const lines: [string, unknown][] = [];
   const log = Object.assign((event: string, fields: unknown) => lines.push([event, fields]), {
     enabled: () => true,
@@ -38,6 +38,7 @@ function machine(folder = 'one', spool = emptySpool) {
     log,
     settings: () => settings,
     spool: { folder: `/spool/${folder}`, contents: async () => spool },
+    startedMs,
   });
   return { alerts, lines };
 }
@@ -128,11 +129,11 @@ const courses: Course[] = [
   },
   {
     condition: 'silent',
-    calm: (id) => addWebhook(id, `expect_every_seconds = 3600, last_event_at = '${iso(startMs - 3_500_000)}'`),
+    calm: (id) => addWebhook(id, `expect_every_seconds = 1800, last_event_at = '${iso(startMs - 1_700_000)}'`),
     begin: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(startMs - 7_300_000)]),
     end: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(startMs)]),
-    calmMs: 0,
-    text: /^Webhook shop has received no event for 2 hours \(expected: one every 1 hour\)\.$/,
+    calmMs: 1_800_000,
+    text: /^Webhook shop has received no event for 2 hours \(expected: one every 30 minutes\)\.$/,
   },
 ];
 
@@ -191,6 +192,30 @@ test('the spool of each machine is its own subject; that of a machine that is go
   expect(await at('first', startMs + 86_000_000)).toEqual([]);
   expect(await at('first', startMs + 86_400_000)).toEqual([]);
   expect(await at('first', startMs + 86_460_000)).toEqual([['alert_ended', 'second']]);
+});
+
+test.each([
+  { expects: 300, startedSeconds: 299, began: 0 },
+  { expects: 300, startedSeconds: 300, began: 1 },
+  { expects: 86_400, startedSeconds: 3_599, began: 0 },
+  { expects: 86_400, startedSeconds: 3_600, began: 1 },
+])('after a start, senders have the time that a webhook expects: $expects s, $startedSeconds s ago', async (one) => {
+  const id = randomUUID();
+  await addWebhook(id, `expect_every_seconds = ${one.expects}, last_event_at = now() - interval '9 days'`);
+  const { alerts, lines } = machine('one', emptySpool, startMs - one.startedSeconds * 1000);
+  await alerts.evaluate(startMs);
+  expect(lines.filter(([, fields]) => JSON.stringify(fields).includes(id))).toHaveLength(one.began);
+});
+
+test('a restart does not end the alert of a silent webhook', async () => {
+  const id = randomUUID();
+  await addWebhook(id, `expect_every_seconds = 60, last_event_at = now() - interval '1 day'`);
+  for (const startedMs of [0, startMs]) await machine('one', emptySpool, startedMs).alerts.evaluate(startMs);
+  const [alert] = await fresh.database.query({
+    text: 'select calm_since from alerts where subject_id = $1',
+    values: [id],
+  });
+  expect(alert).toEqual({ calm_since: null });
 });
 
 test('a temporary agent raises no alert', async () => {

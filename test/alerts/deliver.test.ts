@@ -38,7 +38,7 @@ function installation(url: string | null) {
     dropped: () => 0,
   });
   const spool = { folder: null, contents: async () => emptySpool };
-  const alerts = new Alerts({ database, log, settings: () => settings, spool });
+  const alerts = new Alerts({ database, log, settings: () => settings, spool, startedMs: 0 });
   return { alerts, lines, look: () => alerts.evaluate(Date.now()), send: () => alerts.deliver(never) };
 }
 
@@ -49,7 +49,11 @@ async function silentWebhook() {
     `insert into webhooks (id, name, expect_every_seconds, created_at) values ($1, 'shop', 60, now() - interval '2 hours')`,
     [id],
   );
-  return { id, receive: () => run('update webhooks set last_event_at = now() where id = $1', [id]) };
+  const receive = async () => {
+    await run('update webhooks set last_event_at = now() where id = $1', [id]);
+    await run(`update alerts set calm_since = now() - interval '1 minute' where subject_id = $1`, [id]);
+  };
+  return { id, receive };
 }
 
 const makeDue = () => run(`update alert_requests set next_attempt_at = now() where state = 'pending'`);

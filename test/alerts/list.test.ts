@@ -18,6 +18,7 @@ const evaluate = () =>
     log: Object.assign(() => {}, { enabled: () => true, dropped: () => 0 }),
     settings: () => app.settings,
     spool: { folder: null, contents: async () => emptySpool },
+    startedMs: 0,
   }).evaluate(Date.now());
 const receive = (id: string, ago: string) =>
   app.database.query({
@@ -36,6 +37,11 @@ test('a webhook that is silent for its expect_every_seconds is a problem and an 
   await receive(other.id, '2 hours');
   await receive(id, '50 minutes');
   await operator.api('PATCH', path, { expect_every_seconds: 1_800 });
+
+  // Its silence begins when it is enabled.
+  const enabled = await app.addWebhook({ name: 'enabled', expect_every_seconds: 60, enabled: false });
+  await receive(enabled.id, '7 days');
+  await operator.api('PATCH', `/api/v1/webhooks/${enabled.id}`, { enabled: true });
 
   await evaluate();
   const { items } = (await operator.api('GET', '/api/v1/problems')).body;
@@ -56,6 +62,10 @@ test('a webhook that is silent for its expect_every_seconds is a problem and an 
   });
 
   await receive(id, '1 second');
+  await app.database.query({
+    text: `update alerts set calm_since = now() - interval '30 minutes' where subject_id = $1`,
+    values: [id],
+  });
   await evaluate();
   const first = (await operator.api('GET', '/api/v1/alerts?limit=1')).body;
   const second = (await operator.api('GET', `/api/v1/alerts?limit=1&cursor=${first.next_cursor}`)).body;

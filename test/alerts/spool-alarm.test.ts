@@ -32,6 +32,7 @@ async function machine() {
       log,
       settings: () => settings,
       spool: { folder: '/spool/web-1-ab12', contents: async () => contents },
+      startedMs: 0,
     });
   let alerts = make();
   return {

@@ -416,6 +416,7 @@ CREATE TABLE public.webhooks (
     event_type_from text,
     undelivered_removed_before timestamp with time zone,
     expect_every_seconds integer,
+    enabled_at timestamp with time zone,
     CONSTRAINT webhooks_dedupe_header_check CHECK ((dedupe_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text)),
     CONSTRAINT webhooks_description_check CHECK ((length(description) <= 2000)),
     CONSTRAINT webhooks_event_type_from_check CHECK ((length(event_type_from) <= 1000)),

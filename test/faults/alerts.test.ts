@@ -1,4 +1,5 @@
 /** Alerts of a whole Weir: killed while it sends one, it sends the same one again. */
+import { randomUUID } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { listAlerts } from '../../server/db/queries/alerts.ts';
 import { ALERT_SECRET, startAlertReceiver } from '../helpers/alert-receiver.ts';
@@ -28,10 +29,18 @@ test('kill -9 during a request: after the restart it is sent again with the same
     return weir;
   };
   const killed = await start();
-  const { id } = await killed.addWebhook(undefined, { expect_every_seconds: 60 });
+  const webhook = await killed.addWebhook();
+  const id = randomUUID();
   await fresh.database.query({
-    text: `update webhooks set last_event_at = now() - interval '1 hour' where id = $1`,
-    values: [id],
+    text: `
+      with agent as (
+        insert into agents (id, name, lookup_id, secret_hash) values ($1, 'billing', 'someLookupId', sha256('')) returning id
+      ), subscription as (
+        insert into subscriptions (webhook_id, agent_id) select $2, id from agent
+      )
+      insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+      values (gen_random_uuid(), $2, $1, gen_random_uuid(), now(), 0, now() - interval '1 hour')`,
+    values: [id, webhook.id],
   });
   await until(() => receiver.got.length > 0, eventually);
   kill(killed.pid, 'SIGKILL');

@@ -100,7 +100,7 @@ export function problemOperations({ settings, database, history }: ProblemParts)
             ...[...overdueWebhooks, ...silentWebhooks].map((webhook) =>
               found('silent', {
                 ...pick(webhook),
-                since: webhook.last_event_at,
+                since: webhook.silent_since,
                 expect_every_seconds: webhook.expect_every_seconds,
               }),
             ),

@@ -54,13 +54,16 @@ export function readRefusedRequests(
 interface SilentWebhook {
   webhook_id: string;
   name: string;
-  /** Without an event: when the webhook was created. */
-  last_event_at: string;
+  /** Last event or, if later, when the webhook was created or enabled again. */
+  silent_since: string;
   expect_every_seconds: number | null;
 }
 
+/** SQL: since when the webhook `w` has had no event while it could have one. `greatest` ignores null. */
+const silentSince = 'greatest(coalesce(w.last_event_at, w.created_at), w.enabled_at)';
+
 /**
- * Reads the enabled webhooks whose last event is older than they expect, longest silent first.
+ * Reads the enabled webhooks that have been silent for longer than they expect, longest silent first.
  * @param nowMs Unix milliseconds.
  */
 export function readOverdueWebhooks(
@@ -71,11 +74,11 @@ export function readOverdueWebhooks(
   return query({
     name: 'read-overdue-webhooks',
     text: `
-      select w.id as webhook_id, w.name, ${isoText('e.last')} as last_event_at, w.expect_every_seconds
-      from webhooks w cross join lateral (select coalesce(w.last_event_at, w.created_at) as last) e
+      select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
+      from webhooks w
       where w.deleted_at is null and w.enabled
-        and e.last < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
-      order by e.last, w.id
+        and ${silentSince} < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
+      order by ${silentSince}, w.id
       limit $2`,
     values: [new Date(nowMs).toISOString(), webhooksMax],
   });
@@ -92,11 +95,11 @@ export function readSilentWebhooks({ query }: Pick<Database, 'query'>): Promise<
       ), usual as (
         select webhook_id, max(pause) as longest from pauses group by webhook_id having count(*) >= ${ACTIVE_HOURS_MIN}
       )
-      select w.id as webhook_id, w.name, ${isoColumn('w.last_event_at')}, w.expect_every_seconds
+      select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
       from usual u join webhooks w on w.id = u.webhook_id
       where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
-        and w.last_event_at < now() - greatest(interval '1 hour', 2 * u.longest)
-      order by w.last_event_at, w.id
+        and ${silentSince} < now() - greatest(interval '1 hour', 2 * u.longest)
+      order by ${silentSince}, w.id
       limit ${WEBHOOKS_MAX}`,
   });
 }

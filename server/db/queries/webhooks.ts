@@ -93,11 +93,13 @@ export async function insertWebhook(query: Query, id: string, columns: WebhookCo
   });
 }
 
-/** Sets the given columns and updated_at. */
+/** Sets the given columns, updated_at and, if the webhook was disabled and is enabled now, enabled_at. */
 export async function updateWebhook(query: Query, id: string, columns: GivenColumns): Promise<void> {
   const given = webhookColumns.filter((column) => columns[column] !== undefined);
   await query({
-    text: `update webhooks set ${given.map((column, i) => `${column} = $${i + 2}, `).join('')}updated_at = now() where id = $1`,
+    text: `update webhooks set ${given.map((column, i) => `${column} = $${i + 2}, `).join('')}
+             ${columns.enabled ? 'enabled_at = case when enabled then enabled_at else now() end, ' : ''}updated_at = now()
+           where id = $1`,
     values: [id, ...given.map((column) => parameterOf(columns, column))],
   });
 }
