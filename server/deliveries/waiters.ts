@@ -5,7 +5,7 @@
 
 import { ARRIVALS_CHANNEL } from '../db/listen.ts';
 import type { Database } from '../db/pool.ts';
-import { agentsWithWork } from '../db/queries/claim-deliveries.ts';
+import { agentsWithWork } from '../db/queries/claim-room.ts';
 import type { ClaimWatermarks } from './watermarks.ts';
 
 const CHECK_EVERY_MS = 1_000;

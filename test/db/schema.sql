@@ -303,7 +303,8 @@ ALTER TABLE ONLY public.rejections ALTER COLUMN body SET STORAGE EXTERNAL;
 
 CREATE TABLE public.replay_targets (
     agent_id uuid NOT NULL,
-    webhook_id uuid NOT NULL
+    webhook_id uuid NOT NULL,
+    filter text
 );
 
 CREATE TABLE public.schema_migrations (

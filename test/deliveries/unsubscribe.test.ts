@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, agentsOf, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
+import { addPerson } from '../helpers/people.ts';
+import { made } from '../helpers/webhooks.ts';
 
 let app: TestApp;
 beforeAll(async () => {
@@ -36,4 +38,25 @@ test('an agent that is subscribed again gets new events once each', async () => 
   await agentsOf(app).subscribe(agent.id, [webhook.id]);
   const event = await send(webhook);
   expect((await agent.claim()).map((delivery) => delivery.event.id)).toEqual([event]);
+});
+
+test('waiting deliveries are still judged by the filter; a replay is not, and a later subscription has its own filter', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const agents = agentsOf(app);
+  const sendBoth = async () => [await send(webhook, '{"ok":true}'), await send(webhook, '{"ok":false}')];
+  const claimed = async () => (await agent.claim()).map(({ event }) => event.id);
+  made(await agents.setFilter(agent.id, webhook.id, 'body.ok'));
+  const [wanted, unwanted] = await sendBoth();
+  await agents.unsubscribe(agent.id, [webhook.id]);
+  expect(await claimed()).toEqual([wanted]);
+
+  const operator = await addPerson(app, 'operator');
+  await operator.api('POST', `/api/v1/events/${unwanted}/replay`, { agent_ids: [agent.id] });
+  expect(await claimed()).toEqual([unwanted]);
+
+  await agents.subscribe(agent.id, [webhook.id]);
+  const later = await sendBoth();
+  await agents.unsubscribe(agent.id, [webhook.id]);
+  expect(await claimed()).toEqual(later);
 });

@@ -5,6 +5,7 @@ import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
 import { waitingDays } from './deliveries.ts';
 import { arrayOf, isoText, selectList } from './sql.ts';
+import { subscribedWebhooks } from './subscriptions.ts';
 
 export interface AgentFilter {
   revoked: boolean | null;
@@ -125,14 +126,14 @@ export async function revokeAgent(query: Query, id: string): Promise<void> {
   });
 }
 
-const hasFilter = 'exists (select from subscriptions s where s.agent_id = agents.id and s.filter is not null)';
+const hasFilter = `exists (select from ${subscribedWebhooks('agents.id')} s where filter is not null)`;
 
 /** An agent that is not revoked. A session is valid while its generation equals the agent's. */
 export interface Agent {
   readonly id: string;
   readonly name: string;
   readonly generation: number;
-  /** A subscription of the agent has a filter. */
+  /** A subscription of the agent has a filter, or had one when it ended. */
   readonly filtered: boolean;
   /** Limit on its deliveries under lease at a time; null: none. */
   readonly maxLeased: number | null;
@@ -214,11 +215,7 @@ export function readAgentActivity(
       cross join lateral (
         select min(due.available_at) as since
         from ${waitingDays('a.id', "'-infinity'")} d
-        cross join (
-          select webhook_id from subscriptions where agent_id = a.id
-          union
-          select webhook_id from replay_targets where agent_id = a.id
-        ) s
+        cross join ${subscribedWebhooks('a.id')} s
         cross join lateral (
           select available_at from deliveries
           where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'

@@ -1,9 +1,10 @@
 import type { Database, Query } from '../pool.ts';
-import { underLease, withRoom } from './claim-room.ts';
+import { shareOf, withRoom } from './claim-room.ts';
 import { LAST_LEASE_ENDED, waitingDays } from './deliveries.ts';
 import { leaseEnded } from './delivery-history.ts';
 import { unjudged } from './filter-deliveries.ts';
 import { arrayOf, isoText } from './sql.ts';
+import { subscribedWebhooks } from './subscriptions.ts';
 
 export interface ClaimOrder {
   agentId: string;
@@ -63,13 +64,6 @@ interface EndedLeases {
 }
 
 /**
- * Minimum of the limit on the rows that a claim locks per webhook, however small an even share of `max` is. When one of many webhooks
- * is flooded and the others are empty, one claim gets only this many; the next claim gets more. Without a limit per webhook, an agent
- * that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
- */
-const EACH_MIN = 32;
-
-/**
  * Leases the oldest deliveries, round-robin over webhooks: the first delivery of each webhook, then the second of each, and so on.
  * A flood in one webhook does not delay the others. `place` tells where a claim ended within a round, and the next claim continues
  * there: with max 1, the default, webhooks take turns from claim to claim. Rows locked by another claim are skipped, never waited for.
@@ -122,22 +116,12 @@ export async function claimDeliveries(
 
 type ClaimedRow = Claimed & { state: 'leased' | 'dead'; expired: boolean };
 
-const subscribed = `
-  select webhook_id from subscriptions where agent_id = $1
-  union
-  select webhook_id from replay_targets where agent_id = $1`;
-
-const subscribedWithHorizons = `
-  select webhook_id, bool_or(filtered) as filtered, min(up_to) as up_to
-  from (
-    select webhook_id, filter is not null as filtered from subscriptions where agent_id = $1
-    union all
-    select webhook_id, false from replay_targets where agent_id = $1
-  ) each_one
+const withHorizons = `
+  select webhook_id, filter is not null as filtered, up_to
+  from ${subscribedWebhooks('$1')} s
   left join (
     select unnest($13::uuid[]) as webhook_id, json_array_elements_text($14::json)::timestamptz as up_to
-  ) horizons using (webhook_id)
-  group by webhook_id`;
+  ) horizons using (webhook_id)`;
 
 const isJudged = `and (not s.filtered
   or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($12::uuid[])))`;
@@ -156,7 +140,7 @@ function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | n
         cross join days
         cross join (
           select *, count(*) over () as of_all
-          from (${judged === null ? subscribed : subscribedWithHorizons}) subscribed
+          from ${judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`} s
           where $4::uuid[] is null or webhook_id = any ($4)
         ) s
         join webhooks w on w.id = s.webhook_id
@@ -167,7 +151,7 @@ function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | n
             and state in ('pending', 'leased') and available_at <= now() and available_at >= $8::timestamptz
             ${judged === null ? '' : isJudged}
           order by available_at
-          limit least($2::bigint, greatest(${EACH_MIN}, ceil(4.0 * $2 / s.of_all)))
+          limit ${shareOf('$2', 's.of_all')}
           for update skip locked
         ) d
         where a.id = $1 and a.generation = $7 and (a.max_leased is null or $11)
@@ -228,37 +212,4 @@ function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | n
           ]),
     ],
   });
-}
-
-/** Returns those of the given agents that can claim something now and are below `max_leased`, in one query. `claimableFrom` as in ClaimOrder. */
-export async function agentsWithWork(
-  database: Database,
-  agents: readonly { id: string; claimableFrom: string }[],
-): Promise<string[]> {
-  const rows = await database.query<{ id: string }>({
-    name: 'agents-with-work',
-    plan: 'once',
-    text: `
-      select a.id
-      from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
-      where exists (
-        select from ${waitingDays('a.id', 'a.claimable_from')} d
-        cross join (
-          select webhook_id from subscriptions where agent_id = a.id
-          union all
-          select webhook_id from replay_targets where agent_id = a.id
-        ) s
-        cross join lateral (
-          select from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
-            and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
-          limit 1
-        ) due
-      ) and (
-        select case when max_leased is null then true else max_leased > ${underLease('agents.id', 'max_leased')} end
-        from agents where agents.id = a.id
-      )`,
-    values: [arrayOf(agents.map(({ id }) => id)), arrayOf(agents.map(({ claimableFrom }) => claimableFrom))],
-  });
-  return rows.map((row) => row.id);
 }

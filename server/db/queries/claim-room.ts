@@ -1,5 +1,6 @@
 /**
- * `max_leased` of an agent: how many deliveries it has under lease at a time, over all processes and machines.
+ * What a claim may take: which agents have work, how much of one webhook a claim reads, and the room under `max_leased` of an agent: how
+ * many deliveries it has under lease at a time, over all processes and machines.
  *
  * The limit is exact because everything that adds a lease holds the lock on the agent's row: claims, and extensions, which may revive a
  * lease that has just expired. The lock and the count are separate statements: one statement would count in a snapshot from before the
@@ -8,6 +9,20 @@
  */
 import type { Database, Query } from '../pool.ts';
 import { waitingDays } from './deliveries.ts';
+import { arrayOf } from './sql.ts';
+import { subscribedWebhooks } from './subscriptions.ts';
+
+/**
+ * Minimum of the limit on the rows that a claim reads per webhook, however small an even share of `max` is. When one of many webhooks
+ * is flooded and the others are empty, one claim gets only this many; the next claim gets more. Without a limit per webhook, an agent
+ * that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
+ */
+const EACH_MIN = 32;
+
+/** SQL: limit on the deliveries of one webhook in a claim of `max`. @param webhooks SQL expression of their number */
+export function shareOf(max: string, webhooks: string): string {
+  return `least(${max}::bigint, greatest(${EACH_MIN}, ceil(4.0 * ${max} / ${webhooks})))`;
+}
 
 /**
  * SQL: the number of deliveries that the agent has under lease now, counted up to `max`. Reads the index entries of its deliveries that
@@ -20,11 +35,7 @@ export function underLease(agentId: string, max: string): string {
     select count(*)::int
     from (
       select from ${waitingDays(agentId, "'-infinity'")} d
-      cross join (
-        select webhook_id from subscriptions where agent_id = ${agentId}
-        union
-        select webhook_id from replay_targets where agent_id = ${agentId}
-      ) s
+      cross join ${subscribedWebhooks(agentId)} s
       cross join lateral (
         select from deliveries
         where agent_id = ${agentId} and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
@@ -67,4 +78,33 @@ export async function lockMaxLeased(query: Query, agentId: string): Promise<numb
     values: [agentId],
   });
   return row?.max ?? null;
+}
+
+/** Returns those of the given agents that can claim something now and are below `max_leased`, in one query. `claimableFrom` as in ClaimOrder. */
+export async function agentsWithWork(
+  database: Database,
+  agents: readonly { id: string; claimableFrom: string }[],
+): Promise<string[]> {
+  const rows = await database.query<{ id: string }>({
+    name: 'agents-with-work',
+    plan: 'once',
+    text: `
+      select a.id
+      from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
+      where exists (
+        select from ${waitingDays('a.id', 'a.claimable_from')} d
+        cross join ${subscribedWebhooks('a.id')} s
+        cross join lateral (
+          select from deliveries
+          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
+            and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
+          limit 1
+        ) due
+      ) and (
+        select case when max_leased is null then true else max_leased > ${underLease('agents.id', 'max_leased')} end
+        from agents where agents.id = a.id
+      )`,
+    values: [arrayOf(agents.map(({ id }) => id)), arrayOf(agents.map(({ claimableFrom }) => claimableFrom))],
+  });
+  return rows.map((row) => row.id);
 }

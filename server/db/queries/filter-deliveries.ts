@@ -2,8 +2,10 @@
 
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
+import { shareOf } from './claim-room.ts';
 import { waitingDays } from './deliveries.ts';
 import { arrayOf } from './sql.ts';
+import { subscribedWebhooks } from './subscriptions.ts';
 
 /**
  * SQL: a filter has not judged the delivery `d`. One that was leased before was let through, and one that a user replayed is delivered
@@ -68,9 +70,6 @@ type Row = Omit<Candidate, 'id'> & {
   oldestMs: number | null;
 };
 
-/** As in claim-deliveries.ts: the minimum of the limit for one webhook. */
-const EACH_MIN = 32;
-
 /**
  * Reads the oldest unjudged deliveries of an agent, round-robin over its webhooks with filters, in the order of claims. Takes no locks.
  * Bodies are read only for expressions that name `body`. A webhook without an unjudged delivery takes no place from the others.
@@ -84,10 +83,10 @@ export async function readCandidates(database: Database, order: CandidateOrder):
         select min(day) as first, max(day) + interval '24 hours' as after_last from ${waitingDays('$1', '$3::timestamptz')} d
       ), filtered as materialized (
         select s.webhook_id, w.name, s.filter, strpos(s.filter, 'body') > 0 as reads_body,
-          least($5::bigint, greatest(${EACH_MIN}, ceil(4.0 * $5 / count(*) over ()))) as share
-        from subscriptions s
+          ${shareOf('$5', 'count(*) over ()')} as share
+        from ${subscribedWebhooks('$1')} s
         join webhooks w on w.id = s.webhook_id
-        where s.agent_id = $1 and s.filter is not null and ($2::uuid[] is null or s.webhook_id = any ($2))
+        where s.filter is not null and ($2::uuid[] is null or s.webhook_id = any ($2))
       ), found as (
         select f.webhook_id, f.reads_body, d.*, row_number() over (partition by f.webhook_id order by d.available_at, d.event_id) as turn
         from filtered f

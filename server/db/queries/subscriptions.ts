@@ -8,6 +8,20 @@ interface Pairs {
   agentIds: readonly string[];
 }
 
+/**
+ * SQL: the webhooks of which the agent may have deliveries, each once, with the filter that judges them (null: none).
+ * @param agentId SQL expression of the agent's id
+ */
+export function subscribedWebhooks(agentId: string): string {
+  return `(
+    select webhook_id, filter from subscriptions where agent_id = ${agentId}
+    union all
+    select webhook_id, filter from replay_targets t
+    where agent_id = ${agentId}
+      and not exists (select from subscriptions s where s.webhook_id = t.webhook_id and s.agent_id = t.agent_id)
+  )`;
+}
+
 /** Returns the array indexes of webhooks that do not exist and of agents that are not active. */
 export async function findMissing(
   query: Query,
@@ -48,10 +62,11 @@ export async function updateFilter(
   });
 }
 
-/** SQL that ends subscriptions. No new events follow, but waiting deliveries stay claimable: claims also read replay_targets. */
+/** SQL that ends subscriptions. No new events follow, but waiting deliveries that pass the filter stay claimable: claims also read replay_targets. */
 const ending = (where: string) => `
-  with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id)
-  insert into replay_targets (agent_id, webhook_id) select agent_id, webhook_id from ended on conflict do nothing`;
+  with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id, filter)
+  insert into replay_targets (agent_id, webhook_id, filter) select agent_id, webhook_id, filter from ended
+  on conflict (agent_id, webhook_id) do update set filter = excluded.filter`;
 
 /** Ends the subscriptions of a webhook or an agent, except those to `keptIds`. */
 export async function deleteOtherSubscriptions(
