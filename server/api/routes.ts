@@ -237,7 +237,7 @@ export const pageRoutes = [
   ['GET', '/status', 'status', 'operator', 'versions, database, findings of weir doctor, settings'],
   ['POST', '/status/alerts/test', 'testAlert', 'operator', 'sends a test alert'],
   ['GET', '/deliveries', 'deliveryList', 'viewer', 'deliveries'],
-  ['POST', '/deliveries/replay', 'replayDeadLetters', 'operator', 'replays dead letters, of one reason or all'],
+  ['POST', '/deliveries/replay', 'replayDeliveries', 'operator', 'replays dead, dismissed or filtered deliveries'],
   ['POST', '/deliveries/dismiss', 'dismissDeadLetters', 'operator', 'dismisses dead letters, of one reason or all'],
   ['POST', '/deliveries/undo', 'undoDeliveries', 'operator', 'undoes a replay or dismissal of many deliveries'],
   ['GET', '/deliveries/:id', 'showDelivery', 'viewer', 'one delivery with its attempts'],

@@ -4,9 +4,11 @@ import type { Change } from '../api/change.ts';
 import { checked } from '../api/input.ts';
 import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
+import type { Database } from '../db/pool.ts';
 import { agentInput } from '../resources/agents.ts';
+import { printAgent, printAgents } from './agent/print.ts';
 import { uuid, uuids, wholeNumberOrNone } from './arguments.ts';
-import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
+import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { made, withDatabase, withInput } from './session.ts';
 
 interface Output {
@@ -23,7 +25,7 @@ const maxLeased = [
   wholeNumberOrNone,
 ] as const;
 
-/** `weir agent add|update|list|subscribe|unsubscribe|rotate|revoke`. */
+/** `weir agent add|update|list|show|subscribe|unsubscribe|rotate|revoke`. */
 export function agentCommand(io: CommandIo): Command {
   const command = new Command('agent').description('create and manage agents, the programs that claim deliveries');
 
@@ -71,7 +73,16 @@ export function agentCommand(io: CommandIo): Command {
     .command('list')
     .description('show all agents, newest first')
     .option('--json', 'print one JSON document')
-    .action(({ json }: Output) => withAgents(io, (agents) => list(io, agents, json)));
+    .action(({ json }: Output) => withAgents(io, (agents, database) => printAgents(io, agents, database, json)));
+
+  command
+    .command('show')
+    .description('show one agent with its subscriptions and their filters')
+    .argument('<id>', 'id of the agent', uuid)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { json }: Output) =>
+      withAgents(io, (agents, database) => printAgent(io, agents, database, id, json)),
+    );
 
   addSubscriptionCommands(command, io);
 
@@ -128,11 +139,8 @@ function addSubscriptionCommands(command: Command, io: CommandIo): void {
     .action((id: string, options: SubscribeOptions) =>
       withAgents(io, async (agents) => {
         const { webhook, filter } = options;
-        if (filter === undefined) known(id, await agents.subscribe(id, webhook));
-        else {
-          const input = checked(agentInput.subscription, { filter: filter || null });
-          for (const webhookId of webhook) known(id, await agents.setFilter(id, webhookId, input.filter));
-        }
+        const given = filter === undefined ? undefined : checked(agentInput.subscription, { filter: filter || null });
+        known(id, await agents.subscribe(id, webhook, given?.filter));
         report(id, 'subscribe', options);
       }),
     );
@@ -151,34 +159,14 @@ function addSubscriptionCommands(command: Command, io: CommandIo): void {
     );
 }
 
-async function list(io: CommandIo, agents: Agents, json?: boolean): Promise<void> {
-  const rows = await agents.list();
-  if (json) printJson(io, { items: rows });
-  else if (rows.length === 0) printText(io, 'No agents yet. Create one: npx weir agent add --name ci --webhook ID\n');
-  else
-    printText(
-      io,
-      table(
-        ['ID', 'NAME', 'STATE', 'WEBHOOKS', 'CREATED'],
-        rows.map((row) => [
-          row.id,
-          row.name,
-          row.revoked ? 'revoked' : row.temporary ? 'temporary' : 'active',
-          String(row.webhook_ids.length),
-          row.created_at,
-        ]),
-      ),
-    );
-}
-
 /** Null: no limit. */
 function limitOf(given: Given['maxLeased']): number | null | undefined {
   return given === 'none' ? null : given;
 }
 
-function withAgents(io: CommandIo, work: (agents: Agents) => Promise<void>): Promise<void> {
+function withAgents(io: CommandIo, work: (agents: Agents, database: Database) => Promise<void>): Promise<void> {
   return withDatabase(io, ({ database, conninfo }) =>
-    withInput(() => work(new Agents({ database, changes: new Changes(conninfo) }, commandActor()))),
+    withInput(() => work(new Agents({ database, changes: new Changes(conninfo) }, commandActor()), database)),
   );
 }
 

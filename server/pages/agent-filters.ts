@@ -1,8 +1,9 @@
 /** /agents/ID/filter: the form for the filter of one subscription, which tries it on stored events. */
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
-import { field } from './form.ts';
-import { formErrors } from './form-errors.ts';
+import { tagOf } from './call.ts';
+import { basis, field, nextTag } from './form.ts';
+import { fieldError, formErrors } from './form-errors.ts';
 import { isId, namesOf } from './names.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
@@ -11,7 +12,9 @@ type Tried = Success<Operations['testFilter']['answers']>['body'];
 
 const editFilter: Page = async (request) => {
   const webhookId = request.query.get('webhook_id') ?? '';
-  return withSubscription(request, webhookId, (agent, filter) => formView(request, agent, webhookId, { filter }));
+  return withSubscription(request, webhookId, (agent, { filter, tag }) =>
+    formView(request, agent, webhookId, { filter, tag }),
+  );
 };
 
 /** The button Try shows the form again, with what the filter would do. */
@@ -20,17 +23,23 @@ const updateFilter: Page = async (request) => {
   const webhookId = field(form, 'webhook_id');
   return withSubscription(request, webhookId, async (agent) => {
     const filter = field(form, 'filter');
+    const tag = form.get('tag');
     if (form.has('try')) {
+      if (filter.trim() === '') {
+        const { errors, ...status } = fieldError('filter', 'Enter an expression to try.');
+        return formView(request, agent, webhookId, { filter, tag, errors }, status);
+      }
       const tried = await call('testFilter', { input: { webhook_id: webhookId, filter } });
-      if (tried.kind === 'done') return formView(request, agent, webhookId, { filter, tried: tried.body });
-      const { errors, ...status } = formErrors(tried, {});
-      return formView(request, agent, webhookId, { filter, errors }, status);
+      if (tried.kind === 'done') return formView(request, agent, webhookId, { filter, tag, tried: tried.body });
+      const { errors, ...status } = formErrors(tried);
+      return formView(request, agent, webhookId, { filter, tag, errors }, status);
     }
     const input = { filter: filter === '' ? null : filter };
-    const saved = await call('setSubscription', { id, innerId: webhookId, input });
+    const saved = await call('setSubscription', { id, innerId: webhookId, input, ...basis(form) });
     if (saved.kind === 'done') return redirect(`/agents/${id}`, 'saved');
-    const { errors, ...status } = formErrors(saved, {});
-    return formView(request, agent, webhookId, { filter, errors }, status);
+    const next = await nextTag(form, saved, () => call('showAgent', { id }));
+    const { errors, ...status } = formErrors(saved);
+    return formView(request, agent, webhookId, { filter, tag: next, errors }, status);
   });
 };
 
@@ -40,17 +49,19 @@ export const agentFilterPages = { editFilter, updateFilter };
 async function withSubscription(
   { call, id }: PageRequest,
   webhookId: string,
-  work: (agent: Agent, filter: string) => Promise<PageReply>,
+  work: (agent: Agent, stored: { filter: string; tag: string }) => Promise<PageReply>,
 ): Promise<PageReply> {
   const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
   const subscription = agent.body.subscriptions.find((one) => one.webhook_id === webhookId);
   if (!isId(webhookId) || subscription === undefined) return redirect(`/agents/${id}`);
-  return work(agent.body, subscription.filter ?? '');
+  return work(agent.body, { filter: subscription.filter ?? '', tag: tagOf(agent) });
 }
 
 interface Shown {
   filter: string;
+  /** Version of the agent that the form was rendered from. */
+  tag: string | null;
   tried?: Tried;
   errors?: Record<string, string>;
 }
@@ -59,11 +70,11 @@ async function formView(
   { call }: PageRequest,
   agent: Agent,
   webhookId: string,
-  { filter, tried, errors = {} }: Shown,
+  { filter, tag, tried, errors = {} }: Shown,
   status: { status?: number } = {},
 ): Promise<PageReply> {
   const webhooks = await namesOf(call, 'listWebhooks', [webhookId]);
   const webhook = webhooks[webhookId] ?? webhookId;
-  const shown = { agent, webhookId, webhook, filter, tried, errors };
+  const shown = { agent, webhookId, webhook, filter, tag, tried, errors };
   return view('agents/filter', `Filter of ${agent.name}`, shown, status);
 }

@@ -17,26 +17,42 @@ const deliveryList: Page = async ({ call, query }) => {
   const { filters, listed } = await listBy(call, 'listDeliveries', given);
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
-  const dead = listed.kind === 'done' ? await deadGroups(call, filters) : {};
+  const [dead, replayable] =
+    listed.kind === 'done' ? await Promise.all([deadGroups(call, filters), replayableOf(call, filters)]) : [{}, null];
   const named = dead.groups?.items.flatMap((group) => group.agent_ids) ?? [];
   const [agents, webhooks] = await Promise.all([
     choicesOf(call, 'listAgents', [...list.page.items.map((one) => one.agent_id), ...named, filters.agent_id]),
     choicesOf(call, 'listWebhooks', [...list.page.items.map((one) => one.webhook_id), filters.webhook_id]),
   ]);
-  return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, ...dead });
+  return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, ...dead, replayable });
 };
 
 /** The groups of the first page of dead letters. `replays` false: the agent is revoked, and a replay would wait in vain. */
 async function deadGroups(call: Call, { state, agent_id, webhook_id, event_id, cursor, reason }: Filters) {
   if (state !== 'dead' || event_id !== undefined || cursor !== undefined) return {};
-  const [grouped, agent] = await Promise.all([
+  const [grouped, replays] = await Promise.all([
     call('groupDeadLetters', { query: { agent_id, webhook_id } }),
-    agent_id === undefined ? null : call('showAgent', { id: agent_id }),
+    isActive(call, agent_id),
   ]);
   if (grouped.kind !== 'done') return {};
   const items = grouped.body.items.filter((group) => reason === undefined || group.reason === reason);
-  const replays = agent === null || (agent.kind === 'done' && !agent.body.revoked);
   return { groups: { ...grouped.body, items }, replays };
+}
+
+/** States of a list that is replayed as a whole. Dead letters are replayed by reason. */
+const replayedAsAWhole = ['dismissed', 'filtered'];
+
+/** The state whose deliveries a button replays; null: there is no such button. A replay has no filter by event. */
+async function replayableOf(call: Call, { state, agent_id, event_id }: Filters): Promise<string | null> {
+  if (state === undefined || !replayedAsAWhole.includes(state) || event_id !== undefined) return null;
+  return (await isActive(call, agent_id)) ? state : null;
+}
+
+/** Whether all agents are meant, or one that is not revoked. */
+async function isActive(call: Call, agentId: string | undefined): Promise<boolean> {
+  if (agentId === undefined) return true;
+  const agent = await call('showAgent', { id: agentId });
+  return agent.kind === 'done' && !agent.body.revoked;
 }
 
 const showDelivery: Page = async ({ call, id }) => {
@@ -65,23 +81,26 @@ const dismissDelivery: Page = async ({ call, id }) => {
   return dismissed.kind === 'done' ? redirect(`/deliveries/${id}`, 'dismissed') : asProblem(dismissed);
 };
 
-const replayDeadLetters: Page = async ({ call, form }) => {
-  const replayed = await call('replayDeliveries', { input: { ...scopeOf(form), state: 'dead' } });
+const replayDeliveries: Page = async ({ call, form }) => {
+  const state = field(form, 'state') || 'dead';
+  const replayed = await call('replayDeliveries', { input: { ...scopeOf(form), state } });
   if (replayed.kind !== 'done') return asProblem(replayed);
-  return afterAction(form, 'dead-replayed', { ...replayed.body, count: replayed.body.replayed });
+  const notice = state === 'dead' ? 'dead-replayed' : 'many-replayed';
+  return afterAction(form, notice, { ...replayed.body, state, count: replayed.body.replayed });
 };
 
 const dismissDeadLetters: Page = async ({ call, form }) => {
   const dismissed = await call('dismissDeliveries', { input: scopeOf(form) });
   if (dismissed.kind !== 'done') return asProblem(dismissed);
-  return afterAction(form, 'dead-dismissed', { ...dismissed.body, count: dismissed.body.dismissed });
+  return afterAction(form, 'dead-dismissed', { ...dismissed.body, state: 'dead', count: dismissed.body.dismissed });
 };
 
 const undoDeliveries: Page = async ({ call, form }) => {
   const undone = await call('undoDeliveries', { input: { action_id: field(form, 'action_id') } });
   if (undone.kind !== 'done') return asProblem(undone);
   const { restored, others } = undone.body;
-  return redirect(`/deliveries?state=dead&count=${restored}`, others === 0 ? 'undone' : 'undone-in-part');
+  const shown = { state: field(form, 'state') || 'dead', count: restored };
+  return redirect(address('/deliveries', shown), others === 0 ? 'undone' : 'undone-in-part');
 };
 
 export const deliveryPages = {
@@ -89,7 +108,7 @@ export const deliveryPages = {
   showDelivery,
   replayDelivery,
   dismissDelivery,
-  replayDeadLetters,
+  replayDeliveries,
   dismissDeadLetters,
   undoDeliveries,
 };
@@ -112,8 +131,8 @@ function parsed(text: string): unknown {
 function afterAction(
   form: PageRequest['form'],
   notice: string,
-  { count, more, action_id }: { count: number; more: boolean; action_id: string | null },
+  { state, count, more, action_id }: { state: string; count: number; more: boolean; action_id: string | null },
 ) {
-  const shown = { ...filtersOf(form, ['agent_id', 'webhook_id']), state: 'dead', count, action: action_id };
+  const shown = { ...filtersOf(form, ['agent_id', 'webhook_id']), state, count, action: action_id };
   return redirect(address('/deliveries', shown), more ? `${notice}-in-part` : notice);
 }

@@ -9,6 +9,9 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
   'dead-replayed-in-part': (count) =>
     `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay again for the rest.`,
+  'many-replayed': (count) => `${plural(count, 'delivery is', 'deliveries are')} pending again.`,
+  'many-replayed-in-part': (count) =>
+    `The oldest ${plural(count, 'delivery is', 'deliveries are')} pending again. Replay again for the rest.`,
   'job-created': 'Created. This page shows its progress.',
   'job-cancelled': 'Cancelled. What the job has created stays.',
   'sent-again': 'Sent. This is the new event.',
@@ -16,9 +19,9 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'dead-dismissed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} dismissed.`,
   'dead-dismissed-in-part': (count) =>
     `The oldest ${plural(count, 'dead letter is', 'dead letters are')} dismissed. Dismiss again for the rest.`,
-  undone: (count) => `${plural(count, 'delivery is', 'deliveries are')} what they were before.`,
+  undone: (count) => `${plural(count, 'delivery is', 'deliveries are')} restored.`,
   'undone-in-part': (count) =>
-    `${plural(count, 'delivery is', 'deliveries are')} what they were before. The others were claimed or changed since.`,
+    `${plural(count, 'delivery is', 'deliveries are')} restored. The others were claimed or changed since.`,
   enabled: 'The webhook is enabled.',
   disabled: 'The webhook is disabled. Requests get a 410 response.',
   revoked: 'Revoked.',
@@ -64,11 +67,14 @@ const undoings = recordOf<NonNullable<Notice['undo']>>([
 ]);
 
 /** The changes of many deliveries, each of which has an id in the URL: `?action=…`. */
-const undoableActions = new Set(['dead-replayed', 'dead-replayed-in-part', 'dead-dismissed', 'dead-dismissed-in-part']);
+const undoableActions = new Set(
+  ['dead-replayed', 'dead-dismissed', 'many-replayed'].flatMap((name) => [name, `${name}-in-part`]),
+);
 
 function undoOf(name: string, query: URLSearchParams): Notice['undo'] {
   const action = query.get('action') ?? '';
-  if (undoableActions.has(name) && isId(action)) return { path: '/undo', fields: { action_id: action } };
+  if (undoableActions.has(name) && isId(action))
+    return { path: '/undo', fields: { action_id: action, state: query.get('state') ?? '' } };
   return undoings[name] ?? null;
 }
 

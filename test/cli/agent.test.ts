@@ -130,8 +130,34 @@ describe('agent', () => {
     expect(await filter()).toEqual([{ webhook_id: other, filter: 'bytes > 1' }]);
     await weir('subscribe', String(id), '--webhook', other, '--filter', '');
     expect(await filter()).toEqual([{ webhook_id: other, filter: null }]);
-    const { code, err } = await weir('subscribe', String(id), '--webhook', randomUUID());
-    expect([code, err]).toEqual([2, expect.stringMatching(/No webhook has the id .* See: weir webhook list/)]);
+    const unknown = ['--webhook', webhookId, '--webhook', randomUUID()];
+    for (const more of [[], ['--filter', 'bytes > 2']]) {
+      const { code, err } = await weir('subscribe', String(id), ...unknown, ...more);
+      expect([code, err]).toEqual([2, expect.stringMatching(/No webhook has the id .* See: weir webhook list/)]);
+    }
+    // All or nothing: the webhook that exists is not subscribed either.
+    expect(await filter()).toEqual([{ webhook_id: other, filter: null }]);
+  });
+
+  test('list counts filters, and show prints them, without --json', async () => {
+    const name = randomUUID();
+    const { id } = await json('add', '--name', name, '--webhook', webhookId, '--max-leased', '7');
+    const line = async () => (await weir('list')).out.split('\n').find((row) => row.startsWith(String(id)));
+    expect(await line()).toMatch(new RegExp(`${name} +active +1 +0 +7 +never +\\d{4}-`));
+    await weir('subscribe', String(id), '--webhook', webhookId, '--filter', 'bytes > 1');
+    expect(await line()).toMatch(new RegExp(`${name} +active +1 +1 +7 +never`));
+    const { code, out } = await weir('show', String(id));
+    expect(code).toBe(0);
+    expect(out).toMatch(new RegExp(`^Name +${name}\nState +active\nMax leased +7\nLast seen +never\n`));
+    expect(out).toMatch(new RegExp(`\n${webhookId} +orders +0 +bytes > 1\n$`));
+    expect(await json('show', String(id))).toMatchObject({
+      id,
+      subscriptions: [{ webhook_id: webhookId, filter: 'bytes > 1' }],
+      last_seen_at: null,
+      dead: 0,
+    });
+    const unknown = await weir('show', randomUUID());
+    expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('weir agent list')]);
   });
 
   test('revoke is permanent', async () => {
@@ -164,8 +190,8 @@ describe('agent', () => {
   test('list prints a table with one line each', async () => {
     const { id } = await json('add', '--name', 'in the table', '--webhook', webhookId);
     const [head, ...lines] = (await weir('list')).out.trimEnd().split('\n');
-    expect(head).toMatch(/^ID +NAME +STATE +WEBHOOKS +CREATED$/);
-    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +active +1 +2/);
+    expect(head).toMatch(/^ID +NAME +STATE +WEBHOOKS +FILTERS +MAX LEASED +LAST SEEN +CREATED$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +active +1 +0 +no limit +never +2/);
     expect(lines.some((line) => line.includes(' revoked '))).toBe(true);
   });
 });

@@ -26,7 +26,10 @@ test('a change that another form undoes has that form', () => {
 test('a change of many deliveries is undone by the id of its action', () => {
   const id = '0190a5c6-0000-7000-8000-000000000000';
   const undo = (query: string) => noticeOf(new URLSearchParams(query))?.undo;
-  expect(undo(`notice=dead-dismissed&count=2&action=${id}`)).toEqual({ path: '/undo', fields: { action_id: id } });
+  expect(undo(`notice=dead-dismissed&state=dead&count=2&action=${id}`)).toEqual({
+    path: '/undo',
+    fields: { action_id: id, state: 'dead' },
+  });
   expect(undo('notice=dead-dismissed&count=2&action=other')).toBe(null);
   expect(undo(`notice=deleted&action=${id}`)).toBe(null);
 });

@@ -17,7 +17,7 @@ import {
 } from '../../db/queries/agents.ts';
 import type { AgentPatch, NewAgent } from '../../resources/agents.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken } from '../change.ts';
-import { addWebhooks, removeWebhooks, setSubscription, setWebhooks } from './subscriptions.ts';
+import { addWebhooks, removeWebhooks, setSubscriptions, setWebhooks } from './subscriptions.ts';
 
 /** The credential is returned only here. */
 type WithCredential = AgentRecord & { credential: string };
@@ -62,9 +62,11 @@ export class Agents {
     });
   }
 
-  /** Adds webhooks to the agent's subscriptions. */
-  subscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
-    return this.#update(id, {}, asItIs, (query) => addWebhooks(query, id, webhookIds));
+  /** Adds webhooks to the agent's subscriptions, each with this filter. Filter undefined: existing filters are kept; null: removed. */
+  subscribe(id: string, webhookIds: readonly string[], filter?: string | null): Promise<Change<AgentRecord>> {
+    return this.#update(id, {}, asItIs, (query) =>
+      filter === undefined ? addWebhooks(query, id, webhookIds) : setSubscriptions(query, id, webhookIds, filter),
+    );
   }
 
   /** Subscribes the agent to the webhook, with this filter instead of its present one; null: without one. */
@@ -74,7 +76,7 @@ export class Agents {
     filter: string | null,
     expects: Expects<AgentRecord> = asItIs,
   ): Promise<Change<AgentRecord>> {
-    return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, filter));
+    return this.#update(id, {}, expects, (query) => setSubscriptions(query, id, [webhookId], filter));
   }
 
   unsubscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {

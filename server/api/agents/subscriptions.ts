@@ -29,15 +29,15 @@ export async function addWebhooks(query: Query, agentId: string, webhookIds: rea
   await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
 }
 
-/** Subscribes the agent to the webhook with this filter; null: without one. Throws InputError if the webhook does not exist. */
-export async function setSubscription(
+/** Subscribes the agent to these webhooks with this filter; null: without one. Throws InputError with the first webhook that does not exist. */
+export async function setSubscriptions(
   query: Query,
   agentId: string,
-  webhookId: string,
+  webhookIds: readonly string[],
   filter: string | null,
 ): Promise<void> {
-  await addWebhooks(query, agentId, [webhookId]);
-  await updateFilter(query, { webhookId, agentId }, filter);
+  await addWebhooks(query, agentId, webhookIds);
+  for (const webhookId of webhookIds) await updateFilter(query, { webhookId, agentId }, filter);
 }
 
 /** Unsubscribes the agent from these webhooks. */

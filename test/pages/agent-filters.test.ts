@@ -1,0 +1,81 @@
+/** The filter of a subscription on the pages: its form, and the list of what it excluded. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addAgent, send, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { startPagesApp } from '../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+let webhook: TestWebhook;
+let agent: TestAgent;
+beforeAll(async () => {
+  app = await startPagesApp();
+  operator = await addPerson(app, 'operator');
+  webhook = await app.addWebhook({ name: 'orders' });
+  agent = await addAgent(app, [webhook]);
+});
+afterAll(() => app?.stop());
+
+const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: operator.cookie } })).text();
+
+async function post(path: string, fields: Record<string, string>) {
+  const body = new URLSearchParams({ csrf: await csrfToken(app.url, operator.cookie), ...fields });
+  const headers = { cookie: operator.cookie, origin: app.url };
+  const answer = await fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
+  return { status: answer.status, to: answer.headers.get('location') ?? '', text: await answer.text() };
+}
+
+const tagIn = (page: string) => /name="tag" value="([^"]+)"/.exec(page)![1]!.replaceAll('&quot;', '"');
+const subscription = () => `/api/v1/agents/${agent.id}/subscriptions/${webhook.id}`;
+const setFilter = (filter: string | null) => operator.api('PUT', subscription(), { filter });
+
+test('a filter that another user has changed since is not overwritten unnoticed', async () => {
+  const form = `/agents/${agent.id}/filter`;
+  const fields = {
+    webhook_id: webhook.id,
+    filter: 'bytes > 1',
+    tag: tagIn(await get(`${form}?webhook_id=${webhook.id}`)),
+  };
+  await setFilter('bytes > 2');
+  // Trying keeps the version of the form.
+  expect(tagIn((await post(form, { ...fields, try: '1' })).text)).toBe(fields.tag);
+  const refused = await post(form, fields);
+  expect(refused.status).toBe(412);
+  expect(refused.text).toContain('It was changed by another user. Save again to overwrite that change.');
+  expect(refused.text).toContain('>bytes &gt; 1</textarea>');
+  const { body } = await operator.api('GET', `/api/v1/agents/${agent.id}`);
+  expect(body.subscriptions).toEqual([{ webhook_id: webhook.id, filter: 'bytes > 2' }]);
+  expect(await post(form, { ...fields, tag: tagIn(refused.text) })).toMatchObject({ status: 303 });
+  await setFilter(null);
+});
+
+test('an empty filter cannot be tried, and the page says so', async () => {
+  const fields = { webhook_id: webhook.id, filter: ' ', try: '1' };
+  const refused = await post(`/agents/${agent.id}/filter`, fields);
+  expect(refused.status).toBe(422);
+  expect(refused.text).toContain('Enter an expression to try.');
+});
+
+test('filtered deliveries are replayed as a whole, and the replay is undone', async () => {
+  await setFilter('bytes > 1000');
+  const events = [await send(webhook), await send(webhook)];
+  expect(await agent.claim()).toEqual([]);
+  const list = `/deliveries?state=filtered&agent_id=${agent.id}`;
+  const page = await get(list);
+  expect(page).toContain('<span class="tag ">filtered</span>');
+  expect(page).toContain('Filters do not exclude them again.');
+  expect(await get(`/deliveries?state=filtered&event_id=${events[0]}`)).not.toContain('action="/deliveries/replay"');
+  expect(await get('/deliveries?state=done')).not.toContain('action="/deliveries/replay"');
+
+  const replay = { state: 'filtered', agent_id: agent.id };
+  const { status, to } = await post('/deliveries/replay', replay);
+  expect([status, to]).toEqual([303, expect.stringMatching(/state=filtered&count=2&action=.*notice=many-replayed$/)]);
+  const after = await get(to);
+  expect(after).toContain('2 deliveries are pending again.');
+  const action = /name="action_id" value="([^"]+)"/.exec(after)![1]!;
+  const undone = await post('/deliveries/undo', { action_id: action, state: 'filtered' });
+  expect(await get(undone.to)).toContain('2 deliveries are restored.');
+  await post('/deliveries/replay', replay);
+  expect((await agent.claim()).map(({ event }) => event.id).sort()).toEqual(events.sort());
+});
