@@ -4,7 +4,7 @@
  */
 
 import type { Actor } from '../audit/actor.ts';
-import { record } from '../audit/record.ts';
+import { type AuditKind, record } from '../audit/record.ts';
 import type { Changes } from '../db/announce.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { InputError } from './input.ts';
@@ -31,7 +31,7 @@ export const asItIs = (): boolean => true;
 /** A kind of resource. */
 interface Kind<Row> {
   /** Prefix of its announcements and of its actions in the audit log. */
-  name: string;
+  name: AuditKind;
   /** Locks the row until the transaction ends. Returns false if there is no row that can be changed. */
   lock(query: Query, id: string): Promise<boolean>;
   /** The resource as the API returns it; undefined if deleted. */

@@ -6,10 +6,27 @@ import { insertAuditEntry, lockAuditHead } from '../db/queries/audit.ts';
 import type { targetSchema } from '../resources/audit.ts';
 import type { Actor } from './actor.ts';
 
+/** Kinds of actions: what they change. */
+export const auditKinds = [
+  'account',
+  'agent',
+  'alert',
+  'delivery',
+  'event',
+  'job',
+  'rejection',
+  'secrets_key',
+  'session',
+  'token',
+  'user',
+  'webhook',
+] as const;
+export type AuditKind = (typeof auditKinds)[number];
+
 /** A change. `before` and `after` contain only what users may see: never a secret, a hash of one, or a token. */
 export interface AuditRecord {
-  /** `<kind of target>.<verb>`, e.g. `webhook.create`. */
-  action: string;
+  /** E.g. `webhook.create`. */
+  action: `${AuditKind}.${string}`;
   target: z.output<typeof targetSchema>;
   before?: object | null;
   after?: object | null;

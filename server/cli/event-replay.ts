@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { eventCountQuery, eventFilterOf } from '../api/events/filter.ts';
+import { eventFilterOf } from '../api/events/filter.ts';
 import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
 import { EventSearch } from '../api/events/search.ts';
 import { createReplayJob, type JobCreated } from '../api/jobs/service.ts';
@@ -11,17 +11,13 @@ import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findJob, type JobRecord } from '../db/queries/jobs.ts';
 import { uuid, uuids } from './arguments.ts';
+import { type FilterOptions, filtersOf } from './event/filters.ts';
 import { CommandError, type CommandIo, printJson, printMessage, printText } from './io.ts';
 import { showJobProgress } from './progress.ts';
 import { withDatabase } from './session.ts';
 
-interface Options {
+interface Options extends FilterOptions {
   agent?: string[];
-  webhook?: string;
-  type?: string;
-  from?: string;
-  to?: string;
-  search?: string;
   yes?: boolean;
   json?: boolean;
 }
@@ -75,14 +71,12 @@ async function replayOne(io: CommandIo, database: Database, id: string, agentIds
 async function replayMany(
   io: CommandIo,
   database: Database,
-  { webhook, search, ...times }: Options,
+  given: FilterOptions,
   agentIds: string[] | null,
   { yes, json }: { yes: boolean; json: boolean },
 ) {
-  const given = { ...times, ...(webhook && { webhook_id: webhook }), ...(search && { q: search }) };
-  const parsed = eventCountQuery.safeParse(given);
-  if (!parsed.success) throw new CommandError(parsed.error.issues[0]!.message, 2);
-  const counting = { ...eventFilterOf(parsed.data, null, null), limit: COUNTED_MAX };
+  const filter = filtersOf(given);
+  const counting = { ...eventFilterOf(filter, null, null), limit: COUNTED_MAX };
   // The search limit cannot be reached: this is the only search in this process.
   const { count, exact } = (await new EventSearch(database, Number.POSITIVE_INFINITY).count(counting))!;
   if (count === 0) throw new CommandError('no event matches; see: weir event list');
@@ -91,7 +85,7 @@ async function replayMany(
     agentIds === null ? 'every subscribed agent' : `${agentIds.length} ${agentIds.length === 1 ? 'agent' : 'agents'}`;
   if (!yes && !(await isConfirmed(io, `Replay ${many} to ${to}? [y/N] `)))
     throw new CommandError('nothing was replayed; --yes does not ask');
-  const created = await createReplayJob(database, commandActor(), { filter: parsed.data, agentIds });
+  const created = await createReplayJob(database, commandActor(), { filter, agentIds });
   if (created.kind !== 'done') throw new CommandError(refusals[created.kind]);
   const job = await watch(io, database, created.id, count);
   if (json) printJson(io, job);

@@ -6,21 +6,14 @@ import { EventSearch } from '../api/events/search.ts';
 import { importEvents } from '../archive/read.ts';
 import { isTimedId } from '../db/ids.ts';
 import { findEvent } from '../db/queries/events.ts';
-import { positive, time, uuid } from './arguments.ts';
+import { positive, uuid } from './arguments.ts';
+import { type FilterOptions, filtersOf, withFilters } from './event/filters.ts';
 import { replayCommand } from './event-replay.ts';
 import { CommandError, type CommandIo, printBytes, printJson, printPart, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
 
 interface Output {
   json?: boolean;
-}
-
-interface FilterOptions {
-  webhook?: string;
-  type?: string;
-  from?: string;
-  to?: string;
-  search?: string;
 }
 
 interface ListOptions extends FilterOptions, Output {
@@ -32,18 +25,8 @@ interface ExportOptions extends FilterOptions {
   limit: number;
 }
 
-/** Adds the filters of `list`, `export` and `replay`. */
-function withFilters(command: Command): Command {
-  return command
-    .option('--webhook <id>', 'of this webhook', uuid)
-    .option('--type <type>', 'of this type, e.g. issues.opened')
-    .option('--from <time>', 'received at or after this time, e.g. 2026-01-31T12:00:00Z', time)
-    .option('--to <time>', 'received before this time', time)
-    .option('--search <text>', 'with this text in the body, case-sensitive');
-}
-
-function filterOf({ webhook, type, from, to, search }: FilterOptions) {
-  return eventFilterOf({ webhook_id: webhook, type, from, to, q: search }, null, null);
+function searchOf(given: FilterOptions) {
+  return eventFilterOf(filtersOf(given), null, null);
 }
 
 /** `weir event list|export|import|show|replay`. */
@@ -55,7 +38,7 @@ export function eventCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ limit, json, ...given }: ListOptions) =>
       withDatabase(io, async ({ database }) => {
-        const { filter, span } = filterOf(given);
+        const { filter, span } = searchOf(given);
         // The search limit cannot be reached: this is the only search in this process.
         const { rows } = (await new EventSearch(database, Infinity).find({ filter, span, limit }))!;
         if (json) printJson(io, { items: rows.map(describeEvent) });
@@ -87,7 +70,7 @@ export function eventCommand(io: CommandIo): Command {
     .action(({ format, limit, ...given }: ExportOptions) =>
       withDatabase(io, async ({ database }) => {
         const parts = { database, search: new EventSearch(database, Infinity) };
-        const order = { ...filterOf(given), format, bodies: format === 'ndjson' };
+        const order = { ...searchOf(given), format, bodies: format === 'ndjson' };
         for await (const part of exportText(parts, order, undefined, limit)) await printPart(io, part);
       }),
     );

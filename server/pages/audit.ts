@@ -1,12 +1,8 @@
 /** /audit: the list of actions, one entry with its changes, and verification of the log. */
+import { auditKinds } from '../audit/record.ts';
 import { problem } from '../http/problem.ts';
 import { filtersOf } from './filters.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from './page.ts';
-
-/** Action prefixes to filter by. */
-const actionKinds = ['account', 'agent', 'delivery', 'event', 'rejection', 'session', 'token', 'user', 'webhook'].map(
-  (kind) => `${kind}.`,
-);
 
 const auditList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['action', 'actor_id', 'target_id', 'from', 'to', 'cursor']);
@@ -21,7 +17,7 @@ const auditList: Page = async ({ call, query }) => {
   const { actor_id: id } = filters;
   const list = listOf(listed);
   if (id !== undefined && !people.has(id)) people.set(id, list.page.items[0]?.actor?.name ?? id);
-  return view('audit/list', 'Audit', { filters, asked, ...list, people: [...people], actionKinds });
+  return view('audit/list', 'Audit', { filters, asked, ...list, people: [...people], kinds: auditKinds });
 };
 
 /** Lists with the cursor entry + 2: the first two items are the entry's successor and the entry. */

@@ -29,6 +29,10 @@ describe.each([
   test('an administrator finds a change by its actor and reads the changed members', async () => {
     const { page, complaints, close } = await openTab(browser, app, administrator, { javaScriptEnabled });
     await page.goto('/audit');
+    const kinds = page.locator('datalist option');
+    expect(await kinds.evaluateAll((options) => options.map((option) => option.getAttribute('value')))).toEqual(
+      expect.arrayContaining(['webhook.', 'job.', 'alert.', 'secrets_key.']),
+    );
     await page.getByLabel('Action begins with').fill('token.revoke');
     await page.getByRole('button', { name: 'Filter' }).click();
     await page.waitForURL('**/audit?*action=token.revoke*');

@@ -11,6 +11,7 @@
     e: '/events',
     r: '/rejections',
     d: '/deliveries',
+    p: '/jobs',
     w: '/webhooks',
     a: '/agents',
     u: '/users',

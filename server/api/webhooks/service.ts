@@ -137,7 +137,7 @@ export class Webhooks {
    * @param status status of the test response; null: no response
    */
   recordTest({ id, name }: WebhookRecord, status: number | null): Promise<void> {
-    const happened = { action: 'webhook.test', target: { kind: 'webhook', id, name }, after: { status } };
+    const happened = { action: 'webhook.test' as const, target: { kind: 'webhook', id, name }, after: { status } };
     return this.#parts.database.transaction((query) => record(query, this.#actor, happened));
   }
 

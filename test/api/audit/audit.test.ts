@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Actor } from '../../../server/audit/actor.ts';
-import { record } from '../../../server/audit/record.ts';
+import { type AuditRecord, record } from '../../../server/audit/record.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 
@@ -24,10 +24,13 @@ const actor: Actor = {
 };
 
 /** Writes an entry like a change does. */
-const write = (action: string, rest: { id?: string | null; name?: string; after?: object; by?: Actor } = {}) =>
+const write = (
+  action: AuditRecord['action'],
+  rest: { id?: string | null; name?: string; after?: object; by?: Actor } = {},
+) =>
   app.database.transaction((query) =>
     record(query, rest.by ?? actor, {
-      action,
+      action: action as AuditRecord['action'],
       target: { kind: action.split('.')[0]!, id: rest.id ?? null, name: rest.name ?? 'it' },
       after: rest.after ?? null,
     }),
