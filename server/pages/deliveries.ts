@@ -1,5 +1,6 @@
 /** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
 
+import { isOfOneAgent } from '../resources/dead-letters.ts';
 import type { Call } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { field } from './form.ts';
@@ -42,10 +43,11 @@ async function deadGroups(call: Call, { state, agent_id, webhook_id, event_id, c
 /** States of a list that is replayed as a whole. Dead letters are replayed by reason. */
 const replayedAsAWhole = ['dismissed', 'filtered'];
 
-/** The state whose deliveries a button replays; null: there is no such button. A replay has no filter by event. */
-async function replayableOf(call: Call, { state, agent_id, event_id }: Filters): Promise<string | null> {
+/** The state whose deliveries a button replays, unless an agent must be chosen first; null: neither. A replay has no filter by event. */
+async function replayableOf(call: Call, { state, agent_id, event_id }: Filters) {
   if (state === undefined || !replayedAsAWhole.includes(state) || event_id !== undefined) return null;
-  return (await isActive(call, agent_id)) ? state : null;
+  if (agent_id === undefined && isOfOneAgent(state)) return { state, needsAgent: true };
+  return (await isActive(call, agent_id)) ? { state, needsAgent: false } : null;
 }
 
 /** Whether all agents are meant, or one that is not revoked. */

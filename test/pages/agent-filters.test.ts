@@ -64,8 +64,9 @@ test('filtered deliveries are replayed as a whole, and the replay is undone', as
   const list = `/deliveries?state=filtered&agent_id=${agent.id}`;
   const page = await get(list);
   expect(page).toContain('<span class="tag ">filtered</span>');
-  expect(page).toContain('Filters do not exclude them again.');
+  expect(page).toContain('The filter does not exclude them again');
   expect(await get(`/deliveries?state=filtered&event_id=${events[0]}`)).not.toContain('action="/deliveries/replay"');
+  expect(await get('/deliveries?state=filtered')).toContain('choose it below');
   expect(await get('/deliveries?state=done')).not.toContain('action="/deliveries/replay"');
 
   const replay = { state: 'filtered', agent_id: agent.id };

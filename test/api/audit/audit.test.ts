@@ -24,10 +24,7 @@ const actor: Actor = {
 };
 
 /** Writes an entry like a change does. */
-const write = (
-  action: AuditRecord['action'],
-  rest: { id?: string | null; name?: string; after?: object; by?: Actor } = {},
-) =>
+const write = (action: string, rest: { id?: string | null; name?: string; after?: object; by?: Actor } = {}) =>
   app.database.transaction((query) =>
     record(query, rest.by ?? actor, {
       action: action as AuditRecord['action'],
