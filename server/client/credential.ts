@@ -50,7 +50,7 @@ export type CredentialReader = () => Promise<string>;
 /** Where the credential comes from: exactly one of the two. */
 export type CredentialSource =
   | {
-      /** The credential (`wa_…`) that `weir agent add` printed, or a function that returns it whenever a session is opened. */
+      /** The credential (`wa_…`) that `weir agent add` printed, or a function that returns it whenever a session is opened. When the function fails, it is called again after a wait. */
       credential: string | (() => string | Promise<string>);
       credentialFile?: never;
     }
@@ -65,7 +65,11 @@ export function credentialReader({ credential, credentialFile }: CredentialSourc
   if (credentialFile !== undefined) {
     let file: Promise<CredentialFile> | null = null;
     return async () => {
-      file ??= openCredentialFile(credentialFile, process.cwd());
+      file ??= openCredentialFile(credentialFile, process.cwd()).catch((error) => {
+        // The next call tries again: the file may be there by then.
+        file = null;
+        throw error;
+      });
       return (await file).read();
     };
   }

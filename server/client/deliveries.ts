@@ -1,7 +1,8 @@
 /** Deliveries as an asynchronous iterator, on top of a run. */
 import type { Delivery } from './delivery.ts';
+import { NotBegun } from './errors.ts';
 import type { CompleteOptions, RunCounts } from './options.ts';
-import { deferred } from './work.ts';
+import { type Deferred, deferred } from './work.ts';
 
 type StartRun = (
   options: CompleteOptions,
@@ -17,20 +18,25 @@ export async function* eachDelivery(
   options: CompleteOptions,
 ): AsyncGenerator<Delivery, void, undefined> {
   const stop = new AbortController();
-  const ready: Delivery[] = [];
+  /** Claimed, and not yet yielded. Resolving the second part releases the delivery. */
+  const ready: [Delivery, Deferred][] = [];
   const yielded = new Set<Delivery>();
   let changed = deferred();
   let ended = false;
   const onStop = () => {
     stop.abort();
-    for (const delivery of ready.splice(0)) release(delivery);
+    for (const [, unwanted] of ready.splice(0)) unwanted.resolve();
     changed.resolve();
   };
   const run = start({ ...options, signal: stop.signal }, async (delivery, settled) => {
-    if (stop.signal.aborted) return release(delivery);
-    ready.push(delivery);
+    const unwanted = deferred();
+    ready.push([delivery, unwanted]);
     changed.resolve();
-    await Promise.race([settled, aborted(delivery.signal)]);
+    await Promise.race([
+      settled,
+      aborted(delivery.signal),
+      unwanted.promise.then(() => Promise.reject(new NotBegun())),
+    ]);
     yielded.delete(delivery);
     delivery.signal.throwIfAborted();
   }).finally(() => {
@@ -43,7 +49,7 @@ export async function* eachDelivery(
   if (options.signal?.aborted) onStop();
   try {
     while (!ended) {
-      const delivery = ready.shift();
+      const [delivery] = ready.shift() ?? [];
       if (delivery === undefined) {
         await changed.promise;
         changed = deferred();
@@ -59,11 +65,6 @@ export async function* eachDelivery(
       delivery.nack('the loop over the deliveries ended before this one was settled').catch(() => {});
     await run;
   }
-}
-
-/** Returns a delivery on which no work was begun. */
-function release(delivery: Delivery): void {
-  delivery.nack('released: the agent stopped before it began this delivery', { delaySeconds: 0 }).catch(() => {});
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
 /** A claimed delivery, and the event in it. Members have the names of the HTTP API. */
+import { DELAY_SECONDS_MAX } from './errors.ts';
 import type { Outcome } from './settle.ts';
 
 /** Headers of the sender's request, names in lower case. Signatures and credentials are never stored. */
@@ -112,9 +113,11 @@ export class Delivery {
 
   /**
    * The work failed: the delivery is delivered again after `delaySeconds` (0 to 86,400; by default 5 seconds, doubled with each attempt),
-   * or becomes a dead letter after the last attempt. Rejects with WeirError.
+   * or becomes a dead letter after the last attempt. Rejects with WeirError, and with RangeError for another delay.
    */
-  nack(reason: string, { delaySeconds }: { delaySeconds?: number } = {}): Promise<Settlement> {
+  async nack(reason: string, { delaySeconds }: { delaySeconds?: number } = {}): Promise<Settlement> {
+    if (delaySeconds !== undefined && !(delaySeconds >= 0 && delaySeconds <= DELAY_SECONDS_MAX))
+      throw new RangeError(`delaySeconds is ${delaySeconds}; allowed: 0 to ${DELAY_SECONDS_MAX}.`);
     return this.#settling.nack(reason, delaySeconds);
   }
 

@@ -2,7 +2,7 @@
 
 /**
  * - `credential_invalid`: the text or the file is no agent credential
- * - `credential_unreadable`: the credential file cannot be read
+ * - `credential_unreadable`: the credential file cannot be read, or the function that returns the credential failed `attemptsMax` times
  * - `credential_refused`: Weir answered 401: the credential was rotated or revoked, or belongs to another Weir
  * - `not_weir`: the URL answers, but not as Weir's API
  * - `unreachable`: no answer, or only server errors, in `attemptsMax` attempts
@@ -46,19 +46,27 @@ export class WeirError extends Error {
   }
 }
 
+/** The longest delay before the next attempt that the API accepts, in seconds. */
+export const DELAY_SECONDS_MAX = 86_400;
+
 /**
- * Thrown by a handler: the delivery is attempted again, after `delaySeconds` (0 to 86,400). Without a delay the server doubles the wait
- * with each attempt, as for every other error.
+ * Thrown by a handler: the delivery is attempted again, after `delaySeconds`, which is limited to 0 to 86,400. Without it the server doubles
+ * the wait with each attempt, as for every other error; also when it is no number, which the reason then says.
  */
 export class Retry extends Error {
   override readonly name = 'Retry';
   readonly delaySeconds: number | undefined;
 
   constructor(reason: string, { delaySeconds }: { delaySeconds?: number } = {}) {
-    super(reason);
-    this.delaySeconds = delaySeconds;
+    const isUsable = delaySeconds === undefined || delaySeconds >= 0 || delaySeconds < 0;
+    super(isUsable ? reason : `${reason} (delaySeconds is ${delaySeconds})`);
+    this.delaySeconds =
+      isUsable && delaySeconds !== undefined ? Math.min(Math.max(delaySeconds, 0), DELAY_SECONDS_MAX) : undefined;
   }
 }
+
+/** Thrown by handlers of this package: the work was not begun, so the delivery is released and the attempt does not count. */
+export class NotBegun extends Error {}
 
 /** The API accepts 500. */
 const REASON_CHARACTERS_MAX = 400;

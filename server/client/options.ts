@@ -1,8 +1,9 @@
 /** Options and counts of a run. */
+import type { DeliveredEvent } from './delivery.ts';
 
 export interface RunOptions {
   /** Starts a drain: no more claims; running handlers may finish for `drainSeconds`, and their deliveries are settled. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Maximum number of deliveries claimed and worked on at a time: 1 to 1,000, by default 1. */
   concurrency?: number;
   /** Length of a lease, extended while the work continues: 5 to 3,600, by default 60. A killed agent's deliveries come again after it. */
@@ -10,8 +11,10 @@ export interface RunOptions {
   /** Maximum time that a claim waits at the server for a delivery: 0 to 30, by default 20. */
   waitSeconds?: number;
   /** Claim only deliveries of these webhooks; by default of each webhook to which the agent is subscribed. */
-  webhookIds?: readonly string[];
-  /** End when this many deliveries are settled. */
+  webhookIds?: readonly string[] | undefined;
+  /** Which events are worked on; the deliveries of the others are acknowledged. A filter of the subscription also saves their transfer. */
+  filter?: (event: DeliveredEvent) => boolean;
+  /** End when this many deliveries are settled: 1 or more, by default without end. */
   max?: number;
   /** End when the deliveries of one claim are settled. */
   once?: boolean;
@@ -22,6 +25,7 @@ export interface RunOptions {
 }
 
 export interface RunCounts {
+  /** Without those that were released before their work began. */
   claimed: number;
   /** Acknowledged. */
   done: number;
@@ -31,8 +35,7 @@ export interface RunCounts {
   gone: number;
 }
 
-export type CompleteOptions = Required<Omit<RunOptions, 'signal' | 'webhookIds'>> &
-  Pick<RunOptions, 'signal' | 'webhookIds'>;
+export type CompleteOptions = Required<RunOptions>;
 
 const ranges = {
   concurrency: [1, 1_000],
@@ -41,22 +44,26 @@ const ranges = {
   drainSeconds: [0, 86_400],
 } as const;
 
-/** Adds the defaults. Throws RangeError when a number is outside of its range. */
-export function completeOptions(options: RunOptions): CompleteOptions {
-  const complete = {
-    concurrency: 1,
-    leaseSeconds: 60,
-    waitSeconds: 20,
-    max: Number.POSITIVE_INFINITY,
-    once: false,
-    drainSeconds: 30,
-    counts: { claimed: 0, done: 0, failed: 0, gone: 0 },
-    ...options,
-  };
-  for (const [name, [min, max]] of Object.entries(ranges)) {
-    const value = complete[name as keyof typeof ranges];
-    if (!Number.isInteger(value) || value < min || value > max)
-      throw new RangeError(`${name} is ${value}; allowed: a whole number from ${min} to ${max}.`);
+/** Adds the defaults, also for members that are undefined. Throws RangeError when a number is outside of its range. */
+export function completeOptions({
+  concurrency = 1,
+  leaseSeconds = 60,
+  waitSeconds = 20,
+  drainSeconds = 30,
+  max = Number.POSITIVE_INFINITY,
+  once = false,
+  filter = () => true,
+  counts = { claimed: 0, done: 0, failed: 0, gone: 0 },
+  signal,
+  webhookIds,
+}: RunOptions): CompleteOptions {
+  const bounded = { concurrency, leaseSeconds, waitSeconds, drainSeconds };
+  for (const [name, [min, most]] of Object.entries(ranges)) {
+    const value = bounded[name as keyof typeof ranges];
+    if (!Number.isInteger(value) || value < min || value > most)
+      throw new RangeError(`${name} is ${value}; allowed: a whole number from ${min} to ${most}.`);
   }
-  return complete;
+  if (max !== Number.POSITIVE_INFINITY && (!Number.isInteger(max) || max < 1))
+    throw new RangeError(`max is ${max}; allowed: a whole number from 1, or Infinity.`);
+  return { ...bounded, max, once, filter, counts, signal, webhookIds };
 }

@@ -3,12 +3,12 @@ import { setMaxListeners } from 'node:events';
 import type { AgentApi } from './api.ts';
 import { claimAll } from './claims.ts';
 import { type ClaimedDelivery, Delivery } from './delivery.ts';
-import { Retry, reasonOf, WeirError } from './errors.ts';
+import { NotBegun, Retry, reasonOf, WeirError } from './errors.ts';
 import { Leases } from './leases.ts';
 import type { Notify } from './notices.ts';
 import type { CompleteOptions, RunCounts } from './options.ts';
-import { type Outcome, Settler } from './settle.ts';
-import { deferred, settlementOf, type Verdict, type Work } from './work.ts';
+import { type Outcome, Settler, type Verdict } from './settle.ts';
+import { deferred, settlementOf, type Work } from './work.ts';
 
 /** Maximum number of claimed but unsettled deliveries. It limits how many wait for responses to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;
@@ -24,7 +24,7 @@ interface RunParts {
   notify: Notify;
   /** Ends all calls and asks all work to stop. */
   closed: AbortSignal;
-  /** Returns: ack. Throws: nack. `settled` resolves when the delivery was settled by one of its methods. */
+  /** Returns: ack. Throws: nack, or release for NotBegun. `settled` resolves when the delivery was settled by one of its methods. */
   handler: (delivery: Delivery, settled: Promise<void>) => unknown;
 }
 
@@ -152,7 +152,7 @@ export class Run {
       await work.settling;
       if (verdict?.kind === 'failed' && !this.#cut.signal.aborted) this.#reportFailure(delivery, verdict.reason);
     } else if (work.lost) this.#options.counts.gone += 1;
-    else if (verdict?.kind === 'done') await this.#settle(work, verdict);
+    else if (verdict !== undefined && verdict.kind !== 'failed') await this.#settle(work, verdict);
     else if (work.cutShort || verdict === undefined) {
       const reason = `stopped: it still ran ${this.#options.drainSeconds} s after the agent was asked to stop`;
       await this.#settle(work, { kind: 'failed', reason, delaySeconds: 0 });
@@ -160,10 +160,13 @@ export class Run {
   }
 
   async #perform({ delivery, settled }: Work): Promise<Verdict> {
+    // The answer to a claim arrived together with the request to stop.
+    if (this.#stop.signal.aborted) return { kind: 'released' };
     try {
-      await this.#parts.handler(delivery, settled.promise);
+      if (this.#options.filter(delivery.event)) await this.#parts.handler(delivery, settled.promise);
       return { kind: 'done' };
     } catch (error) {
+      if (error instanceof NotBegun) return { kind: 'released' };
       const delaySeconds = error instanceof Retry ? error.delaySeconds : undefined;
       return { kind: 'failed', reason: reasonOf(error), delaySeconds };
     }
@@ -186,18 +189,15 @@ export class Run {
     const { counts } = this.#options;
     if (this.#cut.signal.aborted) return 'stopped';
     if (verdict.kind === 'failed') this.#reportFailure(delivery, verdict.reason);
-    const outcome =
-      verdict.kind === 'done'
-        ? await this.#settler.ack(delivery.receipt)
-        : await this.#settler.nack(delivery.receipt, {
-            reason: verdict.reason,
-            ...(verdict.delaySeconds !== undefined && { delay_seconds: verdict.delaySeconds }),
-          });
+    const outcome = await this.#settler.settle(delivery.receipt, verdict);
     if (outcome === 'gone') {
       counts.gone += 1;
       const message = `Delivery ${delivery.id}: its lease was lost before it was settled, so it will be delivered again.`;
       this.#parts.notify({ kind: 'lease_lost', message, delivery });
-    } else if (outcome === 'done') counts[verdict.kind] += 1;
+    } else if (outcome === 'done') {
+      if (verdict.kind === 'released') counts.claimed -= 1;
+      else counts[verdict.kind] += 1;
+    }
     return outcome;
   }
 

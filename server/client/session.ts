@@ -1,10 +1,11 @@
 /** An agent's session with Weir: created with the credential, and renewed before it expires and when the server refuses it. */
 import type { CredentialReader } from './credential.ts';
-import { WeirError } from './errors.ts';
-import { type ApiClient, type Repetition, repeat, unexpected, unknownDocument } from './http.ts';
+import { reasonOf, WeirError } from './errors.ts';
+import { type Answer, type ApiClient, type Repetition, repeat, unexpected, unknownDocument } from './http.ts';
 
 const PATH = 'api/v1/agent/session';
 const ANSWER_TIMEOUT_MS = 30_000;
+const CHECK_IT = 'Check what the function credential reads.';
 
 /** A session is renewed after this share of its lifetime, so that calls are normally not refused. */
 const RENEWED_AT = 0.8;
@@ -79,11 +80,22 @@ export class AgentSession {
   async #open(signal: AbortSignal): Promise<void> {
     const { client, readCredential, repetition } = this.#parts;
     const startMs = performance.now();
-    const attempt = async () => {
-      const token = await readCredential();
-      return client.send({ method: 'POST', path: PATH, token, body: {}, timeoutMs: ANSWER_TIMEOUT_MS, signal });
+    let unread: WeirError | null = null;
+    const attempt = async (): Promise<Answer> => {
+      try {
+        const token = await readCredential();
+        unread = null;
+        return client.send({ method: 'POST', path: PATH, token, body: {}, timeoutMs: ANSWER_TIMEOUT_MS, signal });
+      } catch (error) {
+        if (error instanceof WeirError) throw error;
+        // A function of the user: for example, its store of secrets did not answer.
+        unread = new WeirError('credential_unreadable', `The function credential failed: ${reasonOf(error)}`, CHECK_IT);
+        return { kind: 'failed', name: unread.message };
+      }
     };
-    const reply = await repeat(attempt, repetition, signal);
+    const reply = await repeat(attempt, repetition, signal).catch((error) => {
+      throw unread ?? error;
+    });
     if (reply.kind === 'stopped') return;
     if (reply.status === 401)
       throw new WeirError(

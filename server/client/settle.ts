@@ -10,11 +10,14 @@ const RECEIPTS_MAX = 1_000;
 /** `gone`: the lease was lost before, so the delivery is delivered again. `stopped`: the outcome is unknown. */
 export type Outcome = 'done' | 'gone' | 'stopped';
 
-interface DeliveryRefusal {
-  reason: string;
-  /** When omitted, the server increases the delay with every attempt. */
-  delay_seconds?: number;
-}
+/**
+ * What became of the work on a delivery. `failed` without `delaySeconds`: the server increases the delay with every attempt. `released`: the
+ * work was not begun, so the attempt does not count.
+ */
+export type Verdict =
+  | { kind: 'done' }
+  | { kind: 'failed'; reason: string; delaySeconds: number | undefined }
+  | { kind: 'released' };
 
 export class Settler {
   readonly #acks: Lane;
@@ -26,14 +29,12 @@ export class Settler {
     this.#nacks = new Lane(api, 'nack', signal);
   }
 
-  /** Rejects with WeirError when the API refuses the call permanently. */
-  ack(receipt: string): Promise<Outcome> {
-    return this.#acks.add(receipt, {});
-  }
-
-  /** Same as `ack`. Refusals with equal fields share a request. */
-  nack(receipt: string, refusal: DeliveryRefusal): Promise<Outcome> {
-    return this.#nacks.add(receipt, refusal);
+  /** Verdicts with equal fields share a request. Rejects with WeirError when the API refuses the call permanently. */
+  settle(receipt: string, verdict: Verdict): Promise<Outcome> {
+    if (verdict.kind === 'done') return this.#acks.add(receipt, {});
+    if (verdict.kind === 'released') return this.#nacks.add(receipt, { release: true });
+    const { reason, delaySeconds } = verdict;
+    return this.#nacks.add(receipt, { reason, ...(delaySeconds !== undefined && { delay_seconds: delaySeconds }) });
   }
 }
 

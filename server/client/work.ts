@@ -3,8 +3,6 @@ import type { Delivery, Settlement } from './delivery.ts';
 import { WeirError } from './errors.ts';
 import type { Outcome } from './settle.ts';
 
-export type Verdict = { kind: 'done' } | { kind: 'failed'; reason: string; delaySeconds: number | undefined };
-
 export interface Work {
   delivery: Delivery;
   /** Its signal is the delivery's. */
@@ -20,7 +18,7 @@ export interface Work {
   abandoned: Deferred;
 }
 
-interface Deferred {
+export interface Deferred {
   promise: Promise<void>;
   resolve: () => void;
 }

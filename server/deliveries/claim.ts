@@ -4,7 +4,7 @@ import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
 import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
-import { receiptText, releaseDeliveries } from '../db/queries/settle-deliveries.ts';
+import { receiptText, settleDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { FilterJudge } from '../filters/judge.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
@@ -105,7 +105,7 @@ export function createClaim(parts: ClaimParts) {
       claimed = await lookInTurn(current);
     }
     if (exchange.aborted) {
-      if (claimed.length > 0) await releaseDeliveries(database, agent.id, claimed.map(receiptOf));
+      if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
       return { kind: 'gone' };
     }
     return { kind: 'claimed', json: `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}` };

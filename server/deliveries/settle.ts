@@ -28,7 +28,9 @@ export function createSettle({ database, metrics, freed }: SettleParts) {
         ? nothing
         : await settleDeliveries(database, agent.id, known, settlement, agent.maxLeased !== null);
     if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed();
-    for (const state of changed) if (state !== 'leased') metrics.settled(agent.id, outcomes[state], 1);
+    // A released delivery was not attempted.
+    if (settlement.kind !== 'release')
+      for (const state of changed) if (state !== 'leased') metrics.settled(agent.id, outcomes[state], 1);
     const isDone = (text: string) => done.has(text.toLowerCase());
     return { done: receipts.filter(isDone), gone: receipts.filter((text) => !isDone(text)) };
   };

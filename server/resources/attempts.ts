@@ -19,7 +19,7 @@ export const attemptSchema = z
       .enum(attemptOutcomes)
       .nullable()
       .describe(
-        'rejected: nack; expired: the lease; revoked: the agent; released: the agent disconnected before it got the delivery. replayed, dismissed and restored (an undo) are actions of a user; filtered: the filter of the subscription excluded the event. null: the lease is active',
+        'rejected: nack; expired: the lease; revoked: the agent; released, which counts as no attempt: the agent disconnected before it got the delivery, or returned it before it began the work. replayed, dismissed and restored (an undo) are actions of a user; filtered: the filter of the subscription excluded the event. null: the lease is active',
       ),
     lease: z
       .int()

@@ -69,8 +69,9 @@ describe('printing', () => {
     expect(weir.calls('ack').length).toBeLessThan(50);
   });
 
-  test('returns what it cannot print, and fails', async () => {
+  test('returns what it cannot print, releases what waits for its turn, and fails', async () => {
     const row = weir.add();
+    weir.add();
     const stdout = new Writable({
       write: (_chunk, _encoding, written) => written(Object.assign(new Error('closed'), { code: 'EPIPE' })),
     });
@@ -79,6 +80,7 @@ describe('printing', () => {
       message: 'standard output is not writable: EPIPE.',
     });
     expect(row).toMatchObject({ state: 'pending', reason: 'standard output is not writable: EPIPE' });
+    expect(weir.calls('nack').map(({ body }) => body.release)).toEqual([undefined, true]);
   });
 
   test('--json prints only deliveries on standard output', async () => {

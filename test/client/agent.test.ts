@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createCredential } from '../../server/auth/credential.ts';
 import { type Answer, repeat } from '../../server/client/http.ts';
-import { Agent, type AgentNotice, Retry, WeirError } from '../../server/client/index.ts';
-import { PlayedWeir } from '../cli/consume/weir.ts';
+import { Agent, type AgentNotice, type DeliveredEvent, Retry, WeirError } from '../../server/client/index.ts';
+import { type Arrived, PlayedWeir } from '../cli/consume/weir.ts';
 import { takeClock } from '../helpers/clock.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -79,9 +79,69 @@ test('an abort releases at once what was not begun, and lets the loop settle the
     await delivery.ack();
   }
   expect(states().sort()).toEqual(['done', 'pending', 'pending']);
-  expect(weir.calls('nack')).toMatchObject([
-    { body: { delay_seconds: 0, reason: expect.stringMatching(/^released: /) } },
-  ]);
+  expect(weir.calls('nack').map(({ body: { receipts: _, ...body } }) => body)).toEqual([{ release: true }]);
+  expect(notices).toEqual([]);
+});
+
+test('deliveries that arrive together with the request to stop are released, and not counted', async () => {
+  for (let i = 0; i < 2; i++) weir.add();
+  const stop = new AbortController();
+  let claimed = 0;
+  const counts = {
+    done: 0,
+    failed: 0,
+    gone: 0,
+    get claimed() {
+      return claimed;
+    },
+    set claimed(value) {
+      claimed = value;
+      stop.abort();
+    },
+  };
+  await agent.run(() => expect.unreachable(), { concurrency: 2, signal: stop.signal, counts });
+  expect(counts).toEqual({ claimed: 0, done: 0, failed: 0, gone: 0 });
+  expect(weir.calls('nack').map(({ body }) => [body.receipts?.length, body.release])).toEqual([[2, true]]);
+});
+
+test('a filter acknowledges what it excludes', async () => {
+  for (const body of ['keep', 'skip', 'keep']) weir.add(body);
+  const seen: string[] = [];
+  const options = { max: 3, concurrency: 3, filter: ({ body }: DeliveredEvent) => String(body) === 'keep' };
+  for await (const delivery of agent.deliveries(options)) {
+    seen.push(delivery.event.text());
+    await delivery.ack();
+  }
+  expect(seen).toEqual(['keep', 'keep']);
+  expect(states()).toEqual(['done', 'done', 'done']);
+});
+
+test.each([
+  [Number.NaN, undefined, 'busy (delaySeconds is NaN)'],
+  [86_401, 86_400, 'busy'],
+  [-1, 0, 'busy'],
+  [Number.POSITIVE_INFINITY, 86_400, 'busy'],
+])('Retry after %d s asks for a delay that Weir accepts', async (delaySeconds, asked, reason) => {
+  weir.add();
+  const fail = () => Promise.reject(new Retry('busy', { delaySeconds }));
+  expect(await agent.run(fail, { once: true })).toMatchObject({ failed: 1 });
+  const [{ body }] = weir.calls('nack') as [Arrived];
+  expect([body.delay_seconds, body.reason]).toEqual([asked, reason]);
+  expect(notices).toMatchObject([{ kind: 'failed', reason }]);
+});
+
+test('nack refuses a delay that Weir would refuse', async () => {
+  weir.add();
+  const refusals: unknown[] = [];
+  await agent.run(
+    async (delivery) => {
+      for (const delaySeconds of [Number.NaN, 86_401, -1])
+        await delivery.nack('busy', { delaySeconds }).catch((error: unknown) => refusals.push(error));
+    },
+    { once: true },
+  );
+  expect(refusals).toEqual(Array(3).fill(expect.any(RangeError)));
+  expect(states()).toEqual(['done']);
 });
 
 test('leaving the loop by an error returns the delivery, and the error arrives', async () => {
@@ -194,6 +254,8 @@ test.each([
   { leaseSeconds: 4 },
   { waitSeconds: 31 },
   { drainSeconds: 0.5 },
+  { max: 0 },
+  { max: Number.NaN },
 ])('a run with %j is refused', async (options) => {
   const [name, value] = Object.entries(options)[0]!;
   const refusal = `${name} is ${value}; allowed: a whole number from `;
@@ -201,16 +263,41 @@ test.each([
   expect(() => agent.deliveries(options)).toThrow(refusal);
 });
 
+test('options that are undefined have their defaults', async () => {
+  weir.add();
+  const none = { max: undefined, counts: undefined, leaseSeconds: undefined, concurrency: undefined } as object;
+  expect(await agent.run(() => {}, { ...none, once: true })).toMatchObject({ done: 1 });
+  expect(weir.calls('claim')[0]!.body).toEqual({ max: 1, lease_seconds: 60, wait_seconds: 20 });
+});
+
+test('a function credential that fails is called again, at most attemptsMax times', async () => {
+  weir.add();
+  let calls = 0;
+  const credential = async () => {
+    calls += 1;
+    if (calls === 1) throw new Error('the vault is sealed');
+    return weir.credential;
+  };
+  const cause = 'The function credential failed: the vault is sealed';
+  const vaulted = new Agent({ url, credential, notify: (notice) => notices.push(notice) });
+  expect(await vaulted.run(() => {}, { once: true })).toMatchObject({ done: 1 });
+  expect(notices).toMatchObject([{ kind: 'retrying', cause }, { kind: 'recovered' }]);
+
+  calls = 0;
+  const impatient = new Agent({ url, credential, notify: () => {}, attemptsMax: 1 });
+  await expect(impatient.me()).rejects.toMatchObject({ code: 'credential_unreadable', message: cause });
+});
+
 test('a credential file is read again for each session, and its absence is named', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'weir-client-'));
   try {
     const credentialFile = join(directory, 'credential');
-    await expect(new Agent({ url, credentialFile }).me()).rejects.toMatchObject({
+    const filed = new Agent({ url, credentialFile });
+    await expect(filed.run(() => {})).rejects.toMatchObject({
       code: 'credential_unreadable',
       message: `${credentialFile} cannot be read: there is no such file.`,
     });
     await writeFile(credentialFile, `${weir.credential}\n`);
-    const filed = new Agent({ url, credentialFile });
     weir.add();
     await filed.run(() => {}, { max: 1 });
     weir.credential = createCredential('wa').text;

@@ -5,7 +5,7 @@ import { endLastLeases } from '../../server/db/queries/deliveries.ts';
 import { undoAction } from '../../server/db/queries/delivery-actions.ts';
 import { HISTORY_MAX, readAttempts } from '../../server/db/queries/delivery-history.ts';
 import { type ActionKind, actOnDeliveries, dismissDelivery, replayDelivery } from '../../server/db/queries/replay.ts';
-import { parseReceipt, releaseDeliveries } from '../../server/db/queries/settle-deliveries.ts';
+import { parseReceipt, settleDeliveries } from '../../server/db/queries/settle-deliveries.ts';
 import { addAgent, agentsOf, letPass, rowOf, send, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 
@@ -127,7 +127,7 @@ describe('an attempt', () => {
   test('whose response did not reach the agent is kept', async () => {
     const agent = await agentWithEvent();
     const { id, receipt } = await agent.claimOne();
-    await releaseDeliveries(app.database, agent.id, [parseReceipt(receipt)!]);
+    await settleDeliveries(app.database, agent.id, [parseReceipt(receipt)!], { kind: 'release' });
     expect(await attempts(id)).toMatchObject([{ outcome: 'released', lease: 1 }]);
   });
 

@@ -194,6 +194,22 @@ describe('a nack', () => {
     expect(await agent.claim()).toEqual([]);
   });
 
+  test('with release does not count the attempt, also the last one, and can be claimed at once', async () => {
+    let delivery = await oneLeased();
+    for (const attempt of [1, 2]) {
+      await agent.nack([delivery.receipt], { delay_seconds: 0 });
+      delivery = await agent.claimOne();
+      expect(delivery.attempt).toBe(attempt + 1);
+    }
+    for (let i = 0; i < 2; i++)
+      expect(await agent.nack([delivery.receipt], { release: true })).toEqual(done(delivery.receipt));
+    expect(await row(delivery)).toMatchObject({ state: 'pending', attempts: 2, finished: false });
+    expect(await agent.ack([delivery.receipt])).toEqual(gone(delivery.receipt));
+    expect(await agent.claimOne()).toMatchObject({ id: delivery.id, attempt: 3 });
+    const both = { receipts: [delivery.receipt], release: true, delay_seconds: 1 };
+    expect((await agent.post('nack', both)).status).toBe(422);
+  });
+
   test.each([
     ['of 500 characters', '語'.repeat(500), '語'.repeat(500)],
     ['of 501, cut', '語'.repeat(501), '語'.repeat(500)],

@@ -98,7 +98,10 @@ export class TestAgent {
     return this.#settle('ack', { receipts });
   }
 
-  nack(receipts: readonly string[], rest: { delay_seconds?: number; reason?: string } = {}): Promise<Settled> {
+  nack(
+    receipts: readonly string[],
+    rest: { delay_seconds?: number; reason?: string; release?: true } = {},
+  ): Promise<Settled> {
     return this.#settle('nack', { receipts, ...rest });
   }
 

@@ -84,8 +84,10 @@ export function ownAgentOperations({ database, auth, claim, settle, attemptsMax 
     nack: agentOperation({
       input: nackInput,
       answers: { 200: settledSchema },
-      handle: async ({ who, input: { receipts, delay_seconds: delaySeconds = null, reason = null } }) =>
-        done(200, await settle(who, receipts, { kind: 'nack', delaySeconds, reason, attemptsMax })),
+      handle: async ({ who, input: { receipts, delay_seconds: delaySeconds = null, reason = null, release } }) => {
+        const nack = { kind: 'nack', delaySeconds, reason, attemptsMax } as const;
+        return done(200, await settle(who, receipts, release ? { kind: 'release' } : nack));
+      },
     }),
 
     extend: agentOperation({

@@ -69,6 +69,16 @@ export const nackInput = z
       .transform(storable)
       .optional()
       .describe(`why the agent refused, stored with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
+    release: z
+      .boolean()
+      .optional()
+      .describe(
+        'true: the work was not begun. The attempt does not count, and the deliveries can be claimed again at once; without delay_seconds and reason',
+      ),
+  })
+  .refine(({ release, delay_seconds, reason }) => !release || (delay_seconds ?? reason) === undefined, {
+    path: ['release'],
+    message: 'a released delivery has neither delay_seconds nor reason',
   })
   .meta({ examples: [{ receipts: [receipt], delay_seconds: 60, reason: 'the invoice service answers 503' }] });
 export const extendInput = z

@@ -1,5 +1,6 @@
 /** Processes deliveries by printing each as one line of JSON. */
 import { setImmediate as turn } from 'node:timers/promises';
+import { NotBegun } from '../../client/errors.ts';
 import type { Delivery, Handler } from '../../client/index.ts';
 import { jsonLine } from '../io.ts';
 
@@ -15,32 +16,38 @@ export class OutputClosed extends Error {
 }
 
 /**
- * A delivery is done when its whole line was passed to the system. Node writes to pipes synchronously; the breaks between
+ * A delivery is done when its whole line was passed to the system. Those that wait for their turn when the handler should stop, or the output
+ * is closed, were not begun: the handler throws NotBegun. Node writes to pipes synchronously; the breaks between
  * lines ensure that a slow reader delays signals and lease extensions by no more than one line. The handler throws OutputClosed.
  */
 export function printer(write: Write): Handler {
   let before: Promise<unknown> = Promise.resolve();
   let turnEndMs = 0;
-  const print = async (delivery: Delivery, signal: AbortSignal) => {
+  let isClosed = false;
+  const print = async (delivery: Delivery, signal: AbortSignal, begin: () => void) => {
     if (performance.now() >= turnEndMs) {
       await turn();
       turnEndMs = performance.now() + TURN_MS;
     }
-    signal.throwIfAborted();
+    if (isClosed || signal.aborted) throw new NotBegun();
+    begin();
     const error: NodeJS.ErrnoException | null = await write(jsonLine(delivery));
-    if (error !== null) throw new OutputClosed(`standard output is not writable: ${error.code ?? error.message}`);
+    if (error === null) return;
+    isClosed = true;
+    throw new OutputClosed(`standard output is not writable: ${error.code ?? error.message}`);
   };
   return async (delivery, { signal }) => {
-    const printed = before.then(() => print(delivery, signal));
+    let isBegun = false;
+    const printed = before.then(() => print(delivery, signal, () => (isBegun = true)));
     before = printed.catch(() => {});
-    await unless(signal, printed);
+    await unless(signal, printed, () => (isBegun ? signal.reason : new NotBegun()));
   };
 }
 
-/** Waits for the promise; rejects with the signal's reason when the signal aborts before. */
-function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
+/** Waits for the promise; rejects with `error` when the signal aborts before. */
+function unless(signal: AbortSignal, promise: Promise<void>, error: () => unknown): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason);
+    const stop = () => reject(error());
     signal.addEventListener('abort', stop);
     if (signal.aborted) stop();
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));

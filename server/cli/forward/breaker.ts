@@ -23,7 +23,7 @@ export class Breaker {
     return this.#state === state;
   }
 
-  /** A request was answered 2xx. Requests that were in flight when the breaker opened do not count. Returns true if it closes. */
+  /** The target answered, and could have taken a delivery. Requests that were in flight when the breaker opened do not count. Returns true if it closes. */
   succeeded(): boolean {
     this.#failures = 0;
     if (this.#state !== 'trial') return false;
@@ -32,7 +32,7 @@ export class Breaker {
     return true;
   }
 
-  /** A request failed. Returns true if this opens the breaker. */
+  /** The target gave no answer, or is overloaded or broken. Returns true if this opens the breaker. */
   failed(): boolean {
     if (this.#state === 'open') return false;
     this.#failures += 1;

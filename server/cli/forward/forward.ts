@@ -41,12 +41,10 @@ export function forwarder({ target, breaker, signingOf, attempted }: ForwardPart
     const problem = problemOf(result);
     const status = result.kind === 'answered' ? result.status : null;
     attempted({ delivery, status, problem, ms: performance.now() - startMs });
-    if (problem === null) {
-      breaker.succeeded();
-      return { kind: 'done' };
-    }
-    // A request that this program stopped says nothing about the target.
-    if (!signal.aborted && result.kind !== 'unsigned') breaker.failed();
+    // A request that this program stopped or did not send says nothing about the target.
+    if (status !== null && !isOutage(status)) breaker.succeeded();
+    else if (!signal.aborted && result.kind !== 'unsigned') breaker.failed();
+    if (problem === null) return { kind: 'done' };
     return { kind: 'failed', problem, reason: `${target.name}: ${problem}`, delaySeconds: delayOf(result) };
   };
 
@@ -61,6 +59,11 @@ export function forwarder({ target, breaker, signingOf, attempted }: ForwardPart
 }
 
 type Result = Forwarded | { kind: 'unsigned'; why: string };
+
+/** The target takes nothing at present. Another refusal, such as 400 or 404, concerns one event: the other events may be taken. */
+function isOutage(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500;
+}
 
 function problemOf(result: Result): string | null {
   if (result.kind === 'unsigned') return `not signed: ${result.why}`;

@@ -45,7 +45,9 @@ export type Settlement =
   | { kind: 'ack' }
   /** `delaySeconds` null: exponential back-off with jitter, by the number of attempts. */
   | { kind: 'nack'; delaySeconds: number | null; reason: string | null; attemptsMax: number }
-  | { kind: 'extend'; leaseSeconds: number };
+  | { kind: 'extend'; leaseSeconds: number }
+  /** The work was not begun, or the agent did not get the delivery: the attempt does not count. */
+  | { kind: 'release' };
 
 /** `done`: receipts, as text. `changed`: the new state of each delivery that this call settled. */
 export interface Settled {
@@ -119,26 +121,6 @@ export async function settleDeliveries(
 
 type SettledRow = { id: string; lease: number; state: Settled['changed'][number]; changed: boolean };
 
-/** Releases leases whose claim response did not reach the agent; the attempt does not count. */
-export async function releaseDeliveries(
-  database: Database,
-  agentId: string,
-  receipts: readonly Receipt[],
-): Promise<void> {
-  const statement = {
-    name: 'release-deliveries',
-    plan: 'once' as const,
-    text: `
-      update deliveries d
-      set state = 'pending', attempts = d.attempts - 1, history = ${leaseEnded('released', 'now()')}, available_at = now()
-      from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at)
-      where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
-        and d.agent_id = $1 and d.state = 'leased'`,
-    values: [agentId, ...columns(receipts)],
-  };
-  await retryDeadlock(() => database.query(statement));
-}
-
 /** Ids, leases and times as Postgres arrays. The time is taken from the id and selects the partition. */
 function columns(receipts: readonly Receipt[]): string[] {
   return [
@@ -172,6 +154,13 @@ function statementOf(settlement: Settlement, isLimited: boolean): Statement {
         set: 'available_at = now() + make_interval(secs => $5)',
         already: 'null',
         values: [settlement.leaseSeconds],
+      };
+    case 'release':
+      return {
+        name: 'release-deliveries',
+        set: `state = 'pending', attempts = d.attempts - 1, history = ${leaseEnded('released', 'now()')}, available_at = now()`,
+        already: `'pending'`,
+        values: [],
       };
     case 'nack':
       return {

@@ -18,7 +18,14 @@ export interface Arrived {
   /** The last part of the path: session, claim, ack, nack or extend. */
   call: string;
   atMs: number;
-  body: { max?: number; receipts?: string[]; reason?: string; delay_seconds?: number; webhook_ids?: string[] };
+  body: {
+    max?: number;
+    receipts?: string[];
+    reason?: string;
+    delay_seconds?: number;
+    release?: boolean;
+    webhook_ids?: string[];
+  };
   /** The client disconnected before the response. */
   gone: boolean;
 }
@@ -152,7 +159,9 @@ export class PlayedWeir {
     });
   }
 
-  #settle(call: string, { receipts, lease_seconds, delay_seconds, reason }: Settlement): object | number {
+  #settle(call: string, { receipts, lease_seconds, delay_seconds, reason, release }: Settlement): object | number {
+    if (release !== undefined && (delay_seconds ?? reason) !== undefined) return 422;
+    if (delay_seconds !== undefined && !(delay_seconds >= 0 && delay_seconds <= 86_400)) return 422;
     if (!Array.isArray(receipts) || receipts.length === 0 || receipts.length > 1000) return 422;
     const done = receipts.filter((receipt) => {
       const row = this.rows.find(({ id, attempt }) => `${id}.${attempt}` === receipt);
@@ -165,6 +174,7 @@ export class PlayedWeir {
       }
       if (row.state !== 'leased') return call === 'nack' && row.state === 'pending';
       if (call === 'extend') row.availableAtMs = nowMs + lease_seconds * 1000;
+      else if (release) Object.assign(row, { state: 'pending', availableAtMs: nowMs });
       else Object.assign(row, { state: 'pending', reason, availableAtMs: nowMs + (delay_seconds ?? 3600) * 1000 });
       return true;
     });
@@ -182,6 +192,7 @@ interface Settlement {
   lease_seconds: number;
   delay_seconds?: number;
   reason?: string;
+  release?: boolean;
 }
 
 function lease(row: Row, untilMs: number): object {

@@ -237,6 +237,20 @@ describe('a target', () => {
     expect(receiver.connections).toBe(2);
   });
 
+  const refused: [number, boolean][] = [
+    [400, true],
+    [404, true],
+    [301, true],
+    [408, false],
+    [429, false],
+    [502, false],
+  ];
+  test.each(refused)('that answers %d to every event can be used: %j', async (status, isUsable) => {
+    receiver.answering = (response) => response.writeHead(status).end();
+    for (let i = 0; i < FAILURES_MAX; i++) expect(await forward()).toMatchObject({ kind: 'failed' });
+    expect(breaker.is('closed')).toBe(isUsable);
+  });
+
   test('is not judged by requests that were stopped', async () => {
     const stop = new AbortController();
     receiver.answering = () => stop.abort();
