@@ -8,6 +8,7 @@ import type { Database, Query } from '../db/pool.ts';
 import { type ActiveUser, countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Passwords } from '../passwords/hash.ts';
+import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
 import { visitorActor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
@@ -57,7 +58,7 @@ export async function setUp(
 
 /**
  * Creates the administrator named in the settings if none exists. Runs at startup in local mode. Never changes an existing user.
- * Throws when a user of another role has this email.
+ * Throws OperatorError when a user of another role has this email.
  */
 export async function ensureAdministrator(database: Database, settings: Settings): Promise<void> {
   const { ADMIN_EMAIL: email, ADMIN_PASSWORD: password } = settings;
@@ -67,8 +68,9 @@ export async function ensureAdministrator(database: Database, settings: Settings
     createFirstAdministrator(query, systemActor, { email: email.toLowerCase(), name: '' }, passwordHash),
   );
   if (created === 'email_taken')
-    throw new Error(
-      `ADMIN_EMAIL is the address of a user who is not an administrator; assign the role with: weir user set-role ${email} administrator`,
+    throw new OperatorError(
+      'ADMIN_EMAIL is the address of a user who is not an administrator',
+      `assign the role with: npx weir user set-role ${email} administrator`,
     );
 }
 

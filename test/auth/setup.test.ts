@@ -5,6 +5,7 @@ import { systemActor } from '../../server/audit/actor.ts';
 import { ensureAdministrator, setupAddress } from '../../server/auth/setup.ts';
 import { Passwords } from '../../server/passwords/hash.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
+import { OperatorError } from '../../server/settings/fault.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, cookieOf, PASSWORD, request, signIn } from '../helpers/people.ts';
 
@@ -127,7 +128,9 @@ describe('ADMIN_EMAIL and ADMIN_PASSWORD', () => {
   test('are refused when the address belongs to a user with another role', async () => {
     const users = new Users({ database: app.database, passwords: new Passwords() }, systemActor);
     await users.create({ email: EMAIL, name: '', role: 'viewer', password: null });
-    await expect(ensure()).rejects.toThrow(`weir user set-role ${EMAIL} administrator`);
+    const refusal = await ensure().catch((error) => error);
+    expect(refusal).toBeInstanceOf(OperatorError);
+    expect(refusal.fix).toBe(`assign the role with: npx weir user set-role ${EMAIL} administrator`);
     expect(await administrators()).toEqual([]);
   });
 });
