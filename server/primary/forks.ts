@@ -86,17 +86,18 @@ function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings, ent
 
 async function runTrial(entryFile: string, user: ServingUser, order: TrialOrder): Promise<TrialResult | Failure> {
   const { uid, gid } = user;
-  const child = spawn(process.execPath, [entryFile], {
-    uid,
-    gid,
-    env: { ...process.env, ...user.env },
-    timeout: TRIAL_TIMEOUT_MS,
-    killSignal: 'SIGKILL',
-  });
-  // A trial that ends early does not read its input.
-  child.stdin.on('error', () => {});
-  child.stdin.end(JSON.stringify(order));
   try {
+    // Throws EPERM without an event, unlike ENOENT.
+    const child = spawn(process.execPath, [entryFile], {
+      uid,
+      gid,
+      env: { ...process.env, ...user.env },
+      timeout: TRIAL_TIMEOUT_MS,
+      killSignal: 'SIGKILL',
+    });
+    // A trial that ends early does not read its input.
+    child.stdin.on('error', () => {});
+    child.stdin.end(JSON.stringify(order));
     const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
     return stdout === '' ? { failed: 'load', reason: firstError(stderr) } : (JSON.parse(stdout) as TrialResult);
   } catch (error) {

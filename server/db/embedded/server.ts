@@ -1,11 +1,10 @@
 /** One Postgres server on one data directory: start, query its state, stop. join.ts decides which process may do so, and when. */
-import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { type Account, type Binaries, cannotSpawn, EmbeddedPostgresError, spawnOptions } from './binaries.ts';
+import { type Account, type Binaries, cannotSpawn, EmbeddedPostgresError, spawnBinary } from './binaries.ts';
 import { SOCKET_PORT, writeSettings } from './settings.ts';
 
 /** Name of the role and of the database. */
@@ -87,15 +86,8 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
   const log = await open(server.logPath, 'a+', 0o600);
   try {
     const startBytes = (await log.stat()).size;
-    const postmaster = spawn(
-      join(server.binaries.directory, 'bin/postgres'),
-      ['-D', server.pgdata, '-c', `config_file=${server.settingsPath}`],
-      {
-        ...spawnOptions(server.account),
-        detached: true,
-        stdio: ['ignore', log.fd, log.fd],
-      },
-    );
+    const flags = ['-D', server.pgdata, '-c', `config_file=${server.settingsPath}`];
+    const postmaster = spawnBinary(server, 'postgres', flags, ['ignore', log.fd, log.fd]);
     let failure: string | null = null;
     postmaster.once('error', (error) => {
       failure = cannotSpawn(error);
