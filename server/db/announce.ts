@@ -8,7 +8,7 @@ import { DatabaseUnavailable } from './pool.ts';
 const WAIT_MS = 1_000;
 
 /** Limit on the concurrent changes of one program: each takes its own connection. */
-const CHANGES_MAX = 2;
+export const CHANGES_MAX = 2;
 
 export class Changes {
   readonly #conninfo: string;

@@ -1,6 +1,7 @@
 /** Attaches the configured database, embedded or external. The server and the commands use this one entry point. */
 import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
+import { CHANGES_MAX } from './announce.ts';
 import { describeConninfo, withoutSecrets } from './conninfo.ts';
 import { COPY_CONNECTIONS } from './copy-link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
@@ -21,14 +22,21 @@ export interface Attached {
   detach(): Promise<void>;
 }
 
-/** Connections beyond those of the processes: the primary, its listener, the drain of its spool, and concurrent commands. */
-const OTHER_CONNECTIONS = 20;
+const PRIMARY_CONNECTIONS = 3;
+/**
+ * Connections beyond those of the processes: PRIMARY_CONNECTIONS, the listener, two for jobs, the drain of the spool, the doctor, and eight
+ * for concurrent commands.
+ */
+const OTHER_CONNECTIONS = 16;
 /** Postgres default of superuser_reserved_connections. */
 const RESERVED_CONNECTIONS = 3;
 
-/** Connections that all parts together may open: COPY connections and a pool per process, and one extra process during a restart. */
-export function connectionsNeeded(settings: Settings): number {
-  return (settings.WORKERS + 1) * (settings.DB_POOL_MAX + COPY_CONNECTIONS) + OTHER_CONNECTIONS;
+/**
+ * Connections that all parts together may open: a pool, COPY connections and those of changes per process, and one extra process during a
+ * restart.
+ */
+export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
+  return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + CHANGES_MAX) + OTHER_CONNECTIONS;
 }
 
 /** Options of attaching. */
@@ -73,7 +81,7 @@ export async function attachUnmigrated(
     });
   let embedded = settings.database.kind === 'embedded' ? await join() : null;
   const conninfo = embedded?.conninfo ?? (settings.database as { conninfo: string }).conninfo;
-  const database = openDatabase(conninfo, { connectionsMax: 3, applicationName: 'weir-primary' });
+  const database = openDatabase(conninfo, { connectionsMax: PRIMARY_CONNECTIONS, applicationName: 'weir-primary' });
   const revive = async () => {
     const before = embedded;
     if (before === null) return;
