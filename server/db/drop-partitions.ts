@@ -24,6 +24,8 @@ interface DropOptions {
   keepUndeliveredDays?: number;
   archive?: Archive | null;
   detachTimeoutMs?: number;
+  /** True: returns before the next partition. */
+  stopping?: () => boolean;
 }
 
 /** How long a detach waits for open transactions. A backup may take hours, and the rest of the maintenance does not wait for it. */
@@ -52,13 +54,19 @@ export async function dropOldPartitions(
   database: Database,
   retentionDays: number,
   nowMs: number,
-  { keepUndeliveredDays = 0, archive = null, detachTimeoutMs = DETACH_TIMEOUT_MS }: DropOptions = {},
+  {
+    keepUndeliveredDays = 0,
+    archive = null,
+    detachTimeoutMs = DETACH_TIMEOUT_MS,
+    stopping = () => false,
+  }: DropOptions = {},
 ): Promise<Dropped> {
   const dropped: Dropped = { partitions: [], unhandled: 0, keptDays: [], busy: null, unarchived: [] };
   const lastDay = firstKeptDay(retentionDays + keepUndeliveredDays, nowMs);
   // Deliveries first: a delivery without its event would be leased but never returned by a claim.
   for (const table of [...partitionedTables].reverse()) {
     for (const partition of await oldPartitions(database, table, firstKeptDay(retentionDays, nowMs))) {
+      if (stopping()) return dropped;
       const { name, attached, pending } = partition;
       const day = name.slice(-8);
       if (table === 'deliveries' && attached && !pending && day >= lastDay && (await hasUnsettled(database, name)))

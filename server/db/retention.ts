@@ -104,8 +104,8 @@ async function removeSpan(
   return total;
 }
 
-/** Deletes expired dedupe keys. Returns how many. */
-export async function deleteExpiredKeys(database: Database): Promise<number> {
+/** Deletes expired dedupe keys. Returns how many. @param stopping true: returns before the next statement. */
+export async function deleteExpiredKeys(database: Database, stopping: () => boolean = () => false): Promise<number> {
   let deleted = 0;
   for (;;) {
     const rows = await database.query({
@@ -117,7 +117,7 @@ export async function deleteExpiredKeys(database: Database): Promise<number> {
       values: [KEYS_AT_A_TIME],
     });
     deleted += rows.length;
-    if (rows.length < KEYS_AT_A_TIME) return deleted;
+    if (rows.length < KEYS_AT_A_TIME || stopping()) return deleted;
   }
 }
 

@@ -6,12 +6,13 @@ import { describeAlert } from '../alerts/describe.ts';
 import { type Evaluated, evaluate } from '../alerts/evaluate.ts';
 import type { MachineSpool } from '../alerts/signs.ts';
 import { SpoolAlarm } from '../alerts/spool-alarm.ts';
-import type { Database } from '../db/pool.ts';
+import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { countActiveAlerts } from '../db/queries/alerts.ts';
 import { conditionNames } from '../resources/alerts.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Log } from '../telemetry/log.ts';
 import { metricFamily } from '../telemetry/metric-table.ts';
+import { every } from './every.ts';
 import type { MetricsSnapshot } from './messages.ts';
 import type { PrimarySpool } from './spool.ts';
 
@@ -35,6 +36,7 @@ export class Alerts {
   readonly #parts: AlertParts;
   #active = new Map<string, number>();
   #failing = false;
+  #cannotSend = false;
   readonly #requests = { sent: 0, failed: 0, given_up: 0 };
 
   /** Null: this machine has no spool. */
@@ -77,7 +79,13 @@ export class Alerts {
     const target = { ...settings, ALERT_URL };
     try {
       await deliver(target, { database, log, onAttempt }, signal);
-    } catch {
+      this.#cannotSend = false;
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable)) {
+        if (!this.#cannotSend) log('alerts_failed', { reason: (error as Error).message });
+        this.#cannotSend = true;
+        return;
+      }
       // The database is away: evaluate reports it.
       const alert = this.#alarm?.carried?.alert.id;
       const posted = (await this.#alarm?.send(target, Date.now(), signal).catch(this.#notSaved)) ?? null;
@@ -143,19 +151,5 @@ export function runAlerts(alerts: Alerts): () => Promise<void> {
   return async () => {
     stopping.abort();
     await Promise.all([send(), evaluate()]);
-  };
-}
-
-/** Runs the work at intervals, never twice at a time. The returned function ends that, and waits for running work. */
-function every(ms: number, work: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | null = null;
-  const timer = setInterval(() => {
-    running ??= work().finally(() => {
-      running = null;
-    });
-  }, ms);
-  return async () => {
-    clearInterval(timer);
-    await running;
   };
 }

@@ -22,6 +22,7 @@ import { deleteOldFailures } from '../db/queries/sign-in-failures.ts';
 import { deleteExpiredKeys, removeExpiredEvents } from '../db/retention.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Log } from '../telemetry/log.ts';
+import { every } from './every.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -62,11 +63,10 @@ interface MaintenanceParts {
 /** Runs maintenance until the returned function is called. That function waits for running work. */
 export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   const { database, log, settings, onHorizon, onLastLeases, onUnhandled, onMaintained } = parts;
-  let minuteRound: Promise<void> = Promise.resolve();
-  let hourRound: Promise<void> = Promise.resolve();
   let anchor: string | null = null;
   let busyBefore: string | null = null;
   let stopping = false;
+  const isStopping = () => stopping;
   const unhandled = (deliveries: number) => {
     if (deliveries === 0) return;
     log('deliveries_unhandled', { deliveries });
@@ -79,19 +79,23 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       log('partitions_failed', { reason: (error as Error).message });
     }
     try {
-      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases);
+      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases, isStopping);
       if (deliveries > 0) log('last_leases_expired', { deliveries });
       const agents = await expireTemporaryAgents(database, Date.now());
       if (agents > 0) log('temporary_agents_expired', { agents });
-      await removeTemporaryAgents(database, Date.now(), () => stopping);
+      await removeTemporaryAgents(database, Date.now(), isStopping);
     } catch (error) {
       log('maintenance_failed', { reason: (error as Error).message });
     }
   };
   const runRetention = async () => {
     const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays, ARCHIVE_DIR } = settings();
-    const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, () => stopping);
-    const dropped = await dropOldPartitions(database, retentionDays, Date.now(), { keepUndeliveredDays, archive });
+    const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, isStopping);
+    const dropped = await dropOldPartitions(database, retentionDays, Date.now(), {
+      keepUndeliveredDays,
+      archive,
+      stopping: isStopping,
+    });
     if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
     if (dropped.busy !== null && dropped.busy !== busyBefore) log('partition_busy', { partition: dropped.busy });
     busyBefore = dropped.busy;
@@ -104,16 +108,10 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   const upkeep = async () => {
     await runRetention();
     const { RETENTION_DAYS, KEEP_UNDELIVERED_DAYS } = settings();
-    const expired = await removeExpiredEvents(
-      database,
-      RETENTION_DAYS,
-      Date.now(),
-      () => stopping,
-      KEEP_UNDELIVERED_DAYS,
-    );
+    const expired = await removeExpiredEvents(database, RETENTION_DAYS, Date.now(), isStopping, KEEP_UNDELIVERED_DAYS);
     if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
     unhandled(expired.unhandled);
-    const keys = await deleteExpiredKeys(database);
+    const keys = await deleteExpiredKeys(database, isStopping);
     if (keys > 0) log('dedupe_keys_expired', { keys });
     const rejections = await deleteOldRejections(database, RETENTION_DAYS);
     if (rejections > 0) log('rejections_expired', { rejections });
@@ -132,26 +130,19 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       await unlessElsewhere(database, advisoryLocks.maintenance, upkeep);
       // Every machine has a log of its own.
       anchor = await anchorAudit(database, log, anchor);
+      // Also when another machine has the lock: a round of it that does not end shows in its own metric.
       onMaintained();
     } catch (error) {
       log('maintenance_failed', { reason: (error as Error).message });
     }
   };
-  const start = () => {
-    hourRound = runHourRound();
-  };
-  // Also run soon after the start: a machine that is switched off every night might never reach the hourly run.
-  const first = setTimeout(start, MINUTE_MS);
-  const hourly = setInterval(start, HOUR_MS);
-  // Separate from the hourly round, which may take long.
-  const everyMinute = setInterval(() => {
-    minuteRound = runMinuteRound();
-  }, MINUTE_MS);
+  const stops = [
+    every(MINUTE_MS, runMinuteRound),
+    // First soon after the start: a machine that is switched off every night might never reach the hourly run.
+    every(HOUR_MS, runHourRound, MINUTE_MS),
+  ];
   return async () => {
-    clearInterval(everyMinute);
-    clearTimeout(first);
-    clearInterval(hourly);
     stopping = true;
-    await Promise.all([minuteRound, hourRound]);
+    await Promise.all(stops.map((stop) => stop()));
   };
 }

@@ -54,7 +54,7 @@ export const logEvents = {
   alert_sent: ['info', 'a request to ALERT_URL about an alert was answered with 2xx'],
   alert_send_failed: ['warn', 'a request to ALERT_URL failed; it is repeated with the same webhook-id'],
   alert_given_up: ['error', 'a request to ALERT_URL was given up after its last attempt, or because it is too old'],
-  alerts_failed: ['error', 'the conditions of alerts could not be evaluated; the next attempt is within seconds'],
+  alerts_failed: ['error', 'alerts could not be evaluated or sent; the next attempt is within seconds'],
   job_done: ['info', 'a job that replays events is done'],
   job_failed: ['error', 'a job failed; without final, or if that is false, it is tried again'],
   jobs_paused: ['warn', 'jobs do not run while the database takes no writes; they continue by themselves'],

@@ -44,6 +44,14 @@ test('exactly the days that ended more than RETENTION_DAYS ago are dropped, of b
   expect(await drop()).toEqual([]);
 });
 
+test('no further partition is dropped when Weir stops', async () => {
+  const before = await tables();
+  let looks = 0;
+  const stopping = () => looks++ === 2;
+  expect((await dropOldPartitions(keeper, RETENTION_DAYS, nowMs, { stopping })).partitions).toHaveLength(2);
+  expect(await tables()).toHaveLength(before.length - 2);
+});
+
 test('events of today are kept, and new ones are stored and found', async () => {
   const ids = await storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 3);
   await drop();
@@ -149,6 +157,12 @@ describe('dedupe keys', () => {
     await insert(7, '1 hour');
     expect(await deleteExpiredKeys(keeper)).toBe(count);
     expect(await left()).toBe(7);
+  });
+
+  test('are deleted in parts, and the next part is left to the next round when Weir stops', async () => {
+    await insert(10_001, '-1 second');
+    expect(await deleteExpiredKeys(keeper, () => true)).toBe(10_000);
+    expect(await deleteExpiredKeys(keeper)).toBe(1);
   });
 
   test('held by another session are left for the next round', async () => {

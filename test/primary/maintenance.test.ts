@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { advisoryLocks } from '../../server/db/advisory-locks.ts';
 import { createPartitions, missingPartitions, partitionName } from '../../server/db/partitions.ts';
-import { openDatabase } from '../../server/db/pool.ts';
+import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { runMaintenance } from '../../server/primary/maintenance.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { settingsOf } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
 
 let fresh: FreshDatabase;
 beforeEach(async () => {
@@ -20,21 +21,55 @@ afterEach(async () => {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** Runs the rounds of every minute and, after an hour, the hourly one. */
-async function pass(ms = MINUTE_MS): Promise<void> {
+function run(database: Database, onMaintained = () => {}): () => Promise<void> {
   const log = Object.assign(() => {}, { enabled: () => true, dropped: () => 0 });
-  const stop = runMaintenance({
-    database: fresh.database,
+  return runMaintenance({
+    database,
     log,
     settings: () => settingsOf({}),
     onHorizon: () => {},
     onLastLeases: () => {},
     onUnhandled: () => {},
-    onMaintained: () => {},
+    onMaintained,
   });
+}
+
+/** Runs the rounds of every minute and, after an hour, the hourly one. */
+async function pass(ms = MINUTE_MS): Promise<void> {
+  const stop = run(fresh.database);
   vi.advanceTimersByTime(ms);
   await stop();
 }
+
+test('an hourly round that takes longer leaves out the next, and the stop waits for it', async () => {
+  let begun = 0;
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let maintained = 0;
+  const query: Database['query'] = async (statement) => {
+    if (statement.text.includes('delete from rejections')) {
+      begun++;
+      await released;
+    }
+    return fresh.database.query(statement);
+  };
+  const stop = run({ ...fresh.database, query }, () => maintained++);
+  vi.advanceTimersByTime(HOUR_MS);
+  await until(() => begun === 1);
+  vi.advanceTimersByTime(HOUR_MS);
+  let stopped = false;
+  const stopping = stop().then(() => {
+    stopped = true;
+  });
+  // Time enough for a round that finds its lock taken.
+  for (let looks = 0; looks < 50; looks++) await fresh.database.query({ text: 'select 1' });
+  expect({ stopped, maintained }).toEqual({ stopped: false, maintained: 0 });
+  release();
+  await stopping;
+  expect({ begun, maintained }).toEqual({ begun: 1, maintained: 1 });
+});
 
 test('a dropped partition is created again within a minute', async () => {
   await fresh.database.query({ text: `drop table ${partitionName('events', Date.now())}` });

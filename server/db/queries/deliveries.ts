@@ -116,11 +116,13 @@ export const LAST_LEASE_ENDED = 'the last lease expired without an acknowledgeme
  * becomes invalid with the lease.
  * @param attemptsMax current DELIVERY_MAX_ATTEMPTS: if it was raised since the lease, the delivery is claimable again.
  * @param onEnded called after each transaction with the agent of each delivery.
+ * @param stopping true: returns before the next transaction.
  */
 export async function endLastLeases(
   database: Database,
   attemptsMax: number,
   onEnded: (agentIds: string[]) => void = () => {},
+  stopping: () => boolean = () => false,
 ): Promise<number> {
   let ended = 0;
   for (;;) {
@@ -145,7 +147,7 @@ export async function endLastLeases(
     });
     ended += rows.length;
     onEnded(rows.map(({ agentId }) => agentId));
-    if (rows.length < AT_A_TIME) return ended;
+    if (rows.length < AT_A_TIME || stopping()) return ended;
   }
 }
 

@@ -1,0 +1,22 @@
+/** Work that the primary repeats, such as maintenance and alerts. */
+
+/**
+ * Runs `work` every `ms` milliseconds, and first after `firstMs`. A run that takes longer leaves out those that would overlap it. The
+ * returned function ends this, and resolves when the run in progress is over.
+ * @param work never rejects: it reports its failures itself.
+ */
+export function every(ms: number, work: () => Promise<void>, firstMs = ms): () => Promise<void> {
+  let running: Promise<void> | null = null;
+  const run = () => {
+    running ??= work().finally(() => {
+      running = null;
+    });
+  };
+  const first = firstMs === ms ? undefined : setTimeout(run, firstMs);
+  const timer = setInterval(run, ms);
+  return async () => {
+    clearTimeout(first);
+    clearInterval(timer);
+    await running;
+  };
+}
