@@ -6,7 +6,6 @@
  *        │          ├──────▶ failed     no agent is left, or FAILURES_MAX errors in a row
  *        └──────────┴──────▶ cancelled
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { eventCountQuery, eventFilterOf } from '../api/events/filter.ts';
 import { systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
@@ -15,12 +14,14 @@ import { ARRIVALS_CHANNEL } from '../db/listen.ts';
 import { type Database, DatabaseUnavailable, type Query } from '../db/pool.ts';
 import { failJob, findJob, nextJob } from '../db/queries/jobs.ts';
 import { type Batch, type JobScope, replayBatch } from '../db/queries/replay-batch.ts';
+import { pause } from '../net/backoff.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** How often a primary without a job looks for one, and retries while the database takes no writes. */
 const CHECK_EVERY_MS = 2_000;
 /** Errors in a row, other than of an unavailable database, after which a job fails. */
 const FAILURES_MAX = 3;
+const NO_AGENT = 'no agent of agent_ids is active any more';
 
 interface JobParts {
   /** A job takes two connections: one for the lock, one for its batches. */
@@ -74,7 +75,7 @@ async function runJob({ database, log, perSecond, onReplayed }: JobParts, id: st
     try {
       const batch: Batch = await database.transaction((query) => runBatch(query, id, sliceEnd));
       failures = 0;
-      if (batch.kind === 'no_agent') return log('job_failed', { job_id: id, final: true });
+      if (batch.kind === 'no_agent') return log('job_failed', { job_id: id, reason: NO_AGENT, final: true });
       if (batch.kind === 'ended') return;
       onReplayed(batch.events);
       // Waiting claims of every process look again, as after a commit of new events.
@@ -107,7 +108,7 @@ export function restMs(deliveries: number, perSecond: number, tookMs: number): n
 
 async function runBatch(query: Query, id: string, sliceEnd: string | null): Promise<Batch> {
   const batch = await replayBatch(query, id, scopeOf, sliceEnd);
-  if (batch.kind === 'no_agent') await fail(query, id, 'no agent of agent_ids is active any more');
+  if (batch.kind === 'no_agent') await fail(query, id, NO_AGENT);
   if (batch.kind === 'done') await recordEnd(query, id);
   return batch;
 }
@@ -129,8 +130,4 @@ async function recordEnd(query: Query, id: string): Promise<void> {
   const { state, events, deliveries, reason } = job;
   const target = { kind: 'job', id, name: id };
   await record(query, systemActor, { action: 'job.end', target, after: { state, events, deliveries, reason } });
-}
-
-async function pause(ms: number, stop: AbortSignal): Promise<void> {
-  await delay(ms, undefined, { signal: stop }).catch(() => {});
 }

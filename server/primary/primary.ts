@@ -245,7 +245,6 @@ async function start(
   const jobsDatabase = openDatabase(conninfo, {
     connectionsMax: JOB_CONNECTIONS,
     applicationName: 'weir-jobs',
-    onError: (error) => log('jobs_paused', { reason: error.message }),
   });
   undo.push(() => jobsDatabase.close());
   undo.push(
