@@ -4,11 +4,11 @@
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { deserialize, serialize } from 'node:v8';
 import { migrationFiles } from '../db/migrate.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
+import { backoffMs, pause } from '../net/backoff.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { seal, unseal } from '../secrets/seal.ts';
 
@@ -34,6 +34,8 @@ const ROWS_MAX = 20_000;
 /** At most one copy in this time, however many webhooks change; and one after RENEW_EVERY_MS without a change. */
 const SAVE_EVERY_MS = 1_000;
 const RENEW_EVERY_MS = 600_000;
+/** After a failed write, which may leave a replaced secret in the copy. */
+const RETRY = { firstMs: 2_000, maxMs: 60_000 };
 const PURPOSE = 'saved-webhooks';
 
 export class SavedWebhooks {
@@ -79,13 +81,23 @@ export class SavedWebhooks {
 
   async #saveWhileChanged(): Promise<void> {
     clearTimeout(this.#renewing);
-    while (this.#isChanged && !this.#stopping.signal.aborted) {
+    for (let failures = 0; this.#isChanged && !this.#stopping.signal.aborted; ) {
       this.#isChanged = false;
-      await this.#write().catch((error: Error) => {
+      try {
+        await this.#write();
+        failures = 0;
+      } catch (error) {
         // During an outage the copy stays as it is; the listener calls `save` at its end.
-        if (!(error instanceof DatabaseUnavailable)) this.#parts.onFailed(error);
-      });
-      await delay(SAVE_EVERY_MS, null, { signal: this.#stopping.signal }).catch(() => {});
+        if (!(error instanceof DatabaseUnavailable)) {
+          this.#isChanged = true;
+          failures++;
+          this.#parts.onFailed(error as Error);
+        }
+      }
+      await pause(
+        failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, RETRY, Math.random()),
+        this.#stopping.signal,
+      );
     }
     if (!this.#stopping.signal.aborted) this.#renewing = setTimeout(() => this.save(), RENEW_EVERY_MS).unref();
   }
