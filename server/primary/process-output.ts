@@ -5,6 +5,8 @@ import type { Log, LogDestination } from '../telemetry/log.ts';
 const TOGETHER_MS = 100;
 /** Maximum lines of one message; further lines start the next message. */
 const LINES_MAX = 100;
+/** Longest line, in UTF-16 units; what is longer is cut into several. Log lines are far shorter. */
+const LINE_CHARS_MAX = 1_048_576;
 
 /** The parts of a ChildProcess that are used here. */
 interface WritingProcess {
@@ -27,8 +29,8 @@ export function forwardOutput(
       if (lines.length > 0) log('process_output', { process: pid, line: lines.join('\n') });
       lines = [];
     };
-    const take = (line: string) => {
-      if (stream === stdout && line.startsWith('{')) {
+    const take = (line: string, isCut = false) => {
+      if (stream === stdout && line.startsWith('{') && !isCut) {
         flush();
         destination.write(`${line}\n`);
       } else if (line !== '') {
@@ -41,13 +43,16 @@ export function forwardOutput(
   }
 }
 
-function eachLine(stream: Readable, take: (line: string) => void, onEnd: () => void): void {
+function eachLine(stream: Readable, take: (line: string, isCut?: boolean) => void, onEnd: () => void): void {
   let rest = '';
   stream.setEncoding('utf8');
   stream.on('data', (text: string) => {
     const lines = (rest + text).split('\n');
     rest = lines.pop()!;
     for (const line of lines) take(line);
+    if (rest.length <= LINE_CHARS_MAX) return;
+    take(rest, true);
+    rest = '';
   });
   stream.on('end', () => {
     take(rest);

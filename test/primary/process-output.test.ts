@@ -54,3 +54,12 @@ test('at most 100 lines are combined', async () => {
   vi.advanceTimersByTime(100);
   expect(written.map((line) => String(line).split('\n').length)).toEqual([100, 1]);
 });
+
+test('a line without end is cut, also one that begins like a log line', async () => {
+  const { stdout, written } = forwarded();
+  stdout.write(`{${'x'.repeat(1_048_576)}`);
+  await nextTurn();
+  stdout.write('the rest\n{"event":"x"}\n');
+  await nextTurn();
+  expect(written).toEqual([`{${'x'.repeat(1_048_576)}\nthe rest`, '{"event":"x"}\n']);
+});
