@@ -23,6 +23,7 @@ test('an error of a statement is logged once, until requests are sent again', as
     log,
     settings: () => settings,
     spool: { folder: null, contents },
+    startedMs: 0,
   });
   const deliver = () => alerts.deliver(new AbortController().signal);
   const failure = ['alerts_failed', { reason: 'relation "alert_requests" does not exist' }];
