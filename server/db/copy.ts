@@ -73,7 +73,10 @@ export class CopyConnection {
   async copyIn(sql: string, data: Buffer): Promise<CopyOutcome> {
     // If the server is already waiting, all data is sent before this call returns, without a turn of the event loop in between.
     if (!this.#ready) {
-      const failure = await (this.#beginning ?? this.#begin(sql));
+      const beginning = this.#beginning ?? this.#begin(sql);
+      // Before the outcome is known: a refusal is returned once, and the next call starts a new COPY.
+      this.#beginning = null;
+      const failure = await beginning;
       if (failure !== null) return failure;
     }
     this.#ready = false;
