@@ -1,9 +1,8 @@
 /** Sends the requests that are due, one after the other. Several machines may do so: each request is claimed by one of them. */
 import type { Database } from '../db/pool.ts';
 import { type ClaimedRequest, claimRequest, settleRequest } from '../db/queries/alert-requests.ts';
-import { backoffMs } from '../net/backoff.ts';
 import type { Log } from '../telemetry/log.ts';
-import { POST_TIMEOUT_MS, type Posted, type PostSettings, postAlert } from './post.ts';
+import { POST_TIMEOUT_MS, type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
 
 const RETRY = { firstMs: 5_000, maxMs: 3_600_000 };
 /** With RETRY about 10 to 14 hours. */
@@ -39,7 +38,7 @@ export async function deliver(
       state: outcome === 'given_up' ? 'failed' : outcome === 'sent' ? 'sent' : 'pending',
       status: posted.status,
       error: posted.kind === 'failed' ? posted.error : null,
-      retrySeconds: backoffMs(claimed.attempts - 1, RETRY, Math.random()) / 1000,
+      retrySeconds: retryMs(posted, claimed.attempts - 1, RETRY) / 1000,
     });
     onAttempt(outcome);
     const { alert_id: alert, type, attempts } = claimed;
@@ -60,6 +59,7 @@ const tooOld: Posted = {
   status: null,
   error: 'it could not be sent for a day',
   fix: 'see the earlier lines, and weir alert test',
+  retryAfterMs: null,
   durationMs: 0,
 };
 

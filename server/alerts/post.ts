@@ -2,6 +2,7 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { LookupFunction } from 'node:net';
+import { type Backoff, backoffMs, parseRetryAfter } from '../net/backoff.ts';
 import { AddressRefused, type CheckedAddress, checkedAddresses, type Resolve } from '../net/checked-address.ts';
 import type { Settings } from '../settings/read.ts';
 import { presetNamed } from '../signatures/presets.ts';
@@ -14,10 +15,13 @@ const ANSWER_BYTES_MAX = 16_384;
 
 export type PostSettings = Pick<Settings, 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;
 
-/** `error` and `fix`: for people; they name the host of ALERT_URL, never its path, which may be a secret. */
+/**
+ * `error` and `fix`: for people; they name the host of ALERT_URL, never its path, which may be a secret. `retryAfterMs`: what the
+ * Retry-After of a 429 or 503 asks for; null: nothing.
+ */
 export type Posted = { durationMs: number } & (
   | { kind: 'sent'; status: number }
-  | { kind: 'failed'; status: number | null; error: string; fix: string }
+  | { kind: 'failed'; status: number | null; error: string; fix: string; retryAfterMs: number | null }
 );
 
 interface PostOptions {
@@ -45,18 +49,30 @@ export async function postAlert(
     ending.addEventListener('abort', () => reject(ending.reason), { once: true });
   });
   ended.catch(() => {});
-  if (ending.aborted) return { kind: 'failed', status: null, ...explain(ending.reason, url, timeoutMs), durationMs: 0 };
+  const unanswered = (error: Error) =>
+    ({ kind: 'failed', status: null, retryAfterMs: null, ...explain(error, url, timeoutMs) }) as const;
+  if (ending.aborted) return { ...unanswered(ending.reason), durationMs: 0 };
   const durationMs = () => Math.round((performance.now() - startMs) * 100) / 100;
   try {
     const allowPrivate = settings.ALERT_PRIVATE_NETWORKS === 'allow';
     const addresses = await Promise.race([checkedAddresses(url.hostname, allowPrivate, resolve), ended]);
-    const status = await Promise.race([post(url, addresses, signed(settings, message, nowMs), ending), ended]);
+    const { status, retryAfter } = await Promise.race([
+      post(url, addresses, signed(settings, message, nowMs), ending),
+      ended,
+    ]);
     if (status >= 200 && status < 300) return { kind: 'sent', status, durationMs: durationMs() };
     const error = `${url.host} answered ${status}`;
-    return { kind: 'failed', status, error, fix: fixOfStatus(status), durationMs: durationMs() };
+    const retryAfterMs = status === 429 || status === 503 ? parseRetryAfter(retryAfter, Date.now()) : null;
+    return { kind: 'failed', status, error, fix: fixOfStatus(status), retryAfterMs, durationMs: durationMs() };
   } catch (error) {
-    return { kind: 'failed', status: null, ...explain(error as Error, url, timeoutMs), durationMs: durationMs() };
+    return { ...unanswered(error as Error), durationMs: durationMs() };
   }
+}
+
+/** Time until retry number `attempt` (0 for the first): the back-off, or longer if the receiver asks for it, up to `retry.maxMs`. */
+export function retryMs(posted: Posted, attempt: number, retry: Backoff): number {
+  const askedMs = posted.kind === 'failed' ? (posted.retryAfterMs ?? 0) : 0;
+  return Math.max(backoffMs(attempt, retry, Math.random()), Math.min(askedMs, retry.maxMs));
 }
 
 /** Without ALERT_SECRET the request has an id and a time, but no signature. */
@@ -72,13 +88,13 @@ function signed(
   return signRequest(definition, Buffer.from(secret), { body, method: 'POST', url: '', id: message.id, timeMs: nowMs });
 }
 
-/** Resolves with the status as soon as the head of the response is there. */
+/** Resolves with the status and Retry-After as soon as the head of the response is there. */
 function post(
   url: URL,
   addresses: readonly CheckedAddress[],
   { headers, body }: ReturnType<typeof signed>,
   signal: AbortSignal,
-): Promise<number> {
+): Promise<{ status: number; retryAfter: string | undefined }> {
   const request = url.protocol === 'https:' ? requestHttps : requestHttp;
   const lookup: LookupFunction = (_name, { all }, callback) =>
     all ? callback(null, [...addresses]) : callback(null, addresses[0]!.address, addresses[0]!.family);
@@ -92,7 +108,7 @@ function post(
   };
   return new Promise((resolve, reject) => {
     const call = request(url, options, (response) => {
-      resolve(response.statusCode ?? 0);
+      resolve({ status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] });
       readAway(response);
     });
     call.once('error', reject);

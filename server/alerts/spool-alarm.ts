@@ -8,9 +8,8 @@ import { join } from 'node:path';
 import { isoTime, uuidText, uuidv7 } from '../db/ids.ts';
 import type { CarriedAlert } from '../db/queries/alert-requests.ts';
 import type { AlertRow } from '../db/queries/alerts.ts';
-import { backoffMs } from '../net/backoff.ts';
 import { alertBody } from './message.ts';
-import { type Posted, type PostSettings, postAlert } from './post.ts';
+import { type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
 import type { MachineSpool } from './signs.ts';
 
 const RETRY = { firstMs: 5_000, maxMs: 600_000 };
@@ -78,7 +77,7 @@ export class SpoolAlarm {
     try {
       const posted = await postAlert(settings, carried.request, nowMs, { signal });
       if (posted.kind === 'sent') this.#save({ ...carried, sent: true });
-      else this.#nextAttemptMs = nowMs + backoffMs(this.#attempts++, RETRY, Math.random());
+      else this.#nextAttemptMs = nowMs + retryMs(posted, this.#attempts++, RETRY);
       return posted;
     } finally {
       this.#sending = false;

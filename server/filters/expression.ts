@@ -95,10 +95,19 @@ export function compileFilter(text: string): Compiled {
   }
 }
 
+/** Results of filterProblem that are kept: lists of agents ask for the same filters at each refresh. */
+const PROBLEMS_KEPT_MAX = 5_000;
+const problems = new Map<string, string | null>();
+
 /** Why the expression cannot be saved, in a sentence that names the place; null: it can. */
 export function filterProblem(text: string): string | null {
+  const kept = problems.get(text);
+  if (kept !== undefined) return kept;
   const compiled = compileFilter(text);
-  return compiled.kind === 'fault' ? compiled.fault.detail : null;
+  const problem = compiled.kind === 'fault' ? compiled.fault.detail : null;
+  if (problems.size >= PROBLEMS_KEPT_MAX) problems.delete(problems.keys().next().value!);
+  problems.set(text, problem);
+  return problem;
 }
 
 /** Why an expression failed on an event, in one line. */

@@ -76,6 +76,14 @@ function describe(problem: FoundProblem, nowMs: number): Omit<ProblemCard, 'role
         action: 'Open the webhook',
         href: `/webhooks/${webhook_id}`,
       };
+    case 'filter':
+      return {
+        level: 'warn',
+        title: `${plural(problem.count ?? 0, 'filter')} of ${name} ${problem.count === 1 ? 'is' : 'are'} not valid in this version`,
+        detail: 'Every event is delivered to the agent. Change the filter; the page of the agent says what is wrong.',
+        action: 'Open the agent',
+        href: `/agents/${agent_id}`,
+      };
     case 'expiring':
       return {
         level: 'bad',

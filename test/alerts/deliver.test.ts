@@ -135,6 +135,17 @@ test('a request that fails is repeated with the same webhook-id, and the end wai
   ]);
 });
 
+test('a request waits for as long as the Retry-After of a 503 asks', async () => {
+  const receiver = await startAlertReceiver();
+  const weir = installation(receiver.url);
+  await silentWebhook();
+  Object.assign(receiver, { status: 503, headers: { 'retry-after': '1800' } });
+  await weir.look();
+  await weir.send();
+  const [waits] = await run(`select next_attempt_at > now() + interval '25 minutes' as long from alert_requests`);
+  expect([receiver.got.length, waits]).toEqual([1, { long: true }]);
+});
+
 test('a machine that ends during a request leaves it to another one, with the same webhook-id', async () => {
   const receiver = await startAlertReceiver();
   receiver.status = null;

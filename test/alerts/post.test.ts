@@ -2,7 +2,7 @@ import { createServer as createHttpServer, type IncomingMessage, type RequestLis
 import { type AddressInfo, createServer } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
-import { postAlert } from '../../server/alerts/post.ts';
+import { postAlert, retryMs } from '../../server/alerts/post.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 const message = { id: 'msg_1', body: '{"type":"alert.test","text":"5 % – ü"}' };
@@ -68,6 +68,28 @@ test.each<[string, RequestListener, number | null, RegExp]>([
   });
   // The path and query of ALERT_URL are secrets.
   expect(JSON.stringify(posted)).not.toMatch(/T0SECRET|token/);
+});
+
+test.each([
+  [429, '120', 120_000],
+  [503, '120', 120_000],
+  [503, 'soon', null],
+  [500, '120', null],
+])('Retry-After of a %d response: %s', async (status, value, retryAfterMs) => {
+  const url = await receiver((_, response) => void response.writeHead(status, { 'retry-after': value }).end());
+  expect(await postAlert(allowing(url), message, Date.now())).toMatchObject({ kind: 'failed', retryAfterMs });
+});
+
+test.each([
+  [null, 5_000],
+  [1_000, 5_000],
+  [30_000, 30_000],
+  [60_001, 60_000],
+])('a retry for which the receiver asks %j ms waits at most %d ms', (retryAfterMs, mostMs) => {
+  const posted = { kind: 'failed', status: 503, error: '', fix: '', durationMs: 0, retryAfterMs } as const;
+  const waitsMs = retryMs(posted, 0, { firstMs: 5_000, maxMs: 60_000 });
+  expect(waitsMs).toBeGreaterThanOrEqual(mostMs / 2);
+  expect(waitsMs).toBeLessThanOrEqual(mostMs);
 });
 
 test('a redirect is not followed', async () => {

@@ -81,6 +81,34 @@ test('is estimated beyond the limit, in total, for an agent, and for each agent'
   expect(agents.find(({ agentId }) => agentId === quiet)).toMatchObject({ pending: 20, leased: 0, dead: 3 });
 });
 
+test('beyond the limit, the oldest of more than 200 agents has the age of its oldest delivery', async () => {
+  // Last by id and by place, so that counting ends before its delivery.
+  const oldest = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+  await fresh.database.query({
+    text: `
+      with agent as (
+        insert into agents (id, name, lookup_id, secret_hash, created_at)
+        select case when n = 0 then $1::uuid else gen_random_uuid() end, 'agent ' || n, lpad(n::text, 12, '0'), sha256(''),
+          now() - case when n = 0 then interval '1 day' else '0' end
+        from generate_series(0, 200) n returning id
+      ), webhook as (
+        insert into webhooks (id, name) values ($1, 'shop') returning id
+      ), subscription as (
+        insert into subscriptions (webhook_id, agent_id) select webhook.id, agent.id from webhook, agent
+      )
+      insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+      select gen_random_uuid(), $1, id, gen_random_uuid(), now(), 1, case when id = $1 then now() - interval '1 hour' else now() end
+      from (
+        select id, n from agent, generate_series(1, 51) n where id <> $1 union all select $1, 52
+      ) d order by n`,
+    values: [oldest],
+  });
+  const { agents, exact } = await readDeliveryDepths(fresh.database);
+  expect([agents.length, exact]).toEqual([201, false]);
+  const { waitingSinceMs } = agents.find(({ agentId }) => agentId === oldest)!;
+  expect(waitingSinceMs).toBeLessThan(Date.now() - 3_000_000);
+});
+
 test('a sample reads some blocks, and gives the same result each time', async () => {
   await insert('pending', 60_000);
   const sample = () => withinTimeout(fresh.database, (query) => sampleDeliveries(query, 200));

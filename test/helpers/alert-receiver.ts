@@ -19,17 +19,19 @@ interface AlertReceiver {
   got: ReceivedAlert[];
   /** What it answers; null: the test answers. */
   status: number | null;
+  /** Headers of its answers. */
+  headers: Record<string, string>;
 }
 
 /** Runs until the end of the test. */
 export async function startAlertReceiver(): Promise<AlertReceiver> {
-  const receiver: AlertReceiver = { url: '', got: [], status: 200 };
+  const receiver: AlertReceiver = { url: '', got: [], status: 200, headers: {} };
   const listener: RequestListener = async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const headers = request.headers as Record<string, string>;
     const body = new Webhook(ALERT_SECRET).verify(Buffer.concat(chunks).toString(), headers) as ReceivedAlert['body'];
-    const answer = (status: number) => void response.writeHead(status).end();
+    const answer = (status: number) => void response.writeHead(status, receiver.headers).end();
     receiver.got.push({ id: headers['webhook-id']!, body, answer });
     if (receiver.status !== null) answer(receiver.status);
   };

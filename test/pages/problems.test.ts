@@ -33,6 +33,12 @@ test.each([
     'Linear: 40 rate limited in the last hour',
     '/webhooks/w',
   ],
+  [
+    { kind: 'filter', agent_id: 'a', name: 'crm-sync', count: 1 },
+    'warn',
+    '1 filter of crm-sync is not valid in this version',
+    '/agents/a',
+  ],
   [{ kind: 'expiring', count: 3 }, 'bad', '3 undelivered events are removed within a day', '/deliveries?state=pending'],
   [{ kind: 'archive', count: 2 }, 'warn', '2 tables of old days cannot be archived', '/status#doctor'],
   [

@@ -56,11 +56,10 @@ export function agentOperations(parts: ChangeParts) {
         const items = await readAgentActivity(database, query.agent_ids ?? null);
         const ids = items.map((item) => item.agent_id);
         const filters = ids.length === 0 ? [] : await readFilters(database, ids, FILTERS_SHOWN_MAX);
+        const byAgent = new Map(ids.map((id): [string, StoredFilter[]] => [id, []]));
+        for (const filter of filters) byAgent.get(filter.agentId)!.push(filter);
         return done(200, {
-          items: items.map((item) => ({
-            ...item,
-            filters: filters.filter(({ agentId }) => agentId === item.agent_id).map(filterActivity),
-          })),
+          items: items.map((item) => ({ ...item, filters: byAgent.get(item.agent_id)!.map(filterActivity) })),
         });
       },
     }),

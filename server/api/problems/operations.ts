@@ -3,12 +3,14 @@ import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agents.ts';
 import { countExpiring, countUnarchived } from '../../db/queries/expiring.ts';
+import { readFilters, type StoredFilter } from '../../db/queries/filter-events.ts';
 import {
   readNamesOfAgents,
   readOverdueWebhooks,
   readRefusedRequests,
   readSilentWebhooks,
 } from '../../db/queries/problem-signs.ts';
+import { filterProblem } from '../../filters/expression.ts';
 import type { History } from '../../live/counters.ts';
 import { recordId, timeOf } from '../../resources/fields.ts';
 import type { Settings } from '../../settings/read.ts';
@@ -24,6 +26,9 @@ const LIMITED_SHARE_MIN = 0.1;
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
 const RETENTION_VALID_MS = 60_000;
+const FILTERS_VALID_MS = 60_000;
+/** Filters that are checked. weir doctor checks more. */
+const FILTERS_MAX = 2_000;
 
 const kinds = [
   'process',
@@ -33,6 +38,7 @@ const kinds = [
   'rejections',
   'limited',
   'silent',
+  'filter',
   'expiring',
   'archive',
 ] as const;
@@ -41,12 +47,16 @@ export const problemSchema = z.object({
   kind: z
     .enum(kinds)
     .describe(
-      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for longer than ALERT_PENDING_SECONDS; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for its expect_every_seconds or, without it, for twice its longest pause of the last seven days; expiring: retention removes pending or leased deliveries within a day; archive: days that could not be written to ARCHIVE_DIR`,
+      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for longer than ALERT_PENDING_SECONDS; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for its expect_every_seconds or, without it, for twice its longest pause of the last seven days; filter: filters of an agent are not valid in this version, so that all events are delivered; expiring: retention removes pending or leased deliveries within a day; archive: days that could not be written to ARCHIVE_DIR`,
     ),
   webhook_id: recordId.nullable().describe('the webhook; null: none'),
   agent_id: recordId.nullable().describe('the agent; null: none'),
   name: z.string().nullable().describe('name of the webhook or agent, or process id'),
-  count: z.number().int().nullable().describe('dead letters, requests, deliveries or tables; null: nothing is counted'),
+  count: z
+    .number()
+    .int()
+    .nullable()
+    .describe('dead letters, requests, filters, deliveries or tables; null: nothing is counted'),
   expect_every_seconds: z.number().int().nullable().describe('of a silent webhook; null: it has none'),
   since: timeOf('when it began: last event, or start of the wait').nullable().describe('null: unknown'),
 });
@@ -64,17 +74,19 @@ export function problemOperations({ settings, database, history }: ProblemParts)
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, () => readRefusedRequests(database, Date.now()));
   const silent = keptFor(SILENT_VALID_MS, () => readSilentWebhooks(database));
+  const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));
   const expiring = keptFor(RETENTION_VALID_MS, () => countExpiring(database, retention, Date.now()));
   const unarchived = keptFor(RETENTION_VALID_MS, () => countUnarchived(database, retention, Date.now()));
   return {
     listProblems: operation({
       answers: { 200: listSchema(problemSchema) },
       handle: async () => {
-        const [agents, requests, silentWebhooks, overdueWebhooks, leaving, waitingDays] = await Promise.all([
+        const [agents, requests, silentWebhooks, overdueWebhooks, stored, leaving, waitingDays] = await Promise.all([
           readAgentActivity(database, null),
           refused(),
           silent(),
           readOverdueWebhooks(database, Date.now()),
+          filters(),
           expiring(),
           unarchived(),
         ]);
@@ -95,6 +107,7 @@ export function problemOperations({ settings, database, history }: ProblemParts)
             ...requests
               .filter(({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited))
               .map(({ limited, ...webhook }) => found('limited', { ...pick(webhook), count: limited })),
+            ...filterProblems(stored),
             ...(leaving > 0 ? [found('expiring', { count: leaving })] : []),
             ...(waitingDays > 0 ? [found('archive', { count: waitingDays })] : []),
             ...[...overdueWebhooks, ...silentWebhooks].map((webhook) =>
@@ -120,6 +133,16 @@ function processProblems({ latest }: History): FoundProblem[] {
       .map(({ pid }) => found('process', { name: String(pid) })),
     ...(isOff ? [found('rate_limits', {})] : []),
   ];
+}
+
+function filterProblems(filters: readonly StoredFilter[]): FoundProblem[] {
+  const byAgent = new Map<string, FoundProblem & { count: number }>();
+  for (const { agentId, agentName, filter } of filters) {
+    if (filterProblem(filter) === null) continue;
+    const known = byAgent.get(agentId) ?? { ...found('filter', { agent_id: agentId, name: agentName }), count: 0 };
+    byAgent.set(agentId, { ...known, count: known.count + 1 });
+  }
+  return [...byAgent.values()];
 }
 
 function found(kind: FoundProblem['kind'], given: Partial<FoundProblem>): FoundProblem {

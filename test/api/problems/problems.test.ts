@@ -76,6 +76,18 @@ test('problems are listed with what they concern; what is usual is none', async 
     values: [late.id],
   });
 
+  // As after an upgrade.
+  const upgraded = await addAgent(app, [refused, strays, limited]);
+  for (const [{ id }, filter] of [
+    [refused, 'gone(body)'],
+    [strays, 'also_gone'],
+    [limited, 'bytes > 1'],
+  ] as const)
+    await app.database.query({
+      text: 'update subscriptions set filter = $3 where agent_id = $1 and webhook_id = $2',
+      values: [upgraded.id, id, filter],
+    });
+
   // Retention keeps 30 days: this one goes at the end of today.
   const oldMs = nowMs - 30 * 24 * HOUR_MS;
   await createPartitions(app.database, oldMs);
@@ -100,7 +112,8 @@ test('problems are listed with what they concern; what is usual is none', async 
   expect(of('silent')).toMatchObject([{ webhook_id: silent.id, name: 'silent' }]);
   expect(of('dead_letters')).toMatchObject([{ agent_id: dead.id, count: 2 }]);
   expect(of('pending')).toMatchObject([{ agent_id: late.id }]);
+  expect(of('filter')).toMatchObject([{ agent_id: upgraded.id, count: 2 }]);
   expect(of('expiring')).toMatchObject([{ count: 1 }]);
   expect(of('archive')).toMatchObject([{ count: 1 }]);
-  expect(items).toHaveLength(9);
+  expect(items).toHaveLength(10);
 });
