@@ -1,8 +1,8 @@
 /** Identifies the client of a request and tracks the resources that each client holds in this process. */
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { HttpResponse } from 'uWebSockets.js';
 import {
   addressFromBytes,
-  clientBehindProxies,
+  addressFromText,
   forwardedHops,
   inetBytes,
   isWithin,
@@ -24,14 +24,17 @@ export class Client {
   /** The address in the binary format of the Postgres type inet. */
   readonly inet: Uint8Array;
   readonly load: ClientLoad;
+  /** True if the address is of a trusted proxy, which may report a client address. */
+  readonly isProxy: boolean;
   readonly #limitKey: string;
   /** Keys are reused as the same string object, so that the hash is computed once and not for each request. */
   readonly #scopedKeys = new Map<string, string>();
 
-  constructor(address: string, limitKey: string, load: ClientLoad) {
+  constructor(address: string, limitKey: string, load: ClientLoad, isProxy: boolean) {
     this.address = address;
     this.inet = inetBytes(address);
     this.load = load;
+    this.isProxy = isProxy;
     this.#limitKey = limitKey;
   }
 
@@ -57,7 +60,10 @@ type ForwardedHeader = 'forwarded' | 'x-forwarded-for' | 'proxy-protocol';
 export class Clients {
   readonly #trusted: readonly Network[];
   readonly #forwardedHeader: ForwardedHeader;
-  readonly #known = new Map<string | number, Client>();
+  /** By normalized address. */
+  readonly #known = new Map<string, Client>();
+  /** By the address bytes of the socket: as a number, or as text of 16 characters. */
+  readonly #peers = new Map<number | string, Client>();
   /** By rate-limit key. A load in use stays here even if its client address is evicted. */
   readonly #loads = new Map<string, ClientLoad>();
 
@@ -70,33 +76,56 @@ export class Clients {
     this.#forwardedHeader = forwardedHeader;
   }
 
-  /** Returns the client of a request. Call it while the HttpRequest is valid. */
-  of(res: HttpResponse, req: HttpRequest): Client {
-    const bytes = res.getRemoteAddress();
-    const peer = this.#knownPeer(bytes);
-    if (this.#trusted.length === 0 || !isWithin(peer.address, this.#trusted)) return peer;
-    const address = this.#behindProxy(peer.address, res, req);
-    return this.#known.get(address) ?? this.#remember(address, address);
-  }
-
-  /** Looks up an IPv4 peer by its 32-bit number: formatting the address costs more than the rest of the lookup. */
-  #knownPeer(bytes: ArrayBuffer): Client {
-    if (bytes.byteLength === 4) {
-      const number = new DataView(bytes).getUint32(0);
-      return this.#known.get(number) ?? this.#remember(number, addressFromBytes(new Uint8Array(bytes)));
-    }
-    const address = addressFromBytes(new Uint8Array(bytes));
-    return this.#known.get(address) ?? this.#remember(address, address);
-  }
-
-  #behindProxy(peer: string, res: HttpResponse, req: HttpRequest): string {
+  /**
+   * Returns the client of a request: the peer, or the client that trusted proxies report. Call it in the request handler.
+   * @param headers alternating field names (lower case) and values.
+   */
+  of(res: HttpResponse, headers: readonly string[]): Client {
+    const peer = this.#peer(res.getRemoteAddress());
+    if (!peer.isProxy) return peer;
     if (this.#forwardedHeader !== 'proxy-protocol')
-      return clientBehindProxies(peer, headerHops(req, this.#forwardedHeader), this.#trusted);
+      return this.#behindProxies(peer, hopsIn(headers, this.#forwardedHeader));
     const proxied = new Uint8Array(res.getProxiedRemoteAddress());
-    return proxied.length > 0 ? addressFromBytes(proxied) : peer;
+    return proxied.length > 0 ? this.#withAddress(addressFromBytes(proxied)) : peer;
   }
 
-  #remember(key: string | number, address: string): Client {
+  /** Looks up the bytes, because formatting an address costs more than the rest of the lookup. */
+  #peer(bytes: ArrayBuffer): Client {
+    const key = bytes.byteLength === 4 ? new DataView(bytes).getUint32(0) : Buffer.from(bytes).toString('latin1');
+    const known = this.#peers.get(key);
+    if (known !== undefined) return known;
+    const client = this.#withAddress(addressFromBytes(new Uint8Array(bytes)));
+    this.#peers.set(key, client);
+    return client;
+  }
+
+  /**
+   * Reads the hops from right to left, and returns the first one that is not a trusted proxy. An unreadable hop ends the search, and
+   * the last readable hop is the client.
+   */
+  #behindProxies(peer: Client, hops: readonly string[]): Client {
+    let client = peer;
+    for (let i = hops.length - 1; i >= 0 && client.isProxy; i--) {
+      const hop = this.#hop(hops[i]!.trim());
+      if (hop === null) break;
+      client = hop;
+    }
+    return client;
+  }
+
+  /** Most proxies write a normalized address, which needs no parsing when it is known. */
+  #hop(text: string): Client | null {
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    const address = addressFromText(text);
+    return address === null ? null : this.#withAddress(address);
+  }
+
+  #withAddress(address: string): Client {
+    return this.#known.get(address) ?? this.#remember(address);
+  }
+
+  #remember(address: string): Client {
     if (this.#known.size >= KNOWN_CLIENTS_MAX) this.#forget();
     const limitKey = rateLimitKey(address);
     let load = this.#loads.get(limitKey);
@@ -104,24 +133,27 @@ export class Clients {
       load = { requests: 0, gatheringBytes: 0 };
       this.#loads.set(limitKey, load);
     }
-    const client = new Client(address, limitKey, load);
-    this.#known.set(key, client);
+    const client = new Client(address, limitKey, load, isWithin(address, this.#trusted));
+    this.#known.set(address, client);
     return client;
   }
 
   /** Runs once per KNOWN_CLIENTS_MAX new clients, so the amortized cost is small. */
   #forget(): void {
     this.#known.clear();
+    this.#peers.clear();
     for (const [key, load] of this.#loads)
       if (load.requests === 0 && load.gatheringBytes === 0) this.#loads.delete(key);
   }
 }
 
 /** Returns the hops in the field (RFC 7239 Forwarded, or X-Forwarded-For). Repeated fields are joined in order. */
-function headerHops(req: HttpRequest, field: Exclude<ForwardedHeader, 'proxy-protocol'>): string[] {
+function hopsIn(headers: readonly string[], field: Exclude<ForwardedHeader, 'proxy-protocol'>): string[] {
   const hops: string[] = [];
-  req.forEach((name, value) => {
-    if (name === field) hops.push(...(field === 'forwarded' ? forwardedHops(value) : value.split(',')));
-  });
+  for (let i = 0; i < headers.length; i += 2) {
+    if (headers[i] !== field) continue;
+    const value = headers[i + 1]!;
+    hops.push(...(field === 'forwarded' ? forwardedHops(value) : value.split(',')));
+  }
   return hops;
 }

@@ -65,6 +65,7 @@ export class Exchange {
     req: HttpRequest,
     host: ExchangeHost,
     snapshot: {
+      method: string;
       route: string;
       parameters: string[];
       headers: string[];
@@ -76,7 +77,7 @@ export class Exchange {
   ) {
     this.#res = res;
     this.#host = host;
-    this.method = req.getCaseSensitiveMethod();
+    this.method = snapshot.method;
     this.path = req.getUrl();
     // Despite its type, getQuery returns undefined if there is no question mark.
     this.route = snapshot.route;

@@ -158,12 +158,14 @@ export class HttpServer implements ExchangeHost {
     });
     const parameters: string[] = [];
     for (let place = 0; place < parametersCount; place++) parameters.push(req.getParameter(place));
-    const client = this.#options.clients.of(res, req);
+    const client = this.#options.clients.of(res, headers);
     const sent = wellFormedRequestId(headers);
     const requestId = sent ?? this.#requestIds();
     this.openRequests++;
     const chunked = framing === Framing.chunked;
     const exchange = new Exchange(res, req, this, {
+      // Only handlers of GET serve several methods (HEAD, and any for 405). Each call into uWebSockets.js costs 0.3 us.
+      method: route.method === 'GET' ? req.getCaseSensitiveMethod() : route.method,
       route: route.path,
       parameters,
       headers,

@@ -68,20 +68,6 @@ export function isWithin(address: string, networks: readonly Network[]): boolean
   );
 }
 
-/**
- * Finds the client behind trusted proxies: reads the hops from right to left, and returns the first one that is not trusted.
- * An unreadable hop ends the search, and the last readable hop is the client.
- */
-export function clientBehindProxies(peer: string, hops: readonly string[], trusted: readonly Network[]): string {
-  let client = peer;
-  for (let i = hops.length - 1; i >= 0 && isWithin(client, trusted); i--) {
-    const hop = addressFromText(hops[i]!.trim());
-    if (hop === null) break;
-    client = hop;
-  }
-  return client;
-}
-
 /** Returns the `for=` hops of a Forwarded header (RFC 7239), left to right. Obfuscated identifiers are returned unchanged. */
 export function forwardedHops(header: string): string[] {
   return [...header.matchAll(/(?:^|[;,])\s*for=(?:"([^"]*)"|([^;,\s]*))/gi)].map((match) => match[1] ?? match[2] ?? '');

@@ -54,7 +54,10 @@ describe('by default a trusted proxy gives the client in X-Forwarded-For', () =>
     ['an address with a port', ['X-Forwarded-For: 203.0.113.1:5555'], '203.0.113.1'],
     ['no address', ['X-Forwarded-For: unknown'], '127.0.0.1'],
     ['an empty field', ['X-Forwarded-For:'], '127.0.0.1'],
-    ['only trusted ones', ['X-Forwarded-For: 10.0.0.9'], '10.0.0.9'],
+    ['only a trusted one', ['X-Forwarded-For: 10.0.0.9'], '10.0.0.9'],
+    ['only trusted ones', ['X-Forwarded-For: 10.0.0.9,10.0.0.8'], '10.0.0.9'],
+    ['an unreadable one behind it', ['X-Forwarded-For: 203.0.113.1, unknown, 10.0.0.2'], '10.0.0.2'],
+    ['an address that was seen as a peer', ['X-Forwarded-For: 203.0.113.1, 127.0.0.1'], '203.0.113.1'],
     // The proxy passes these on unchanged.
     ['and a Forwarded', ['Forwarded: for=6.6.6.6', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
     ['a Forwarded alone', ['Forwarded: for=6.6.6.6'], '127.0.0.1'],
@@ -65,6 +68,12 @@ describe('by default a trusted proxy gives the client in X-Forwarded-For', () =>
   test('and not by the PROXY protocol', async () => {
     expect(await senderBy([], proxyPreamble())).toBe('127.0.0.1');
   });
+});
+
+test('a peer that is not a trusted proxy is the client', async () => {
+  await start({ TRUSTED_PROXIES: '10.0.0.0/8' });
+  expect(await senderBy(['X-Forwarded-For: 203.0.113.1'])).toBe('127.0.0.1');
+  await app.stop();
 });
 
 describe('with FORWARDED_HEADER=forwarded a trusted proxy gives the client in Forwarded', () => {

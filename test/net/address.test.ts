@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import {
   addressFromBytes,
   addressFromText,
-  clientBehindProxies,
   forwardedHops,
   inetBytes,
   isWithin,
@@ -160,21 +159,5 @@ describe('the hops of a Forwarded header', () => {
         expect(forwardedHops(`${sent}, for=192.0.2.1`).at(-1)).toBe('192.0.2.1');
       }),
     );
-  });
-});
-
-describe('the client behind proxies', () => {
-  const trusted = networks('10.0.0.0/8', '2001:db8::/64');
-  test.each([
-    ['the peer, when it is not trusted', '203.0.113.1', ['6.6.6.6'], '203.0.113.1'],
-    ['the right-most that is not trusted', '10.0.0.1', ['6.6.6.6', '203.0.113.1', '10.0.0.2'], '203.0.113.1'],
-    ['the only hop', '10.0.0.1', ['203.0.113.1'], '203.0.113.1'],
-    ['an IPv6 hop', '10.0.0.1', ['[2001:db9::1]:80'], '2001:db9::1'],
-    ['the left-most, when all are trusted', '10.0.0.1', ['10.0.0.3', '10.0.0.2'], '10.0.0.3'],
-    ['the last that can be read', '10.0.0.1', ['203.0.113.1', 'unknown', '10.0.0.2'], '10.0.0.2'],
-    ['the peer, without hops', '10.0.0.1', [], '10.0.0.1'],
-    ['a hop with blanks about it', '10.0.0.1', [' 203.0.113.1 '], '203.0.113.1'],
-  ])('is %s', (_what, peer, hops, expected) => {
-    expect(clientBehindProxies(peer, hops, trusted)).toBe(expected);
   });
 });
