@@ -13,14 +13,14 @@ import { lookUpUser, SYSTEM_USER } from '../db/embedded/binaries.ts';
 import type { Settings } from '../settings/read.ts';
 
 /** Parameters to start a process as another user. */
-interface ServingUser {
+export interface ServingUser {
   uid: number;
   gid: number;
   /** Changes to the environment. */
   env: NodeJS.ProcessEnv;
 }
 
-type Choice =
+export type Choice =
   /** `user` is null for the user of the primary, which is not root. */
   | { kind: 'user'; user: ServingUser | null }
   /** The processes must run as root: the reason, and how to fix it. */

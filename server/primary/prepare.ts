@@ -18,7 +18,8 @@ import { extendPartitions } from './maintenance.ts';
 interface PrepareParts {
   conninfo: string;
   database: Database;
-  settings: Settings;
+  /** Current settings: they may change while the database is awaited. */
+  settings: () => Settings;
   keys: SecretsKeys;
   log: Log;
 }
@@ -45,10 +46,11 @@ const LOG_EVERY_MS = 60_000;
 export async function prepareDatabase({
   conninfo,
   database,
-  settings,
+  settings: read,
   keys,
   log,
 }: PrepareParts): Promise<Prepared | Away> {
+  const settings = read();
   try {
     const migrated = await migrate(database).catch((error) => {
       throw isPassing(error) ? error : unusable(conninfo, error);

@@ -80,6 +80,7 @@ export const logEvents = {
   crash_loop: ['fatal', 'processes exit as soon as they start; Weir stops'],
   draining: ['info', 'Weir is stopping: accepted requests are answered first'],
   drain_timeout: ['warn', 'requests were still open at the end of DRAIN_SECONDS'],
+  stop_failed: ['error', 'a step of the stop failed; the other steps were taken, and the exit code is 1'],
   stopped: ['info', 'Weir has stopped'],
   request: ['debug', 'a request was answered'],
   request_slow: ['warn', 'a request took REQUEST_LOG_SLOW_MS or longer'],

@@ -1,10 +1,10 @@
 /** Weir is started while Postgres is away: it waits, refuses what it cannot store, and serves as soon as Postgres answers. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
@@ -70,9 +70,9 @@ async function closedDoor(conninfo: string) {
   };
 }
 
-async function start(databaseUrl: string, settings: Record<string, string> = {}): Promise<void> {
+async function start(databaseUrl: string, settings: Record<string, string> = {}, entry?: string): Promise<void> {
   port = await freePort();
-  weir = spawnWeir({
+  const given = {
     DATABASE_URL: databaseUrl,
     SECRETS_KEY,
     DATA_DIR: dataDir,
@@ -80,7 +80,8 @@ async function start(databaseUrl: string, settings: Record<string, string> = {})
     METRICS_PORT: await freePort(),
     WORKERS: 1,
     ...settings,
-  });
+  };
+  weir = spawnWeir(given, entry === undefined ? {} : { entry });
 }
 
 const post = (id: string, secret = 'any') => fetch(`http://127.0.0.1:${port}/in/${id}`, signedRequest({ secret }));
@@ -103,6 +104,47 @@ test('without a spool: 503 until Postgres answers, and then a start as any other
   expect(weir.events('migrated').length).toBeGreaterThan(0);
   await until(async () => (await readiness(port))?.status === 200, eventually);
   expect((await post(randomUUID())).status).toBe(404);
+});
+
+test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is replaced', {
+  timeout: TEST_MS,
+}, async () => {
+  await start(door.url(fresh.name), { PROCESS_SILENT_SECONDS: '5' });
+  await refused();
+  const logged = (event: string, count: number) => until(() => weir.events(event).length >= count, eventually);
+  weir.child.kill('SIGTTIN');
+  await logged('process_up', 2);
+  weir.child.kill('SIGTTOU');
+  await logged('processes_changed', 2);
+  weir.child.kill('SIGHUP');
+  await logged('restarted', 1);
+  const { process } = weir.events('process_up').at(-1)!;
+  kill(process as number, 'SIGSTOP');
+  const exit = () => weir.events('process_exited').find((line) => line.process === process);
+  expect((await until(exit, eventually)).reason).toContain('PROCESS_SILENT_SECONDS');
+  expect((await refused()).status).toBe(503);
+  expect(weir.events('listening')).toEqual([]);
+});
+
+test('on a terminal, Weir says that it receives webhooks only when it does', { timeout: TEST_MS }, async () => {
+  const server = resolve(import.meta.dirname, '../../dist/server');
+  const entry = join(dataDir, 'terminal.mjs');
+  await writeFile(
+    entry,
+    `import { runPrimary } from '${server}/primary/primary.js';
+     import { readConfiguration } from '${server}/settings/read.js';
+     process.exitCode = await runPrimary(() => readConfiguration(process.env, '${dataDir}'), true);`,
+  );
+  const greeted = () => weir.lines.some((line) => line.includes('Weir receives webhooks at'));
+  await start(door.url(fresh.name), {}, entry);
+  await refused();
+  weir.child.kill('SIGINT');
+  expect(await weir.ended).toBe(0);
+  expect(greeted()).toBe(false);
+
+  await door.open();
+  await start(door.url(fresh.name), {}, entry);
+  await until(greeted, eventually);
 });
 
 test('a database that then refuses the settings ends the start', { timeout: TEST_MS }, async () => {
