@@ -32,6 +32,8 @@ export class Directory<Row extends { readonly id: string }> {
   /** Look-ups in progress. Invalidation removes the id, so that an outdated result is not cached. */
   readonly #loads = new Map<string, Promise<Row | null>>();
   #batch: { ids: string[]; rows: Promise<Map<string, Row>> } | null = null;
+  /** Running preloads: the ids announced as changed since their start, and whether announcements may have been missed. */
+  readonly #preloads = new Set<{ changed: Set<string>; missed: boolean }>();
   #heardAtMs = Number.NEGATIVE_INFINITY;
   readonly #keepsServing: boolean;
   /** Time of the last check that was not answered; null: the last one was. */
@@ -46,9 +48,14 @@ export class Directory<Row extends { readonly id: string }> {
     this.#keepsServing = keepsServing;
   }
 
-  /** Reads all rows, so that a new process does not query them under load. */
+  /** Reads all rows, so that a new process does not query them under load. A row that changes during the read is left out. */
   async preload(): Promise<void> {
-    for (const row of await this.#read(null, ROWS_MAX)) this.#keep(row.id, row);
+    const since = { changed: new Set<string>(), missed: false };
+    this.#preloads.add(since);
+    const rows = await this.#read(null, ROWS_MAX).finally(() => this.#preloads.delete(since));
+    const unchanged = rows.filter(({ id }) => !since.changed.has(id));
+    if (since.missed) this.seed(unchanged.filter(({ id }) => !this.#rows.has(id) && !this.#absent.has(id)));
+    else for (const row of unchanged) this.#keep(row.id, row);
   }
 
   /** Adds rows that were read in the past, by another process. They are checked before use, as after a lost connection. */
@@ -87,6 +94,7 @@ export class Directory<Row extends { readonly id: string }> {
 
   /** Marks a row as changed and reads it again. Resolves when the new state is cached. */
   async invalidate(id: string): Promise<void> {
+    for (const { changed } of this.#preloads) changed.add(id);
     const entry = this.#rows.get(id);
     if (entry !== undefined) entry.changed = 'announced';
     this.#absent.delete(id);
@@ -96,6 +104,7 @@ export class Directory<Row extends { readonly id: string }> {
 
   /** Marks all rows as changed, because the listener was disconnected. */
   invalidateAll(): void {
+    for (const preload of this.#preloads) preload.missed = true;
     for (const entry of this.#rows.values()) entry.changed ??= 'perhaps';
     this.#absent.clear();
     this.#loads.clear();

@@ -206,7 +206,16 @@ async function acquire({ pool, renewal, isUsable, onWaited }: Sessions): Promise
   }
 }
 
-/** Runs `work` with a connection. Closes it if `work` rejects or the connection is lost, unless the cause is a read-only session. */
+/**
+ * After this error the connection can serve the next statement: the server refused the statement and waits for another, outside of a
+ * transaction. After an error that is not listed it is closed, because a prepared statement may be outdated (0A000 after a migration).
+ */
+function isIntact(client: pg.PoolClient, error: unknown): boolean {
+  const kind = sqlStateKind((error as { code?: string }).code ?? '');
+  return kind !== undefined && kind !== 'session_ended' && client.getTransactionStatus() === 'I';
+}
+
+/** Runs `work` with a connection. Closes it if the connection is lost or is not intact after `work` rejects. */
 async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await acquire(sessions);
   let failure: Error | undefined;
@@ -222,7 +231,7 @@ async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) =
     return await work(client);
   } catch (error) {
     if (isReadOnly(error)) sessions.renewal.readOnly(client);
-    else failure = error as Error;
+    if (!isIntact(client, error)) failure = error as Error;
     throw error;
   } finally {
     client.off('error', lost);

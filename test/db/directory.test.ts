@@ -153,6 +153,35 @@ describe('a change', () => {
     expect(await directory.find(a.id, now())).toMatchObject({ name: 'after' });
   });
 
+  test.each([
+    ['announced', 'after'],
+    ['announced', null],
+    ['missed', 'after'],
+    ['missed', null],
+  ])('%s during a preload is not reverted by it (name afterwards: %s)', async (change, name) => {
+    for (const first of ['change', 'preload']) {
+      const [a, b] = [row('before'), row()];
+      const { rows, directory, asked, state, release } = table([a, b]);
+      const nowMs = now();
+      directory.heard(nowMs);
+      state.hold = true;
+      const preload = directory.preload();
+      rows.splice(0, 1, ...(name === null ? [] : [{ ...a, name }]));
+      state.hold = first === 'preload';
+      if (change === 'missed') directory.invalidateAll();
+      const changed = change === 'missed' ? directory.find(a.id, nowMs) : directory.invalidate(a.id);
+      await until(() => asked.length === 2);
+      if (first === 'change') await changed;
+      release();
+      await Promise.all([preload, changed]);
+      state.hold = false;
+      expect((await directory.find(a.id, nowMs))?.name ?? null).toBe(name);
+      // After a change that may have been missed, the other row is read again.
+      expect(await directory.find(b.id, nowMs)).toEqual(b);
+      expect(asked.length).toBe(change === 'missed' ? 3 : 2);
+    }
+  });
+
   test('is not hidden while the database is unavailable: the row is unknown instead of old', async () => {
     const a = row();
     const { directory, state } = table([a]);

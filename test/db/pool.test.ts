@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, DatabaseUnavailable, openDatabase } from '../../server/db/pool.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
@@ -38,6 +38,41 @@ test('a statement over its time limit counts as lost, and the pool continues', a
 test('a failed statement rejects for its caller, and the pool continues', async () => {
   await expect(database.query({ text: 'select 1 / 0' })).rejects.toThrow('division by zero');
   expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
+describe('the connection of a refused statement', () => {
+  const pid = async () => (await database.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]!.pid;
+  const repeated = {
+    name: 'repeated',
+    text: 'insert into dedupe_keys (webhook_id, key, event_id, expires_at) select $1, $2, $1, now() from generate_series(1, 2)',
+    values: ['00000000-0000-7000-8000-000000000000', Buffer.alloc(32)],
+  };
+
+  test.each<[string, string, () => Promise<unknown>]>([
+    ['alone', '23505', () => database.query(repeated)],
+    ['in a transaction', '23505', () => database.transaction((query) => query(repeated))],
+    ['sent as a simple query', '22012', () => database.query({ text: 'select 1; select 1 / 0; select 2' })],
+  ])('stays open: %s', async (_, code, refused) => {
+    const before = await pid();
+    await expect(refused()).rejects.toMatchObject({ code });
+    await expect(refused()).rejects.toMatchObject({ code });
+    expect(await pid()).toBe(before);
+  });
+
+  test('is closed in a transaction that the statement left open', async () => {
+    const before = await pid();
+    await expect(database.query({ text: 'begin; select 1 / 0' })).rejects.toMatchObject({ code: '22012' });
+    expect(await pid()).not.toBe(before);
+  });
+
+  test('is closed when its prepared statement is outdated, so the statement is prepared again', async () => {
+    await database.query({ text: 'create table outdated (a int)' });
+    const statement = { name: 'outdated', text: 'select * from outdated where $1::int = 1', values: [1] };
+    await database.query(statement);
+    await database.query({ text: 'alter table outdated add b int' });
+    await expect(database.query(statement)).rejects.toMatchObject({ code: '0A000' });
+    expect(await database.query(statement)).toEqual([]);
+  });
 });
 
 test('a failed transaction rejects with its reason and is rolled back', async () => {
