@@ -37,13 +37,13 @@ export const problems = {
   sign_in_busy: { status: 503, detail: 'Too many passwords are being checked at the moment; repeat the request.' },
   local_mode_only: {
     status: 404,
-    detail: 'AUTH_MODE is hosted: people sign in at the OpenID Connect provider, and Weir keeps no passwords.',
+    detail: 'AUTH_MODE is hosted: users sign in at the OpenID Connect provider, and Weir keeps no passwords.',
   },
   session_unknown: { status: 404, detail: 'You have no such session: it has ended, or the request came with a token.' },
   setup_closed: { status: 404, detail: 'An administrator already exists: sign in.' },
   setup_refused: {
     status: 403,
-    detail: 'This is not the set-up address of this database; the log of the last start shows the right one.',
+    detail: 'This is not the setup URL of this database; the log of the last start shows the right one.',
   },
   user_unknown: { status: 404, detail: 'No user has this id.' },
   alert_url_unset: { status: 409, detail: 'ALERT_URL is unset: set it, then restart Weir or send HUP to its primary.' },

@@ -15,6 +15,9 @@ const replacements: readonly (readonly [string, string])[] = [
   ['for ever', 'permanently'],
   ['hands? (?:it )?on', 'pass'],
   ['amiss', 'wrong'],
+  ['in the meantime', 'since, until then'],
+  ['serves on', 'continue to serve'],
+  ['set-up address', 'setup URL'],
 ];
 const banned = new RegExp(`(?<![\\w#])(?:${replacements.map(([word]) => `(${word})`).join('|')})(?!\\w)`, 'gi');
 

@@ -188,8 +188,8 @@ function done<T>(outcome: UserOutcome<T>): T {
 }
 
 const refusals = {
-  unknown: 'the user was deleted in the meantime',
-  stale: 'the user was changed in the meantime',
+  unknown: 'the user was deleted by another command or user',
+  stale: 'the user was changed by another command or user; run the command again',
   email_taken: 'another user has this email address; see: weir user list',
   last_administrator: 'this is the last active administrator: make another user an administrator first',
   busy: 'too many passwords are being checked; try again',

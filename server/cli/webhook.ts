@@ -196,7 +196,7 @@ async function list(io: CommandIo, webhooks: Webhooks, { settings }: CommandSess
           row.enabled ? 'enabled' : 'disabled',
           row.signature_scheme,
           row.has_secret || row.public_key !== null ? (row.signature_header ?? 'yes') : 'no',
-          row.rate_limit_max === null ? 'common' : String(row.rate_limit_max),
+          row.rate_limit_max === null ? 'default' : String(row.rate_limit_max),
           row.created_at,
         ]),
       ),

@@ -33,7 +33,7 @@ export async function checkAdministrators(
   return advice(
     name,
     'no administrator can sign in',
-    'open the set-up address that Weir prints at the start, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx weir user add --email E --role administrator',
+    'open the setup URL that Weir prints at the start, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx weir user add --email E --role administrator',
   );
 }
 

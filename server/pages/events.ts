@@ -22,7 +22,7 @@ import { asProblem, type Page, redirect, view } from './page.ts';
 import { isEditable, sendAgainPages } from './send-again.ts';
 import { address } from './show.ts';
 
-/** Filters of the list, by the names that people see. */
+/** Filters of the list, by the names that users see. */
 export const filterLabels = {
   webhook_id: 'Webhook',
   type: 'Type',

@@ -16,7 +16,7 @@ const EMPTY_PARAMETER = /(?:^|&)[^&=]*=(?:&|$)/;
 
 /**
  * The address without empty parameters; null if it has none. A browser without JavaScript sends each empty field of a filter, but the
- * address is what people bookmark and share.
+ * URL is what users bookmark and share.
  */
 export function tidyAddress({ path, query }: { path: string; query: string }): string | null {
   if (!EMPTY_PARAMETER.test(query)) return null;

@@ -48,7 +48,7 @@ export class Members {
     return this.all().flatMap(({ lastSnapshot }) => (lastSnapshot === null ? [] : [lastSnapshot]));
   }
 
-  /** Requests the counts of each process. An answer after the timeout counts later. A process that answers no more is replaced. */
+  /** Requests the counts of each process. An answer after the timeout counts later. A process that no longer answers is replaced. */
   async takeSamples(): Promise<void> {
     for (const member of this.#members) member.checkSilence();
     await this.#askAll((number) => ({ kind: 'take_sample', number }), SAMPLE_TIMEOUT_MS);

@@ -42,7 +42,7 @@ export const deliverySchema = z
     state: z
       .enum(deliveryStates)
       .describe(
-        'dead: all attempts have failed; dismissed: dead, and a user needs it no more; filtered: the filter of the subscription excludes the event',
+        'dead: all attempts have failed; dismissed: dead, and a user no longer needs it; filtered: the filter of the subscription excludes the event',
       ),
     attempts: z.number().describe('claims so far, or since the last replay'),
     received_at: timeOf('when the event was received'),

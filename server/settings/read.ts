@@ -158,7 +158,7 @@ function weakPassword({ POSTGRES_PASSWORD: password, POSTGRES_USER: user, POSTGR
 
 function badAdministrator({ ADMIN_EMAIL: email, ADMIN_PASSWORD: password }: Settings): Fault[] {
   if (email === undefined && password === undefined) return [];
-  const fix = 'set both, or set neither and use the set-up address that the first start prints';
+  const fix = 'set both, or set neither and use the setup URL that the first start prints';
   if (email === undefined) return [{ finding: 'ADMIN_PASSWORD is set but ADMIN_EMAIL is not', fix }];
   if (password === undefined) return [{ finding: 'ADMIN_EMAIL is set but ADMIN_PASSWORD is not', fix }];
   const problem = passwordProblem(password, email);

@@ -440,7 +440,7 @@ export const settingTable = {
   ADMIN_PASSWORD: {
     ...optionalText(
       '12 to 200 characters, not a common password, no part of the address',
-      'password of ADMIN_EMAIL; without both, the start prints a one-time set-up address while there is no administrator',
+      'password of ADMIN_EMAIL; without both, the start prints a one-time setup URL while there is no administrator',
     ),
     secret: true,
   },

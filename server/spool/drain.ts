@@ -116,7 +116,7 @@ export class Drain {
     return damaged ? 'damaged' : 'whole';
   }
 
-  /** Stores the rows; those that the database refuses are put aside. */
+  /** Stores the rows; those that the database refuses are moved to a file of their own. */
   async #store(columns: readonly string[], rows: Frame): Promise<void> {
     const { target, observer } = this.#parts;
     let result = await target.store(columns, rows);

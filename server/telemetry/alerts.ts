@@ -79,9 +79,9 @@ export const alertTable = {
     expr: promql`sum by (job, instance) (rate(${'weir_rejections_total'}[5m])) * 60 > 60`,
     forMinutes: 10,
     severity: 'warning',
-    summary: 'More than 60 requests a minute are refused because of their signature.',
+    summary: 'More than 60 requests a minute are rejected because of their signature.',
     runbook:
-      'weir rejection list shows the refused requests with reason and fix. After a rotation, a sender may still sign with the old secret: weir webhook rotate ID --overlap-seconds N keeps it valid. Correct requests that were refused can be stored with weir rejection accept.',
+      'weir rejection list shows the rejected requests with reason and fix. After a rotation, a sender may still sign with the old secret: weir webhook rotate ID --overlap-seconds N keeps it valid. Correct requests that were refused can be stored with weir rejection accept.',
   },
   WeirDeliveriesWaiting: {
     expr: promql`max by (job, agent, agent_name) (${'weir_deliveries_oldest_pending_seconds'}) > 300`,
@@ -136,7 +136,7 @@ export const alertTable = {
     severity: 'warning',
     summary: 'Log lines are dropped because the reader of the log does not read.',
     runbook:
-      'Weir serves on without the log. Restart or fix the program that reads its standard output (the container runtime, journald, a log shipper), and check that its disk is not full.',
+      'Weir continues to serve without the log. Restart or fix the program that reads its standard output (the container runtime, journald, a log shipper), and check that its disk is not full.',
   },
   WeirSpoolWaiting: {
     expr: promql`${'weir_spool_oldest_seconds'} > 300`,

@@ -118,7 +118,7 @@ export const logEvents = {
     'error',
     'the stored filter of a subscription is not valid in this version; all events are delivered until it is changed',
   ],
-  rejections_lost: ['warn', 'samples of refused signatures could not be diagnosed or stored'],
+  rejections_lost: ['warn', 'samples of rejected signatures could not be diagnosed or stored'],
   rejections_expired: ['info', 'old rejections were deleted'],
   secrets_key_replaced: [
     'info',

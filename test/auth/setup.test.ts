@@ -1,4 +1,4 @@
-/** The first administrator: by the set-up address, from the settings, and only once. */
+/** The first administrator: by the setup URL, from the settings, and only once. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { Users } from '../../server/api/users/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
@@ -39,7 +39,7 @@ async function administrators(): Promise<string[]> {
   return (await app.database.query<{ email: string }>({ text })).map(({ email }) => email);
 }
 
-describe('the set-up address', () => {
+describe('the setup URL', () => {
   test('is of this origin, and the same each time', async () => {
     expect(await address()).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/setup\?token=[\w-]{43}$/);
     expect(await address()).toBe(await address());

@@ -260,7 +260,7 @@ describe('an agent', () => {
       await tab.page.getByText('2 dead letters are pending again.').waitFor();
       const undo = tab.page.locator(javaScriptEnabled ? '.toast' : '.notice').getByRole('button', { name: 'Undo' });
       await undo.click();
-      await tab.page.getByText('2 deliveries are what they were before.').waitFor();
+      await tab.page.getByText('2 deliveries are restored.').waitFor();
       await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}&webhook_id=${one.id}`);
       await tab.page.getByRole('button', { name: 'Replay 2 dead letters' }).click();
       await undo.waitFor();

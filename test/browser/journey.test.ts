@@ -28,7 +28,7 @@ const heading = (name: RegExp) => page.getByRole('heading', { level: 1, name }).
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
 test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, async () => {
-  // The set-up address stands in the log.
+  // The setup URL stands in the log.
   const { url: setupAddress } = weir.events('setup_address')[0] as { url: string };
   await page.goto(setupAddress);
   await page.getByLabel('Email').fill('first@example.org');

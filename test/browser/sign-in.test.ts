@@ -24,7 +24,7 @@ describe.each([
   ['with JavaScript', true],
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
-  test('the first administrator is created at the set-up address that the start printed', async () => {
+  test('the first administrator is created at the setup URL that the start printed', async () => {
     await sql('delete from users');
     const address = await setupAddress(app.database, setupKey(), app.settings.PUBLIC_URL);
     const { page, close } = await openTab(browser, app, null, { javaScriptEnabled });
@@ -157,7 +157,7 @@ test('the set-up form is accessible, and refuses any token but the printed one',
   await page.getByLabel('Email').fill('eve@example.org');
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Set up' }).click();
-  await page.getByText('This is not the set-up address of this database').waitFor();
+  await page.getByText('This is not the setup URL of this database').waitFor();
   await close();
 });
 

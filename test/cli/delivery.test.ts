@@ -46,7 +46,7 @@ test('dead letters are counted by reason, dismissed, restored and replayed', asy
   expect(dismissed.out).toMatch(/^3 deliveries are dismissed\.\nUndo: weir delivery undo [0-9a-f-]{36}\n$/);
   expect((await weir(app, 'delivery', 'dead', '--webhook', webhook.id)).out).toBe('No dead letters.\n');
   const undone = await weir(app, 'delivery', 'undo', dismissed.out.trim().split(' ').at(-1)!);
-  expect(undone).toMatchObject({ code: 0, out: '3 deliveries are what they were before.\n' });
+  expect(undone).toMatchObject({ code: 0, out: '3 deliveries are restored.\n' });
 
   const one = await weir(app, 'delivery', 'dismiss', ids[0]!);
   expect(one).toMatchObject({ code: 0, out: '1 delivery is dismissed.\n' });

@@ -163,7 +163,7 @@ describe('the first administrator', () => {
     request(`http://127.0.0.1:${port}${path}`, 'POST', body, {});
   afterEach(() => database.database.query({ text: 'delete from users' }));
 
-  test('is created at the set-up address, which is logged until it is used', { timeout: TEST_MS }, async () => {
+  test('is created at the setup URL, which is logged until it is used', { timeout: TEST_MS }, async () => {
     const weir = await start();
     try {
       const address = await until(() => weir.events('setup_address')[0]?.url as string | undefined);
@@ -179,7 +179,7 @@ describe('the first administrator', () => {
     expect(again.events('setup_address')).toEqual([]);
   });
 
-  test('is created from the settings, without a set-up address', { timeout: TEST_MS }, async () => {
+  test('is created from the settings, without a setup URL', { timeout: TEST_MS }, async () => {
     const weir = await start({ ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD });
     try {
       const { status, body } = await post(weir, '/api/v1/session', { email: EMAIL, password: PASSWORD });

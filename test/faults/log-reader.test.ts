@@ -1,4 +1,4 @@
-/** A reader of the log that stops reading: Weir serves on, counts the lost lines, and can still be stopped. */
+/** A reader of the log that stops reading: Weir continues to serve, counts the lost lines, and can still be stopped. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { processesOf } from '../helpers/processes.ts';
 import { missing, startSender } from '../helpers/sender.ts';
@@ -28,7 +28,7 @@ async function fillLog(): Promise<void> {
     );
 }
 
-test('Weir serves on while nothing reads its log, and counts the lines that are lost', {
+test('Weir continues to serve while nothing reads its log, and counts the lines that are lost', {
   timeout: TEST_MS,
 }, async () => {
   const sender = startSender({ port: weir.port, ...webhook, lanes: 4 });

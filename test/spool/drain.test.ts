@@ -186,7 +186,7 @@ test('a missing partition is created', async () => {
   expect(counts.stored).toBe(6);
 });
 
-test('events that the database refuses are put aside whole, the others are stored', async () => {
+test('events that the database refuses are moved to a file of their own, the others are stored', async () => {
   const rows = rowsOf(40);
   for (const i of [0, 13, 39]) rows[i] = newRow({ contentType: 'no\0text' });
   await spool(...rows);

@@ -85,14 +85,14 @@ function askLocally(input) {
   if (input.value !== '') input.value = localText(new Date(`${input.value}Z`)).replace(' ', 'T');
 }
 
-/** Id of the field from which a filter was sent: its page has the same field, and the user may go on typing. */
+/** Id of the field from which a filter was sent: its page has the same field, and the user may continue typing. */
 let focusBack = '';
 document.addEventListener('htmx:configRequest', (event) => {
   const { elt, parameters } = event.detail;
   for (const input of elt.querySelectorAll(TIME_FIELDS))
     if (input.value !== '') parameters[input.name] = new Date(input.value).toISOString();
   if (!elt.matches('form[method="get"]')) return;
-  // An empty field is no filter, and the address is what people share.
+  // An empty field is no filter, and the URL is what users share.
   for (const [name, value] of Object.entries(parameters)) if (value === '') delete parameters[name];
   focusBack = elt.contains(document.activeElement) ? document.activeElement.id : '';
 });

@@ -19,9 +19,9 @@ const signInInput = z.strictObject({
 });
 const setUpInput = z.strictObject({
   token: z
-    .string({ error: 'Give the token of the set-up address.' })
+    .string({ error: 'Give the token of the setup URL.' })
     .max(200)
-    .describe('token of the set-up address that the start prints'),
+    .describe('token of the setup URL that the start prints'),
   email: emailText.describe('email address of the first administrator'),
   name: optionalNameText.default('').describe('at most 200 characters'),
   password: enteredPassword.describe('12 to 200 characters, not a common password'),

@@ -103,7 +103,7 @@ async function* withBodies(database: Database, rows: readonly EventRecord[]): As
       database,
       group.map(({ id }) => id),
     );
-    // An event that retention removed in the meantime is omitted.
+    // An event that retention has removed since the search is omitted.
     yield group.map((row) => (stored.has(row.id) ? jsonLine(withBody(row, stored.get(row.id)!)) : '')).join('');
     from = to;
   }

@@ -52,10 +52,7 @@ export function addActions(command: Command, io: CommandIo): void {
         const { restored, others } = undone;
         if (json) return printJson(io, { restored, others });
         const kept = others === 0 ? '' : ` ${others} were claimed or changed since and stay as they are.`;
-        printText(
-          io,
-          `${restored} ${restored === 1 ? 'delivery is' : 'deliveries are'} what they were before.${kept}\n`,
-        );
+        printText(io, `${restored} ${restored === 1 ? 'delivery is' : 'deliveries are'} restored.${kept}\n`);
       }),
     );
 }
