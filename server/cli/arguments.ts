@@ -29,6 +29,11 @@ export function seconds(text: string): number {
   return Number(text);
 }
 
+/** Parses a whole number of seconds, or `none`. */
+export function secondsOrNone(text: string): number | 'none' {
+  return text === 'none' ? 'none' : seconds(text);
+}
+
 /** Parses an ISO 8601 time in UTC. */
 export function time(text: string): string {
   const result = instant.safeParse(text);

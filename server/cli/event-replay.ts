@@ -2,7 +2,6 @@
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { eventFilterOf } from '../api/events/filter.ts';
 import { type EventReplayed, replayEvent } from '../api/events/replay.ts';
 import { EventSearch } from '../api/events/search.ts';
 import { createReplayJob, type JobCreated } from '../api/jobs/service.ts';
@@ -10,6 +9,7 @@ import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findJob, type JobRecord } from '../db/queries/jobs.ts';
+import { eventFilterOf } from '../resources/event-filter.ts';
 import { uuid, uuids } from './arguments.ts';
 import { type FilterOptions, filtersOf } from './event/filters.ts';
 import { CommandError, type CommandIo, printJson, printMessage, printText } from './io.ts';
@@ -83,7 +83,7 @@ async function replayMany(
   const many = `${exact ? '' : 'more than '}${count} ${count === 1 ? 'event' : 'events'}`;
   const to =
     agentIds === null ? 'every subscribed agent' : `${agentIds.length} ${agentIds.length === 1 ? 'agent' : 'agents'}`;
-  if (!yes && !(await isConfirmed(io, `Replay ${many} to ${to}? [y/N] `)))
+  if (!yes && !(await isConfirmed(io, `Filters of subscriptions do not apply. Replay ${many} to ${to}? [y/N] `)))
     throw new CommandError('nothing was replayed; --yes does not ask');
   const created = await createReplayJob(database, commandActor(), { filter, agentIds });
   if (created.kind !== 'done') throw new CommandError(refusals[created.kind]);

@@ -1,11 +1,12 @@
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { type ExportFormat, exportText } from '../api/events/export.ts';
-import { describeEvent, eventFilterOf } from '../api/events/filter.ts';
+import { describeEvent } from '../api/events/filter.ts';
 import { EventSearch } from '../api/events/search.ts';
 import { importEvents } from '../archive/read.ts';
 import { isTimedId } from '../db/ids.ts';
 import { findEvent } from '../db/queries/events.ts';
+import { eventFilterOf } from '../resources/event-filter.ts';
 import { positive, uuid } from './arguments.ts';
 import { type FilterOptions, filtersOf, withFilters } from './event/filters.ts';
 import { replayCommand } from './event-replay.ts';

@@ -18,7 +18,10 @@ export function schemeCommand(io: CommandIo): Command {
         return [name, title, key.replace('_', ' '), definition.algorithm];
       });
       printText(io, table(['NAME', 'SENDER', 'NEEDS', 'ALGORITHM'], rows));
-      printText(io, '\nUse one: npx weir webhook add --name NAME --scheme SCHEME --secret-stdin\n');
+      printText(
+        io,
+        '\nUse one: npx weir webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      npx weir webhook update ID --scheme SCHEME\n',
+      );
     });
   command
     .command('show')

@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { Change } from '../api/change.ts';
 import { checked } from '../api/input.ts';
 import { describeWebhook } from '../api/webhooks/operations.ts';
@@ -10,32 +8,26 @@ import { Changes } from '../db/announce.ts';
 import type { WebhookRecord } from '../db/queries/webhooks.ts';
 import { rotateInput, webhookInput } from '../resources/webhooks.ts';
 import { derivedKeys } from '../secrets/keys.ts';
-import { CUSTOM, DEFAULT_SCHEME } from '../signatures/presets.ts';
+import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { visibleLine } from '../telemetry/visible.ts';
-import { positive, seconds, uuid, uuids } from './arguments.ts';
+import { seconds, uuid, uuids } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 import { type CommandSession, made, withDatabase, withInput } from './session.ts';
+import { addFieldOptions, changesOf, type FieldOptions, fieldsOf } from './webhook-fields.ts';
 import { usageCommand } from './webhook-usage.ts';
 
-interface AddOptions {
+interface AddOptions extends FieldOptions {
   name: string;
-  description?: string;
   secret?: string;
   secretStdin?: boolean;
   generateSecret?: boolean;
-  scheme?: string;
-  schemeFile?: string;
-  publicKey?: string;
-  verifyToken?: string;
-  toleranceSeconds?: number;
-  signatureHeader?: string;
-  dedupeHeader?: string;
-  eventTypeFrom?: string;
-  rateLimit?: number;
-  maxPayloadBytes?: number;
-  retentionDays?: number;
-  expectEverySeconds?: number;
   agent?: string[];
+  json?: boolean;
+}
+
+interface UpdateOptions extends FieldOptions {
+  name?: string;
+  enabled?: 'true' | 'false';
   json?: boolean;
 }
 
@@ -46,40 +38,21 @@ interface RotateOptions {
   json?: boolean;
 }
 
-/** `weir webhook add|list|show|enable|disable|rotate|remove`. */
+/** `weir webhook add|list|show|update|rotate|enable|disable|remove|usage`. */
 export function webhookCommand(io: CommandIo): Command {
   const command = new Command('webhook').description('create and manage webhooks');
 
-  command
+  const add = command
     .command('add')
     .description('create a webhook')
     .requiredOption('--name <name>', 'display name')
-    .option('--description <text>', 'what it is for')
     .option('--secret <secret>', 'signing secret (visible to other users of this machine; better: --secret-stdin)')
     .option('--secret-stdin', 'read the secret from standard input')
-    .option('--generate-secret', 'generate a secret and print it, once')
-    .option('--scheme <name>', 'how the sender signs, see `weir scheme list`; default: sha256')
-    .option('--scheme-file <file>', 'definition of the scheme custom, as JSON')
-    .option('--public-key <key>', "the sender's public key (PEM, hex or base64), for schemes that have one")
-    .option('--verify-token <token>', 'token of the GET handshake with hub.challenge')
-    .option(
-      '--tolerance-seconds <seconds>',
-      'how far the time of a request may be from the clock; 0: not checked',
-      seconds,
-    )
-    .option('--signature-header <name>', 'only this header carries the signature')
-    .option('--dedupe-header <name>', 'a request that repeats the value of this header is not stored again')
-    .option(
-      '--event-type-from <source>',
-      'where the type of an event is: header:NAME, json:/POINTER, or two joined by +; default: as the scheme says; none: no types',
-    )
-    .option('--rate-limit <requests>', 'requests per window and client IP, for this webhook only', positive)
-    .option('--max-payload-bytes <bytes>', 'less than WEBHOOK_MAX_PAYLOAD_BYTES', positive)
-    .option('--retention-days <days>', 'less than RETENTION_DAYS', positive)
-    .option('--expect-every-seconds <seconds>', 'an alert begins when the last event is older', positive)
+    .option('--generate-secret', 'generate a secret and print it, once');
+  addFieldOptions(add, 'add')
     .option('--agent <id>', 'subscribe this agent; may be repeated', uuids)
     .option('--json', 'print one JSON document')
-    .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => add(io, webhooks, session, options)));
+    .action((options: AddOptions) => withWebhooks(io, (webhooks, session) => create(io, webhooks, session, options)));
 
   command
     .command('list')
@@ -96,6 +69,18 @@ export function webhookCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: { json?: boolean }) =>
       withWebhooks(io, (webhooks, session) => show(io, webhooks, session, id, json)),
+    );
+
+  const update = command
+    .command('update')
+    .description('change members of a webhook; see also rotate (secret) and weir agent subscribe')
+    .argument('<id>', 'id of the webhook', uuid)
+    .option('--name <name>', 'display name')
+    .addOption(new Option('--enabled <value>', 'false: answer 410').choices(['true', 'false']));
+  addFieldOptions(update, 'update')
+    .option('--json', 'print one JSON document')
+    .action((id: string, options: UpdateOptions) =>
+      withWebhooks(io, (webhooks, session) => change(io, webhooks, session, id, options)),
     );
 
   command
@@ -129,7 +114,7 @@ export function webhookCommand(io: CommandIo): Command {
   return command;
 }
 
-async function add(
+async function create(
   io: CommandIo,
   webhooks: Webhooks,
   { settings }: CommandSession,
@@ -140,21 +125,9 @@ async function add(
     throw new CommandError('--generate-secret and a given secret exclude each other', 2);
   const input = checked(webhookInput(settings).create, {
     name: options.name,
-    description: options.description,
+    ...(await fieldsOf(io, options)),
     secret: given,
     generate_secret: options.generateSecret,
-    signature_scheme: options.scheme ?? (options.schemeFile === undefined ? undefined : CUSTOM),
-    scheme_definition: options.schemeFile === undefined ? undefined : await readDefinition(options.schemeFile, io),
-    public_key: options.publicKey,
-    verify_token: options.verifyToken,
-    tolerance_seconds: options.toleranceSeconds,
-    signature_header: options.signatureHeader,
-    dedupe_header: options.dedupeHeader,
-    event_type_from: options.eventTypeFrom,
-    rate_limit_max: options.rateLimit,
-    max_payload_bytes: options.maxPayloadBytes,
-    retention_days: options.retentionDays,
-    expect_every_seconds: options.expectEverySeconds,
     agent_ids: options.agent,
   });
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(known('', await webhooks.add(input)));
@@ -165,19 +138,25 @@ async function add(
   printText(io, `\nTry it:  npx weir send ${url}${sendOptions(webhook, secret)}\n`);
 }
 
+async function change(
+  io: CommandIo,
+  webhooks: Webhooks,
+  { settings }: CommandSession,
+  id: string,
+  { json, name, enabled, ...fields }: UpdateOptions,
+): Promise<void> {
+  const given = { name, enabled: enabled && enabled === 'true', ...(await changesOf(io, fields)) };
+  if (Object.values(given).every((value) => value === undefined))
+    throw new CommandError('nothing to change; see: weir webhook update --help', 2);
+  const webhook = known(id, await webhooks.update(id, checked(webhookInput(settings).update, given)));
+  if (json) printJson(io, describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(webhook));
+  else printText(io, `${id}: updated.\n`);
+}
+
 /** Options with which `weir send` signs for the webhook. */
 function sendOptions({ signature_scheme, has_secret, public_key }: WebhookRecord, secret: string | undefined): string {
   const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';
   return signature_scheme === DEFAULT_SCHEME ? `${key} --github-examples` : `${key} --scheme ${signature_scheme}`;
-}
-
-/** Reads the file of --scheme-file; the input schema checks what it holds. */
-async function readDefinition(file: string, io: CommandIo): Promise<unknown> {
-  try {
-    return JSON.parse(await readFile(resolve(io.directory, file), 'utf8'));
-  } catch (error) {
-    throw new CommandError(`${file} cannot be read as JSON: ${(error as Error).message}.`, 2);
-  }
 }
 
 async function list(io: CommandIo, webhooks: Webhooks, { settings }: CommandSession, json?: boolean): Promise<void> {

@@ -6,7 +6,6 @@
  *        │          ├──────▶ failed     no agent is left, or FAILURES_MAX errors in a row
  *        └──────────┴──────▶ cancelled
  */
-import { eventCountQuery, eventFilterOf } from '../api/events/filter.ts';
 import { systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
 import { advisoryLocks, unlessElsewhere } from '../db/advisory-locks.ts';
@@ -15,6 +14,7 @@ import { type Database, DatabaseUnavailable, type Query } from '../db/pool.ts';
 import { failJob, findJob, nextJob } from '../db/queries/jobs.ts';
 import { type Batch, type JobScope, replayBatch } from '../db/queries/replay-batch.ts';
 import { pause } from '../net/backoff.ts';
+import { eventCountQuery, eventFilterOf } from '../resources/event-filter.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** How often a primary without a job looks for one, and retries while the database takes no writes. */

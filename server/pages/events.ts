@@ -1,13 +1,14 @@
 /** /events: the list with its filters, one event, and its replay. */
 
 import { isUtf8 } from 'node:buffer';
-import { describeEvent, eventCountQuery, eventFilterOf } from '../api/events/filter.ts';
+import { describeEvent } from '../api/events/filter.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { readAttempts } from '../db/queries/delivery-history.ts';
 import { findNeighbours, findPreviousOfType } from '../db/queries/event-neighbours.ts';
 import { findEvent } from '../db/queries/events.ts';
 import { problem } from '../http/problem.ts';
+import { eventCountQuery, eventFilterOf } from '../resources/event-filter.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { eventDeliveries } from './activity.ts';
 import { diffOf } from './body-diff.ts';

@@ -43,7 +43,8 @@ test('asks with the count, and replays when the answer is y', async () => {
   await app.database.query({ text: 'delete from deliveries' });
   runner = startRunner(app, FAST);
   const { code, out, err } = await replay('y\n', '--webhook', webhook.id);
-  expect([code, err]).toEqual([0, `Replay ${EVENTS} events to every subscribed agent? [y/N] `]);
+  const asked = `Filters of subscriptions do not apply. Replay ${EVENTS} events to every subscribed agent? [y/N] `;
+  expect([code, err]).toEqual([0, asked]);
   expect(out).toMatch(/^Replayed 150 events: 150 new deliveries\. Job [0-9a-f-]{36}\n$/);
   expect(await countOf('deliveries')).toBe(EVENTS);
 });

@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CommandResult, type Installation, makeInstallation } from '../helpers/command.ts';
 
@@ -150,17 +153,71 @@ describe('webhook', () => {
     expect([code, err]).toEqual([2, expect.stringMatching(/retention_days: Give at most 30: .* RETENTION_DAYS/)]);
   });
 
+  test('update changes only what is given, and unsets', async () => {
+    const made = await json('add', '--name', 'before', '--scheme', 'stripe', '--secret', 's', '--rate-limit', '7');
+    const id = String(made.id);
+    const updated = await json(
+      'update',
+      id,
+      '--name',
+      'after',
+      '--dedupe-header',
+      'X-Id',
+      '--expect-every-seconds',
+      '60',
+    );
+    const changed = { name: 'after', dedupe_header: 'x-id', expect_every_seconds: 60 };
+    expect(updated).toEqual({ ...made, ...changed, updated_at: expect.any(String) });
+    const unset = [
+      '--dedupe-header',
+      '',
+      '--expect-every-seconds',
+      'none',
+      '--rate-limit',
+      'none',
+      '--enabled',
+      'false',
+    ];
+    expect((await weir(['update', id, ...unset])).out).toBe(`${id}: updated.\n`);
+    const none = { dedupe_header: null, expect_every_seconds: null, rate_limit_max: null, enabled: false };
+    expect(await listed(id)).toMatchObject({ ...none, name: 'after', signature_scheme: 'stripe', has_secret: true });
+  });
+
+  test('update from the scheme custom to a preset drops the definition', async () => {
+    const definition = { algorithm: 'hmac-sha256', header: 'x-sig', encoding: 'hex', content: '{body}' };
+    const directory = await mkdtemp(join(tmpdir(), 'weir-scheme-'));
+    const file = join(directory, 'scheme.json');
+    await writeFile(file, JSON.stringify(definition));
+    const made = await json('add', '--name', 'a', '--scheme-file', file, '--secret', 's');
+    await rm(directory, { recursive: true });
+    expect(made.signature_scheme).toBe('custom');
+    const updated = await json('update', String(made.id), '--scheme', 'github');
+    expect([updated.signature_scheme, updated.scheme_definition]).toEqual(['github', null]);
+  });
+
+  test.each([
+    ['nothing', [], /nothing to change/],
+    ['a limit over the setting', ['--retention-days', '31'], /retention_days: Give at most 30/],
+    ['a scheme without its key', ['--scheme', 'discord'], /public_key|public key/],
+    ['a value that is no boolean', ['--enabled', 'no'], /--enabled/],
+  ])('update with %s is a usage error, and changes nothing', async (_what, args, message) => {
+    const { id, ...rest } = await json('add', '--name', 'a');
+    const { code, out, err } = await weir(['update', String(id), ...args]);
+    expect([code, out, err]).toEqual([2, '', expect.stringMatching(message)]);
+    expect(await listed(id)).toEqual({ id, ...rest });
+  });
+
   test('rotate does not print a given secret', async () => {
     const { id } = await json('add', '--name', 'a', '--generate-secret');
     const { code, out } = await weir(['rotate', String(id), '--secret-stdin'], 'given by me');
     expect([code, out]).toEqual([0, `${id}: secret rotated.\n`]);
   });
 
-  test.each(['show', 'enable', 'disable', 'rotate', 'remove'])(
+  test.each(['show', 'update --name b', 'enable', 'disable', 'rotate', 'remove'])(
     '%s of an unknown id fails with the id',
     async (command) => {
       const id = randomUUID();
-      const { code, out, err } = await weir([command, id]);
+      const { code, out, err } = await weir([...command.split(' '), id]);
       expect([code, out]).toEqual([1, '']);
       expect(err).toContain(id);
     },

@@ -6,6 +6,7 @@ import type { Database } from '../../db/pool.ts';
 import { countDeliveriesOf } from '../../db/queries/event-lists.ts';
 import { findEvent } from '../../db/queries/events.ts';
 import { problem, problemLater } from '../../http/problem.ts';
+import { eventCountQuery, eventFilterOf } from '../../resources/event-filter.ts';
 import { eventDeliveriesSchema, eventSchema } from '../../resources/events.ts';
 import { idOf } from '../../resources/fields.ts';
 import { createReplayJob } from '../jobs/service.ts';
@@ -15,9 +16,7 @@ import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { EXPORTS_MAX, exportFormats, exportText, sendParts } from './export.ts';
 import {
   describeEvent,
-  eventCountQuery,
   eventExportQuery,
-  eventFilterOf,
   eventListQuery,
   eventPageSchema,
   replayAgents,

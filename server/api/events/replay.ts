@@ -3,7 +3,7 @@
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
 import type { Database } from '../../db/pool.ts';
-import { readAgents } from '../../db/queries/agents.ts';
+import { missingAgents } from '../../db/queries/agents.ts';
 import { findEvent } from '../../db/queries/events.ts';
 import { deliverAgain } from '../../db/queries/replay.ts';
 
@@ -22,8 +22,7 @@ export function replayEvent(
   agentIds: readonly string[] | null,
 ): Promise<EventReplayed> {
   return database.transaction<EventReplayed>(async (query) => {
-    const active = agentIds && (await readAgents({ query }, agentIds, agentIds.length)).map(({ id }) => id);
-    const missing = agentIds?.filter((id) => !active!.includes(id)) ?? [];
+    const missing = agentIds === null ? [] : await missingAgents({ query }, agentIds);
     if (missing.length > 0) return { kind: 'agents_unknown', agentIds: missing };
     const deliveryIds = await deliverAgain({ query }, [eventId], agentIds);
     if (deliveryIds.length === 0)

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
 import type { Database } from '../../db/pool.ts';
-import { readAgents } from '../../db/queries/agents.ts';
+import { missingAgents } from '../../db/queries/agents.ts';
 import {
   cancelJob,
   countUnfinishedJobs,
@@ -32,8 +32,7 @@ export type JobCreated =
 export function createReplayJob(database: Database, actor: Actor, order: ReplayOrder): Promise<JobCreated> {
   const { filter, agentIds } = order;
   return database.transaction<JobCreated>(async (query) => {
-    const active = agentIds && (await readAgents({ query }, agentIds, agentIds.length)).map(({ id }) => id);
-    const missing = agentIds?.filter((id) => !active!.includes(id)) ?? [];
+    const missing = agentIds === null ? [] : await missingAgents({ query }, agentIds);
     if (missing.length > 0) return { kind: 'agents_unknown', agentIds: missing };
     if (agentIds === null && !(await hasSubscribers(query, filter.webhook_id ?? null))) return { kind: 'no_agent' };
     if ((await countUnfinishedJobs(query)) >= JOBS_UNFINISHED_MAX) return { kind: 'full' };

@@ -1,8 +1,8 @@
 /** The filters of `weir event list|export|replay`: those of GET /api/v1/events. */
 import { type Command, Option } from 'commander';
 import type { z } from 'zod';
-import { eventCountQuery } from '../../api/events/filter.ts';
 import { check } from '../../http/issues.ts';
+import { eventCountQuery } from '../../resources/event-filter.ts';
 import { deliveryStates } from '../../resources/events.ts';
 import { time, uuid } from '../arguments.ts';
 import { CommandError } from '../io.ts';

@@ -157,6 +157,12 @@ export function readAgents(
   });
 }
 
+/** The ids among these that are of no active agent. */
+export async function missingAgents(database: Pick<Database, 'query'>, ids: readonly string[]): Promise<string[]> {
+  const active = await readAgents(database, ids, ids.length);
+  return ids.filter((id) => !active.some((agent) => agent.id === id));
+}
+
 /** Finds the agent of a credential and the hash of its secret part, with one index probe. */
 export async function findAgentByLookupId(
   database: Database,
@@ -189,7 +195,6 @@ export const ACTIVE_AGENTS_MAX = 200;
 
 /** Without the filters, see filter-events.ts. */
 const activitySchema = agentActivitySchema.omit({ filters: true });
-type AgentActivity = z.output<typeof activitySchema>;
 
 const activity = selectList(activitySchema, 'a', {
   agent_id: 'a.id',
@@ -199,14 +204,14 @@ const activity = selectList(activitySchema, 'a', {
 });
 
 /**
- * Reads the activity of these agents (null: of all active agents that are not temporary), newest first. Unknown ids are omitted. Reads one index entry per
- * webhook for each day with waiting deliveries.
+ * Reads the activity of these agents (null: of all active agents that are not temporary), newest first, at most ACTIVE_AGENTS_MAX.
+ * Unknown ids are omitted. Reads one index entry per webhook for each day with waiting deliveries.
  */
 export function readAgentActivity(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
-): Promise<AgentActivity[]> {
-  return query<AgentActivity>({
+): Promise<z.output<typeof activitySchema>[]> {
+  return query({
     name: 'agent-activity',
     plan: 'once',
     text: `
