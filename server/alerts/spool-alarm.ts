@@ -3,8 +3,9 @@
  * and stored when the database is back. The file stays as long as the alert is active: a later outage is part of it.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { replaceFile } from '../db/durable-file.ts';
 import { isoTime, uuidText, uuidv7 } from '../db/ids.ts';
 import type { CarriedAlert } from '../db/queries/alert-requests.ts';
 import type { AlertRow } from '../db/queries/alerts.ts';
@@ -86,15 +87,7 @@ export class SpoolAlarm {
 
   /** Flushed, so that a power cut does not make a second alert. */
   #save(saved: Saved): void {
-    const draft = `${this.#path}.draft`;
-    const file = openSync(draft, 'w', 0o600);
-    try {
-      writeSync(file, JSON.stringify(saved));
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(draft, this.#path);
+    replaceFile(this.#path, JSON.stringify(saved));
     this.#saved = saved;
   }
 }

@@ -1,12 +1,13 @@
 /** ARCHIVE_DIR: the rows of a day as compressed NDJSON, written before the day's partition is dropped. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { access, constants, open, rename, rm, stat } from 'node:fs/promises';
+import { access, constants, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { Archive } from '../db/drop-partitions.ts';
+import { flushPath } from '../db/durable-file.ts';
 import type { Query } from '../db/pool.ts';
 import { isoText } from '../db/queries/sql.ts';
 import { OperatorError } from '../settings/fault.ts';
@@ -46,11 +47,11 @@ export function archiveTo(directory: string, stopping: () => boolean = () => fal
         createGzip(),
         createWriteStream(unfinished, { mode: 0o600 }),
       );
-      await sync(unfinished);
+      await flushPath(unfinished);
       const path = await freeName(directory, partition, unfinished);
       if (path === null) await rm(unfinished);
       else await rename(unfinished, path);
-      await sync(directory);
+      await flushPath(directory);
     } catch (error) {
       // A full disk gets its space back.
       await rm(unfinished, { force: true }).catch(() => {});
@@ -139,10 +140,4 @@ async function hashOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
   return hash.digest('hex');
-}
-
-/** Syncs a file or a directory. */
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  await file.sync().finally(() => file.close());
 }

@@ -1,6 +1,7 @@
 /** `weir backup`: an archive of one snapshot of the database, made while Weir serves. */
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { flushPath } from '../db/durable-file.ts';
 import { acquireLock, type Lock } from '../db/lock.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { isoText } from '../db/queries/sql.ts';
@@ -47,7 +48,7 @@ export async function backUp(order: BackupOrder): Promise<BackupRecord> {
     await appendRecord(temporary, complete);
     if (!order.overwrite) await refuseExisting(path);
     await rename(temporary, path);
-    await syncDirectory(dirname(path));
+    await flushPath(dirname(path));
     return complete;
   } catch (error) {
     await rm(temporary, { force: true });
@@ -152,9 +153,4 @@ async function ownFile(path: string): Promise<Lock> {
   });
   if (lock === null) throw new BackupError(`Another backup is writing ${path}`, 'wait for it, or name another file');
   return lock;
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  await directory.sync().finally(() => directory.close());
 }

@@ -2,9 +2,10 @@
  * A copy of the webhooks in DATA_DIR, for the spool: a process that starts while Postgres is away verifies events with it. It is encrypted as a
  * whole: without SECRETS_KEY it can neither be read nor changed.
  */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
+import { replaceFile } from '../db/durable-file.ts';
 import { migrationFiles } from '../db/migrate.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { readWebhooks, type WebhookRow } from '../db/queries/webhooks.ts';
@@ -107,15 +108,7 @@ export class SavedWebhooks {
     const savedAtMs = nowMs();
     const rows = await readWebhooks(database, null, ROWS_MAX);
     const saved: Saved = { schema: this.#schema, savedAtMs, rows };
-    const draft = `${this.#path}.draft`;
-    const file = openSync(draft, 'w', 0o600);
-    try {
-      writeSync(file, seal(serialize(saved), derivedKeys(keys, PURPOSE)[0]!, PURPOSE));
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(draft, this.#path);
+    replaceFile(this.#path, seal(serialize(saved), derivedKeys(keys, PURPOSE)[0]!, PURPOSE));
   }
 }
 

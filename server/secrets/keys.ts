@@ -1,8 +1,9 @@
 /** The keys from SECRETS_KEY or DATA_DIR: loading, checking against the database, and the time for which a previous key is accepted. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createDataDir } from '../db/data-dir.ts';
+import { flushDirectory } from '../db/durable-file.ts';
 import type { Database } from '../db/pool.ts';
 import { readReplacedSeconds } from '../db/queries/secrets-keys.ts';
 import { findDecryptable } from '../db/queries/webhook-secrets.ts';
@@ -52,8 +53,11 @@ export function replaceStoredKey(directory: string): void {
     );
   try {
     if (previous === null) linkSync(path, previousPath);
+    // Before the key is replaced: a power cut must not leave the new key alone.
+    flushDirectory(directory);
     const draft = writeDraft(path);
     renameSync(draft, path);
+    flushDirectory(directory);
   } catch (error) {
     throw new OperatorError(`${path} cannot be replaced (${(error as Error).message})`);
   }
@@ -102,6 +106,7 @@ function createKey(path: string): void {
   } finally {
     rmSync(draft);
   }
+  flushDirectory(dirname(path));
 }
 
 /** Writes a new key to disk under a temporary name. Returns the path. */

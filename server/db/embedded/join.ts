@@ -7,9 +7,10 @@
  *
  * A killed process releases its locks and leaves the server running; the next process joins it.
  */
-import { chown, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { chown, mkdtemp, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDataDir } from '../data-dir.ts';
+import { flushPath } from '../durable-file.ts';
 import { acquireLock, describeHolder, type Lock } from '../lock.ts';
 import {
   type Binaries,
@@ -174,13 +175,7 @@ async function makeDataDirectory(server: Server): Promise<void> {
     );
   }
   await rename(unfinished, server.pgdata);
-  await syncDirectory(server.dataDir);
-}
-
-/** Syncs a directory, so that a rename in it survives a power failure. */
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  await directory.sync().finally(() => directory.close());
+  await flushPath(server.dataDir);
 }
 
 async function leave(server: Server, membership: Lock, lockWaitSeconds: number, log: Options['log']): Promise<void> {
