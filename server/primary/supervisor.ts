@@ -8,11 +8,11 @@
  */
 
 import type { Sample } from '../live/counters.ts';
-import { backoffMs } from '../net/backoff.ts';
 import type { Log, LogDestination } from '../telemetry/log.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
 import type { Checkup, MetricsSnapshot } from './messages.ts';
+import { QuickDeaths } from './quick-deaths.ts';
 import { failureOf, type Replacement, type Restart, type RestartOutcome } from './replacement.ts';
 
 interface SupervisorOptions {
@@ -34,10 +34,6 @@ interface SupervisorOptions {
   onHopeless: (reason: string) => void;
 }
 
-/** A process that ends this soon after its start suggests that its replacement will end too. */
-const QUICK_DEATH_MS = 3_000;
-const QUICK_DEATHS_MAX = 10;
-const REPLACE = { firstMs: 100, maxMs: 5_000 };
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #members: Members;
@@ -46,7 +42,7 @@ export class Supervisor {
   #wanted: number;
   #restart: Restart | null = null;
   #phase: 'running' | 'leaving' | 'stopping' | 'hopeless' = 'running';
-  #quickDeaths = 0;
+  readonly #quickDeaths = new QuickDeaths();
   /** No process is forked during a pause. */
   #pause: NodeJS.Timeout | null = null;
   #started: (ok: boolean) => void = () => {};
@@ -175,9 +171,7 @@ export class Supervisor {
 
   #onReady(member: Member): void {
     if (this.#phase === 'leaving') member.send({ kind: 'leaving' });
-    setTimeout(() => {
-      if (member.state === 'serving') this.#quickDeaths = 0;
-    }, QUICK_DEATH_MS).unref();
+    this.#quickDeaths.onReady(member);
     if (member.plan === this.#restart?.plan) {
       this.#restart.replaced++;
       this.#restart.successor = member;
@@ -201,18 +195,13 @@ export class Supervisor {
   #onDeath(member: Member): void {
     const { reason, livedMs } = member;
     this.#options.log('process_exited', { process: member.pid, reason, lived_ms: Math.round(livedMs) });
-    const isQuick = member.state === 'starting' || livedMs < QUICK_DEATH_MS;
-    if (isQuick) this.#quickDeaths++;
+    const pauseMs = this.#quickDeaths.onDeath(member);
     if (member.plan === this.#restart?.plan) this.#endRestart(failureOf(member));
-    // While a proven process serves, replacements are retried without limit.
     const serving = this.#members.in('serving');
-    const isProven = serving.some((other) => other.livedMs >= QUICK_DEATH_MS);
+    const hopeless = this.#quickDeaths.hopeless(serving, reason);
     if (serving.length === 0 && member.refused) this.#giveUp(String(reason));
-    else if (!isProven && this.#quickDeaths >= QUICK_DEATHS_MAX)
-      this.#giveUp(
-        `${QUICK_DEATHS_MAX} consecutive processes exited within ${QUICK_DEATH_MS / 1000} s of their start (last: ${reason})`,
-      );
-    else if (isQuick) this.#pauseForks(backoffMs(this.#quickDeaths - 1, REPLACE, Math.random()));
+    else if (hopeless !== null) this.#giveUp(hopeless);
+    else if (pauseMs !== null) this.#pauseForks(pauseMs);
   }
 
   #pauseForks(ms: number): void {
