@@ -144,7 +144,7 @@ async function withConfigured<T>(
   const log = (line: string) => printMessage(io, `weir: ${line}\n`);
   const attached = await attachUnmigrated(settings, log, { joinSmaller: true });
   try {
-    return await work(attached).catch((error) => explain(attached.conninfo, error));
+    return await work(attached).catch((error) => explain(attached.conninfo, error, settings));
   } finally {
     await attached.detach();
   }
@@ -159,8 +159,8 @@ async function withServer<T>(conninfo: string, work: (database: Database) => Pro
   }
 }
 
-function explain(conninfo: string, error: unknown): never {
-  throw error instanceof DatabaseUnavailable ? unusable(conninfo, error) : error;
+function explain(conninfo: string, error: unknown, settings?: Settings): never {
+  throw error instanceof DatabaseUnavailable ? unusable(conninfo, error, settings) : error;
 }
 
 /** A signal ends the programs that the work has started; the work then cleans up and rejects. */

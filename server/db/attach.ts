@@ -1,4 +1,5 @@
 /** Attaches the configured database, embedded or external. The server and the commands use this one entry point. */
+import { join } from 'node:path';
 import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
 import { CHANGES_MAX } from './announce.ts';
@@ -62,7 +63,7 @@ export async function attachDatabase(
     return { ...attached, migrated: await migrate(attached.database) };
   } catch (error) {
     await attached.detach();
-    throw unusable(attached.conninfo, error);
+    throw unusable(attached.conninfo, error, settings);
   }
 }
 
@@ -72,20 +73,20 @@ export async function attachUnmigrated(
   log: (line: string) => void,
   { joinSmaller }: AttachOptions,
 ): Promise<Omit<Attached, 'migrated'>> {
-  const join = () =>
+  const joinServer = () =>
     joinEmbeddedPostgres({
       dataDir: settings.DATA_DIR,
       maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
       joinSmaller,
       log,
     });
-  let embedded = settings.database.kind === 'embedded' ? await join() : null;
+  let embedded = settings.database.kind === 'embedded' ? await joinServer() : null;
   const conninfo = embedded?.conninfo ?? (settings.database as { conninfo: string }).conninfo;
   const database = openDatabase(conninfo, { connectionsMax: PRIMARY_CONNECTIONS, applicationName: 'weir-primary' });
   const revive = async () => {
     const before = embedded;
     if (before === null) return;
-    embedded = await join();
+    embedded = await joinServer();
     await before.leave();
   };
   const detach = async () => {
@@ -95,11 +96,19 @@ export async function attachUnmigrated(
   return { conninfo, database, revive, detach };
 }
 
-/** The error of a database that cannot be used, for users. */
-export function unusable(conninfo: string, error: unknown): DatabaseError {
+/** The error of a database that cannot be used, for users. @param settings those that name it; absent: no settings do */
+export function unusable(
+  conninfo: string,
+  error: unknown,
+  settings?: Pick<Settings, 'database' | 'DATA_DIR'>,
+): DatabaseError {
+  const fix =
+    settings?.database.kind === 'embedded'
+      ? `see ${join(settings.DATA_DIR, 'postgres.log')}`
+      : 'check DATABASE_URL or the POSTGRES_* settings';
   return new DatabaseError(
     `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(findingOf(error), conninfo))}`,
-    error instanceof OperatorError ? error.fix : 'check DATABASE_URL or the POSTGRES_* settings',
+    error instanceof OperatorError ? error.fix : fix,
   );
 }
 

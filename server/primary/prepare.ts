@@ -53,7 +53,7 @@ export async function prepareDatabase({
   const settings = read();
   try {
     const migrated = await migrate(database).catch((error) => {
-      throw isPassing(error) ? error : unusable(conninfo, error);
+      throw isPassing(error) ? error : unusable(conninfo, error, settings);
     });
     for (const name of migrated) log('migrated', { migration: name });
     await checkConnectionBudget(database, settings);

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
+import { unusable } from '../../server/db/attach.ts';
 import { DatabaseUnavailable, openDatabase } from '../../server/db/pool.ts';
 import { isPassing } from '../../server/db/unavailable.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
+import { settingsOf, someKey } from '../helpers/settings.ts';
 
 const at = (host: string) => `connection to server at "${host}", port 5432 failed: `;
 const refused = `${at('10.0.0.1')}Connection refused\n\tIs the server running on that host and accepting TCP/IP connections?`;
@@ -55,4 +57,11 @@ test('the words of libpq itself', async () => {
   for (const conninfo of [`${fresh.conninfo} dbname=missing`, `${fresh.conninfo} user=missing`, 'host=a nonsense=1'])
     expect([conninfo, isPassing(await failureAt(conninfo))]).toEqual([conninfo, false]);
   await fresh.drop();
+});
+
+test.each([
+  [{}, /^see .*postgres\.log$/],
+  [{ DATABASE_URL: 'postgres://weir@10.0.0.1/weir', SECRETS_KEY: someKey }, /^check DATABASE_URL/],
+])('a database that cannot be used: what to look at with %o', (given, fix) => {
+  expect(unusable('host=10.0.0.1', new Error('no'), settingsOf(given)).fix).toMatch(fix);
 });
