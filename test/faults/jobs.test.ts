@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, storeEvents, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
-import { processesOf } from '../helpers/processes.ts';
+import { postgresPids, processesOf } from '../helpers/processes.ts';
 import { until } from '../helpers/wait.ts';
 import { kill, makeDataDir, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -18,7 +18,8 @@ const start = (perSecond: number) =>
 
 beforeAll(async () => {
   dataDir = await makeDataDir();
-  weir = await start(1_000);
+  // A batch of 100 a second.
+  weir = await start(100);
 }, TEST_MS);
 afterAll(() => weir.stop(), TEST_MS);
 
@@ -35,7 +36,7 @@ async function readJob(id: string): Promise<Job> {
   return job!;
 }
 
-test('kill -9 of Weir and of Postgres during a job, then TERM: it continues where it was', {
+test('kill -9 of Postgres, then of Weir with it, then TERM during a job: it continues where it was', {
   timeout: TEST_MS,
 }, async () => {
   const url = `http://127.0.0.1:${weir.port}`;
@@ -50,6 +51,16 @@ test('kill -9 of Weir and of Postgres during a job, then TERM: it continues wher
   const id: string = created.body.job_id;
 
   await until(async () => (await readJob(id)).events > 0, eventually);
+  // Postgres alone: Weir starts it again, and the job continues without a restart of Weir.
+  const { postmaster } = (await postgresPids(dataDir))!;
+  kill(postmaster, 'SIGKILL');
+  const isNew = async () => ![undefined, postmaster].includes((await postgresPids(dataDir))?.postmaster);
+  await until(isNew, eventually);
+  const progress = () => readJob(id).catch(() => null);
+  const { events: kept } = (await until(progress, eventually))!;
+  expect(kept).toBeGreaterThan(0);
+  await until(async () => ((await progress())?.events ?? 0) > kept, eventually);
+  expect(weir.child.exitCode).toBeNull();
   for (const { pid } of await processesOf(dataDir)) kill(pid, 'SIGKILL');
   await weir.ended;
   await weir.forget();
