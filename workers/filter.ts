@@ -9,6 +9,8 @@ import { type CandidateEvent, type Judgement, judgeEvent, verdicts } from '../se
 export interface FilterTask {
   filters: readonly string[];
   events: readonly CandidateEvent[];
+  /** Shared memory, one byte: 1 as soon as the thread has the task. */
+  begun: Uint8Array;
   /** Shared memory, one byte for each event. What is decided stays known if the thread dies. A task has its own. */
   decided: Uint8Array;
   /** Limit on the evaluation of one event. */
@@ -35,10 +37,12 @@ const global = globalThis as { weirFilterSlice?: () => void };
 export default function judgeAll({
   filters,
   events,
+  begun,
   decided,
   eventTimeoutMs,
   taskTimeoutMs,
 }: FilterTask): FilterFailure[] {
+  begun[0] = 1;
   const endMs = performance.now() + taskTimeoutMs;
   const failures = new Map<number, FilterFailure>();
   let place = 0;

@@ -4,10 +4,12 @@ import type { FilterFailure, FilterTask } from '../../workers/filter.ts';
 import { type CandidateEvent, type Verdict, verdicts } from './evaluate.ts';
 
 const IDLE_MS = 30_000;
-/** The thread is replaced if it has not answered by then, its start included, and the time limit of an event, a few times over. */
+/**
+ * A task that the thread has not begun by then, and the time limit of an event a few times over, is undecided. One that it has begun gets
+ * the same time once more; then the thread is replaced.
+ */
 const THREAD_TIMEOUT_MS = 10_000;
 const THREAD_TIMEOUT_EVENTS = 4;
-/** Tasks that wait for the thread. Further ones are not decided. */
 const QUEUE_MAX = 256;
 /** Heap of the thread, for the compiled filters, one parsed body and what an expression makes of it. */
 const HEAP_MEGABYTES_MAX = 256;
@@ -22,25 +24,33 @@ export class FilterJudge {
   readonly #pool: Piscina<FilterTask, FilterFailure[]>;
   readonly #limits: Pick<FilterTask, 'eventTimeoutMs' | 'taskTimeoutMs'>;
   readonly #threadTimeoutMs: number;
+  readonly #queueMax: number;
 
   /**
    * @param workerFile compiled workers/filter.js; a thread cannot load TypeScript.
    * @param eventTimeoutMs FILTER_TIMEOUT_MS
    * @param options.taskTimeoutMs events that are not begun within this time stay undecided.
+   * @param options.queueMax tasks that wait for the thread. Further ones are undecided.
    */
   constructor(
     workerFile: string,
     eventTimeoutMs: number,
-    { taskTimeoutMs = eventTimeoutMs, heapMegabytesMax = HEAP_MEGABYTES_MAX } = {},
+    {
+      taskTimeoutMs = eventTimeoutMs,
+      threadTimeoutMs = THREAD_TIMEOUT_MS + THREAD_TIMEOUT_EVENTS * eventTimeoutMs,
+      heapMegabytesMax = HEAP_MEGABYTES_MAX,
+      queueMax = QUEUE_MAX,
+    } = {},
   ) {
     this.#limits = { eventTimeoutMs, taskTimeoutMs };
-    this.#threadTimeoutMs = THREAD_TIMEOUT_MS + THREAD_TIMEOUT_EVENTS * eventTimeoutMs;
+    this.#threadTimeoutMs = threadTimeoutMs;
+    this.#queueMax = queueMax;
     this.#pool = new Piscina({
       filename: workerFile,
       minThreads: 0,
       maxThreads: 1,
       idleTimeout: IDLE_MS,
-      maxQueue: QUEUE_MAX,
+      maxQueue: queueMax,
       // See ingest/verify.ts.
       execArgv: ['--no-experimental-require-module'],
       resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax },
@@ -51,26 +61,32 @@ export class FilterJudge {
 
   /**
    * Judges events. An event whose evaluation takes too long, or at which the thread died, failed: it is delivered. Events behind it can
-   * be undecided. Never rejects.
+   * be undecided, and so can all events if the thread has too much to do. Never rejects.
    */
   async judge(filters: readonly string[], events: readonly CandidateEvent[]): Promise<Judged> {
-    const decided = new Uint8Array(new SharedArrayBuffer(events.length));
-    if (this.#pool.queueSize >= QUEUE_MAX) return { verdicts: [...decided] as Verdict[], failures: [] };
+    const shared = new SharedArrayBuffer(events.length + 1);
+    const decided = new Uint8Array(shared, 0, events.length);
+    const begun = new Uint8Array(shared, events.length);
+    const judged = (failures: FilterFailure[]): Judged => ({ verdicts: [...decided] as Verdict[], failures });
+    if (this.#pool.queueSize >= this.#queueMax) return judged([]);
+    const abort = new AbortController();
+    const giveUp = () => abort.abort();
+    let timer = setTimeout(() => {
+      // It may have waited for its turn until now.
+      if (begun[0] === 1) timer = setTimeout(giveUp, this.#threadTimeoutMs);
+      else giveUp();
+    }, this.#threadTimeoutMs);
     try {
-      const failures = await this.#pool.run(
-        { filters, events, decided, ...this.#limits },
-        { signal: AbortSignal.timeout(this.#threadTimeoutMs) },
-      );
-      return { verdicts: [...decided] as Verdict[], failures };
+      const task = { filters, events, begun, decided, ...this.#limits };
+      return judged(await this.#pool.run(task, { signal: abort.signal }));
     } catch (error) {
       const at = decided.indexOf(verdicts.undecided);
-      const given = [...decided] as Verdict[];
-      if (at < 0) return { verdicts: given, failures: [] };
-      given[at] = verdicts.failed;
-      return {
-        verdicts: given,
-        failures: [{ filter: events[at]!.filter, reason: reasonOf(error as Error), broken: false }],
-      };
+      // No event is to blame for a task that was never begun.
+      if (at < 0 || (abort.signal.aborted && begun[0] === 0)) return judged([]);
+      decided[at] = verdicts.failed;
+      return judged([{ filter: events[at]!.filter, reason: reasonOf(error as Error), broken: false }]);
+    } finally {
+      clearTimeout(timer);
     }
   }
 

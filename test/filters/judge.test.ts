@@ -52,6 +52,20 @@ test('an evaluation that takes too long is given up, and only its event fails', 
   expect((await judge.judge([slowFilter], [quick])).verdicts).toEqual([passed]);
 });
 
+test('a task that waited for the thread until the time limit blames none of its events', async () => {
+  judge = new FilterJudge(workerFile, PATIENT_MS, { threadTimeoutMs: 500 });
+  const [, waiting] = await Promise.all([[slow], [quick, quick]].map((events) => judge.judge([slowFilter], events)));
+  expect(waiting).toEqual({ verdicts: [undecided, undecided], failures: [] });
+});
+
+test('a task over the limit of waiting ones is undecided at once', async () => {
+  judge = new FilterJudge(workerFile, PATIENT_MS, { threadTimeoutMs: 500, queueMax: 1 });
+  const [first, , over] = [slow, slow, slow].map((event) => judge.judge([slowFilter], [event]));
+  expect(await Promise.race([first, over])).toEqual({ verdicts: [undecided], failures: [] });
+  expect(await Promise.race([first, 'still judged'])).toBe('still judged');
+  await first;
+});
+
 test('a thread that runs out of memory is replaced, and only the event at which it died fails', async () => {
   judge = new FilterJudge(workerFile, PATIENT_MS, { heapMegabytesMax: 32 });
   const list = Array.from({ length: 20_000 }, (_, i) => i);

@@ -58,7 +58,7 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
         settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
         attemptsMax,
       }),
-      ...filterOperations({ database, judge: filters.judge }),
+      ...filterOperations({ database, judge: filters.tryJudge }),
     },
     auth,
     directory,

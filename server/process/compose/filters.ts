@@ -8,9 +8,14 @@ import type { Base } from '../base.ts';
 /** Broken filters that were logged. At this number all are forgotten, and logged again. */
 const LOGGED_MAX = 1_000;
 
+/** Tries of a filter that wait for their thread. Each holds the events that it tries in memory. Further ones are undecided. */
+const TRIES_WAITING_MAX = 4;
+
 /** @param workerFile compiled workers/filter.js */
 export function composeFilters({ settings, database, metrics, log }: Base, workerFile: string) {
   const judge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS);
+  // A thread of its own: claims do not wait for tries of slow expressions.
+  const tryJudge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS, { queueMax: TRIES_WAITING_MAX });
   const failures = new WriteBehind<FilterFailures>(
     (counted) => addFilterFailures(database, counted.values()),
     (one, other) => ({ ...other, events: one.events + other.events }),
@@ -18,6 +23,7 @@ export function composeFilters({ settings, database, metrics, log }: Base, worke
   const logged = new Set<string>();
   return {
     judge,
+    tryJudge,
     failed: (agentId: string, { webhookId, filter, events, reason, broken }: FilterFailed) => {
       metrics.filterFailed(agentId, events);
       const key = `${agentId} ${webhookId} ${filter}`;
@@ -28,7 +34,7 @@ export function composeFilters({ settings, database, metrics, log }: Base, worke
       log('filter_broken', { agent_id: agentId, webhook_id: webhookId, reason });
     },
     close: async () => {
-      await Promise.all([judge.close(), failures.close()]);
+      await Promise.all([judge.close(), tryJudge.close(), failures.close()]);
     },
   };
 }
