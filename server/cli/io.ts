@@ -8,6 +8,8 @@ export interface CommandIo {
   stdin: NodeJS.ReadableStream;
   stdout: NodeJS.WritableStream & { isTTY?: boolean };
   stderr: NodeJS.WritableStream & { isTTY?: boolean };
+  /** Folder of the compiled thread entry points; default: that of this build. */
+  workers?: string;
 }
 
 /** Prints text for people. The text may contain data from untrusted senders, so control characters are made visible. */

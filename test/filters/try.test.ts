@@ -4,7 +4,7 @@ import { checkFilters } from '../../server/doctor/filters.ts';
 import { addAgent, agentsOf, send, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
-import { weir, weirJson } from '../helpers/command.ts';
+import { weir, weirJson, weirWith } from '../helpers/command.ts';
 import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
 import { someKey } from '../helpers/settings.ts';
 import { made } from '../helpers/webhooks.ts';
@@ -81,6 +81,14 @@ test('the command prints the same', async () => {
   );
   const wrong = await weir(app, 'filter', 'test', '--webhook', webhook.id, '--filter', 'n ==');
   expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('filter: Character 5: unexpected token: EOF.')]);
+});
+
+test('the command gives up an expression that takes too long, as the server does', async () => {
+  const slow = await app.addWebhook();
+  for (let i = 0; i < 2; i++) await send(slow, JSON.stringify({ text: `${'a'.repeat(60)}b` }));
+  const given = ['filter', 'test', '--webhook', slow.id, '--filter', 'body.text.matches("^(a+)+$")'];
+  const { out } = await weirWith(app, { FILTER_TIMEOUT_MS: '50' }, ...given);
+  expect(out).toMatch(/ failed +it took longer than 50 ms\n.+ undecided *\n\n.* 1 left out: /);
 });
 
 describe('the page', () => {

@@ -3,6 +3,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import { runCommand } from '../../server/cli/weir.ts';
 import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import type { TestApp } from './app.ts';
@@ -70,6 +71,8 @@ export async function makeInstallation(): Promise<Installation> {
   };
 }
 
+const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
+
 async function run(
   directory: string,
   given: Record<string, string>,
@@ -78,6 +81,7 @@ async function run(
 ): Promise<CommandResult> {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const environment = { WORKERS: '1', ...given };
-  const code = await runCommand(args, { environment, directory, stdin: Readable.from([stdin]), stdout, stderr });
+  const io = { environment, directory, stdin: Readable.from([stdin]), stdout, stderr, workers };
+  const code = await runCommand(args, io);
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }
