@@ -76,5 +76,5 @@ async function formView(
   const webhooks = await namesOf(call, 'listWebhooks', [webhookId]);
   const webhook = webhooks[webhookId] ?? webhookId;
   const shown = { agent, webhookId, webhook, filter, tag, tried, errors };
-  return view('agents/filter', `Filter of ${agent.name}`, shown, status);
+  return view('agents/filter', `Filter of ${webhook} for ${agent.name}`, shown, status);
 }

@@ -87,6 +87,6 @@ export const dismissedSchema = z.object({
 });
 
 export const undoneSchema = z.object({
-  restored: z.int().describe('number of deliveries that are again what they were before'),
+  restored: z.int().describe('number of deliveries restored to what they were before the action'),
   others: z.int().describe('number of deliveries that were claimed or changed since, and stay as they are'),
 });
