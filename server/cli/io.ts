@@ -34,6 +34,18 @@ export function printPart({ stdout }: Pick<CommandIo, 'stdout'>, text: string): 
   });
 }
 
+/** Prints the members of a document for people, one a line. */
+export function printMembers(io: Pick<CommandIo, 'stdout'>, document: object): void {
+  const width = Math.max(...Object.keys(document).map((name) => name.length)) + 2;
+  for (const [name, value] of Object.entries(document))
+    printText(io, `${name.padEnd(width)}${visibleLine(memberText(value))}`.trimEnd().concat('\n'));
+}
+
+function memberText(value: unknown): string {
+  if (Array.isArray(value)) return value.join(' ');
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
+}
+
 /** Prints the `--json` document on one line. */
 export function printJson({ stdout }: CommandIo, value: unknown): void {
   stdout.write(jsonLine(value));

@@ -1,16 +1,16 @@
 import { Command } from 'commander';
 import { cancelReplayJob } from '../api/jobs/service.ts';
 import { commandActor } from '../audit/actor.ts';
-import { type JobRecord, listJobs } from '../db/queries/jobs.ts';
+import { findJob, type JobRecord, listJobs } from '../db/queries/jobs.ts';
 import { positive, uuid } from './arguments.ts';
-import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
+import { CommandError, type CommandIo, printJson, printMembers, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
 
 interface Output {
   json?: boolean;
 }
 
-/** `weir job list|cancel`. */
+/** `weir job list|show|cancel`. */
 export function jobCommand(io: CommandIo): Command {
   const command = new Command('job').description('show and cancel jobs, such as replays of many events');
 
@@ -24,7 +24,21 @@ export function jobCommand(io: CommandIo): Command {
         const rows = await listJobs(database, null, limit);
         if (json) printJson(io, { items: rows });
         else if (rows.length === 0) printText(io, 'No jobs. Create one: npx weir event replay --from TIME\n');
-        else printText(io, table(['ID', 'STATE', 'PROGRESS', 'EVENTS', 'DELIVERIES', 'CREATED'], rows.map(rowOf)));
+        else printText(io, table(columns, rows.map(rowOf)));
+      }),
+    );
+
+  command
+    .command('show')
+    .description('show one job')
+    .argument('<id>', 'id of the job', uuid)
+    .option('--json', 'print one JSON document')
+    .action((id: string, { json }: Output) =>
+      withDatabase(io, async ({ database }) => {
+        const job = await findJob(database.query, id);
+        if (job === undefined) throw new CommandError(`no job has the id ${id}; see: weir job list`);
+        if (json) return printJson(io, job);
+        printMembers(io, job);
       }),
     );
 
@@ -46,6 +60,8 @@ export function jobCommand(io: CommandIo): Command {
   return command;
 }
 
-function rowOf({ id, state, progress, events, deliveries, created_at }: JobRecord): string[] {
-  return [id, state, `${Math.floor(progress * 100)}%`, String(events), String(deliveries), created_at];
+const columns = ['ID', 'STATE', 'PROGRESS', 'EVENTS', 'DELIVERIES', 'CREATED', 'REASON'];
+
+function rowOf({ id, state, progress, events, deliveries, created_at, reason }: JobRecord): string[] {
+  return [id, state, `${Math.floor(progress * 100)}%`, String(events), String(deliveries), created_at, reason ?? ''];
 }

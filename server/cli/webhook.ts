@@ -9,9 +9,8 @@ import type { WebhookRecord } from '../db/queries/webhooks.ts';
 import { rotateInput, webhookInput } from '../resources/webhooks.ts';
 import { derivedKeys } from '../secrets/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
-import { visibleLine } from '../telemetry/visible.ts';
 import { seconds, uuid, uuids } from './arguments.ts';
-import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
+import { CommandError, type CommandIo, printJson, printMembers, printText, table } from './io.ts';
 import { type CommandSession, made, withDatabase, withInput } from './session.ts';
 import { addFieldOptions, changesOf, type FieldOptions, fieldsOf } from './webhook-fields.ts';
 import { usageCommand } from './webhook-usage.ts';
@@ -193,13 +192,7 @@ async function show(
   if (found === undefined) return known(id, { kind: 'unknown' });
   const webhook = describeWebhook(settings.FRONTEND_PUBLIC_API_URL)(found);
   if (json) return printJson(io, webhook);
-  for (const [name, value] of Object.entries(webhook))
-    printText(io, `${name.padEnd(28)}${visibleLine(shown(value))}`.trimEnd().concat('\n'));
-}
-
-function shown(value: unknown): string {
-  if (Array.isArray(value)) return value.join(' ');
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
+  printMembers(io, webhook);
 }
 
 async function rotate(io: CommandIo, webhooks: Webhooks, id: string, options: RotateOptions): Promise<void> {

@@ -1,5 +1,6 @@
-/** GET /: whether anything is wrong, requests over time, webhooks and the newest events. */
+/** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. */
 
+import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { itemsOf, type Page, view } from './page.ts';
 import { problemCard } from './problems.ts';
@@ -18,17 +19,21 @@ const chartFrame = { width: 900, height: 200, left: 44, bottom: 18 };
 const sparkFrame = { width: 120, height: 26, left: 0, bottom: 1 };
 const EVENTS_SHOWN = 6;
 const WEBHOOKS_SHOWN = 25;
+/** Alerts on the page: active ones, and the latest that have ended, if they ended within a day. */
+const ALERTS_SHOWN = 10;
+const ENDED_SHOWN = 5;
 
 export const overview: Page = async ({ call, query }) => {
   const nowMs = Date.now();
   const given = query.get('range') ?? '';
   const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
   const { days, step } = ranges[range];
-  const [problems, traffic, webhooks, events] = await Promise.all([
+  const [problems, traffic, webhooks, events, alerts] = await Promise.all([
     call('listProblems'),
     call('showHistory', { query: { from: new Date(nowMs - days * DAY_MS).toISOString(), step: String(step) } }),
     call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } }),
     call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
+    alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
   ]);
   const listed = itemsOf(webhooks).items;
   const newest = itemsOf(events).items;
@@ -41,6 +46,7 @@ export const overview: Page = async ({ call, query }) => {
     now: nowMs,
     problems: problems.kind === 'done' ? problems.body.items.map((one) => problemCard(one, nowMs)).sort(byLevel) : null,
     traffic: traffic.kind === 'done' ? trafficOf(traffic.body.points, ranges[range].text) : null,
+    alerts: alerts.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS),
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,

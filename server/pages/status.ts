@@ -5,15 +5,16 @@ import type { statusSchema } from '../api/status/operations.ts';
 import type { History, Second } from '../live/counters.ts';
 import { HISTORY_SECONDS } from '../live/counters.ts';
 import type { AlertTest } from '../resources/alerts.ts';
+import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
-import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
+import { asProblem, type Page, type PageReply, type PageRequest, view } from './page.ts';
 import { bytes, plural } from './show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */
 const WAIT_SECONDS = '3';
 /** Alerts on the page. */
-const ALERTS_SHOWN = '50';
-const ENDED_SHOWN = '10';
+const ALERTS_SHOWN = 50;
+const ENDED_SHOWN = 10;
 const frame = { width: 400, height: 130, left: 40, bottom: 18 };
 
 /**
@@ -28,10 +29,9 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     feedback: { address?: string } = {},
   ): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-    const [shown, active, ended] = await Promise.all([
+    const [shown, alerts] = await Promise.all([
       call('showStatus', { query: { wait_seconds } }),
-      call('listAlerts', { query: { active: 'true', limit: ALERTS_SHOWN } }),
-      call('listAlerts', { query: { active: 'false', limit: ENDED_SHOWN } }),
+      alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
     ]);
     if (shown.kind !== 'done') return asProblem(shown);
     const status = shown.body;
@@ -39,10 +39,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     const data = {
       status,
       test,
-      alerts: [...itemsOf(active).items, ...itemsOf(ended).items].map((alert) => ({
-        ...alert,
-        href: pathOf(alert.url),
-      })),
+      alerts,
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),
       diagnosis: diagnosisText(status),
@@ -71,12 +68,6 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       return tested.kind === 'done' ? show(request, tested.body, { address: '/status' }) : asProblem(tested);
     },
   };
-}
-
-/** A page of Weir, whatever PUBLIC_URL is. */
-function pathOf(url: string): string {
-  const { pathname, search } = new URL(url);
-  return `${pathname}${search}`;
 }
 
 const lines = [

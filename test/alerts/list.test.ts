@@ -61,6 +61,10 @@ test('a webhook that is silent for its expect_every_seconds is a problem and an 
     requests: [],
   });
 
+  const viewer = await addPerson(app, 'viewer');
+  const overview = async () => (await fetch(app.url, { headers: { cookie: viewer.cookie } })).text();
+  expect(await overview()).toContain(`<a href="/webhooks/${other.id}">Webhook other has received no event for 2 hours`);
+
   await receive(id, '1 second');
   await app.database.query({
     text: `update alerts set calm_since = now() - interval '30 minutes' where subject_id = $1`,
@@ -72,6 +76,11 @@ test('a webhook that is silent for its expect_every_seconds is a problem and an 
   expect(second.next_cursor).toBeNull();
   const ended = (await operator.api('GET', '/api/v1/alerts?active=false')).body.items;
   expect(ended).toMatchObject([{ subject: { id }, text: expect.stringMatching(/receives events again/) }]);
+  expect(await overview()).toContain('Webhook shop receives events again');
+  await app.database.query({
+    text: `update alerts set ended_at = now() - interval '25 hours' where ended_at is not null`,
+  });
+  expect(await overview()).not.toContain('Webhook shop receives events again');
   expect([...first.items, ...second.items].map(({ subject }) => subject.id).sort()).toEqual([id, other.id].sort());
 
   expect((await weirJson(app, 'alert', 'list')).items).toHaveLength(2);

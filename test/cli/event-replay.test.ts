@@ -81,6 +81,14 @@ test('the command fails when the job is cancelled', async () => {
   const id = await until(async () => (await weirJson(app, 'job', 'list')).items[0]?.id as string | undefined);
   await run(app, 'job', 'cancel', id);
   expect(await running).toMatchObject({ code: 1, err: expect.stringContaining('was cancelled after 0 events') });
+  await app.database.query({
+    text: `update jobs set state = 'failed', reason = 'no agent' where id = $1`,
+    values: [id],
+  });
+  expect((await run(app, 'job', 'list')).out).toMatch(/ REASON\n.* failed .* no agent\n$/);
+  expect((await run(app, 'job', 'show', id)).out).toMatch(/^id +\S+\n(.*\n)*reason +no agent\n/);
+  expect(await weirJson(app, 'job', 'show', id)).toMatchObject({ id, state: 'failed' });
+  expect((await run(app, 'job', 'show', agent.id)).code).toBe(1);
 });
 
 test.each([
