@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import { settingGroups } from '../settings/table.ts';
 import { contentsOf } from './contents.ts';
 import { replaceRegion, type SettingRow, sentence, settingRows, shownDefault, shownMeaning, tables } from './tables.ts';
 
@@ -37,12 +38,15 @@ function readOrEmpty(path: string): string {
 
 const head = `# Every setting of Weir at its default: copy this file to .env and uncomment what you change.
 # The environment wins over .env, and an empty value counts as unset. A .env with secrets in it: chmod 600 .env
-# Written by \`npm run docs\` from server/settings/table.ts; don't edit it here.
+# Written by \`npm run docs\` from server/settings/rows; don't edit it here.
 `;
 
 /** `.env.example`: every setting with its meaning, commented out at its default. */
 export function envExample(): string {
-  return head + settingRows().map(entry).join('');
+  const groups = settingGroups.map(
+    ({ title, settings }) => `\n# ${title}\n${settingRows(settings).map(entry).join('')}`,
+  );
+  return head + groups.join('');
 }
 
 function entry(row: SettingRow): string {

@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { problemSchema } from '../api/problems/operations.ts';
 import { operationRoutes, plainRoutes } from '../api/routes.ts';
 import { type ProblemRow, problems } from '../errors.ts';
-import { settingTable } from '../settings/table.ts';
+import { settingGroups } from '../settings/table.ts';
+import type { Setting } from '../settings/values.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
 import { isAsymmetric } from '../signatures/keys.ts';
 import { presets } from '../signatures/presets.ts';
@@ -11,19 +12,13 @@ import { type Alert, alertTable } from '../telemetry/alerts.ts';
 import { logEvents } from '../telemetry/log.ts';
 import { metricTable } from '../telemetry/metric-table.ts';
 
-/** One row of `settingTable`, as the documentation needs it. */
-export interface SettingRow {
+/** One row of the settings table with its name. */
+export interface SettingRow extends Setting {
   name: string;
-  fallback: string | null;
-  fallbackShown?: string;
-  allowed: string;
-  meaning: string;
-  secret?: true;
-  fixed?: true;
 }
 
-export function settingRows(): SettingRow[] {
-  return Object.entries(settingTable).map(([name, row]) => ({ name, ...row }));
+export function settingRows(settings: Readonly<Record<string, Setting>>): SettingRow[] {
+  return Object.entries(settings).map(([name, row]) => ({ name, ...row }));
 }
 
 /** The default of a setting as text for people. */
@@ -79,11 +74,18 @@ function problemsTable(): string {
   );
 }
 
-function settingsTable(): string {
-  return markdownTable(
-    ['setting', 'default', 'allowed', 'meaning'],
-    settingRows().map((row) => [`\`${row.name}\``, shownDefault(row), row.allowed, shownMeaning(row)]),
-  );
+function settingsTables(): string {
+  return settingGroups
+    .map(({ title, settings }) => {
+      const rows = settingRows(settings).map((row) => [
+        `\`${row.name}\``,
+        shownDefault(row),
+        row.allowed,
+        shownMeaning(row),
+      ]);
+      return `**${title}**\n\n${markdownTable(['setting', 'default', 'allowed', 'meaning'], rows)}`;
+    })
+    .join('\n\n');
 }
 
 function routesTable(): string {
@@ -157,7 +159,7 @@ function schemesTable(): string {
 export const tables: Readonly<Record<string, (program: Command) => string>> = {
   problems: problemsTable,
   commands: commandsTable,
-  settings: settingsTable,
+  settings: settingsTables,
   routes: routesTable,
   errors: errorsTable,
   schemes: schemesTable,

@@ -7,7 +7,8 @@ import { coalesced } from '../live/coalesced.ts';
 import { openLimiter } from '../ratelimit/open.ts';
 import { OperatorError } from '../settings/fault.ts';
 import { type Configuration, changedSettings, type Settings } from '../settings/read.ts';
-import { type Setting, settingTable } from '../settings/table.ts';
+import { settingTable } from '../settings/table.ts';
+import type { Setting } from '../settings/values.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { RestartOutcome } from './replacement.ts';
 

@@ -6,7 +6,8 @@ import { isDeepStrictEqual, parseEnv } from 'node:util';
 import type { z } from 'zod';
 import { passwordProblem } from '../passwords/rules.ts';
 import { type Fault, SettingsError } from './fault.ts';
-import { type Setting, settingTable } from './table.ts';
+import { settingTable } from './table.ts';
+import type { Setting } from './values.ts';
 
 type Table = typeof settingTable;
 type Name = keyof Table;

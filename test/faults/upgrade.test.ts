@@ -170,12 +170,9 @@ describe('another build', () => {
   });
 
   test('can have settings that the running primary does not know', { timeout: TEST_MS }, async () => {
-    const table = (built: string) =>
-      built.replace(
-        'export const settingTable = {',
-        "export const settingTable = {\n    NEW_LIMIT: count(5, 1, 9, ''),",
-      );
-    await two.replace('server/settings/table.js', table);
+    const rows = (built: string) =>
+      built.replace('export const limitsSettings = {', "$&\n    NEW_LIMIT: count(5, 1, 9, ''),");
+    await two.replace('server/settings/rows/limits.js', rows);
     await two.replace('server/process/app.js', (built) =>
       built.replace(
         'const { settings } = order;',
@@ -190,7 +187,7 @@ describe('another build', () => {
     });
     await configure('NEW_LIMIT=7');
     expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
-    await two.repair('server/settings/table.js');
+    await two.repair('server/settings/rows/limits.js');
     await two.repair('server/process/app.js');
   });
 

@@ -7,7 +7,8 @@ import { type Doctor, WAIT_MAX_MS } from '../../doctor/ask.ts';
 import type { History } from '../../live/counters.ts';
 import { processSchema } from '../../live/counters.ts';
 import type { Settings } from '../../settings/read.ts';
-import { type Setting, settingTable } from '../../settings/table.ts';
+import { settingTable } from '../../settings/table.ts';
+import type { Setting } from '../../settings/values.ts';
 import { done, operation } from '../operation.ts';
 import { readVersions } from './versions.ts';
 

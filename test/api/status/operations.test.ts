@@ -1,7 +1,8 @@
 /** Settings on the status. */
 import { expect, test } from 'vitest';
 import { describeSettings } from '../../../server/api/status/operations.ts';
-import { type Setting, settingTable } from '../../../server/settings/table.ts';
+import { settingTable } from '../../../server/settings/table.ts';
+import type { Setting } from '../../../server/settings/values.ts';
 import { settingsOf, someKey } from '../../helpers/settings.ts';
 
 const secrets: Record<string, string> = {

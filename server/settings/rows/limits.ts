@@ -1,0 +1,62 @@
+/** Settings: limits of clients. */
+import { z } from 'zod';
+import { commaList, count, isRedisUrl, type Setting } from '../values.ts';
+
+export const limitsSettings = {
+  RATE_LIMIT_BACKEND: {
+    schema: z.enum(['memory', 'shared']),
+    fallback: 'memory',
+    allowed: 'memory or shared',
+    meaning: 'where counters are kept: in each process (add a limit at the proxy), or in Redis for all processes',
+  },
+  RATE_LIMIT_SHARED_URL: {
+    schema: commaList.refine((list) => list.length > 0 && list.every(isRedisUrl)),
+    fallback: null,
+    allowed: 'a redis:// or rediss:// address; a comma list means Redis Cluster',
+    meaning: 'Redis of the shared counters',
+    secret: true,
+  },
+  RQ_SHARED_URL: {
+    schema: commaList.refine((list) => list.length > 0 && list.every(isRedisUrl)),
+    fallback: null,
+    allowed: 'a redis:// or rediss:// address; a comma list means Redis Cluster',
+    meaning: 'fallback for RATE_LIMIT_SHARED_URL',
+    secret: true,
+  },
+  RATE_LIMIT_INGEST_MAX: count(60, 1, 1_000_000_000, 'webhook requests per window and client address'),
+  RATE_LIMIT_INGEST_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_AGENT_AUTH_MAX: count(20, 1, 1_000_000_000, 'agent authentications per window and client address'),
+  RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_SIGN_IN_MAX: count(
+    60,
+    1,
+    1_000_000_000,
+    'sign-in and set-up requests (pages and API) per window and client address',
+  ),
+  RATE_LIMIT_SIGN_IN_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_KEYS_MAX: count(
+    100_000,
+    1_000,
+    10_000_000,
+    'maximum client addresses in the memory counters of a process',
+  ),
+  CLIENT_REQUESTS_MAX: count(
+    1024,
+    1,
+    1_000_000,
+    'maximum unfinished requests of one client address (IPv6: its /64) in a process; above it the response is 503',
+  ),
+  CLIENT_BODY_BYTES_HELD_MAX: count(
+    16_777_216,
+    65_536,
+    17_179_869_184,
+    'the same limit for unfinished bodies of one client address (IPv6: its /64), so that slow senders cannot starve others',
+  ),
+  STREAMS_MAX: count(
+    200,
+    1,
+    10_000,
+    'maximum live streams (GET /api/v1/stream) of a process; above it the response is 503',
+  ),
+  USER_STREAMS_MAX: count(20, 1, 10_000, 'maximum live streams of one user in a process; above it the response is 429'),
+} as const satisfies Record<string, Setting>;
