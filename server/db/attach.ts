@@ -47,6 +47,8 @@ interface AttachOptions {
    * server's.
    */
   joinSmaller: boolean;
+  /** Ends the wait for another process that starts or stops the embedded server, with a LockError. */
+  stopping?: AbortSignal;
 }
 
 /**
@@ -71,13 +73,14 @@ export async function attachDatabase(
 export async function attachUnmigrated(
   settings: Settings,
   log: (line: string) => void,
-  { joinSmaller }: AttachOptions,
+  { joinSmaller, stopping }: AttachOptions,
 ): Promise<Omit<Attached, 'migrated'>> {
   const joinServer = () =>
     joinEmbeddedPostgres({
       dataDir: settings.DATA_DIR,
       maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
       joinSmaller,
+      stopping,
       log,
     });
   let embedded = settings.database.kind === 'embedded' ? await joinServer() : null;

@@ -41,19 +41,26 @@ const LOCK_FILE_MODE = 0o600;
  * Takes a lock on the file or directory `path` (a missing file is created). `shared` and `exclusive` locks exclude each other, and so do
  * two `exclusive` locks. A held lock does not keep the event loop alive. Throws LockError, which names the holder on timeout.
  * @param waitSeconds 0: returns `null` at once if another process holds the lock.
+ * @param stopping ends the wait with a LockError. A lock that is held stays.
  */
 export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: 0): Promise<Lock | null>;
-export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: number): Promise<Lock>;
 export async function acquireLock(
   path: string,
   mode: 'shared' | 'exclusive',
   waitSeconds: number,
+  stopping?: AbortSignal,
+): Promise<Lock>;
+export async function acquireLock(
+  path: string,
+  mode: 'shared' | 'exclusive',
+  waitSeconds: number,
+  stopping?: AbortSignal,
 ): Promise<Lock | null> {
   await prepareFile(path);
   const timeout = waitSeconds === 0 ? ['--nonblock'] : ['--timeout', String(waitSeconds)];
   const flags = [`--${mode}`, ...timeout, '--conflict-exit-code', String(HELD_EXIT_CODE)];
   for (let starts = 1; ; starts++) {
-    const { lock, failure } = await startHelper([...flags, '--no-fork', path, 'cat']);
+    const { lock, failure } = await startHelper([...flags, '--no-fork', path, 'cat'], stopping);
     if (lock !== null) return lock;
     if (failure === 'held' && waitSeconds === 0) return null;
     if (failure === 'held')
@@ -67,7 +74,10 @@ export async function acquireLock(
 }
 
 /** Starts a helper and waits until it has the lock, or has ended: `failure` is then `held`, a signal, or a message. */
-async function startHelper(flags: string[]): Promise<{ lock: Lock; failure: '' } | { lock: null; failure: string }> {
+async function startHelper(
+  flags: string[],
+  stopping: AbortSignal | undefined,
+): Promise<{ lock: Lock; failure: '' } | { lock: null; failure: string }> {
   const helper = spawn('sh', ['-c', HELPER, 'sh', ...flags], {
     cwd: '/',
     detached: true,
@@ -86,7 +96,11 @@ async function startHelper(flags: string[]): Promise<{ lock: Lock; failure: '' }
   // cat echoes the byte. flock becomes cat only after it has taken the lock.
   helper.stdin.on('error', () => {});
   helper.stdin.write('\n');
+  const stop = () => helper.kill('SIGKILL');
+  if (stopping?.aborted) stop();
+  stopping?.addEventListener('abort', stop);
   const failure = await Promise.race([ended, once(helper.stdout, 'data').then(() => '')]);
+  stopping?.removeEventListener('abort', stop);
   if (failure !== '') return { lock: null, failure };
   const released = ended.then(() => {});
   setKeepAlive(helper, false);

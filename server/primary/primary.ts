@@ -40,7 +40,9 @@ export async function runPrimary(configure: () => Configuration, terminal: boole
 /** Resolves with the exit code when every process has ended; `undo` then stops the rest. */
 async function serveUntilEnd(parts: StartParts, terminal: boolean): Promise<number> {
   const { first, log, ending } = parts;
-  const { supervisor, settings, isUp, address } = await start(parts);
+  const started = await start(parts);
+  if (started === null) return (await ending.ended).code;
+  const { supervisor, settings, isUp, address } = started;
   if (isUp && terminal) greet(first.settings, address, process.stdout);
   const { code, reason } = await ending.ended;
   log('draining', { reason });

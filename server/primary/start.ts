@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { checkArchive } from '../archive/write.ts';
 import { attachUnmigrated } from '../db/attach.ts';
 import { lockDataDir } from '../db/data-dir.ts';
+import { LockError } from '../db/lock.ts';
 import { usualHorizon } from '../db/partitions.ts';
 import { openLimiter } from '../ratelimit/open.ts';
 import { loadSecretsKeys } from '../secrets/keys.ts';
@@ -44,8 +45,8 @@ interface Started {
   address: string | null;
 }
 
-/** Resolves when Weir serves, or when it is to end. Rejects with a message for people when it cannot start. */
-export async function start(parts: StartParts): Promise<Started> {
+/** Resolves when Weir serves, or when it is to end; with null when it has not come to its processes. Rejects with a message for people when it cannot start. */
+export async function start(parts: StartParts): Promise<Started | null> {
   const { first, log, undo, ending } = parts;
   const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), isPrepared: false };
   const settings = () => state.settings;
@@ -56,7 +57,10 @@ export async function start(parts: StartParts): Promise<Started> {
   const { WORKERS, THREADS, database: kind } = first.settings;
   log('starting', { processes: WORKERS, threads: THREADS, database: kind.kind });
 
-  const { conninfo, database, revive } = await attach(first.settings, log, undo);
+  const stopping = abortedBy(ending);
+  const attached = await attach(first.settings, log, undo, stopping);
+  if (attached === null) return null;
+  const { conninfo, database, revive } = attached;
   const entryFile = findEntryFile(fileURLToPath(new URL('../main.js', import.meta.url)), process.argv[1]);
   const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), first.settings, conninfo);
   // A rejection is handled below, when the database is prepared.
@@ -77,7 +81,7 @@ export async function start(parts: StartParts): Promise<Started> {
 
   if ('horizon' in outcome) serving.databasePrepared(outcome.horizon);
   const allServe = serving.begin();
-  const prepared = 'horizon' in outcome ? outcome : await waitForDatabase(preparing, outcome, abortedBy(ending));
+  const prepared = 'horizon' in outcome ? outcome : await waitForDatabase(preparing, outcome, stopping);
   if (prepared === null) return { supervisor, settings, isUp: false, address: null };
   if (!state.isPrepared) serving.databasePrepared(prepared.horizon);
   startWork(shared, serving, spool);
@@ -101,11 +105,17 @@ async function ownDataDir({ DATA_DIR }: Settings, undo: UndoStack): Promise<void
   undo.push(() => lock.release());
 }
 
-async function attach(settings: Settings, log: Log, undo: UndoStack) {
+/** Null: Weir is to end, and the wait for another process that starts the embedded server was ended. */
+async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: AbortSignal) {
   const report = (line: string) => log('database_starting', { line });
-  const attached = await attachUnmigrated(settings, report, { joinSmaller: false });
-  undo.push(attached.detach);
-  return attached;
+  try {
+    const attached = await attachUnmigrated(settings, report, { joinSmaller: false, stopping });
+    undo.push(attached.detach);
+    return attached;
+  } catch (error) {
+    if (error instanceof LockError && stopping.aborted) return null;
+    throw error;
+  }
 }
 
 /** Rejects if a shared rate-limit store does not answer: at run time it may be away, at the start it may be misspelled. */

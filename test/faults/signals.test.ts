@@ -1,10 +1,14 @@
 /** Signals under load: HUP fails no request, TERM and INT answer all accepted requests and leave nothing behind. */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { acquireLock } from '../../server/db/lock.ts';
+import { freePort } from '../helpers/ports.ts';
 import { isListening, postgresPids, processesOf } from '../helpers/processes.ts';
 import { RawClient, signatureOf } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { until } from '../helpers/wait.ts';
-import { PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts';
+import { makeDataDir, PATIENCE_MS, readiness, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 120_000;
 const eventually = { timeoutMs: PATIENCE_MS };
@@ -126,4 +130,25 @@ test('TERM with a delay: readyz is 503 while all requests are served', { timeout
   await expectNothingLeft();
   await startAgain();
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
+});
+
+test('TERM while another process starts or stops the embedded Postgres ends the wait', {
+  timeout: TEST_MS,
+}, async () => {
+  const dataDir = await makeDataDir();
+  const lock = (await acquireLock(join(dataDir, 'postgres.start.lock'), 'exclusive', 0))!;
+  const waiting = spawnWeir({ DATA_DIR: dataDir, PORT: await freePort(), METRICS_PORT: await freePort() });
+  try {
+    const isWaiting = () =>
+      waiting.events('database_starting').some(({ line }) => String(line).startsWith('Waiting: '));
+    await until(isWaiting, eventually);
+    waiting.child.kill('SIGTERM');
+    expect(await waiting.ended).toBe(0);
+    expect(waiting.events('stopped')).toHaveLength(1);
+    expect(waiting.stderr()).toBe('');
+  } finally {
+    waiting.child.kill('SIGKILL');
+    await lock.release();
+    await rm(dataDir, { recursive: true });
+  }
 });

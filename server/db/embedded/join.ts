@@ -62,6 +62,8 @@ interface Options {
   joinSmaller?: boolean;
   /** Timeout for another process that starts or stops the server. Default: LOCK_WAIT_SECONDS. */
   lockWaitSeconds?: number;
+  /** Ends the wait for that process with a LockError. */
+  stopping?: AbortSignal | undefined;
   /** Receives progress messages for users, one line at a time. */
   log: (line: string) => void;
 }
@@ -76,7 +78,7 @@ export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPo
   const pgdata = join(dataDir, 'postgres');
   checkSocketPath(pgdata);
   const lockWaitSeconds = options.lockWaitSeconds ?? LOCK_WAIT_SECONDS;
-  const startLock = await acquireStartLock(dataDir, lockWaitSeconds, options.log);
+  const startLock = await acquireStartLock(dataDir, lockWaitSeconds, options.log, options.stopping);
   try {
     const server = await prepare(found, dataDir, pgdata);
     const started = await startUnlessRunning(server, {
@@ -194,12 +196,17 @@ async function leave(server: Server, membership: Lock, lockWaitSeconds: number, 
   }
 }
 
-async function acquireStartLock(dataDir: string, waitSeconds: number, log: Options['log']): Promise<Lock> {
+async function acquireStartLock(
+  dataDir: string,
+  waitSeconds: number,
+  log: Options['log'],
+  stopping?: AbortSignal,
+): Promise<Lock> {
   const path = join(dataDir, 'postgres.start.lock');
   const immediate = await acquireLock(path, 'exclusive', 0);
   if (immediate !== null) return immediate;
   log(`Waiting: ${await describeHolder(path)} is starting or stopping the database in ${dataDir}`);
-  return acquireLock(path, 'exclusive', waitSeconds);
+  return acquireLock(path, 'exclusive', waitSeconds, stopping);
 }
 
 function usersLock(dataDir: string): string {
