@@ -1,0 +1,106 @@
+/** Claims of an agent with a filter while Weir and its Postgres are killed: every event that passes is delivered, and no other. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addAgent, agentsOf, letPass, storeEvents, type TestAgent } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { processesOf } from '../helpers/processes.ts';
+import { until } from '../helpers/wait.ts';
+import { made } from '../helpers/webhooks.ts';
+import { kill, makeDataDir, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 240_000;
+const EVENTS = 3_000;
+/** One in so many passes. */
+const EACH = 10;
+const eventually = { timeoutMs: PATIENCE_MS };
+let dataDir: string;
+let weir: Weir;
+
+const start = () => startWeir({ WORKERS: 1, DATA_DIR: dataDir });
+
+beforeAll(async () => {
+  dataDir = await makeDataDir();
+  weir = await start();
+}, TEST_MS);
+afterAll(() => weir.stop(), TEST_MS);
+
+const url = () => `http://127.0.0.1:${weir.port}`;
+
+/** Ids of events by the state of their delivery. */
+async function eventsByState({ id }: TestAgent): Promise<Record<string, string[]>> {
+  const rows = await weir.database.query<{ state: string; ids: string[] }>({
+    text: 'select state, json_agg(event_id order by event_id) as ids from deliveries where agent_id = $1 group by state',
+    values: [id],
+  });
+  return Object.fromEntries(rows.map(({ state, ids }) => [state, ids]));
+}
+
+test('kill -9 of Weir between verdicts and leases, then of Weir and Postgres between claims and acks', {
+  timeout: TEST_MS,
+}, async () => {
+  const app = { ...weir, url: url(), settings: { PUBLIC_URL: url() } } as unknown as TestApp;
+  const webhook = await weir.addWebhook();
+  let agent = await addAgent(app, [{ ...webhook, url: `${url()}${webhook.path}` }]);
+  const agents = agentsOf(weir);
+  made(await agents.setFilter(agent.id, webhook.id, 'event_type == "wanted"'));
+  // Claims of an agent with a limit lock its row before they lease.
+  made(await agents.update(agent.id, { max_leased: EVENTS }));
+  const stored = (await storeEvents(weir.database, webhook.id, EVENTS)).toSorted();
+  const isWanted = (_: string, place: number) => place % EACH === 0;
+  const wanted = stored.filter(isWanted);
+  const unwanted = stored.filter((id, place) => !isWanted(id, place));
+  await weir.database.query({
+    text: `update events set event_type = 'wanted' where webhook_id = $1 and id = any ($2::uuid[])`,
+    values: [webhook.id, `{${wanted.join(',')}}`],
+  });
+
+  const expectNothingLost = async () => {
+    const { pending = [], leased = [], filtered = [], done = [], ...others } = await eventsByState(agent);
+    expect(others).toEqual({});
+    expect([...pending, ...leased, ...filtered, ...done].toSorted()).toEqual(stored);
+    expect(filtered.filter((id) => wanted.includes(id))).toEqual([]);
+    expect([...leased, ...done].filter((id) => !wanted.includes(id))).toEqual([]);
+  };
+
+  await weir.database.transaction(async (query) => {
+    await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
+    await query({ text: 'select from agents where id = $1 for no key update', values: [agent.id] });
+    const claim = agent.claim().catch(() => 'connection lost');
+    await until(async () => 'filtered' in (await eventsByState(agent)), eventually);
+    for (const pid of [weir.pid, ...(await weir.servingPids())]) kill(pid, 'SIGKILL');
+    await weir.ended;
+    expect(await claim).toBe('connection lost');
+  });
+  await expectNothingLost();
+  await weir.forget();
+
+  weir = await start();
+  agent = agent.at({ url: url() });
+  const received: string[] = [];
+  const consume = async () => {
+    for (;;) {
+      const deliveries = await agent.claim({ max: 7, wait_seconds: 1 });
+      received.push(...deliveries.map(({ event }) => event.id));
+      if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt));
+    }
+  };
+  const lost = Promise.allSettled([consume(), consume(), consume()]);
+  await until(() => received.length > 0, eventually);
+  for (const { pid } of await processesOf(dataDir)) kill(pid, 'SIGKILL');
+  await weir.ended;
+  await lost;
+  await weir.forget();
+
+  weir = await start();
+  agent = agent.at({ url: url() });
+  await expectNothingLost();
+  await letPass(weir.database, 3600);
+  await until(async () => {
+    const deliveries = await agent.claim({ wait_seconds: 1 });
+    received.push(...deliveries.map(({ event }) => event.id));
+    if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt));
+    const { pending, leased } = await eventsByState(agent);
+    return pending === undefined && leased === undefined;
+  }, eventually);
+  expect(await eventsByState(agent)).toEqual({ done: wanted, filtered: unwanted });
+  expect([...new Set(received)].toSorted()).toEqual(wanted);
+});
