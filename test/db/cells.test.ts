@@ -1,6 +1,6 @@
 /**
- * Cells (README, "Past one Postgres"): events, deliveries and dedupe keys of a webhook lie in one schema, so a statement may combine them
- * only within one webhook.
+ * A later release may spread webhooks over cells: schemas that each hold the events, deliveries and dedupe keys of some webhooks. So that
+ * this stays possible, a statement may combine them only within one webhook.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
