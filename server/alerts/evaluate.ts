@@ -14,8 +14,14 @@ import {
 } from '../db/queries/alerts.ts';
 import type { Condition } from '../resources/alerts.ts';
 import type { Settings } from '../settings/read.ts';
+import {
+  type AlertSettings,
+  type HeldCondition,
+  type Machine,
+  type MachineSpool,
+  readConditions,
+} from './conditions.ts';
 import { alertBody } from './message.ts';
-import { type AlertSettings, type Machine, type MachineSpool, readSigns, type Sign } from './signs.ts';
 
 /** An alert ends when its condition has not held for this long. 0: its sources look back far enough by themselves. */
 const CALM_MS: Record<Condition, number> = {
@@ -62,11 +68,11 @@ export function evaluate(
     if (!row!.locked) return null;
     if (carried !== null) await adoptAlert(query, carried);
     const { spool } = machine;
-    const signs = await readSigns(query, settings, machine, nowMs);
+    const held = await readConditions(query, settings, machine, nowMs);
     const active = await readActiveAlerts(query);
-    const { progress, ended } = progressOf(active, signs, spool, nowMs);
+    const { progress, ended } = progressOf(active, held, spool, nowMs);
     await updateAlerts(query, progress);
-    const began = begin(active, signs, nowMs);
+    const began = begin(active, held, nowMs);
     for (const alert of began) await insertAlert(query, alert);
     if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);
     const left = [...active, ...began].filter(({ id }) => !ended.some((alert) => alert.id === id));
@@ -86,18 +92,18 @@ async function createRequests(query: Query, publicUrl: string, nowMs: number): P
 
 function progressOf(
   active: readonly ActiveAlert[],
-  signs: readonly Sign[],
+  held: readonly HeldCondition[],
   spool: MachineSpool | null,
   nowMs: number,
 ): { progress: AlertProgress[]; ended: AlertRow[] } {
   const now = isoTime(nowMs);
-  const holding = new Map(signs.map((sign) => [keyOf(sign.condition, sign.subject.id), sign]));
+  const holding = new Map(held.map((one) => [keyOf(one.condition, one.subject.id), one]));
   const progress: AlertProgress[] = [];
   const ended: AlertRow[] = [];
   for (const alert of active) {
-    const sign = holding.get(keyOf(alert.condition, alert.subject_id));
-    if (sign !== undefined) {
-      progress.push({ id: alert.id, value: sign.value, checkedAt: now, calmSince: null, endedAt: null });
+    const condition = holding.get(keyOf(alert.condition, alert.subject_id));
+    if (condition !== undefined) {
+      progress.push({ id: alert.id, value: condition.value, checkedAt: now, calmSince: null, endedAt: null });
       continue;
     }
     const elsewhere = alert.condition === 'spool' && alert.subject_id !== spool?.id;
@@ -120,9 +126,9 @@ function calmMsOf({ condition, threshold }: AlertRow): number {
 }
 
 /** The alerts to create. */
-function begin(active: readonly ActiveAlert[], signs: readonly Sign[], nowMs: number): AlertRow[] {
+function begin(active: readonly ActiveAlert[], held: readonly HeldCondition[], nowMs: number): AlertRow[] {
   const known = new Set(active.map(({ condition, subject_id }) => keyOf(condition, subject_id)));
-  const fresh = signs.filter((sign) => sign.begins && !known.has(keyOf(sign.condition, sign.subject.id)));
+  const fresh = held.filter((one) => one.begins && !known.has(keyOf(one.condition, one.subject.id)));
   return fresh.slice(0, BEGUN_MAX).map(({ condition, subject, sinceMs, value, threshold }) => ({
     id: uuidText(uuidv7(nowMs, randomBytes(16))),
     condition,

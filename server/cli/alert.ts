@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { describeAlert } from '../alerts/describe.ts';
-import { testAlert } from '../alerts/trial.ts';
+import { testAlert } from '../alerts/test-alert.ts';
 import { commandActor } from '../audit/actor.ts';
 import { listAlerts } from '../db/queries/alerts.ts';
 import { wholeNumber } from './arguments.ts';

@@ -1,11 +1,11 @@
 /** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time, and sends what they make. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
+import type { MachineSpool } from '../alerts/conditions.ts';
 import { deliver } from '../alerts/deliver.ts';
 import { describeAlert } from '../alerts/describe.ts';
 import { type Evaluated, evaluate } from '../alerts/evaluate.ts';
-import type { MachineSpool } from '../alerts/signs.ts';
-import { SpoolAlarm } from '../alerts/spool-alarm.ts';
+import { SpoolAlert } from '../alerts/spool-alert.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { countActiveAlerts } from '../db/queries/alerts.ts';
 import { conditionNames } from '../resources/alerts.ts';
@@ -40,11 +40,11 @@ export class Alerts {
   readonly #requests = { sent: 0, failed: 0, given_up: 0 };
 
   /** Null: this machine has no spool. */
-  readonly #alarm: SpoolAlarm | null;
+  readonly #spoolAlert: SpoolAlert | null;
 
   constructor(parts: AlertParts) {
     this.#parts = parts;
-    this.#alarm = parts.spool.folder === null ? null : new SpoolAlarm(parts.settings().DATA_DIR);
+    this.#spoolAlert = parts.spool.folder === null ? null : new SpoolAlert(parts.settings().DATA_DIR);
   }
 
   /** @param nowMs Unix milliseconds. */
@@ -52,11 +52,11 @@ export class Alerts {
     const { database, log, settings, startedMs } = this.#parts;
     const spool = await this.#spool();
     try {
-      const carried = this.#alarm?.carried ?? null;
+      const carried = this.#spoolAlert?.carried ?? null;
       const evaluated = await evaluate(database, settings(), { startedMs, spool }, nowMs, carried);
       if (evaluated !== null) {
         this.#report(evaluated);
-        if (this.#alarm?.carried === carried) this.#alarm?.recorded(evaluated.ownSpool);
+        if (this.#spoolAlert?.carried === carried) this.#spoolAlert?.recorded(evaluated.ownSpool);
       }
       this.#active = new Map((await countActiveAlerts(database)).map(({ condition, count }) => [condition, count]));
       this.#failing = false;
@@ -87,8 +87,8 @@ export class Alerts {
         return;
       }
       // The database is away: evaluate reports it.
-      const alert = this.#alarm?.carried?.alert.id;
-      const posted = (await this.#alarm?.send(target, Date.now(), signal).catch(this.#notSaved)) ?? null;
+      const alert = this.#spoolAlert?.carried?.alert.id;
+      const posted = (await this.#spoolAlert?.send(target, Date.now(), signal).catch(this.#notSaved)) ?? null;
       if (posted === null) return;
       const type = 'alert.began';
       onAttempt(posted.kind);
@@ -110,7 +110,7 @@ export class Alerts {
   /** Of all conditions, only the spool can be judged without the database. */
   #beginWithoutDatabase(spool: MachineSpool, nowMs: number): void {
     try {
-      const alert = this.#alarm!.begin(spool, this.#parts.settings().PUBLIC_URL, nowMs);
+      const alert = this.#spoolAlert!.begin(spool, this.#parts.settings().PUBLIC_URL, nowMs);
       if (alert !== null) this.#report({ began: [alert], ended: [] });
     } catch (error) {
       this.#notSaved(error as Error);

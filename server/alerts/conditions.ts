@@ -13,7 +13,7 @@ import type { Settings } from '../settings/read.ts';
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 
 /** A condition that holds, at least enough to keep an alert active. */
-export interface Sign {
+export interface HeldCondition {
   condition: Condition;
   subject: { id: string; name: string };
   /** Unix milliseconds. */
@@ -56,14 +56,14 @@ const AGENTS_MAX = 10_000;
 const WEBHOOKS_MAX = 1_000;
 
 /** @param nowMs Unix milliseconds. */
-export async function readSigns(
+export async function readConditions(
   query: Query,
   settings: AlertSettings,
   { startedMs, spool }: Machine,
   nowMs: number,
-): Promise<Sign[]> {
+): Promise<HeldCondition[]> {
   const database = { query };
-  const ofAgents = await agentSigns(database, settings.ALERT_PENDING_SECONDS, nowMs);
+  const ofAgents = await conditionsOfAgents(database, settings.ALERT_PENDING_SECONDS, nowMs);
   const refused = await readRefusedRequests(database, nowMs, WEBHOOKS_MAX);
   const overdue = await readOverdueWebhooks(database, nowMs, WEBHOOKS_MAX);
   const perMinute = settings.ALERT_REJECTIONS_PER_MINUTE;
@@ -72,7 +72,7 @@ export async function readSigns(
     ...refused
       .filter(({ minute_max }) => minute_max > perMinute * END_RATIO)
       .map(
-        (webhook): Sign => ({
+        (webhook): HeldCondition => ({
           condition: 'rejections',
           subject: { id: webhook.webhook_id, name: webhook.name },
           sinceMs: Date.parse(webhook.minute_at!),
@@ -82,7 +82,7 @@ export async function readSigns(
         }),
       ),
     ...overdue.map(
-      (webhook): Sign => ({
+      (webhook): HeldCondition => ({
         condition: 'silent',
         subject: { id: webhook.webhook_id, name: webhook.name },
         sinceMs: Date.parse(webhook.silent_since),
@@ -91,13 +91,17 @@ export async function readSigns(
         begins: nowMs - startedMs >= Math.min(webhook.expect_every_seconds * 1000, START_GRACE_MS_MAX),
       }),
     ),
-    ...(spool === null || spool.events === 0 ? [] : [spoolSign(spool, nowMs)]),
+    ...(spool === null || spool.events === 0 ? [] : [spoolCondition(spool, nowMs)]),
   ];
 }
 
-async function agentSigns(database: { query: Query }, pendingSeconds: number, nowMs: number): Promise<Sign[]> {
+async function conditionsOfAgents(
+  database: { query: Query },
+  pendingSeconds: number,
+  nowMs: number,
+): Promise<HeldCondition[]> {
   const agents = await readActiveAgents(database, AGENTS_MAX);
-  const signs: Sign[] = [];
+  const held: HeldCondition[] = [];
   for (let from = 0; from < agents.length; from += ACTIVE_AGENTS_MAX) {
     const some = agents.slice(from, from + ACTIVE_AGENTS_MAX);
     const names = new Map(some.map(({ id, name }) => [id, name]));
@@ -108,7 +112,7 @@ async function agentSigns(database: { query: Query }, pendingSeconds: number, no
       const value = Math.floor((nowMs - sinceMs) / 1000);
       if (value <= pendingSeconds * END_RATIO) continue;
       const begins = value > pendingSeconds;
-      signs.push({
+      held.push({
         condition: 'pending',
         subject: subject(agent_id),
         sinceMs,
@@ -119,7 +123,7 @@ async function agentSigns(database: { query: Query }, pendingSeconds: number, no
     }
     const withDead = activity.filter(({ dead }) => dead > 0).map(({ agent_id }) => agent_id);
     for (const { agent_id, count, first_at } of await readNewDeadLetters(database, withDead, nowMs - DEAD_NEW_MS))
-      signs.push({
+      held.push({
         condition: 'dead_letters',
         subject: subject(agent_id),
         sinceMs: Date.parse(first_at),
@@ -128,10 +132,10 @@ async function agentSigns(database: { query: Query }, pendingSeconds: number, no
         begins: true,
       });
   }
-  return signs;
+  return held;
 }
 
-function spoolSign({ id, name, events, oldestMs }: MachineSpool, nowMs: number): Sign {
+function spoolCondition({ id, name, events, oldestMs }: MachineSpool, nowMs: number): HeldCondition {
   return {
     condition: 'spool',
     subject: { id, name },
