@@ -24,8 +24,8 @@ import { setRateLimitFields } from '../http/rate-limit.ts';
 import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { Stage } from '../telemetry/stages.ts';
 import { answersValidation, answersVerified } from './handshake.ts';
-import { type Judge, type JudgedRequest, type Judgement, refusalOf } from './judge.ts';
 import { takeIngest } from './limit.ts';
+import { type ReceivedRequest, refusalOf, type SignatureCheck, type SignatureOutcome } from './signature.ts';
 import type { Store, VerifiedRequest } from './store.ts';
 import type { Webhook } from './webhook.ts';
 
@@ -36,7 +36,7 @@ export interface IngestParts {
   policy: Policy;
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
-  judge: Judge;
+  checkSignature: SignatureCheck;
   /** Called when a signature is refused. The body is released when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
@@ -50,7 +50,7 @@ export function createIngest(parts: IngestParts, store: Store): (exchange: Excha
 }
 
 /** One request on its way through the steps. */
-class IngestRequest implements JudgedRequest, VerifiedRequest {
+class IngestRequest implements ReceivedRequest, VerifiedRequest {
   readonly exchange: Exchange;
   readonly #parts: IngestParts;
   readonly #store: Store;
@@ -130,14 +130,14 @@ class IngestRequest implements JudgedRequest, VerifiedRequest {
     if (received.kind === 'too_large') return this.#refuse(problem('payload_too_large'));
     if (received.kind !== 'complete') return this.#refuse(problemLater(received.kind, RETRY_SECONDS));
     if (received.bytes.length > this.webhook.capBytes) return this.#refuse(problem('payload_too_large'));
-    const judgement = this.#parts.judge(this, Date.now());
-    if (judgement !== null) this.judged(judgement);
+    const outcome = this.#parts.checkSignature(this, Date.now());
+    if (outcome !== null) this.signatureChecked(outcome);
   }
 
-  judged(judgement: Judgement): void {
+  signatureChecked(outcome: SignatureOutcome): void {
     try {
       this.exchange.lap(Stage.verify);
-      if (judgement.kind !== 'verified') return this.#refuseSignature(judgement);
+      if (outcome.kind !== 'verified') return this.#refuseSignature(outcome);
       if (this.exchange.aborted || answersVerified(this.exchange, this.webhook, this.body)) return this.end();
       this.#store(this);
     } catch (error) {
@@ -145,11 +145,11 @@ class IngestRequest implements JudgedRequest, VerifiedRequest {
     }
   }
 
-  #refuseSignature(judgement: Exclude<Judgement, { kind: 'verified' }>): void {
-    if (judgement.kind === 'unavailable') return this.#refuse(problemLater('verification_unavailable', RETRY_SECONDS));
-    if (judgement.kind === 'unreadable') return this.#refuse(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
+  #refuseSignature(outcome: Exclude<SignatureOutcome, { kind: 'verified' }>): void {
+    if (outcome.kind === 'unavailable') return this.#refuse(problemLater('verification_unavailable', RETRY_SECONDS));
+    if (outcome.kind === 'unreadable') return this.#refuse(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
     this.webhook.counts.rejected++;
-    this.exchange.problem(refusalOf(this.webhook, judgement));
+    this.exchange.problem(refusalOf(this.webhook, outcome));
     this.#parts.onRejected(this.exchange, this.webhook, this.body);
     this.end();
   }

@@ -3,7 +3,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { VerifyBatch } from '../../workers/hmac.ts';
 import { type Keyring, REQUEST_NUMBERS } from '../signatures/check.ts';
-import type { Claimed } from '../signatures/scheme.ts';
+import type { PresentedSignatures } from '../signatures/scheme.ts';
 
 /** Requests in one task. A longer queue is distributed over the threads. */
 const BATCH_ITEMS_MAX = 256;
@@ -23,7 +23,7 @@ export interface VerifyObserver {
   threadFailed(error: Error): void;
 }
 
-export type Claims = Pick<Claimed, 'digests' | 'prefix' | 'suffix'>;
+export type Claims = Pick<PresentedSignatures, 'digests' | 'prefix' | 'suffix'>;
 
 /** A body to verify with every key (current first) against every claimed signature. */
 export interface VerifyTask {
@@ -52,7 +52,7 @@ export class Verifier {
   readonly #timeoutMs: number;
   readonly #observer: VerifyObserver;
   /** One for each thread; null after a failure, until there is a batch for it. */
-  readonly #lanes: (Lane | null)[];
+  readonly #threads: (VerifyThread | null)[];
   readonly #overdueCheck: NodeJS.Timeout;
   #waiting: VerifyTask[] = [];
   /** Batches whose thread failed. They go first. */
@@ -75,7 +75,7 @@ export class Verifier {
       resourceLimits: { maxOldGenerationSizeMb: 64 },
     });
     this.#pool.on('error', (error: Error) => this.#observer.threadFailed(error));
-    this.#lanes = Array.from({ length: options.threads }, (_, place) => this.#openLane(place));
+    this.#threads = Array.from({ length: options.threads }, (_, place) => this.#openThread(place));
     this.#overdueCheck = setInterval(() => this.#abortOverdue(), this.#timeoutMs / OVERDUE_CHECKS).unref();
   }
 
@@ -100,19 +100,19 @@ export class Verifier {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#overdueCheck);
-    for (const lane of this.#lanes) lane?.port.close();
+    for (const thread of this.#threads) thread?.port.close();
     await this.#pool.destroy();
   }
 
   /** Starts batches while threads are free. While all are busy, the next batch grows; it starts when a thread finishes. */
   #dispatch(): void {
     this.#scheduled = false;
-    for (let place = 0; place < this.#lanes.length && !this.#closed; place++) {
+    for (let place = 0; place < this.#threads.length && !this.#closed; place++) {
       if (this.#failed.length === 0 && this.#waiting.length === 0) return;
-      this.#lanes[place] ??= this.#openLane(place);
-      const lane = this.#lanes[place]!;
-      if (lane.batch === null)
-        lane.send(this.#failed.shift() ?? this.#takeBatch(), performance.now() + this.#timeoutMs);
+      this.#threads[place] ??= this.#openThread(place);
+      const thread = this.#threads[place]!;
+      if (thread.batch === null)
+        thread.send(this.#failed.shift() ?? this.#takeBatch(), performance.now() + this.#timeoutMs);
     }
   }
 
@@ -125,18 +125,18 @@ export class Verifier {
     return { tasks: this.#waiting.splice(0, items), failures: 0 };
   }
 
-  #openLane(place: number): Lane {
-    const lane = new Lane(this.#pool, {
+  #openThread(place: number): VerifyThread {
+    const thread = new VerifyThread(this.#pool, {
       verified: (batch, verdicts) => {
         this.#dispatch();
         for (let i = 0; i < verdicts.length; i++) batch.tasks[i]!.settleVerdict(verdictOf(verdicts[i]!));
       },
       ended: (error) => {
-        this.#lanes[place] = null;
-        if (!this.#closed) this.#onFailure(lane.batch, error);
+        this.#threads[place] = null;
+        if (!this.#closed) this.#onFailure(thread.batch, error);
       },
     });
-    return lane;
+    return thread;
   }
 
   #onFailure(batch: Batch | null, error: Error): void {
@@ -148,12 +148,13 @@ export class Verifier {
 
   #abortOverdue(): void {
     const nowMs = performance.now();
-    for (const lane of this.#lanes) if (lane !== null && lane.batch !== null && lane.dueMs <= nowMs) lane.abort();
+    for (const thread of this.#threads)
+      if (thread !== null && thread.batch !== null && thread.dueMs <= nowMs) thread.abort();
   }
 }
 
 /** A thread and its port. It verifies one batch at a time. */
-class Lane {
+class VerifyThread {
   readonly port: MessagePort;
   readonly #controller = new AbortController();
   /** Null: the thread is free. */

@@ -21,7 +21,7 @@ interface SignedRequest {
 }
 
 /** The signatures that a request claims, SIGNATURE_BYTES each, with the signed text around the body. */
-export interface Claimed {
+export interface PresentedSignatures {
   kind: 'digests';
   digests: readonly Uint8Array[];
   prefix: string;
@@ -30,7 +30,7 @@ export interface Claimed {
 }
 
 /** What a request claims, or why it claims nothing. */
-export type Presented = Claimed | { kind: 'missing' } | { kind: 'malformed'; header: string };
+export type Presented = PresentedSignatures | { kind: 'missing' } | { kind: 'malformed'; header: string };
 
 export interface Scheme {
   /** Name of the preset, or `custom`. */

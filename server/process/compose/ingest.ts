@@ -10,8 +10,8 @@ import { EventStore } from '../../ingest/event-store.ts';
 import { createHandshake } from '../../ingest/handshake.ts';
 import { createIngest, type IngestParts } from '../../ingest/ingest.ts';
 import { IngestCounts } from '../../ingest/ingest-counts.ts';
-import { createJudge } from '../../ingest/judge.ts';
 import { RowMaker } from '../../ingest/rows.ts';
+import { createSignatureCheck } from '../../ingest/signature.ts';
 import { SPOOL_AFTER_MS, SpooledStore } from '../../ingest/spooled-store.ts';
 import { storeSingle } from '../../ingest/store.ts';
 import { Verifier } from '../../ingest/verify.ts';
@@ -109,7 +109,7 @@ export function composeIngest(
       windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     },
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
-    judge: createJudge({
+    checkSignature: createSignatureCheck({
       verifier,
       publicUrl: settings.FRONTEND_PUBLIC_API_URL,
       onVerified: (webhook, place) => {

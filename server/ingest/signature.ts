@@ -4,11 +4,11 @@ import { type Problem, problem } from '../http/problem.ts';
 import { findKey, type Keyring } from '../signatures/check.ts';
 import { isToken } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
-import { type Claimed, clockDistance } from '../signatures/scheme.ts';
+import { clockDistance, type PresentedSignatures } from '../signatures/scheme.ts';
 import type { Claims, Verdict, Verifier, VerifyTask } from './verify.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
 
-export type Judgement =
+export type SignatureOutcome =
   | { kind: 'verified' }
   | { kind: 'missing' }
   | { kind: 'mismatch' }
@@ -21,10 +21,10 @@ export type Judgement =
   /** A secret that may verify it cannot be decrypted. */
   | { kind: 'unreadable' };
 
-const verified: Judgement = { kind: 'verified' };
-const unreadableSecret: Judgement = { kind: 'unreadable' };
+const verified: SignatureOutcome = { kind: 'verified' };
+const unreadableSecret: SignatureOutcome = { kind: 'unreadable' };
 
-interface JudgeParts {
+interface SignatureParts {
   verifier: Verifier;
   /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
   publicUrl: string;
@@ -33,18 +33,18 @@ interface JudgeParts {
 }
 
 /** A request whose body is complete. */
-export interface JudgedRequest {
+export interface ReceivedRequest {
   readonly exchange: Exchange;
   readonly webhook: Webhook;
   readonly body: Uint8Array<SharedArrayBuffer>;
-  /** Called once, in a later turn, if `judge` returned null. Must not throw. */
-  judged(judgement: Judgement): void;
+  /** Called once, in a later turn, if the check returned null. Must not throw. */
+  signatureChecked(outcome: SignatureOutcome): void;
 }
 
-/** Returns the judgement, or null while a thread verifies the signature. */
-export type Judge = (request: JudgedRequest, nowMs: number) => Judgement | null;
+/** Returns the outcome, or null while a thread verifies the signature. */
+export type SignatureCheck = (request: ReceivedRequest, nowMs: number) => SignatureOutcome | null;
 
-export function createJudge(parts: JudgeParts): Judge {
+export function createSignatureCheck(parts: SignatureParts): SignatureCheck {
   return (request, nowMs) => {
     const { exchange, webhook } = request;
     const { scheme } = webhook;
@@ -56,7 +56,7 @@ export function createJudge(parts: JudgeParts): Judge {
     const url = scheme.usesUrl ? signedUrl(parts.publicUrl, exchange) : '';
     const presented = scheme.present({ headers, method, url });
     if (presented.kind !== 'digests') return presented;
-    const pending = new PendingJudgement(parts, request, keyring, presented, nowMs);
+    const pending = new PendingCheck(parts, request, keyring, presented, nowMs);
     if (isToken(keyring.algorithm)) return pending.conclude(tokenVerdict(keyring, presented));
     parts.verifier.verify(pending);
     return null;
@@ -64,14 +64,20 @@ export function createJudge(parts: JudgeParts): Judge {
 }
 
 /** A request whose signatures are known but not verified. */
-class PendingJudgement implements VerifyTask {
+class PendingCheck implements VerifyTask {
   readonly keyring: Keyring;
-  readonly claims: Claimed;
-  readonly #parts: JudgeParts;
-  readonly #request: JudgedRequest;
+  readonly claims: PresentedSignatures;
+  readonly #parts: SignatureParts;
+  readonly #request: ReceivedRequest;
   readonly #nowMs: number;
 
-  constructor(parts: JudgeParts, request: JudgedRequest, keyring: Keyring, claims: Claimed, nowMs: number) {
+  constructor(
+    parts: SignatureParts,
+    request: ReceivedRequest,
+    keyring: Keyring,
+    claims: PresentedSignatures,
+    nowMs: number,
+  ) {
     this.#parts = parts;
     this.#request = request;
     this.keyring = keyring;
@@ -84,10 +90,10 @@ class PendingJudgement implements VerifyTask {
   }
 
   settleVerdict(verdict: Verdict): void {
-    this.#request.judged(this.conclude(verdict));
+    this.#request.signatureChecked(this.conclude(verdict));
   }
 
-  conclude(verdict: Verdict): Judgement {
+  conclude(verdict: Verdict): SignatureOutcome {
     const { webhook, body } = this.#request;
     // The unreadable secret may have made this signature, and a sender treats 403 as final.
     if (verdict.kind !== 'verified')
@@ -118,25 +124,25 @@ export function signedUrl(publicUrl: string, { path, query }: Pick<Exchange, 'pa
   return `${publicUrl}${path}${query === '' ? '' : `?${query}`}`;
 }
 
-type Refused = Extract<Judgement, { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' }>;
+type Refused = Extract<SignatureOutcome, { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' }>;
 
 /** The problem that a refused request is answered with. `detail` is absent where the table's sentence holds. */
-export function refusalOf({ scheme }: Webhook, judgement: Refused): Problem {
-  const code = scheme.refusalStatus === 401 ? 'signature_unauthenticated' : (`signature_${judgement.kind}` as const);
-  return problem(code, scheme.name === DEFAULT_SCHEME ? undefined : detailOf(scheme, judgement));
+export function refusalOf({ scheme }: Webhook, outcome: Refused): Problem {
+  const code = scheme.refusalStatus === 401 ? 'signature_unauthenticated' : (`signature_${outcome.kind}` as const);
+  return problem(code, scheme.name === DEFAULT_SCHEME ? undefined : detailOf(scheme, outcome));
 }
 
-function detailOf({ name, headers, clock }: Webhook['scheme'], judgement: Refused): string {
+function detailOf({ name, headers, clock }: Webhook['scheme'], outcome: Refused): string {
   const where = headers.length === 0 ? 'the body' : headers.join(' or ');
-  switch (judgement.kind) {
+  switch (outcome.kind) {
     case 'missing':
       return `The webhook expects a signature of the scheme ${name} in ${where}, and the request has none.`;
     case 'malformed':
-      return `The header ${judgement.header} is missing, was sent twice, or does not have the form of the scheme ${name}.`;
+      return `The header ${outcome.header} is missing, was sent twice, or does not have the form of the scheme ${name}.`;
     case 'mismatch':
       return `The signature in ${where} does not match: compute it over the exact bytes that are sent, as the scheme ${name} requires, with the secret of this webhook.`;
     case 'timestamp':
-      return timestampDetail(judgement.distanceMs, clock!.toleranceMs);
+      return timestampDetail(outcome.distanceMs, clock!.toleranceMs);
   }
 }
 
