@@ -67,14 +67,14 @@ export class CopyLink {
     }, UNUSED_MS);
   }
 
-  /** Returns the first column of a query's rows, once connected. Rejects after `timeoutMs`, or if the query fails. */
-  async column(sql: string, timeoutMs: number): Promise<string[]> {
+  /** Runs statements once connected, see CopyConnection.run. Rejects after `timeoutMs` as well. */
+  async run(sql: string, timeoutMs: number): Promise<string[]> {
     const deadline = delay(timeoutMs, null);
     await Promise.race([this.start(), deadline]);
     const connection = this.#connection;
     if (connection === null) throw new Error('not connected');
     const timer = setTimeout(() => connection.close(`no response within ${timeoutMs} ms`), timeoutMs);
-    return connection.column(sql).finally(() => clearTimeout(timer));
+    return connection.run(sql).finally(() => clearTimeout(timer));
   }
 
   close(): void {

@@ -1,5 +1,6 @@
 /**
- * A libpq connection used only for COPY .. FROM STDIN, and for the look-up after a COPY whose outcome is unknown.
+ * A libpq connection used only for COPY .. FROM STDIN, for the look-up after a COPY whose outcome is unknown, and for the transaction
+ * around a COPY of the spool's drain.
  *
  * pg-native's own copy stream drops errors and can stop forever, so this class uses libpq directly. Three constraints:
  * libuv polls the one socket with two handles, and with both active the writer never wakes, so the reader is stopped
@@ -117,8 +118,11 @@ export class CopyConnection {
     }
   }
 
-  /** Returns the first column of a query's rows. Rejects if the query fails; the error of the server has its SQLSTATE as `code`. */
-  async column(sql: string): Promise<string[]> {
+  /**
+   * Runs one or several statements. Returns the first column of the first statement's rows; empty if it returns none. Rejects if one
+   * fails; the error of the server has its SQLSTATE as `code`.
+   */
+  async run(sql: string): Promise<string[]> {
     await this.#send(sql);
     const status = await this.#result();
     const rows =

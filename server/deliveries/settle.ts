@@ -30,7 +30,8 @@ export function createSettle({ database, metrics, freed }: SettleParts) {
     if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed();
     // A released delivery was not attempted.
     if (settlement.kind !== 'release')
-      for (const state of changed) if (state !== 'leased') metrics.settled(agent.id, outcomes[state], 1);
+      for (const [state, outcome] of Object.entries(outcomes))
+        metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
     const isDone = (text: string) => done.has(text.toLowerCase());
     return { done: receipts.filter(isDone), gone: receipts.filter((text) => !isDone(text)) };
   };

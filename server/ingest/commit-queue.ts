@@ -8,7 +8,7 @@ export interface Waiting<Row, Outcome> {
 }
 
 export interface QueueLimits {
-  /** QUEUE_EVENTS_MAX */
+  /** QUEUE_EVENTS_MAX, of this queue alone: a queue that stopped must not refuse the events of another. */
   queueEventsMax: number;
   /** COMMIT_EVENTS_MAX */
   commitEventsMax: number;

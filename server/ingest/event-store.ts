@@ -79,6 +79,11 @@ export class EventStore {
     return this.#unkeyed.queued + this.#keyed.queued;
   }
 
+  /** Events in the longer queue; each is limited by QUEUE_EVENTS_MAX. */
+  get longestQueue(): number {
+    return Math.max(this.#unkeyed.queued, this.#keyed.queued);
+  }
+
   /** False while no COPY connection is up. Connections reconnect automatically. */
   get available(): boolean {
     return this.#links.some(({ up }) => up);
@@ -113,22 +118,23 @@ class CopyLane implements Lane<EventRow> {
     this.#link.begin(copyEventsSql);
   }
 
-  commit(rows: readonly EventRow[]): Promise<CommitOutcome> {
-    return this.#link.copyIn(copyEventsSql, this.#encoder.encode(rows), this.#timeoutMs);
+  async commit(rows: readonly EventRow[]): Promise<CommitOutcome> {
+    const outcome = await this.#link.copyIn(copyEventsSql, this.#encoder.encode(rows), this.#timeoutMs);
+    if (outcome.kind !== 'lost') return outcome;
+    return { kind: 'lost', lookUp: outcome.inDoubt && !this.#spools ? () => this.#lookUp(rows) : null };
   }
 
   /**
    * The transaction id makes the query wait until a synchronous standby has its commit, and thereby the rows before it: after a crash,
    * Postgres shows rows at once that no standby has (see find-deduped as well).
    */
-  async lookUp(rows: readonly EventRow[]): Promise<(string | null)[]> {
-    if (this.#spools) return rows.map(() => null);
+  async #lookUp(rows: readonly EventRow[]): Promise<(string | null)[]> {
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
     const times = rows.map(({ receivedAtMs }) => receivedAtMs).sort((a, b) => a - b);
     const ids = rows.map(({ id }) => uuidText(id));
     const sql = `select id, pg_current_xact_id() from events where received_at between ${at(times[0]!)} and ${at(times.at(-1)!)}
       and id in (${ids.map((id) => `'${id}'`).join(',')})`;
-    const stored = new Set(await this.#link.column(sql, IN_DOUBT_MS).catch(() => []));
+    const stored = new Set(await this.#link.run(sql, IN_DOUBT_MS).catch(() => []));
     return ids.map((id) => (stored.has(id) ? id : null));
   }
 }
@@ -159,7 +165,7 @@ class KeyedLane implements Lane<KeyedRow> {
     const late = delay(this.#options.commitTimeoutMs, null, { signal: abort.signal, ref: false }).then(
       () => {
         this.#hangs = true;
-        return { kind: 'lost' as const, inDoubt: true };
+        return { kind: 'lost' as const, lookUp: null };
       },
       () => storing,
     );
@@ -179,14 +185,14 @@ class KeyedLane implements Lane<KeyedRow> {
     } catch (error) {
       const { code: sqlState = '', message } = error as Error & { code?: string };
       // An error without SQLSTATE is a lost connection or a timeout.
-      if (sqlState === '' || sqlStateKind(sqlState) === 'session_ended') return { kind: 'lost', inDoubt: true };
+      if (sqlState === '' || sqlStateKind(sqlState) === 'session_ended')
+        return { kind: 'lost', lookUp: this.#options.spools ? null : () => this.#lookUp(rows) };
       return { kind: 'refused', sqlState, message };
     }
   }
 
   /** A row is stored if its key exists, from this statement or an earlier one. */
-  async lookUp(rows: readonly KeyedRow[]): Promise<(string | null)[]> {
-    if (this.#options.spools) return rows.map(() => null);
+  async #lookUp(rows: readonly KeyedRow[]): Promise<(string | null)[]> {
     const endMs = performance.now() + IN_DOUBT_MS;
     while (performance.now() < endMs) {
       try {

@@ -21,8 +21,11 @@ export type CommitOutcome =
   /** `eventIds`: for each row, the id of the event that has its key. Absent: every row is a new event. */
   | { kind: 'committed'; eventIds?: readonly string[] }
   | { kind: 'refused'; sqlState: string; message: string }
-  /** The connection was lost. `inDoubt`: the rows may be committed or not. */
-  | { kind: 'lost'; inDoubt: boolean };
+  /**
+   * The connection was lost. `lookUp`: the rows may be committed or not, and this returns for each row the id of the event stored for
+   * it, or null; it never rejects. Null: the rows count as not committed.
+   */
+  | { kind: 'lost'; lookUp: (() => Promise<readonly (string | null)[]>) | null };
 
 /** A way to commit rows, one batch at a time. */
 export interface Lane<Row> {
@@ -32,8 +35,6 @@ export interface Lane<Row> {
   begin(): void;
   /** Commits the rows, all or none. Never rejects. */
   commit(rows: readonly Row[]): Promise<CommitOutcome>;
-  /** After a commit in doubt: for each row, the id of the event stored for it, or null. Never rejects. */
-  lookUp(rows: readonly Row[]): Promise<readonly (string | null)[]>;
 }
 
 export interface CommitObserver {
@@ -178,8 +179,8 @@ export class GroupCommit<Row extends EventRow> {
   async #settle(lane: Lane<Row>, batch: Batch<Row>, outcome: CommitOutcome): Promise<void> {
     if (outcome.kind === 'committed') settleStored(batch, outcome.eventIds);
     else if (outcome.kind === 'refused') await this.#settleRefused(lane, batch, outcome);
-    else if (outcome.inDoubt) await this.#settleInDoubt(lane, batch);
-    else settleAll(batch, unavailable);
+    else if (outcome.lookUp === null) settleAll(batch, unavailable);
+    else this.#settleInDoubt(batch, await outcome.lookUp());
   }
 
   /** One bad row fails the whole commit. Halves of the batch are retried until the request with the bad row is alone. */
@@ -200,8 +201,7 @@ export class GroupCommit<Row extends EventRow> {
   }
 
   /** Requests whose rows are all found are stored; senders of the others get 503 and retry. */
-  async #settleInDoubt(lane: Lane<Row>, batch: Batch<Row>): Promise<void> {
-    const found = await lane.lookUp(rowsOf(batch));
+  #settleInDoubt(batch: Batch<Row>, found: readonly (string | null)[]): void {
     this.#observer.inDoubt(found.length, found.filter((id) => id !== null).length);
     let at = 0;
     for (const group of batch) {

@@ -104,12 +104,23 @@ export function answersValidation(exchange: Exchange, { scheme }: Webhook): bool
 export function answersVerified(exchange: Exchange, webhook: Webhook, body: Uint8Array): boolean {
   const answer = verifiedAnswers[webhook.scheme.handshake as keyof typeof verifiedAnswers];
   if (answer === undefined || body.length > HANDSHAKE_BYTES_MAX) return false;
+  const name = handshakeNames[webhook.scheme.handshake as keyof typeof handshakeNames];
+  if (name !== undefined && !mayContain(body, name)) return false;
   const value = parsed(body);
   return typeof value === 'object' && value !== null && answer(exchange, webhook, value as Members);
 }
 
 /** A longer body is an event. */
 const HANDSHAKE_BYTES_MAX = 8_192;
+
+/** Values of `type` or `event` that make a body a handshake. Discord tells them by a number. */
+const handshakeNames = { slack: 'url_verification', zoom: 'endpoint.url_validation' };
+
+/** Whether the JSON text may contain the string; JSON can write a letter as \u and its code. A search costs less than parsing. */
+function mayContain(json: Uint8Array, text: string): boolean {
+  const bytes = Buffer.from(json.buffer, json.byteOffset, json.length);
+  return bytes.includes(text, 0, 'latin1') || bytes.includes('\\u', 0, 'latin1');
+}
 
 type Members = Record<string, unknown>;
 const verifiedAnswers = {

@@ -69,11 +69,6 @@ class SpoolLane implements Lane<SpoolRow> {
 
   async commit(rows: readonly SpoolRow[]): Promise<CommitOutcome> {
     const refusal = await this.#writer.append(rows);
-    return refusal === null ? { kind: 'committed' } : { kind: 'lost', inDoubt: false };
-  }
-
-  /** Not called: an outcome is never in doubt. */
-  async lookUp(rows: readonly SpoolRow[]): Promise<null[]> {
-    return rows.map(() => null);
+    return refusal === null ? { kind: 'committed' } : { kind: 'lost', lookUp: null };
   }
 }

@@ -110,15 +110,15 @@ export class SpoolStore implements DrainTarget {
 
   async #transact(connection: CopyConnection, columns: readonly string[], rows: Frame): Promise<StoreResult> {
     if (!columns.every((name) => /^[a-z_]+$/.test(name))) throw new Error(`bad column names: ${columns}`);
-    await connection.column(`begin; ${createStaging}`);
+    await connection.run(`begin; ${createStaging}`);
     const copied = await connection.copyIn(
       `copy pg_temp.spooled (${columns.join(', ')}, key) from stdin (format binary)`,
       copyData(rows.payload),
     );
     if (copied.kind === 'lost') throw new Error(copied.message);
     if (copied.kind === 'refused') throw Object.assign(new Error(copied.message), { code: copied.sqlState });
-    const [text] = await connection.column(storeSql(columns, this.#retentionDays()));
-    await connection.column('commit');
+    const [text] = await connection.run(storeSql(columns, this.#retentionDays()));
+    await connection.run('commit');
     const [stored, fresh, webhookDeleted] = text!.split(' ').map(Number) as [number, number, number];
     // `fresh`: without a key, or with a key that no other event has.
     return { kind: 'committed', stored, duplicates: rows.events - fresh, known: fresh - stored, webhookDeleted };

@@ -88,7 +88,10 @@ export const logEvents = {
   request_unserved: ['warn', 'a valid request was answered 5xx; at most 10 lines a second, left_out counts the others'],
   request_refused: ['info', 'a request was answered 4xx; a sample of one line a second, left_out counts the others'],
   database_up: ['info', 'the commit connection is up'],
-  database_down: ['error', 'the commit connection was lost; requests are answered 503 until it is restored'],
+  database_down: [
+    'error',
+    'every connection for commits was lost; requests are answered 503, or spooled, until one is restored',
+  ],
   database_error: ['warn', 'an idle database connection was lost'],
   database_refused: [
     'error',

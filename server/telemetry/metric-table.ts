@@ -47,7 +47,7 @@ export const metricTable = {
   weir_queue_events: ['gauge', 'events that wait for their commit'],
   weir_queue_fill_ratio: [
     'gauge',
-    'events that wait for their commit, as a share of QUEUE_EVENTS_MAX, of the process with the largest share',
+    'events that wait for their commit in one queue, as a share of QUEUE_EVENTS_MAX: the fullest queue of all processes',
   ],
   weir_verify_queue_requests: ['gauge', 'requests that wait for an HMAC thread'],
   weir_body_bytes_held: ['gauge', 'memory held by request bodies'],

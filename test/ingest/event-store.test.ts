@@ -19,15 +19,15 @@ let doubts: number;
 /** Rows of each refused commit that was not split further. */
 let refusals: number[];
 
-beforeAll(async () => {
-  fresh = await freshDatabase();
-  events = new EventStore({
+const openStore = (spools = false) =>
+  new EventStore({
     conninfo: fresh.conninfo,
     commitTimeoutMs: 10_000,
     database: fresh.database,
     retentionDays: 30,
     queueEventsMax: 20_000,
     commitEventsMax: 2_000,
+    spools,
     observer: {
       committed: (count) => commits.push(count),
       repeated: (count) => repeats.push(count),
@@ -36,6 +36,10 @@ beforeAll(async () => {
       refused: (rows) => refusals.push(rows.length),
     },
   });
+
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  events = openStore();
   await events.start();
 });
 beforeEach(() => {
@@ -134,7 +138,12 @@ test('a lost connection loses only its own batch: the other one commits the wait
   expect(outcomes.length - committed.length).toBeLessThanOrEqual(3 * 300);
 });
 
-test('events in doubt that are not stored are answered so', async () => {
+test.each([
+  ['without a spool, are looked up', false, 1],
+  ['with a spool, are not looked up, because they are spooled', true, 0],
+])('events in doubt that are not stored are answered so: %s', async (_, spools, lookUps) => {
+  const own = openStore(spools);
+  await own.start();
   const run = (text: string) => fresh.database.query({ text });
   // A COPY has sent everything, and its commit waits.
   await run(`create function wait_here() returns trigger language plpgsql as
@@ -143,17 +152,18 @@ test('events in doubt that are not stored are answered so', async () => {
   const waiting = `select pid from pg_locks where locktype = 'advisory' and objid = ${DOUBT_LOCK} and not granted`;
   const outcome = await fresh.database.transaction(async (query) => {
     await query({ text: `select pg_advisory_xact_lock(${DOUBT_LOCK})` });
-    const adding = add();
+    const adding = storeEvents(own, [newRow()]);
     const [blocked] = await until(async () => {
       const rows = await query<{ pid: number }>({ text: waiting });
       return rows.length > 0 && rows;
     });
     await query({ text: 'select pg_terminate_backend($1)', values: [blocked!.pid] });
-    return { id: await adding };
+    return await adding;
   });
   await run('drop trigger wait_here on events; drop function wait_here');
-  expect(outcome).toEqual({ id: null });
-  expect(doubts).toBe(1);
+  expect(outcome.kind).toBe('unavailable');
+  expect(doubts).toBe(lookUps);
+  own.close();
   await until(async () => (await copyConnections()).length === 2);
 });
 

@@ -24,7 +24,7 @@ async function ask(path: string, init: RequestInit = {}) {
 }
 
 function signed(scheme: string, value: unknown, secret = SECRET): RequestInit {
-  const body = Buffer.from(JSON.stringify(value));
+  const body = Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
   const { definition } = presetNamed(scheme)!;
   const request = { body, method: 'POST', url: '', id: 'x', timeMs: Date.now() };
   const { headers } = signRequest(definition, Buffer.from(secret), request);
@@ -136,6 +136,16 @@ describe('a signed handshake', () => {
     expect(answer.status).toBe(scheme === 'discord' ? 401 : 403);
     expect(answer.text).not.toMatch(/3eZbrw1aB|qgg8vlvZRS6UYooatFL8Aw|encryptedToken/);
   });
+
+  test.each(cases)(
+    'of %s is answered when a letter of its JSON is escaped',
+    async (scheme, given, body, expected, key) => {
+      const hook = await app.addWebhook({ secret: SECRET, ...given, signature_scheme: scheme as 'slack' });
+      const escaped = JSON.stringify(body).replaceAll('u', '\\u0075').replaceAll('t', '\\u0074');
+      const answer = await ask(hook.path, signed(scheme, escaped, key));
+      expect([answer.status, answer.text]).toEqual([200, expected]);
+    },
+  );
 
   test.each(['v0:1760000000:{"event":"x"}', '{"event":"x"}', 'a b', '', 'a'.repeat(257)])(
     'of Zoom with the token %j is stored as an event, not signed',

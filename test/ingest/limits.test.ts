@@ -151,6 +151,7 @@ test('unfinished requests of one client address are limited: at the limit accept
 
 test('uncommitted events are limited: over the limit the response is 503, and queued events are stored', async () => {
   await start({ QUEUE_EVENTS_MAX: 3 });
+  const keyed = await app.addWebhook({ secret: null, dedupe_header: 'x-id' });
   const sent: Promise<{ status: number }>[] = [];
   await app.database.transaction(async (query) => {
     // Nothing can be committed while this lock is held.
@@ -162,6 +163,13 @@ test('uncommitted events are limited: over the limit the response is 503, and qu
       return false;
     });
     expect(await outcome(await begin(2, 2))).toEqual([503, 'queue_full', expect.stringMatching(/^[1-9]\d*$/)]);
+    // Events with a key have their own queue of this length.
+    await until(async () => {
+      if ((await app.metric('weir_queue_events')) > 3) return true;
+      sent.push(fetch(keyed.url, { method: 'POST', body: '{}', headers: { 'x-id': `${sent.length}` } }));
+      return false;
+    });
+    expect(await app.metric('weir_queue_fill_ratio')).toBe(1);
   });
   const statuses = (await Promise.all(sent)).map(({ status }) => status);
   expect(statuses.filter((status) => status !== 202 && status !== 503)).toEqual([]);

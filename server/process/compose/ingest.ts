@@ -128,7 +128,8 @@ export function composeIngest(
 
   const queued = () => events.queued + (spooled?.queued ?? 0);
   metrics.gauge('weir_queue_events', queued);
-  metrics.gauge('weir_queue_fill_ratio', () => queued() / settings.QUEUE_EVENTS_MAX, 'max');
+  const longest = () => Math.max(events.longestQueue, spooled?.queued ?? 0);
+  metrics.gauge('weir_queue_fill_ratio', () => longest() / settings.QUEUE_EVENTS_MAX, 'max');
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');

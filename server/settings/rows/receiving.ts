@@ -22,7 +22,7 @@ export const receivingSettings = {
     20_000,
     1,
     1_000_000,
-    'maximum verified events that wait for their commit in one process; above it the response is 503',
+    'maximum verified events in each queue of a process (without a deduplication key, with one, for the spool); above it the response is 503',
   ),
   COMMIT_EVENTS_MAX: count(2_000, 1, 100_000, 'maximum events in one commit'),
   COMMIT_TIMEOUT_MS: count(10_000, 100, 600_000, 'a commit that takes longer is treated as a lost connection'),
