@@ -42,7 +42,7 @@ export function weirConninfo(conninfo: string, applicationName: string, serverSe
 export function findableConninfo(conninfo: string): string {
   const isList = placeOf(conninfo).hosts.length > 1;
   return withParameters(conninfo, {
-    // Of each host. libpq tries hosts in order, and a connection takes a thread of libuv's four while it tries: a dead machine listed
+    // Of each host. libpq tries hosts in order, and a connection takes a thread of libuv's pool while it tries: a dead machine listed
     // first delays every connection by this time. 2 is libpq's minimum.
     connect_timeout: isList ? '2' : '5',
     ...(isList ? { target_session_attrs: 'read-write' } : {}),

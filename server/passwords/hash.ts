@@ -12,7 +12,7 @@ export const LANES = 1;
 const ARGON2ID: Algorithm.Argon2id = 2;
 const parameters = { algorithm: ARGON2ID, memoryCost: MEMORY_KIB, timeCost: PASSES, parallelism: LANES };
 
-/** Concurrent hashes in a process. A flood of sign-ins uses at most 38 MiB and two of libuv's four threads. */
+/** Concurrent hashes in a process. A flood of sign-ins uses at most 38 MiB and two threads of libuv's pool. */
 export const HASHES_AT_A_TIME = 2;
 /** Maximum hashing tasks running or waiting. Above it, the response is 503. */
 export const HASHING_WORK_MAX = 64;

@@ -2,7 +2,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { Sample } from '../live/counters.ts';
 import type { Log, LogDestination } from '../telemetry/log.ts';
-import { parserEnvironment } from './forks.ts';
+import { processEnvironment } from './forks.ts';
 import {
   type Checkup,
   type FromProcess,
@@ -67,7 +67,7 @@ export class Member {
   constructor(plan: Plan, parts: MemberParts) {
     this.plan = plan;
     this.#parts = parts;
-    this.#worker = cluster.fork({ ...parserEnvironment, ...parts.environment });
+    this.#worker = cluster.fork({ ...processEnvironment(process.env), ...parts.environment });
     forwardOutput(this.#worker.process, parts);
     this.#readyTimer = setTimeout(
       () => this.#fail(`it was not ready within ${plan.readyMs / 1000} s (PROCESS_READY_SECONDS)`),

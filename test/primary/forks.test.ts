@@ -6,7 +6,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lookUpUser, SYSTEM_USER } from '../../server/db/embedded/binaries.ts';
-import { chooseServingUser } from '../../server/primary/forks.ts';
+import { chooseServingUser, processEnvironment } from '../../server/primary/forks.ts';
 import { installWeir } from '../helpers/installation.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
@@ -40,11 +40,21 @@ async function expectServedBy({ uid, gid }: { uid: number; gid: number }, weir: 
     expect(await idsOf(pid)).toMatchObject({ uids: [uid, uid, uid, uid], gids: [gid, gid, gid, gid] });
 }
 
+async function expectThreadPool(weir: Weir, threads: number): Promise<void> {
+  for (const pid of await weir.servingPids())
+    expect((await readFile(`/proc/${pid}/environ`, 'utf8')).split('\0')).toContain(`UV_THREADPOOL_SIZE=${threads}`);
+}
+
 async function send(weir: Weir, { path, secret }: { path: string; secret: string }): Promise<number> {
   const body = '{"hello":"world"}';
   const headers = { 'x-hub-signature-256': signatureOf(secret, body) };
   return (await fetch(`http://127.0.0.1:${weir.port}${path}`, { method: 'POST', headers, body })).status;
 }
+
+test("libuv gets more threads than connection attempts can take, or the operator's number", () => {
+  expect(processEnvironment({})).toMatchObject({ UV_THREADPOOL_SIZE: '16' });
+  expect(processEnvironment({ UV_THREADPOOL_SIZE: '8' })).toMatchObject({ UV_THREADPOOL_SIZE: '8' });
+});
 
 const cleanUps: (() => Promise<void>)[] = [];
 
@@ -68,6 +78,7 @@ test.runIf(!isRoot)('an ordinary user serves as itself, and nothing is tried', {
   const weir = await startWeir();
   onTestFinished(() => weir.stop(), TEST_MS);
   await expectServedBy(userInfo(), weir);
+  await expectThreadPool(weir, 16);
   expect(weir.events('serving_as_root')).toEqual([]);
 });
 
@@ -96,6 +107,7 @@ describe.runIf(isRoot)('started by root', () => {
     const weir = await startWeir({}, from);
     onTestFinished(() => weir.stop(), TEST_MS);
     await expectServedBy(weirUser, weir);
+    await expectThreadPool(weir, 16);
     for (const pid of await weir.servingPids()) expect((await idsOf(pid)).groups).toBe('');
     expect(weir.events('serving_as_root')).toEqual([]);
 
