@@ -77,7 +77,7 @@ describe('a page that is open', () => {
     const { url, secret } = await after.addWebhook();
     expect((await fetch(url, signedRequest({ secret }))).status).toBe(202);
     await tab.page.locator('#events tbody tr').waitFor();
-    expect(await tab.page.locator('#connection').isVisible()).toBe(false);
+    await tab.page.locator('#connection').waitFor({ state: 'hidden' });
     await tab.close();
     await after.stop();
     await host.stop();
