@@ -4,7 +4,7 @@
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e RATE=1000 -e DURATION=1m -e VUS=100 -e BODY_BYTES=1024 k6/load.ts
  *
- * All requests come from one address: raise the server's RATE_LIMIT_INGEST_MAX first, otherwise most are answered 429.
+ * All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000), or most are answered 429.
  */
 import { loadOptions } from './lib/options.ts';
 import { sender } from './lib/post.ts';

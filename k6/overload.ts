@@ -5,7 +5,7 @@
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> -e WEIR_TOKEN=<wu_…> \
  *       -e RATE_START=50 -e RATE_PEAK=10000 -e DURATION=30s -e VUS=1500 k6/overload.ts
  *
- * All requests come from one address: raise RATE_LIMIT_INGEST_MAX first, so that the machine is the limit, and use more VUS
+ * All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000), and use more VUS
  * than CLIENT_REQUESTS_MAX times the number of processes. With WEIR_TOKEN, an API token of any role, each virtual user looks
  * up the last event that was accepted from it under overload.
  */

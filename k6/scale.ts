@@ -6,7 +6,7 @@
  *       -e WORKERS=2 -e STEPS=16,64,256 -e DURATION=20s -e RUNS="$PWD/scale.jsonl" k6/scale.ts >> scale.jsonl
  *
  * Standard error receives a table of this run and the runs in RUNS; standard output receives this run as a line of JSON. All
- * requests come from one address: raise the server's RATE_LIMIT_INGEST_MAX first.
+ * requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000).
  */
 import { scaleOptions } from './lib/options.ts';
 import { sender } from './lib/post.ts';

@@ -5,7 +5,7 @@
  *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e RATE=200 -e DURATION=30m -e METRICS_URL=http://127.0.0.1:9464/metrics k6/soak.ts
  *
- * All requests come from one address: raise the server's RATE_LIMIT_INGEST_MAX first. Weir's metrics page must be reachable
+ * All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000). Weir's metrics page must be reachable
  * from this machine: when the server runs on another machine, set its METRICS_HOST.
  */
 import exec from 'k6/execution';

@@ -70,7 +70,7 @@ export async function ensureAdministrator(database: Database, settings: Settings
   if (created === 'email_taken')
     throw new OperatorError(
       'ADMIN_EMAIL is the address of a user who is not an administrator',
-      `assign the role with: npx weir user set-role ${email} administrator`,
+      `assign the role with: npx --no weir user set-role ${email} administrator`,
     );
 }
 

@@ -45,7 +45,7 @@ export function agentCommand(io: CommandIo): Command {
           io,
           `Agent ${agent.name} created.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`,
         );
-        printText(io, '\nStore the credential in a file, then:  npx weir consume URL --credential-file FILE\n');
+        printText(io, '\nStore the credential in a file, then:  npx --no weir consume URL --credential-file FILE\n');
       }),
     );
 

@@ -118,7 +118,7 @@ function report(
       printText(io, `Events that arrived after the backup and are not in it: ${arrivedAfter}.\n`);
     else if (record !== null) printText(io, `Events that arrived after ${snapshot_at} are not in the backup.\n`);
     if (migrated.length > 0) printText(io, `Applied ${migrated.join(', ')}.\n`);
-    printText(io, `${keyNote(settings)} To check: npx weir doctor\n`);
+    printText(io, `${keyNote(settings)} To check: npx --no weir doctor\n`);
   }
   if (differences.length > 0)
     throw new CommandError(json ? '' : `The restored database differs from the backup:\n${differences.join('\n')}`);

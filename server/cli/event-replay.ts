@@ -94,7 +94,7 @@ async function replayMany(
   else if (job.finished_at === null)
     printText(
       io,
-      `Job ${job.id} continues.\n  Progress  npx weir job list\n  Cancel    npx weir job cancel ${job.id}\n`,
+      `Job ${job.id} continues.\n  Progress  npx --no weir job list\n  Cancel    npx --no weir job cancel ${job.id}\n`,
     );
   if (job.state === 'failed' || job.state === 'cancelled')
     throw new CommandError(`job ${job.id} was ${job.state} after ${job.events} events${reasonOf(job)}`);

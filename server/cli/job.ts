@@ -23,7 +23,7 @@ export function jobCommand(io: CommandIo): Command {
       withDatabase(io, async ({ database }) => {
         const rows = await listJobs(database, null, limit);
         if (json) printJson(io, { items: rows });
-        else if (rows.length === 0) printText(io, 'No jobs. Create one: npx weir event replay --from TIME\n');
+        else if (rows.length === 0) printText(io, 'No jobs. Create one: npx --no weir event replay --from TIME\n');
         else printText(io, table(columns, rows.map(rowOf)));
       }),
     );

@@ -20,7 +20,7 @@ export function schemeCommand(io: CommandIo): Command {
       printText(io, table(['NAME', 'SENDER', 'NEEDS', 'ALGORITHM'], rows));
       printText(
         io,
-        '\nUse one: npx weir webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      npx weir webhook update ID --scheme SCHEME\n',
+        '\nUse one: npx --no weir webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      npx --no weir webhook update ID --scheme SCHEME\n',
       );
     });
   command

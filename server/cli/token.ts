@@ -69,7 +69,8 @@ export function tokenCommand(io: CommandIo): Command {
         if (owner === undefined) throw noUser(email!);
         const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, TOKENS_LISTED_MAX);
         if (json) return printJson(io, { items: rows });
-        if (rows.length === 0) printText(io, 'No tokens yet. Create one: npx weir token add --email E --name ci\n');
+        if (rows.length === 0)
+          printText(io, 'No tokens yet. Create one: npx --no weir token add --email E --name ci\n');
         else
           printText(
             io,

@@ -143,7 +143,7 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
   if (rows.length === 0)
     return void printText(
       io,
-      'No users yet. Create one: npx weir user add --email ada@example.org --role administrator\n',
+      'No users yet. Create one: npx --no weir user add --email ada@example.org --role administrator\n',
     );
   printText(
     io,

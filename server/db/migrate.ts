@@ -75,7 +75,7 @@ export function versionProblem(
   if (applied.size > 0 && newest < files[0]!.version)
     return new OperatorError(
       `${finding}, and this release upgrades from version ${files[0]!.version}`,
-      'first run npx weir migrate of the commit that CHANGELOG.md names for older databases',
+      'first run npx --no weir migrate of the commit that CHANGELOG.md names for older databases',
     );
   return null;
 }

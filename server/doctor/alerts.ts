@@ -7,7 +7,7 @@ import { advice, type Check, ok, problem } from './check.ts';
 
 type AlertSettings = Pick<Settings, 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;
 
-const TEST = 'run: npx weir alert test';
+const TEST = 'run: npx --no weir alert test';
 
 /** Checks that requests can be sent and that the latest one was. Sends none. */
 export async function checkAlerts(database: Pick<Database, 'query'>, settings: AlertSettings): Promise<Check[]> {

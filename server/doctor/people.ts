@@ -21,7 +21,7 @@ export async function checkAdministrators(
     return advice(
       name,
       'no user is an administrator',
-      'assign the role to a user at the OpenID Connect provider and have that user sign in; or, until the next sign-in: npx weir user set-role EMAIL administrator',
+      'assign the role to a user at the OpenID Connect provider and have that user sign in; or, until the next sign-in: npx --no weir user set-role EMAIL administrator',
     );
   }
   const [row] = await database.query<{ count: number }>({
@@ -33,7 +33,7 @@ export async function checkAdministrators(
   return advice(
     name,
     'no administrator can sign in',
-    'open the setup URL that Weir prints at the start, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx weir user add --email E --role administrator',
+    'open the setup URL that Weir prints at the start, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx --no weir user add --email E --role administrator',
   );
 }
 
@@ -48,7 +48,7 @@ export async function checkAudit(database: Database): Promise<Check> {
     return problem(
       name,
       'its trigger is off: entries can be changed and deleted',
-      'alter table audit_log enable trigger audit_log_append_only; then npx weir audit verify --head HASH with the last audit_head of the log',
+      'alter table audit_log enable trigger audit_log_append_only; then npx --no weir audit verify --head HASH with the last audit_head of the log',
     );
   const head = await readAuditHead(database);
   if (head === undefined) return ok(name, 'it has no entries yet');
@@ -58,6 +58,6 @@ export async function checkAudit(database: Database): Promise<Check> {
   return problem(
     name,
     `it was changed outside Weir: ${verdict.reason}`,
-    'npx weir audit verify reports the first invalid entry; compare with a backup and with audit_head in the log',
+    'npx --no weir audit verify reports the first invalid entry; compare with a backup and with audit_head in the log',
   );
 }

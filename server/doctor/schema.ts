@@ -29,7 +29,7 @@ export async function checkSchema(
       advice(
         'migrations',
         `not applied yet: ${pending.map(({ name }) => name).join(', ')}`,
-        'npx weir migrate, or restart Weir',
+        'npx --no weir migrate, or restart Weir',
       ),
     ];
   return [
@@ -101,14 +101,14 @@ async function checkSecrets(database: Database, keys: SecretsKeys | null): Promi
     return problem(
       name,
       `${lost.length} of ${rows.length} webhook secrets cannot be decrypted with any configured key (${named(lost)})`,
-      'set the SECRETS_KEY that encrypted them, as SECRETS_KEY_PREVIOUS if there is a newer key; or set new secrets: npx weir webhook rotate ID',
+      'set the SECRETS_KEY that encrypted them, as SECRETS_KEY_PREVIOUS if there is a newer key; or set new secrets: npx --no weir webhook rotate ID',
     );
   const old = rows.filter((row) => !opens(row, derived.slice(0, 1)));
   if (old.length > 0)
     return advice(
       name,
       `${old.length} of ${rows.length} webhook secrets still need SECRETS_KEY_PREVIOUS (${named(old)})`,
-      'run npx weir keys rotate, which re-encrypts them; keep SECRETS_KEY_PREVIOUS until then',
+      'run npx --no weir keys rotate, which re-encrypts them; keep SECRETS_KEY_PREVIOUS until then',
     );
   return ok(name, `all webhook secrets (${rows.length}) can be decrypted with the key`);
 }

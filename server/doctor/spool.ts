@@ -93,7 +93,7 @@ function checkOther(folder: string, contents: SpoolContents | null): Check[] {
     advice(
       'spool_of_another',
       `${contents.events} events of another installation wait in ${folder}`,
-      `nothing, if that machine will run again; otherwise run: npx weir spool drain ${folder}`,
+      `nothing, if that machine will run again; otherwise run: npx --no weir spool drain ${folder}`,
     ),
   ];
 }

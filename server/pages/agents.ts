@@ -158,7 +158,7 @@ function mcpConfiguration(api: string): string {
 /** Code that fetches events, for its page; the command of Weir is the shortest. */
 function samplesOf(api: string): Sample[] {
   return [
-    { language: 'Weir', code: `npx weir consume ${api} --credential-file FILE` },
+    { language: 'Weir', code: `npx --no weir consume ${api} --credential-file FILE` },
     ...consumeSamples(api),
     { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
   ];

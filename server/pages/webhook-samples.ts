@@ -20,7 +20,7 @@ interface Target {
 /** A command that sends a signed request. */
 export function tryItOf(webhook: Target): string {
   const { url, signature_scheme } = webhook;
-  if (signature_scheme !== DEFAULT_SCHEME) return `npx weir send ${url} --scheme ${signature_scheme}`;
+  if (signature_scheme !== DEFAULT_SCHEME) return `npx --no weir send ${url} --scheme ${signature_scheme}`;
   const signatureHeader = commandSignatureHeader(webhook);
   return signedCurl({ url, body: Buffer.from(EXAMPLE_BODY), contentType: 'application/json', signatureHeader })!;
 }

@@ -195,7 +195,7 @@ async function refuseOldSchema(database: Database): Promise<void> {
   if (first === undefined) return;
   const more = rest.length === 0 ? '' : ` and ${rest.length} more`;
   throw new Error(
-    `the database lacks migration ${first}${more} of this build; run: npx weir migrate, then send HUP again`,
+    `the database lacks migration ${first}${more} of this build; run: npx --no weir migrate, then send HUP again`,
   );
 }
 

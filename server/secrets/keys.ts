@@ -49,7 +49,7 @@ export function replaceStoredKey(directory: string): void {
   if (previous !== null && previous !== before)
     throw new OperatorError(
       `${previousPath} holds a previous key already`,
-      'run: npx weir keys rotate, then delete that file',
+      'run: npx --no weir keys rotate, then delete that file',
     );
   try {
     if (previous === null) linkSync(path, previousPath);
@@ -160,6 +160,6 @@ export async function checkKeys(database: Database, settings: Settings, keys: Se
   throw new OperatorError(
     `${given} opens none of the stored webhook secrets (${examined})`,
     'give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ' +
-      'If that key is lost, give a webhook a new secret: npx weir webhook rotate ID',
+      'If that key is lost, give a webhook a new secret: npx --no weir webhook rotate ID',
   );
 }

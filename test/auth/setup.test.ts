@@ -130,7 +130,7 @@ describe('ADMIN_EMAIL and ADMIN_PASSWORD', () => {
     await users.create({ email: EMAIL, name: '', role: 'viewer', password: null });
     const refusal = await ensure().catch((error) => error);
     expect(refusal).toBeInstanceOf(OperatorError);
-    expect(refusal.fix).toBe(`assign the role with: npx weir user set-role ${EMAIL} administrator`);
+    expect(refusal.fix).toBe(`assign the role with: npx --no weir user set-role ${EMAIL} administrator`);
     expect(await administrators()).toEqual([]);
   });
 });

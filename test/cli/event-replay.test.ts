@@ -71,7 +71,7 @@ test('Ctrl-C stops the watching, and says how to cancel the job', async () => {
   process.emit('SIGINT');
   const { code, out } = await running;
   expect(code).toBe(0);
-  const id = /npx weir job cancel (\S+)/.exec(out)?.[1];
+  const id = /npx --no weir job cancel (\S+)/.exec(out)?.[1];
   expect((await run(app, 'job', 'cancel', id!)).out).toBe(`${id}: cancelled after 0 events and 0 deliveries.\n`);
   expect((await run(app, 'job', 'cancel', id!)).code).toBe(1);
 });

@@ -28,7 +28,7 @@ test('the generated key is replaced while Weir is stopped, and the previous one 
   expect(code).toBe(0);
   const files = JSON.parse(out) as { key_file: string; previous_key_file: string };
   expect(files.previous_key_file).toBe(`${files.key_file}.previous`);
-  expect(await storedSecrets()).toEqual(['advice', expect.stringContaining('npx weir keys rotate')]);
+  expect(await storedSecrets()).toEqual(['advice', expect.stringContaining('npx --no weir keys rotate')]);
 
   const again = await installation.weir(['keys', 'new']);
   expect([again.code, again.err]).toEqual([1, expect.stringContaining('holds a previous key already')]);

@@ -117,7 +117,7 @@ const refusals: Case[] = [
       onTestFinished(async () => void (await webhooks.remove(id)));
       return {};
     },
-    /^weir: SECRETS_KEY opens none of the stored webhook secrets \(1\); give the key .* as SECRETS_KEY_PREVIOUS beside a new one.* npx weir webhook rotate ID$/,
+    /^weir: SECRETS_KEY opens none of the stored webhook secrets \(1\); give the key .* as SECRETS_KEY_PREVIOUS beside a new one.* npx --no weir webhook rotate ID$/,
   ],
   [
     'a rate-limit store that is not there',

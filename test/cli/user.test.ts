@@ -32,7 +32,7 @@ const add = (role = 'viewer') => json(['add', '--email', newEmail(), '--role', r
 
 test('the empty list explains how to create a user', async () => {
   expect((await weir(['list'])).out).toBe(
-    'No users yet. Create one: npx weir user add --email ada@example.org --role administrator\n',
+    'No users yet. Create one: npx --no weir user add --email ada@example.org --role administrator\n',
   );
 });
 

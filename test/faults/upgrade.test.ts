@@ -197,7 +197,8 @@ describe('another build', () => {
     );
     expect(await restart()).toMatchObject({
       event: 'restart_failed',
-      reason: 'the database lacks migration 9999_later.sql of this build; run: npx weir migrate, then send HUP again',
+      reason:
+        'the database lacks migration 9999_later.sql of this build; run: npx --no weir migrate, then send HUP again',
       kept: 2,
     });
     await database.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'later')` });

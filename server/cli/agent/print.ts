@@ -13,7 +13,8 @@ const NEVER = 'never';
 export async function printAgents(io: CommandIo, agents: Agents, database: Database, json?: boolean): Promise<void> {
   const rows = await agents.list();
   if (json) return printJson(io, { items: rows });
-  if (rows.length === 0) return printText(io, 'No agents yet. Create one: npx weir agent add --name ci --webhook ID\n');
+  if (rows.length === 0)
+    return printText(io, 'No agents yet. Create one: npx --no weir agent add --name ci --webhook ID\n');
   const seen = await lastSeen(
     database,
     rows.map(({ id }) => id),
