@@ -179,6 +179,7 @@ function makeRows(): EventRow[] {
     contentType: 'application/json',
     eventType: 'push',
     body: randomBytes(BODY_BYTES),
+    key: null,
   }));
 }
 

@@ -36,6 +36,7 @@ export function randomRows(count: number, bodyBytes: number): EventRow[] {
     contentType: 'application/json',
     eventType: 'push',
     body: randomBytes(bodyBytes),
+    key: null,
   }));
 }
 

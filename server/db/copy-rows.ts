@@ -13,6 +13,8 @@ export interface EventRow {
   /** At most 200 characters. */
   eventType: string | null;
   body: Uint8Array;
+  /** Deduplication key of 32 bytes (see dedupeKey in ingest/rows.ts); null: the event is stored in any case. Not a column. */
+  key: Uint8Array | null;
   /** Id of the request, for the log only; not stored. */
   requestId?: string;
 }

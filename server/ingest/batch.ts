@@ -23,15 +23,15 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
 
     const { lines } = outcome;
     const bodies = lines.map(({ bytes }) => bytes);
-    const batch = rows.many(exchange, webhook, bodies, LINE_TYPE);
+    const value = dedupeValue(exchange, webhook, body);
+    const keys = value === null ? null : lines.map(({ number }) => dedupeKey(value, number));
+    const batch = rows.many(exchange, webhook, bodies, keys, LINE_TYPE);
     if (batch[0]!.headers.length * lines.length > HEADER_BYTES_MAX)
       return exchange.problem(
         problem('batch_too_large', 'The headers are stored with each line, and are too long for this number of lines.'),
       );
 
-    const value = dedupeValue(exchange, webhook, body);
-    const keys = value === null ? null : lines.map(({ number }) => dedupeKey(value, number));
-    const stored = await new Promise<StoreOutcome>((settle) => events.store({ rows: batch, settle }, keys));
+    const stored = await new Promise<StoreOutcome>((settle) => events.store({ rows: batch, settle }));
     exchange.lap(Stage.commit);
     if (stored.kind !== 'stored') return refuseStore(exchange, stored);
     const { duplicates } = stored;

@@ -18,8 +18,8 @@ export class RowMaker {
     this.#clampToPartitions = clampToPartitions;
   }
 
-  /** Converts the request to one event. */
-  one(exchange: Exchange, webhook: Webhook, body: Uint8Array): EventRow {
+  /** Converts the request to one event. @param key see EventRow. */
+  one(exchange: Exchange, webhook: Webhook, body: Uint8Array, key: Uint8Array | null): EventRow {
     const receivedAtMs = this.#clampToPartitions(Date.now());
     const contentType = exchange.header('content-type');
     return {
@@ -35,13 +35,20 @@ export class RowMaker {
       contentType: contentType === undefined ? null : printable(contentType),
       eventType: webhook.eventType === null ? null : webhook.eventType(exchange, body),
       body,
+      key,
       requestId: exchange.requestId,
     };
   }
 
-  /** Converts each body to an event. All events have the same receive time, and their ids increase. */
-  many(exchange: Exchange, webhook: Webhook, bodies: readonly Uint8Array[], contentType: string): EventRow[] {
-    const first = this.one(exchange, webhook, bodies[0]!);
+  /** Converts each body to an event. All events have the same receive time, and their ids increase. @param keys of the bodies, or null. */
+  many(
+    exchange: Exchange,
+    webhook: Webhook,
+    bodies: readonly Uint8Array[],
+    keys: readonly Uint8Array[] | null,
+    contentType: string,
+  ): EventRow[] {
+    const first = this.one(exchange, webhook, bodies[0]!, null);
     const seed = Buffer.from(first.id.buffer, first.id.byteOffset, 16).readUInt32BE(12) & 0x7fffffff;
     const { eventType } = webhook;
     return bodies.map((body, i) => ({
@@ -50,6 +57,7 @@ export class RowMaker {
       contentType,
       eventType: eventType === null ? null : eventType(exchange, body),
       body,
+      key: keys === null ? null : keys[i]!,
     }));
   }
 }

@@ -4,7 +4,7 @@
  * A commit with an unknown outcome is spooled as well, under the same ids, without a look-up: the drain skips events that are stored.
  * A queue that is full counts too, because a database that hangs is noticed by its queue first.
  */
-import type { SpoolRow } from '../spool/segment.ts';
+import type { EventRow } from '../db/copy-rows.ts';
 import type { SpoolWriter } from '../spool/writer.ts';
 import type { QueueLimits } from './commit-queue.ts';
 import type { EventGroup, EventStore } from './event-store.ts';
@@ -18,7 +18,7 @@ export const SPOOL_AFTER_MS = 3_000;
 
 export class SpooledStore {
   readonly #events: Pick<EventStore, 'store'>;
-  readonly #spool: GroupCommit<SpoolRow>;
+  readonly #spool: GroupCommit<EventRow>;
 
   /** @param onSpooled called with the number of events of each flush, after it. */
   constructor(
@@ -37,17 +37,17 @@ export class SpooledStore {
   }
 
   /** Like EventStore.store. A spooled event may turn out to be a duplicate later, when it is drained. */
-  store(group: EventGroup, keys: readonly Uint8Array[] | null): void {
+  store(group: EventGroup): void {
     const { rows } = group;
     const settle = (outcome: StoreOutcome) => {
       if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.settle(outcome);
       this.#spool.add({
-        rows: keys === null ? rows : rows.map((row, i) => Object.assign(row, { key: keys[i]! })),
+        rows,
         // A full spool is not the cause.
         settle: (spooled) => group.settle(spooled.kind === 'stored' ? spooled : outcome),
       });
     };
-    this.#events.store({ rows, settle }, keys);
+    this.#events.store({ rows, settle });
   }
 
   /** Events waiting for a flush. */
@@ -57,7 +57,7 @@ export class SpooledStore {
 }
 
 /** One flush is one commit. */
-class SpoolLane implements Lane<SpoolRow> {
+class SpoolLane implements Lane<EventRow> {
   readonly up = true;
   readonly #writer: SpoolWriter;
 
@@ -67,7 +67,7 @@ class SpoolLane implements Lane<SpoolRow> {
 
   begin(): void {}
 
-  async commit(rows: readonly SpoolRow[]): Promise<CommitOutcome> {
+  async commit(rows: readonly EventRow[]): Promise<CommitOutcome> {
     const refusal = await this.#writer.append(rows);
     return refusal === null ? { kind: 'committed' } : { kind: 'lost', lookUp: null };
   }

@@ -36,8 +36,8 @@ export function storeSingle(parts: StoreParts): Store {
   return (request) => {
     const { exchange, webhook, body } = request;
     const value = dedupeValue(exchange, webhook, body);
-    const row = parts.rows.one(exchange, webhook, body);
-    parts.events.store(new SingleEvent(parts, request, row), value === null ? null : [dedupeKey(value)]);
+    const row = parts.rows.one(exchange, webhook, body, value === null ? null : dedupeKey(value));
+    parts.events.store(new SingleEvent(parts, request, row));
   };
 }
 

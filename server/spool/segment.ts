@@ -16,11 +16,6 @@ import { createHash } from 'node:crypto';
 import { copyEventsSql, type EventRow, rowBytesMax, timestampMs, writeRow } from '../db/copy-rows.ts';
 import type { DiskFile } from './disk.ts';
 
-/** An event with its deduplication key (32 bytes), if it has one. */
-export interface SpoolRow extends EventRow {
-  readonly key?: Uint8Array;
-}
-
 export interface Frame {
   events: number;
   payload: Buffer;
@@ -67,7 +62,7 @@ export async function readHead(file: DiskFile): Promise<{ columns: string[]; nex
 }
 
 /** Encodes events as one frame. */
-export function encodeFrame(rows: readonly SpoolRow[]): Buffer {
+export function encodeFrame(rows: readonly EventRow[]): Buffer {
   let bytesMax = FRAME_OVERHEAD_BYTES;
   for (const row of rows) bytesMax += rowBytesMax(row) + KEY_FIELD_BYTES_MAX;
   const frame = Buffer.allocUnsafe(bytesMax);
@@ -81,10 +76,10 @@ export function frameOf({ events, payload }: Frame): Buffer {
   return sealFrame(Buffer.concat([Buffer.alloc(FRAME_OVERHEAD_BYTES), payload]), events);
 }
 
-function writeKeyedRow(frame: Buffer, start: number, row: SpoolRow): number {
+function writeKeyedRow(frame: Buffer, start: number, row: EventRow): number {
   const end = writeRow(frame, start, row);
   frame.writeInt16BE(frame.readInt16BE(start) + 1, start);
-  if (row.key === undefined) return frame.writeInt32BE(-1, end);
+  if (row.key === null) return frame.writeInt32BE(-1, end);
   const at = frame.writeInt32BE(row.key.length, end);
   frame.set(row.key, at);
   return at + row.key.length;

@@ -6,9 +6,10 @@
  * have missed the frame, and the writer writes it again into a new file. An event that is in two files is stored once: it has one id.
  */
 import { join } from 'node:path';
+import type { EventRow } from '../db/copy-rows.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { fileName, isWaiting, newStem, parseName } from './names.ts';
-import { encodeFrame, encodeHead, type SpoolRow } from './segment.ts';
+import { encodeFrame, encodeHead } from './segment.ts';
 
 /** Why the spool takes no event: INGEST_SPOOL_BYTES_MAX, INGEST_SPOOL_HOURS_MAX, or the disk failed. */
 type SpoolRefusal = 'full' | 'too_old' | 'failed';
@@ -59,7 +60,7 @@ export class SpoolWriter {
   }
 
   /** Resolves with null when the events survive a power cut, all of them; otherwise with the reason. Never rejects. One call at a time. */
-  async append(rows: readonly SpoolRow[]): Promise<SpoolRefusal | null> {
+  async append(rows: readonly EventRow[]): Promise<SpoolRefusal | null> {
     const frame = encodeFrame(rows);
     for (;;) {
       const refusal = await this.refusal();

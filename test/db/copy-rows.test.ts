@@ -34,6 +34,7 @@ const anyRow: fc.Arbitrary<EventRow> = fc.record({
   contentType: fc.option(fc.string()),
   eventType: fc.option(fc.string()),
   body: fc.uint8Array({ maxLength: 300 }),
+  key: fc.constant(null),
 });
 
 /** The columns of copyEventsSql. */

@@ -68,6 +68,7 @@ function newRow(): EventRow {
     contentType: null,
     eventType: null,
     body,
+    key: null,
   };
 }
 
@@ -75,7 +76,11 @@ function newRow(): EventRow {
 const DOUBT_LOCK = 4711;
 const newKey = () => randomBytes(32);
 
-const store = (rows: EventRow[], keys?: Uint8Array[]) => storeEvents(events, rows, keys);
+const store = (rows: EventRow[], keys?: Uint8Array[]) =>
+  storeEvents(
+    events,
+    rows.map((row, i) => ({ ...row, key: keys?.[i] ?? null })),
+  );
 
 /** Stores one event. Returns its id, or null if it was not stored. */
 async function add(): Promise<string | null> {

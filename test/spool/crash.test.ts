@@ -4,8 +4,8 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { EventRow } from '../../server/db/copy-rows.ts';
 import { Drain } from '../../server/spool/drain.ts';
-import type { SpoolRow } from '../../server/spool/segment.ts';
 import { type DrainTarget, SpoolStore } from '../../server/spool/store.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
 import { fuzzRuns } from '../helpers/fuzz.ts';
@@ -31,8 +31,8 @@ function numbers(seed: string): () => number {
 }
 
 interface Run {
-  submitted: SpoolRow[];
-  answered: SpoolRow[];
+  submitted: EventRow[];
+  answered: EventRow[];
   disk: SimulatedDisk;
 }
 
@@ -104,10 +104,10 @@ async function check({ submitted, answered, disk }: Run, crash: 'kill' | 'power 
   expect(new Set(stored).size).toBe(stored.length);
   const known = new Map(submitted.map((row) => [idOf(row), row]));
   expect(stored.filter((id) => !known.has(id))).toEqual([]);
-  const missing = answered.filter((row) => row.key === undefined && !stored.includes(idOf(row)));
+  const missing = answered.filter((row) => row.key === null && !stored.includes(idOf(row)));
   expect(missing.map(idOf)).toEqual([]);
-  const keysOf = (some: readonly SpoolRow[]) =>
-    some.flatMap(({ key }) => (key === undefined ? [] : [Buffer.from(key).toString('hex')])).sort();
+  const keysOf = (some: readonly EventRow[]) =>
+    some.flatMap(({ key }) => (key === null ? [] : [Buffer.from(key).toString('hex')])).sort();
   const storedKeys = keysOf(stored.map((id) => known.get(id)!));
   expect(new Set(storedKeys).size).toBe(storedKeys.length);
   expect(keysOf(answered).filter((key) => !storedKeys.includes(key))).toEqual([]);

@@ -3,10 +3,11 @@ import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { EventRow } from '../../server/db/copy-rows.ts';
 import { EventStore } from '../../server/ingest/event-store.ts';
 import { realDisk } from '../../server/spool/disk.ts';
 import { Drain } from '../../server/spool/drain.ts';
-import { encodeHead, readFrame, type SpoolRow } from '../../server/spool/segment.ts';
+import { encodeHead, readFrame } from '../../server/spool/segment.ts';
 import { addCounts, type DrainCounts, SpoolStore } from '../../server/spool/store.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
 import { storeEvents } from '../helpers/event-store.ts';
@@ -64,13 +65,13 @@ function openWriter(): SpoolWriter {
   });
 }
 
-async function spool(...rows: SpoolRow[]): Promise<SpoolRow[]> {
+async function spool(...rows: EventRow[]): Promise<EventRow[]> {
   expect(await writer.append(rows)).toBe(null);
   return rows;
 }
 
 const rowsOf = (count: number) => Array.from({ length: count }, () => newRow());
-const sorted = (rows: readonly SpoolRow[]) => rows.map(idOf).sort();
+const sorted = (rows: readonly EventRow[]) => rows.map(idOf).sort();
 const key = () => randomBytes(32);
 
 test('events are stored as they were received, and the files are removed', async () => {
@@ -134,12 +135,12 @@ test('of events with one key the first is stored, whichever way they come', asyn
     newRow({ key: keys[0]!, receivedAtMs: nowMs - 5 }),
   );
   const direct = newRow();
-  await storeEvents(events, [direct], [keys[1]!]);
+  await storeEvents(events, [{ ...direct, key: keys[1]! }]);
   await spool(newRow({ key: keys[1]! }));
   const [spooled] = await spool(newRow({ key: keys[2]! }));
   await drain.run();
   const after = newRow();
-  expect(await storeEvents(events, [after], [keys[2]!])).toEqual({
+  expect(await storeEvents(events, [{ ...after, key: keys[2]! }])).toEqual({
     kind: 'stored',
     duplicates: new Map([[0, idOf(spooled!)]]),
   });
@@ -253,7 +254,7 @@ test('a connection that is lost during a transaction is used no more, and the fi
 });
 
 test('a writer continues while its file is drained', async () => {
-  const rows: SpoolRow[] = [];
+  const rows: EventRow[] = [];
   let draining = true;
   const drained = (async () => {
     while (draining) await drain.run();

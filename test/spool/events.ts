@@ -1,14 +1,14 @@
 /** Events for the tests of the spool. */
 import { randomBytes } from 'node:crypto';
+import type { EventRow } from '../../server/db/copy-rows.ts';
 import { uuidText, uuidv7 } from '../../server/db/ids.ts';
 import type { Database } from '../../server/db/pool.ts';
 import { inetBytes } from '../../server/net/address.ts';
-import type { SpoolRow } from '../../server/spool/segment.ts';
 
 export const webhookId = uuidv7(Date.now(), randomBytes(16));
 
 /** An event of now. */
-export function newRow(given: Partial<SpoolRow> = {}): SpoolRow {
+export function newRow(given: Partial<EventRow> = {}): EventRow {
   const receivedAtMs = given.receivedAtMs ?? Date.now();
   const id = uuidv7(receivedAtMs, randomBytes(16));
   return {
@@ -20,11 +20,12 @@ export function newRow(given: Partial<SpoolRow> = {}): SpoolRow {
     contentType: null,
     eventType: null,
     body: Buffer.from(`{"id":"${uuidText(id)}"}`),
+    key: null,
     ...given,
   };
 }
 
-export const idOf = ({ id }: SpoolRow) => uuidText(id);
+export const idOf = ({ id }: EventRow) => uuidText(id);
 
 /** Ids of the stored events, each as often as it is stored. */
 export async function storedIds(database: Database): Promise<string[]> {

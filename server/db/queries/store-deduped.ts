@@ -5,8 +5,7 @@ import type { Database } from '../pool.ts';
 
 /** An event that is stored unless its webhook already has its deduplication key. */
 export interface KeyedRow extends EventRow {
-  /** 32 bytes, see dedupeKey in ingest/rows.ts. */
-  readonly key: Uint8Array;
+  key: Uint8Array;
 }
 
 /** Header of Postgres's binary inet, before the address. */
