@@ -4,6 +4,7 @@ import { deliver } from './deliver.ts';
 import { drain } from './drain.ts';
 import { fanOut } from './fan-out.ts';
 import { filled } from './filled.ts';
+import { filter } from './filter.ts';
 import { functions } from './functions.ts';
 import { hmac } from './hmac.ts';
 import { idle } from './idle.ts';
@@ -24,6 +25,7 @@ export const scenarios: readonly Scenario[] = [
   idle,
   deliver,
   drain,
+  filter,
   persist,
   pages,
   search,

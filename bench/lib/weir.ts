@@ -19,6 +19,8 @@ interface RunningWeir extends Child {
   addWebhook(): Promise<Webhook>;
   /** Adds an agent that is subscribed to these webhooks; resolves with its credential. */
   addAgent(webhookIds: readonly string[]): Promise<BenchAgent>;
+  /** Sets the filter of a subscription of an agent. */
+  setFilter(agentId: string, webhookId: string, filter: string): Promise<unknown>;
   /** Creates an API token of a new user with the role viewer. */
   addToken(): Promise<string>;
 }
@@ -82,6 +84,8 @@ export async function startWeir(options: {
       `bench ${randomUUID()}`,
       ...webhookIds.flatMap((id) => ['--webhook', id]),
     );
+  const setFilter = (agentId: string, webhookId: string, filter: string) =>
+    command('agent', 'subscribe', agentId, '--webhook', webhookId, '--filter', filter);
   const addToken = async () => {
     const email = `${randomBytes(6).toString('hex')}@example.org`;
     await command('user', 'add', '--email', email, '--role', 'viewer');
@@ -96,6 +100,7 @@ export async function startWeir(options: {
       origin: new URL(url).origin,
       addWebhook,
       addAgent,
+      setFilter,
       addToken,
     };
   } catch (error) {
