@@ -3,17 +3,17 @@ import { isUtf8 } from 'node:buffer';
 import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
-import { type Claimed, claimDeliveries } from '../db/queries/claim-deliveries.ts';
+import { type Claimed, type ClaimOrder, claimDeliveries } from '../db/queries/claim-deliveries.ts';
 import { receiptText, settleDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { FilterJudge } from '../filters/judge.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type FilterFailed, siftAndClaim } from './sift.ts';
+import { type ClaimEvents, type FilterFailed, lastInRound, type Sifted, siftAndClaim } from './sift.ts';
 import type { ClaimWaiters } from './waiters.ts';
 import type { ClaimTurns, ClaimWatermarks } from './watermarks.ts';
 
-interface ClaimOrder {
+interface ClaimRequest {
   /** Deliveries. */
   max: number;
   leaseSeconds: number;
@@ -44,71 +44,90 @@ interface ClaimParts {
 }
 
 export function createClaim(parts: ClaimParts) {
-  const { database, agents, waiters, watermarks, turns, metrics, attemptsMax, judge, onFilterFailed } = parts;
+  const { database, agents, waiters, attemptsMax } = parts;
   const oneAtATime = queues();
-  return async function claim(exchange: Exchange, agent: Agent, given: ClaimOrder): Promise<ClaimOutcome> {
-    const untilMs = performance.now() + given.waitSeconds * 1000;
+  return async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
+    const untilMs = performance.now() + request.waitSeconds * 1000;
     const order = {
       agentId: agent.id,
       generation: agent.generation,
       address: exchange.client.address,
-      max: given.max,
-      leaseSeconds: given.leaseSeconds,
-      webhookIds: given.webhookIds,
+      max: request.max,
+      leaseSeconds: request.leaseSeconds,
+      webhookIds: request.webhookIds,
       bytesMax: CLAIM_BYTES_MAX,
       attemptsMax,
     };
-    let commitsBefore = 0;
-    const onEnded = ({ expired, dead }: { expired: number; dead: number }) => {
-      metrics.leasesExpired(agent.id, expired);
-      metrics.settled(agent.id, 'dead', dead);
+    const lookInTurn = (current: Agent) => {
+      const isQueued = current.maxLeased !== null || current.filtered;
+      return isQueued ? oneAtATime(agent.id, () => look(parts, order, current)) : look(parts, order, current);
     };
-    const siftEvents = {
-      failed: (failure: FilterFailed) => onFilterFailed(agent.id, failure),
-      excluded: (deliveries: number) => metrics.settled(agent.id, 'filtered', deliveries),
-    };
-    /** Filters have not judged all that can be claimed. */
-    let more = false;
-    const look = async ({ maxLeased, filtered }: Agent) => {
-      commitsBefore = waiters.commits;
-      const claimableFrom = watermarks.forClaim(agent.id, performance.now());
-      const afterWebhookId = turns.last(agent.id);
-      const looked = { ...order, isLimited: maxLeased !== null, claimableFrom, afterWebhookId };
-      more = false;
-      if (filtered) {
-        const sifted = await siftAndClaim({ database, judge }, looked, siftEvents, onEnded);
-        const { claimed, lastWebhookId, oldestSinceMs } = sifted;
-        if (lastWebhookId !== null) turns.record(agent.id, lastWebhookId);
-        if (order.webhookIds === null && oldestSinceMs !== null)
-          watermarks.learn(agent.id, oldestSinceMs, performance.now());
-        more = !sifted.complete;
-        return claimed;
-      }
-      const found = await claimDeliveries(database, looked, onEnded);
-      if (found.length === 0) return found;
-      turns.record(agent.id, found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId);
-      // A claim limited to some webhooks teaches nothing: the other webhooks may have older deliveries.
-      if (order.webhookIds === null) watermarks.learn(agent.id, found[0]!.oldestSinceMs, performance.now());
-      return found;
-    };
-    const lookInTurn = (current: Agent) =>
-      current.maxLeased !== null || current.filtered ? oneAtATime(agent.id, () => look(current)) : look(current);
-    let claimed = await lookInTurn(agent);
-    while (claimed.length === 0 && !exchange.aborted && !exchange.draining) {
+    let looked = await lookInTurn(agent);
+    while (looked.claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
-      if (!more) await waiters.wait(agent.id, leftMs, commitsBefore, (wake) => exchange.whenGone(wake));
+      if (looked.complete)
+        await waiters.wait(agent.id, leftMs, looked.commitsBefore, (wake) => exchange.whenGone(wake));
       exchange.waited();
       if (exchange.aborted) break;
       // The limit and the filters may have been changed during the wait.
-      const current = (await agents.find(agent.id, Date.now())) ?? agent;
-      claimed = await lookInTurn(current);
+      looked = await lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
     }
+    const { claimed } = looked;
     if (exchange.aborted) {
       if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
       return { kind: 'gone' };
     }
     return { kind: 'claimed', json: `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}` };
+  };
+}
+
+interface Looked {
+  claimed: Claimed[];
+  /** False: filters have not judged all that can be claimed. The claim looks again without a wait. */
+  complete: boolean;
+  /** Of the waiters, from before the look. */
+  commitsBefore: number;
+}
+
+/** Leases what can be claimed now, from the agent's watermark and turn on, and moves both. */
+async function look(
+  parts: ClaimParts,
+  request: Omit<ClaimOrder, 'isLimited' | 'claimableFrom' | 'afterWebhookId'>,
+  { id, maxLeased, filtered }: Agent,
+): Promise<Looked> {
+  const { database, judge, waiters, watermarks, turns } = parts;
+  const commitsBefore = waiters.commits;
+  const order = {
+    ...request,
+    isLimited: maxLeased !== null,
+    claimableFrom: watermarks.forClaim(id, performance.now()),
+    afterWebhookId: turns.last(id),
+  };
+  const events = eventsOf(parts, id);
+  const { claimed, complete, oldestSinceMs, lastWebhookId } = filtered
+    ? await siftAndClaim({ database, judge }, order, events)
+    : await claimUnfiltered(database, order, events);
+  if (lastWebhookId !== null) turns.record(id, lastWebhookId);
+  // A claim limited to some webhooks teaches nothing: the other webhooks may have older deliveries.
+  if (order.webhookIds === null && oldestSinceMs !== null) watermarks.learn(id, oldestSinceMs, performance.now());
+  return { claimed, complete, commitsBefore };
+}
+
+async function claimUnfiltered(database: Database, order: ClaimOrder, { ended }: ClaimEvents): Promise<Sifted> {
+  const claimed = await claimDeliveries(database, order, ended);
+  const oldestSinceMs = claimed[0]?.oldestSinceMs ?? null;
+  return { claimed, complete: true, oldestSinceMs, lastWebhookId: lastInRound(claimed) };
+}
+
+function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): ClaimEvents {
+  return {
+    failed: (failure) => onFilterFailed(agentId, failure),
+    excluded: (deliveries) => metrics.settled(agentId, 'filtered', deliveries),
+    ended: ({ expired, dead }) => {
+      metrics.leasesExpired(agentId, expired);
+      metrics.settled(agentId, 'dead', dead);
+    },
   };
 }
 

@@ -32,13 +32,17 @@ export interface FilterFailed {
   broken: boolean;
 }
 
-interface SiftEvents {
+/** What a claim reports while it runs. */
+export interface ClaimEvents {
   failed(failure: FilterFailed): void;
   /** Deliveries became filtered. */
   excluded(deliveries: number): void;
+  /** As onEnded of claimDeliveries. */
+  ended: NonNullable<Parameters<typeof claimDeliveries>[2]>;
 }
 
-interface Sifted {
+/** What a claim got. */
+export interface Sifted {
   claimed: Claimed[];
   /** Nothing is left to judge. */
   complete: boolean;
@@ -48,12 +52,11 @@ interface Sifted {
   lastWebhookId: string | null;
 }
 
-/** @param onEnded as of claimDeliveries */
+/** Judges and leases, for a second at most and a slice more. */
 export async function siftAndClaim(
   { database, judge }: { database: Database; judge: FilterJudge },
   order: ClaimOrder,
-  events: SiftEvents,
-  onEnded: Parameters<typeof claimDeliveries>[2],
+  events: ClaimEvents,
 ): Promise<Sifted> {
   const endMs = performance.now() + SIFT_MS;
   const claimed: Claimed[] = [];
@@ -72,9 +75,9 @@ export async function siftAndClaim(
     const judged = await judgeSlice(judge, slice.webhooks, events);
     if (judged.excluded.length > 0) events.excluded(await markFiltered(database, order.agentId, judged.excluded));
     const given = { ...order, max: order.max - claimed.length, bytesMax, claimableFrom, afterWebhookId };
-    const found = await claimDeliveries(database, given, onEnded, judged);
+    const found = await claimDeliveries(database, given, events.ended, judged);
     claimed.push(...found);
-    if (found.length > 0) lastWebhookId = found.reduce((a, b) => (a.place > b.place ? a : b)).webhookId;
+    lastWebhookId = lastInRound(found) ?? lastWebhookId;
     for (const { body } of found) bytesMax -= body.length;
 
     // Without room for a lease, the claim has not looked at deliveries that need no verdict.
@@ -95,6 +98,11 @@ export async function siftAndClaim(
   }
 }
 
+/** Webhook at which the round over webhooks ended; null: nothing was claimed. */
+export function lastInRound(claimed: readonly Claimed[]): string | null {
+  return claimed.reduce<Claimed | null>((a, b) => (a !== null && a.place > b.place ? a : b), null)?.webhookId ?? null;
+}
+
 interface JudgedSlice {
   passedIds: string[];
   horizons: { webhookId: string; upTo: string }[];
@@ -108,7 +116,7 @@ interface JudgedSlice {
 async function judgeSlice(
   judge: FilterJudge,
   webhooks: readonly FilteredWebhook[],
-  { failed }: SiftEvents,
+  { failed }: ClaimEvents,
 ): Promise<JudgedSlice> {
   const rows = webhooks
     .flatMap((webhook, filter) => webhook.candidates.map((candidate) => ({ webhook, candidate, filter })))
