@@ -18,6 +18,8 @@ const replacements: readonly (readonly [string, string])[] = [
   ['in the meantime', 'since, until then'],
   ['serves on', 'continue to serve'],
   ['set-up address', 'setup URL'],
+  // The npm registry has a package of this name by another author, which npx would download.
+  ['npx weir(?!`)', 'npx --no weir'],
 ];
 const banned = new RegExp(`(?<![\\w#])(?:${replacements.map(([word]) => `(${word})`).join('|')})(?!\\w)`, 'gi');
 

@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { openApiClient } from '../client/http.ts';
 import { Agent, WeirError } from '../client/index.ts';
+import { filterProblem } from '../filters/expression.ts';
 import { CannotSign } from '../signatures/sign.ts';
 import { parseAddress, uuids, wholeNumber } from './arguments.ts';
 import { ConsumeTally, describeConsumed } from './consume/progress.ts';
@@ -18,6 +19,7 @@ interface ListenOptions extends ForwardOptions {
   token?: string;
   tokenFile?: string;
   webhook: string[];
+  filter?: string;
   concurrency: number;
   drainSeconds: number;
   json?: true;
@@ -41,6 +43,7 @@ export function listenCommand(io: CommandIo): Command {
     .argument('<url>', 'base URL of the API, e.g. https://weir.example.org')
     .requiredOption('--webhook <id>', 'forward events of this webhook; may be repeated', uuids)
     .requiredOption('--forward <url>', 'where the events are sent, e.g. http://127.0.0.1:3000/hook; 2xx acknowledges')
+    .option('--filter <expression>', 'forward only events for which this CEL expression is true')
     .option(
       '--token <token>',
       'API token of a user, role operator; the environment variable WEIR_TOKEN keeps it out of the process list',
@@ -60,6 +63,8 @@ export function listenCommand(io: CommandIo): Command {
 
 async function listen(url: URL, options: ListenOptions, io: CommandIo): Promise<void> {
   const target = parseAddress(options.forward);
+  const problem = options.filter === undefined ? null : filterProblem(options.filter);
+  if (problem !== null) throw new CommandError(`--filter: ${problem}`, 2);
   const keys = await readForwardKeys(options, io);
   const token = await readToken(options, io);
   const stop = new AbortController();
@@ -73,8 +78,12 @@ async function listen(url: URL, options: ListenOptions, io: CommandIo): Promise<
   try {
     const webhooks = await api.webhooks(options.webhook);
     const signings = new Map(webhooks.map((webhook) => [webhook.id, signing(webhook, keys)]));
-    const made = await api.addAgent(webhooks.map(({ id }) => id));
+    const { filter } = options;
+    const ids = webhooks.map(({ id }) => id);
+    // With a filter it is subscribed afterwards, so that no event is delivered without it.
+    const made = await api.addAgent(filter === undefined ? ids : []);
     try {
+      if (filter !== undefined) for (const id of ids) await api.subscribe(made.id, id, filter);
       printMessage(io, opening(webhooks, signings, target));
       agent = new Agent({
         url,

@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { openCredentialFile } from '../client/credential.ts';
 import { WeirError } from '../client/errors.ts';
+import { deferred } from '../client/work.ts';
 import { parseAddress } from './arguments.ts';
 import { CommandError, type CommandIo, printMessage } from './io.ts';
 import { Bridge } from './mcp/bridge.ts';
@@ -33,7 +34,7 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
   const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
   const transport = new StdioServerTransport(io.stdin as NodeJS.ReadStream, io.stdout as NodeJS.WriteStream);
   const bridge = new Bridge(url, read, transport, (message) => printMessage(io, `weir mcp: ${message}\n`));
-  const { promise: ended, resolve: end } = withEnd();
+  const { promise: ended, resolve: end } = deferred();
   for (const event of ['end', 'close', 'error']) io.stdin.once(event, end);
   io.stdout.once('error', end);
   for (const signal of SIGNALS) process.once(signal, end);
@@ -41,14 +42,6 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
   await ended;
   for (const signal of SIGNALS) process.off(signal, end);
   await bridge.close();
-}
-
-function withEnd(): { promise: Promise<void>; resolve: () => void } {
-  let resolve!: () => void;
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
 }
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;

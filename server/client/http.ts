@@ -17,7 +17,7 @@ export type Answer =
   | { kind: 'failed'; name: string };
 
 interface ApiCall {
-  method: 'GET' | 'POST' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Path relative to the base address, such as `api/v1/agent/session`. */
   path: string;
   /** Sent in the Authorization header only. */

@@ -1,4 +1,4 @@
-/** Code that claims one delivery and acknowledges it: the start of an agent, in several languages. */
+/** Code that claims deliveries and acknowledges them: the start of an agent, in several languages. */
 import type { Sample } from './send-samples.ts';
 
 /** @param api URL of the API, FRONTEND_PUBLIC_API_URL. The credential is read from WEIR_CREDENTIAL. */
@@ -22,22 +22,22 @@ RECEIPT=$(echo "$CLAIM" | member receipt)
   -H 'Content-Type: application/json' -d "{\\"receipts\\":[\\"$RECEIPT\\"]}"`;
 }
 
+/** As in the README. It runs until SIGTERM or SIGINT. */
 function node(api: string): string {
-  return `const api = "${api}/api/v1/agent";
-const post = async (path, body, token) => {
-  const headers = { authorization: \`Bearer \${token}\`, "content-type": "application/json" };
-  const response = await fetch(api + path, { method: "POST", headers, body: JSON.stringify(body) });
-  if (!response.ok) throw new Error(await response.text());
-  return response.json();
-};
+  return `// The package is in the build of Weir, not in the npm registry, where "weir" is another program:
+// npm install $(npm pack --silent /path/to/weir/dist/client)
+import { Agent } from "weir/client";
 
-const { access_token } = await post("/session", {}, process.env.WEIR_CREDENTIAL);
-const order = { max: 1, lease_seconds: 60, wait_seconds: 20 };
-const { deliveries } = await post("/deliveries/claim", order, access_token);
-for (const { receipt, event } of deliveries) {
-  console.log(event.webhook_name, event.id, event.body);
-  await post("/deliveries/ack", { receipts: [receipt] }, access_token);
-}`;
+const agent = new Agent({ url: "${api}", credential: process.env.WEIR_CREDENTIAL });
+const stop = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stop.abort());
+
+await agent.run(
+  async ({ event }) => {
+    console.log(event.webhook_name, event.id, event.text());
+  },
+  { concurrency: 4, signal: stop.signal },
+);`;
 }
 
 function python(api: string): string {

@@ -70,6 +70,16 @@ test('forwards new events until Ctrl-C, then removes its agent', async () => {
   expect((await operator.api('GET', `/api/v1/agents/${id}`)).status).toBe(404);
 });
 
+test('--filter forwards only events that it lets through', async () => {
+  const { ended, err } = listen([...usual(), '--filter', 'body.n > 1']);
+  await until(() => err().includes('Press Ctrl-C'));
+  for (const n of [1, 2]) await send(webhook, JSON.stringify({ n }));
+  await until(() => target.arrived.length === 1);
+  process.emit('SIGINT', 'SIGINT');
+  expect(await ended).toMatchObject({ exitCode: 0, err: expect.stringContaining('1 delivery in') });
+  expect(target.arrived.map(({ body }) => body.toString())).toEqual(['{"n":2}']);
+});
+
 test('Ctrl-C ends a request that hangs after --drain-seconds', async () => {
   target.answering = () => {};
   const { ended, err } = listen([...usual(), '--drain-seconds', '0']);
@@ -134,6 +144,7 @@ describe('is refused, and leaves no agent behind:', () => {
     ['no token', () => [usual(), ''], 2, /^The API token is missing; give --token-file or --token/],
     ['a text that is no token', () => [usual(), 'secret text'], 2, /^WEIR_TOKEN is no API token \(wu_…\);/],
     ['two tokens', () => [[...usual(), '--token', 'a', '--token-file', 'b']], 2, /were both given/],
+    ['a filter that is no expression', () => [[...usual(), '--filter', 'body.n >']], 2, /^--filter: /],
     ['a missing file', () => [[...usual(), '--token-file', 'none']], 2, /^none cannot be read: ENOENT\.$/],
     [
       'a target that is no URL',

@@ -2,10 +2,12 @@
  * The samples that the pages show: curl, Node.js and Python are run against a real server. Go and PHP are run where they are installed,
  * and otherwise compared with a signature that the server's own signer computes.
  */
-import { execFile, execFileSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { consumeSamples } from '../../server/pages/consume-samples.ts';
@@ -116,13 +118,35 @@ test.each(schemes)(
   },
 );
 
-test.each(['curl', 'Node.js', 'Python'])('the sample for consuming in %s claims and acknowledges', async (language) => {
+test.each(['curl', 'Python'])('the sample for consuming in %s claims and acknowledges', async (language) => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const event = await send(webhook, '{"order":17}');
   const { code } = consumeSamples(app.url).find((sample) => sample.language === language)!;
   const out = await execute(language, code, { WEIR_CREDENTIAL: agent.credential });
   expect(out).toContain(event);
+  const [delivery] = (await operator.api('GET', `/api/v1/deliveries?agent_id=${agent.id}`)).body.items;
+  expect(delivery).toMatchObject({ event_id: event, state: 'done' });
+});
+
+test('the sample for consuming in Node.js works with the client library until it is stopped', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const event = await send(webhook, '{"order":17}');
+  const { code } = consumeSamples(app.url).find((sample) => sample.language === 'Node.js')!;
+  await mkdir(join(directory, 'node_modules'));
+  await symlink(fileURLToPath(new URL('../../dist/client', import.meta.url)), join(directory, 'node_modules/weir'));
+  await writeFile(join(directory, 'agent.mjs'), code);
+  const child = spawn(process.execPath, ['agent.mjs'], {
+    cwd: directory,
+    env: { ...process.env, WEIR_CREDENTIAL: agent.credential },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [out] = (await once(child.stdout!, 'data')) as [Buffer];
+  expect(String(out)).toContain(event);
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  expect(await exited).toEqual([0, null]);
   const [delivery] = (await operator.api('GET', `/api/v1/deliveries?agent_id=${agent.id}`)).body.items;
   expect(delivery).toMatchObject({ event_id: event, state: 'done' });
 });

@@ -18,6 +18,12 @@ const webhook = z.object({
   agent_ids: z.array(z.string()).describe('agents that its events are delivered to'),
 });
 
+const agent = z.object({
+  agent_id: idOf('agent'),
+  name: nameOf('agent'),
+  webhook_ids: z.array(z.string()).describe('webhooks whose events it gets'),
+});
+
 interface StoredWebhook extends Omit<z.output<typeof webhook>, 'webhook_id'> {
   id: string;
 }
@@ -54,6 +60,32 @@ export const managementTools: readonly Tool[] = [
   }),
 
   tool({
+    name: 'list_agents',
+    title: 'List agents',
+    description:
+      'Lists the agents of this Weir, newest first: each is a program that gets the events of its webhooks. Call it to find the agent_ids for create_webhook and replay_event. If next_cursor is not null there are more: call again with cursor.',
+    access: 'viewer',
+    hints: { readOnly: true },
+    input: z.strictObject({
+      q: z.string().min(1).max(200).optional().describe('part of the name, in any case'),
+      limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most agents to return, 1 to ${LISTED_MAX}`),
+      cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+    }),
+    output: z.object({
+      agents: z.array(agent).describe('newest first, without revoked ones'),
+      next_cursor: z.string().nullable().describe('pass it as cursor for more; null: there are no more'),
+    }),
+    run: async (given, operations) => {
+      const outcome = await operations.run('listAgents', { query: queryOf({ ...given, revoked: false }) });
+      if (outcome.kind !== 'done') return outcome;
+      const { items, next_cursor } = outcome.body;
+      const agents = items.map(({ id, name, webhook_ids }) => ({ agent_id: id, name, webhook_ids }));
+      const structured = { agents, next_cursor };
+      return { kind: 'answer', structured, text: JSON.stringify(structured) };
+    },
+  }),
+
+  tool({
     name: 'create_webhook',
     title: 'Create a webhook',
     description:
@@ -67,6 +99,14 @@ export const managementTools: readonly Tool[] = [
       secret: z.string().min(1).max(1_024).optional().describe('the secret that the sender signs with'),
       generate_secret: z.boolean().optional().describe('true: Weir generates the secret; do not give one then'),
       public_key: z.string().max(2_000).optional().describe('for schemes with a public key instead of a secret'),
+      verify_token: z
+        .string()
+        .min(1)
+        .max(200)
+        .optional()
+        .describe(
+          'only for the schemes meta and others that check the URL with a token: the one to enter at the service',
+        ),
       signature_header: z
         .string()
         .max(100)

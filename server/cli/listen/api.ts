@@ -37,7 +37,7 @@ const ANSWER_TIMEOUT_MS = 30_000;
 const REMOVAL_TIMEOUT_MS = 5_000;
 
 interface Call {
-  method: 'GET' | 'POST' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Path after `api/v1/`. */
   path: string;
   body?: object;
@@ -68,6 +68,11 @@ export class ListenApi {
     const name = `listen on ${hostname().slice(0, 100)}, ${randomBytes(4).toString('hex')}`;
     const body = { name, webhook_ids: webhookIds, temporary: true };
     return (await this.#expect(201, { method: 'POST', path: 'agents', body })) as { id: string; credential: string };
+  }
+
+  /** Subscribes the agent to the webhook with a filter. Rejects with CommandError. */
+  async subscribe(agentId: string, webhookId: string, filter: string): Promise<void> {
+    await this.#expect(200, { method: 'PUT', path: `agents/${agentId}/subscriptions/${webhookId}`, body: { filter } });
   }
 
   /** Removes the agent. Rejects with CommandError when the server did not confirm it in time. */

@@ -24,7 +24,7 @@ afterAll(async () => {
 });
 
 const namesOf = async (client: McpAgent) => (await client.tools()).map(({ name }) => name);
-const reading = ['get_event', 'search_events', 'list_webhooks', 'list_rejections', 'explain_rejection'];
+const reading = ['get_event', 'search_events', 'list_agents', 'list_webhooks', 'list_rejections', 'explain_rejection'];
 const lastAudit = async () => {
   const administrator = await addPerson(app, 'administrator');
   return (await administrator.api('GET', '/api/v1/audit?limit=1')).body.items[0];
@@ -62,6 +62,25 @@ test('create_webhook creates it with a secret, list_webhooks finds it, and the a
   expect(webhooks).toMatchObject([{ webhook_id, url, has_secret: true, signature_scheme: 'sha256' }]);
   const sent = await fetch(`${app.url}/in/${webhook_id}`, signedRequest({ secret }));
   expect(sent.status).toBe(202);
+});
+
+test('list_agents finds the active agents by name, in parts', async () => {
+  const ids: string[] = [];
+  for (const n of [1, 2, 3])
+    ids.unshift((await operator.api('POST', '/api/v1/agents', { name: `listed ${n}` })).body.id);
+  await operator.api('DELETE', `/api/v1/agents/${ids[0]}`);
+  const first = await viewer.done('list_agents', { q: 'LISTED', limit: 1 });
+  expect(first.agents).toEqual([{ agent_id: ids[1], name: 'listed 2', webhook_ids: [] }]);
+  const rest = await viewer.done('list_agents', { q: 'LISTED', cursor: first.next_cursor });
+  expect(rest).toMatchObject({ agents: [{ agent_id: ids[2] }], next_cursor: null });
+});
+
+test('create_webhook takes the verify token of a scheme that checks the URL', async () => {
+  const given = { name: 'from Meta', signature_scheme: 'meta', secret: 'app secret', verify_token: 'chosen' };
+  const { url } = await mcp.done('create_webhook', given);
+  const query = 'hub.mode=subscribe&hub.verify_token=chosen&hub.challenge=1158201444';
+  const answer = await fetch(`${app.url}${new URL(url).pathname}?${query}`);
+  expect([answer.status, await answer.text()]).toEqual([200, '1158201444']);
 });
 
 test('create_webhook passes on what the API finds wrong, by member', async () => {
