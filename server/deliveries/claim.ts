@@ -59,8 +59,9 @@ export function createClaim(parts: ClaimParts) {
       attemptsMax,
     };
     const lookInTurn = (current: Agent) => {
-      const isQueued = current.maxLeased !== null || current.filtered;
-      return isQueued ? oneAtATime(agent.id, () => look(parts, order, current)) : look(parts, order, current);
+      if (current.maxLeased === null && !current.filtered) return look(parts, order, current);
+      // A client that has gone must not keep those behind it waiting for leases that are only released again.
+      return oneAtATime(agent.id, () => (exchange.aborted ? nothing : look(parts, order, current)));
     };
     let looked = await lookInTurn(agent);
     while (looked.claimed.length === 0 && !exchange.aborted && !exchange.draining) {
@@ -89,6 +90,8 @@ interface Looked {
   /** Of the waiters, from before the look. */
   commitsBefore: number;
 }
+
+const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0 };
 
 /** Leases what can be claimed now, from the agent's watermark and turn on, and moves both. */
 async function look(
@@ -137,7 +140,7 @@ function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): Cla
  */
 function queues() {
   const last = new Map<string, Promise<unknown>>();
-  return async function oneAtATime<T>(agentId: string, work: () => Promise<T>): Promise<T> {
+  return async function oneAtATime<T>(agentId: string, work: () => T | Promise<T>): Promise<T> {
     const turn = (last.get(agentId) ?? Promise.resolve()).then(work, work);
     last.set(agentId, turn);
     try {

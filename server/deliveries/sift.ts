@@ -65,24 +65,21 @@ export async function siftAndClaim(
   let oldestSinceMs: number | null = null;
   let lastWebhookId: string | null = null;
   for (;;) {
-    const slice = await readCandidates(database, {
-      ...order,
-      claimableFrom,
-      afterWebhookId,
-      max: size,
-      bytesMax: SLICE_BYTES_MAX,
+    const rest = { ...order, max: order.max - claimed.length, bytesMax, claimableFrom, afterWebhookId };
+    const sifted = await siftSlice({ database, judge }, rest, size, events).catch((error) => {
+      if (claimed.length === 0) throw error;
+      // The agent gets what is leased. The error reaches its next claim, if it lasts.
+      return null;
     });
-    const judged = await judgeSlice(judge, slice.webhooks, events);
-    if (judged.excluded.length > 0) events.excluded(await markFiltered(database, order.agentId, judged.excluded));
-    const given = { ...order, max: order.max - claimed.length, bytesMax, claimableFrom, afterWebhookId };
-    const found = await claimDeliveries(database, given, events.ended, judged);
+    if (sifted === null) return { claimed, complete: true, oldestSinceMs, lastWebhookId };
+    const { judged, found } = sifted;
     claimed.push(...found);
     lastWebhookId = lastInRound(found) ?? lastWebhookId;
     for (const { body } of found) bytesMax -= body.length;
 
     // Without room for a lease, the claim has not looked at deliveries that need no verdict.
     const hasLooked = found.length > 0 || !order.isLimited;
-    const oldest = minimum(slice.oldestMs, found[0]?.oldestSinceMs ?? null);
+    const oldest = minimum(sifted.oldestMs, found[0]?.oldestSinceMs ?? null);
     if (hasLooked && oldest !== null) {
       oldestSinceMs = oldest;
       claimableFrom = new Date(Math.floor(oldest)).toISOString();
@@ -96,6 +93,19 @@ export async function siftAndClaim(
     afterWebhookId = judged.lastWebhookId;
     size = Math.min(SLICE_MAX, size * SLICE_GROWTH);
   }
+}
+
+/** Judges at most `size` deliveries, and leases up to `order.max` of those that pass or need no verdict. */
+async function siftSlice(
+  { database, judge }: { database: Database; judge: FilterJudge },
+  order: ClaimOrder,
+  size: number,
+  events: ClaimEvents,
+): Promise<{ judged: JudgedSlice; found: Claimed[]; oldestMs: number | null }> {
+  const { webhooks, oldestMs } = await readCandidates(database, { ...order, max: size, bytesMax: SLICE_BYTES_MAX });
+  const judged = await judgeSlice(judge, webhooks, events);
+  if (judged.excluded.length > 0) events.excluded(await markFiltered(database, order.agentId, judged.excluded));
+  return { judged, found: await claimDeliveries(database, order, events.ended, judged), oldestMs };
 }
 
 /** Webhook at which the round over webhooks ended; null: nothing was claimed. */

@@ -84,6 +84,27 @@ test('an excluded event is not claimed; its delivery is filtered, visible, and r
   expect(eventIds(await agent.claim())).toEqual([unwanted]);
 });
 
+test('what was leased is returned although a later slice fails', async () => {
+  const { webhook, agent } = await agentWith('event_type == "wanted"');
+  const wanted = await storeMixed(webhook, 100, 10);
+  const [last] = await app.database.query<{ id: string }>({
+    text: `select id from deliveries where agent_id = $1 and event_id <> all ($2::uuid[]) order by available_at desc, id desc limit 1`,
+    values: [agent.id, `{${wanted.join(',')}}`],
+  });
+  await app.database.query({
+    text: `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$`,
+  });
+  await app.database.query({
+    text: `create trigger refuse before update on deliveries for each row when (new.id = '${last!.id}') execute function refuse()`,
+  });
+  const first = await agent.claim({ max: 10 });
+  expect(first.length).toBeGreaterThan(0);
+  expect(first.length).toBeLessThan(10);
+  await app.database.query({ text: 'drop function refuse() cascade' });
+  const rest = await agent.claim({ max: 10 });
+  expect(eventIds([...first, ...rest]).toSorted()).toEqual(wanted.toSorted());
+});
+
 test('a delivery that was leased before is not judged again', async () => {
   const { webhook, agent } = await agentWith(null);
   const event = await send(webhook, '{"action":"edited"}');

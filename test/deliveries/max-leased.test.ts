@@ -55,6 +55,33 @@ async function waiting(): Promise<number> {
   return sum;
 }
 
+test('a claim behind another one leases nothing after its client has disconnected', async () => {
+  const agent = await limitedAgent(10, 2);
+  const leaving = new AbortController();
+  const first = await app.database.transaction(async (query) => {
+    await query({ text: 'lock table deliveries in exclusive mode' });
+    const claim = agent.claim({ max: 1 });
+    await until(async () => {
+      const text = `select from pg_locks where not granted and relation = 'deliveries'::regclass`;
+      return (await query({ text })).length > 0;
+    });
+    const gone = agent.post('claim', { max: 1, lease_seconds: 60 }, leaving.signal).catch(() => null);
+    await until(async () => (await app.metric('weir_open_requests')) === 2);
+    leaving.abort();
+    expect(await gone).toBeNull();
+    await until(async () => (await app.metric('weir_open_requests')) === 1);
+    return { claim };
+  });
+  expect(await first.claim).toHaveLength(1);
+  // Runs after the claim of the disconnected client.
+  expect(await agent.claim({ max: 1 })).toHaveLength(1);
+  const [row] = await app.database.query<{ leases: number }>({
+    text: 'select sum(leases)::int as leases from deliveries where agent_id = $1',
+    values: [agent.id],
+  });
+  expect(row!.leases).toBe(2);
+});
+
 test('concurrent claims at two processes never exceed it, and get everything', async () => {
   const agent = await limitedAgent(10, 400);
   let held = 0;
