@@ -1,10 +1,11 @@
 /**
  * Scenario `drain`: rate at which an agent processes a backlog over HTTP. Each delivery is claimed with its body and acked.
  *
- *     each round:  claim sizes x consumers | one a claim | plain SQL
+ *     each round:  claim sizes x consumers | one a claim | client library | plain SQL
  *     each turn:   deliveries recreated, vacuum, checkpoint, then claim + ack until all are done or the window ends
  */
 import pg from 'pg';
+import { Agent } from '../server/client/index.ts';
 import type { Database } from '../server/db/pool.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import { type Backlog, renewDeliveries, storeEvents } from './lib/backlog.ts';
@@ -18,6 +19,8 @@ const STORED = 100_000;
 const BODY_BYTES = 1024;
 const CLAIM_SIZES = [10, 100, 500, 1000];
 const CONSUMERS = [1, 4];
+/** Concurrency of the client library. */
+const CONCURRENCIES = [1, 10, 100];
 /**
  * Claim size of plain SQL and of the cell that is judged against it. The cell is fixed in advance, so that one lucky cell
  * does not count.
@@ -37,8 +40,8 @@ interface Cell {
   name: string;
   claimSize: number;
   consumers: number;
-  /** Null for plain SQL. */
-  consumer: AgentClient | null;
+  /** An Agent of the client library, with `consumers` as its concurrency. Null for plain SQL. */
+  consumer: AgentClient | Agent | null;
   perSecond: number[];
 }
 
@@ -56,7 +59,16 @@ async function run(context: BenchContext): Promise<Outcome> {
   // All consumers share one session: sign-ins are rate-limited, and each claim in flight has its own connection anyway.
   const consumer = await openAgent(weir.origin, agent.credential);
   context.undo(() => consumer.close());
+  const library = new Agent({ url: weir.origin, credential: agent.credential });
+  context.undo(() => library.close());
   const cells: Cell[] = [
+    ...CONCURRENCIES.map((consumers) => ({
+      name: libraryName(consumers),
+      claimSize: consumers,
+      consumers,
+      consumer: library,
+      perSecond: [],
+    })),
     ...CONSUMERS.flatMap((consumers) =>
       [1, ...CLAIM_SIZES].map((claimSize) => ({
         name: weirName(claimSize, consumers),
@@ -79,10 +91,15 @@ async function run(context: BenchContext): Promise<Outcome> {
     for (const cell of cells) {
       context.signal.throwIfAborted();
       await renewDeliveries(database, backlog);
-      const steps = await Promise.all(
-        Array.from({ length: cell.consumers }, () => openStep(cell, conninfo, backlog, context)),
-      );
-      const { done, perSecond } = await drainFor(context.seconds, steps, context.signal);
+      const { consumer } = cell;
+      const { done, perSecond } =
+        consumer instanceof Agent
+          ? await drainByLibrary(consumer, cell.consumers, context)
+          : await drainFor(
+              context.seconds,
+              await openSteps({ ...cell, consumer }, conninfo, backlog, context),
+              context.signal,
+            );
       cell.perSecond.push(perSecond);
       const stored = await countDone(database);
       if (stored !== done) faults.push(`${cell.name}: ${stored} deliveries are done for ${done} that were acked`);
@@ -91,8 +108,23 @@ async function run(context: BenchContext): Promise<Outcome> {
   return summarise(cells, faults);
 }
 
+/** A contestant that claims step by step. */
+type SteppedCell = Pick<Cell, 'claimSize' | 'consumers'> & { consumer: AgentClient | null };
+
+function openSteps(cell: SteppedCell, conninfo: string, backlog: Backlog, context: BenchContext): Promise<Step[]> {
+  return Promise.all(Array.from({ length: cell.consumers }, () => openStep(cell, conninfo, backlog, context)));
+}
+
+/** Runs the agent with an empty handler until no deliveries are left or the time is over. */
+async function drainByLibrary(agent: Agent, concurrency: number, { seconds, signal }: BenchContext) {
+  const startMs = performance.now();
+  const stop = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]);
+  const { done } = await agent.run(() => {}, { concurrency, max: STORED, signal: stop });
+  return { done, perSecond: done / ((performance.now() - startMs) / 1000) };
+}
+
 async function openStep(
-  { claimSize, consumer }: Cell,
+  { claimSize, consumer }: SteppedCell,
   conninfo: string,
   backlog: Backlog,
   { undo }: BenchContext,
@@ -139,6 +171,10 @@ function weirName(claimSize: number, consumers: number): string {
   return `Weir, ${consumers} consumers, ${claimSize} a claim`.replace('1 consumers', '1 consumer');
 }
 
+function libraryName(concurrency: number): string {
+  return `client library, concurrency ${concurrency}`;
+}
+
 function sqlName(consumers: number): string {
   return `plain SQL, ${consumers} connections`.replace('1 connections', '1 connection');
 }
@@ -159,6 +195,7 @@ function summarise(cells: readonly Cell[], faults: string[]): Outcome {
             String(size),
             ...CONSUMERS.map((consumers) => formatSpread(rates(weirName(size, consumers)))),
           ]),
+          ...CONCURRENCIES.map((n) => [libraryName(n), formatSpread(rates(libraryName(n))), '']),
           [
             `plain SQL, ${SQL_CLAIM_SIZE}, no HTTP, no bodies`,
             ...CONSUMERS.map((consumers) => formatSpread(rates(sqlName(consumers)))),
