@@ -5,6 +5,7 @@ import type { statusSchema } from '../api/status/operations.ts';
 import type { History, Second } from '../live/counters.ts';
 import { HISTORY_SECONDS } from '../live/counters.ts';
 import type { AlertTest } from '../resources/alerts.ts';
+import { settingGroups } from '../settings/table.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, view } from './page.ts';
@@ -43,6 +44,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),
       diagnosis: diagnosisText(status),
+      groups: groupsOf(status.settings),
       live: latest,
       requests: chart(
         Object.fromEntries(lines.map(([name, member]) => [name, seconds.map((second) => perSecond(second, member))])),
@@ -82,11 +84,25 @@ function perSecond(second: Second, member: 'accepted' | 'rejected' | 'limited'):
 
 type Status = z.output<typeof statusSchema>;
 
+/** What was changed, then every setting by group. A computed default looks like a change, and is left out of the first. */
+function groupsOf(settings: Status['settings']) {
+  const groups = settingGroups.map(({ title, settings: group }) => {
+    const rows = settings.filter(({ name }) => name in group);
+    return { title, rows, changed: rows.filter((row) => isChanged(row) && !group[row.name]!.fallbackShown) };
+  });
+  const changed = groups.flatMap((group) => group.changed);
+  return changed.length === 0 ? groups : [{ title: 'Changed', rows: changed }, ...groups];
+}
+
+function isChanged({ secret, is_set, value, default: usual }: Status['settings'][number]): boolean {
+  return is_set && (secret || value !== usual);
+}
+
 /** The status as text for support requests: processes, problems and changed settings. Contains no secret. */
 export function diagnosisText(status: Status): string {
   const { versions, database, schema, partitions, rate_limit_store: store, doctor } = status;
   const notes = doctor.checks.filter(({ state }) => state !== 'ok');
-  const changed = status.settings.filter((one) => !one.secret && one.is_set && one.value !== one.default);
+  const changed = status.settings.filter((one) => !one.secret && isChanged(one));
   return [
     `Weir ${versions.weir}, Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
     `Since ${status.started_at}: ${processesText(status)}`,
