@@ -7,7 +7,7 @@ import type { actorSchema } from '../resources/audit.ts';
 
 export interface Actor extends z.output<typeof actorSchema> {
   /** `command`: a person with a shell on this machine; `system`: Weir itself; `anyone`: not signed in. */
-  kind: 'user' | 'token' | 'command' | 'system' | 'anyone';
+  kind: 'user' | 'token' | 'agent' | 'command' | 'system' | 'anyone';
   /** Called in the transaction of each change; if it rejects, the change is rolled back. Not part of the entry. */
   confirm?: (query: Query) => Promise<void>;
 }

@@ -10,9 +10,9 @@ const states = z.record(z.string(), z.unknown());
 
 /** The author of a change. */
 export const actorSchema = z.object({
-  kind: z.string().describe('user, token, command, system or anyone'),
-  id: z.string().nullable().describe('id of the user'),
-  name: z.string().describe('email of the user, or name of the command'),
+  kind: z.string().describe('user, token, agent, command, system or anyone'),
+  id: z.string().nullable().describe('id of the user or agent'),
+  name: z.string().describe('email of the user, or name of the agent or command'),
   token_id: z.string().nullable().describe('id of the API token that was used; null: none'),
   address: z.string().nullable().describe('address of the client'),
   request_id: z.string().nullable().describe('id of the request in the log'),

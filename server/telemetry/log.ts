@@ -39,6 +39,7 @@ export const logEvents = {
     'info',
     'the newest entry of the audit log; weir audit verify --head HASH checks that the chain still contains it',
   ],
+  audit_failed: ['error', 'a tool call of an AI agent was done, but is missing in the audit log'],
   partitions_failed: ['error', 'missing partitions could not be created; the next attempt is within a minute'],
   maintenance_failed: [
     'error',

@@ -2,19 +2,22 @@
  * POST /mcp: the Model Context Protocol over Streamable HTTP (revision 2025-11-25), without sessions. Each request is authenticated
  * and answered for itself, so any process can serve it. What the SDK needs is loaded by the first request, see serve.ts.
  */
+import { record } from '../../audit/record.ts';
 import { type AgentAuth, bearer } from '../../auth/agent.ts';
 import type { Csrf } from '../../auth/csrf.ts';
 import type { People } from '../../auth/people.ts';
 import type { Reader } from '../../auth/person.ts';
-import { DatabaseUnavailable } from '../../db/pool.ts';
+import { type Database, DatabaseUnavailable } from '../../db/pool.ts';
 import type { Exchange, Unanswered } from '../../http/exchange.ts';
 import { ParsedBody } from '../../http/parsed-body.ts';
 import { type Problem, ProblemError, problem, problemLater } from '../../http/problem.ts';
 import type { Handler } from '../../http/route.ts';
 import type { Settings } from '../../settings/read.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { Encoded } from '../operation.ts';
 import type { OperationName } from '../routes.ts';
 import { accessOf, type OutcomeOf, type Runner } from '../run.ts';
+import type { CallRecord } from './tool.ts';
 
 /** Largest request. The largest useful one, 100 receipts or the definition of a webhook, has about 10 KiB. */
 export const MCP_BODY_BYTES_MAX = 262_144;
@@ -24,6 +27,8 @@ interface McpParts {
   agentAuth: AgentAuth;
   csrf: Csrf;
   runner: Runner;
+  database: Database;
+  log: Log;
   settings: Pick<Settings, 'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL'>;
 }
 
@@ -55,6 +60,8 @@ export interface McpRequest {
   /** The JSON-RPC message, not yet validated. */
   message: unknown;
   operations: Operations;
+  /** Records a call of an agent. It was done, so this resolves and logs a failure. */
+  recordCall(call: CallRecord): Promise<void>;
 }
 
 export function createMcp(parts: McpParts): Handler {
@@ -70,7 +77,8 @@ export function createMcp(parts: McpParts): Handler {
       if (message.kind !== 'parsed') return;
       const { serveMcp } = await import('./serve.ts');
       const operations = operationsFor(parts, requester, exchange);
-      await serveMcp({ exchange, requester, message: message.value, operations });
+      const recordCall = (call: CallRecord) => recordCallOf(parts, requester, exchange, call);
+      await serveMcp({ exchange, requester, message: message.value, operations, recordCall });
     } finally {
       body.release();
     }
@@ -132,6 +140,23 @@ function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, excha
       return outcome;
     },
   };
+}
+
+async function recordCallOf(
+  { database, log }: McpParts,
+  requester: Reader,
+  { client, requestId }: Exchange,
+  { action, deliveryIds }: CallRecord,
+): Promise<void> {
+  if (requester.kind !== 'agent' || deliveryIds.length === 0) return;
+  const { id, name } = requester.agent;
+  const actor = { kind: 'agent', id, name, token_id: null, address: client.address, request_id: requestId } as const;
+  const change = { action, target: { kind: 'agent', id, name }, after: { delivery_ids: deliveryIds } };
+  try {
+    await database.transaction((query) => record(query, { ...actor, via: 'mcp' }, change));
+  } catch (error) {
+    log('audit_failed', { request_id: requestId, action, reason: (error as Error).message });
+  }
 }
 
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];

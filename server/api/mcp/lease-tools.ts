@@ -1,5 +1,6 @@
 /** Tools of agents: wait for events, and settle their deliveries. They run the operations of /api/v1/agent/deliveries. */
 import { z } from 'zod';
+import { parseReceipt } from '../../db/queries/settle-deliveries.ts';
 import { idOf, nameOf, receivedAt, timeOf } from '../../resources/fields.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../agent/schema.ts';
 import type { Operations } from './endpoint.ts';
@@ -73,6 +74,10 @@ const waitForEvents = tool({
     if (outcome.kind !== 'encoded') return outcome;
     return waited((JSON.parse(String(outcome.content)) as z.output<typeof claimedSchema>).deliveries);
   },
+  recordOf: ({ deliveries }) => ({
+    action: 'delivery.claim',
+    deliveryIds: deliveries.map(({ delivery_id }) => delivery_id),
+  }),
 });
 
 function waited(claimed: readonly Claimed[]): ToolAnswer<{ deliveries: Delivery[] }> {
@@ -131,6 +136,10 @@ async function settle(
   };
 }
 
+function deliveriesOf(receiptTexts: readonly string[]): string[] {
+  return receiptTexts.flatMap((text) => parseReceipt(text)?.deliveryId ?? []);
+}
+
 function count(number: number, one: string, more = `${one}s`): string {
   return `${number} ${number === 1 ? one : more}`;
 }
@@ -147,6 +156,7 @@ export const leaseTools: readonly Tool[] = [
     input: z.strictObject({ receipts }),
     output: settled,
     run: (input, operations) => settle(operations, 'ack', input, 'Acknowledged'),
+    recordOf: ({ done }) => ({ action: 'delivery.acknowledge', deliveryIds: deliveriesOf(done) }),
   }),
   tool({
     name: 'reject',
@@ -171,6 +181,7 @@ export const leaseTools: readonly Tool[] = [
     }),
     output: settled,
     run: (input, operations) => settle(operations, 'nack', input, 'Rejected'),
+    recordOf: ({ done }) => ({ action: 'delivery.reject', deliveryIds: deliveriesOf(done) }),
   }),
   tool({
     name: 'extend_lease',
@@ -185,5 +196,6 @@ export const leaseTools: readonly Tool[] = [
     }),
     output: settled,
     run: (input, operations) => settle(operations, 'extend', input, 'Extended the leases of'),
+    recordOf: ({ done }) => ({ action: 'delivery.extend', deliveryIds: deliveriesOf(done) }),
   }),
 ];

@@ -95,6 +95,7 @@ async function callTool({ name, arguments: given = {} }: { name: string; argumen
   if (answer.kind === 'problem') return toolError(answer, request.exchange);
   // The client has disconnected: nothing is sent.
   if (answer.kind !== 'answer') return { content: [] };
+  if (tool.recordOf !== undefined) await request.recordCall(tool.recordOf(answer.structured));
   return { content: [{ type: 'text' as const, text: answer.text }], structuredContent: answer.structured };
 }
 

@@ -26,16 +26,25 @@ interface ToolFacts {
   hints: Hints;
 }
 
+/** What a call of an agent did, for the audit log. */
+export interface CallRecord {
+  action: `delivery.${string}`;
+  deliveryIds: string[];
+}
+
 interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolFacts {
   input: Input;
   output: Output;
   run(input: z.output<Input>, operations: Operations): Promise<ToolAnswer<z.input<Output>>>;
+  /** Absent: the tool changes nothing, or its operation records the change. */
+  recordOf?(output: z.input<Output>): CallRecord;
 }
 
 export interface Tool extends ToolFacts {
   input: z.ZodObject;
   output: z.ZodObject;
   run(input: object, operations: Operations): Promise<ToolAnswer<Record<string, unknown>>>;
+  recordOf?(output: object): CallRecord;
 }
 
 /** Infers the types. The input passed to `run` is the output of the schema `input`, as the caller ensures. */

@@ -93,7 +93,7 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
     runner,
     oidc,
     overOpenLimit,
-    mcp: createMcp({ runner, people, agentAuth, csrf, settings }),
+    mcp: createMcp({ runner, people, agentAuth, csrf, database, log: base.log, settings }),
     api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit }),
     cors: new Cors(settings.CORS_ORIGINS),
   };

@@ -75,6 +75,28 @@ test('an agent waits for a webhook that a sender then sends, and acknowledges it
   expect(none.text).toContain('Call wait_for_events again');
 });
 
+test('calls that claim, extend, reject or acknowledge are in the audit log, an empty wait is not', async () => {
+  await mcp.done('wait_for_events', { wait_seconds: 0 });
+  await send(webhook);
+  const { delivery_id, receipt } = await waitOne();
+  await mcp.done('extend_lease', { receipts: [receipt], lease_seconds: 60 });
+  await mcp.done('reject', { receipts: [receipt], delay_seconds: 0 });
+  const again = await waitOne();
+  await mcp.done('acknowledge', { receipts: [again.receipt] });
+  const entries = await app.database.query<{ entry: object }>({
+    text: 'select entry from audit_log order by number desc limit 5',
+  });
+  const verbs = ['acknowledge', 'claim', 'reject', 'extend', 'claim'];
+  expect(entries.map(({ entry }) => entry)).toMatchObject(
+    verbs.map((verb) => ({
+      action: `delivery.${verb}`,
+      actor: { kind: 'agent', id: agent.id, via: 'mcp' },
+      target: { kind: 'agent', id: agent.id },
+      after: { delivery_ids: [delivery_id] },
+    })),
+  );
+});
+
 test('a rejected event comes again with its next attempt, and an expired receipt is gone', async () => {
   const eventId = await send(webhook);
   const first = await waitOne();
