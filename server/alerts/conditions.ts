@@ -1,6 +1,6 @@
 /** Reads the conditions that hold now, from the same sources as the problems of the overview. */
 import type { Query } from '../db/pool.ts';
-import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../db/queries/agents.ts';
+import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../db/queries/agent-activity.ts';
 import {
   readActiveAgents,
   readNewDeadLetters,

@@ -1,7 +1,7 @@
 /** /api/v1/agent: the session of an agent, and its deliveries. */
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
 import type { Database } from '../../db/pool.ts';
-import { readAgentActivity } from '../../db/queries/agents.ts';
+import { readAgentActivity } from '../../db/queries/agent-activity.ts';
 import { countDeliveries } from '../../db/queries/delivery-counts.ts';
 import { readDatabaseClock } from '../../db/queries/server-state.ts';
 import type { createClaim } from '../../deliveries/claim.ts';

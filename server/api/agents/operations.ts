@@ -1,7 +1,8 @@
 /** /api/v1/agents. */
 import { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
-import { ACTIVE_AGENTS_MAX, findAgent, listAgents, readAgentActivity } from '../../db/queries/agents.ts';
+import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../db/queries/agent-activity.ts';
+import { findAgent, listAgents } from '../../db/queries/agents.ts';
 import { readFilters, type StoredFilter } from '../../db/queries/filter-events.ts';
 import { filterProblem } from '../../filters/expression.ts';
 import { problem } from '../../http/problem.ts';

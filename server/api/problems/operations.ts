@@ -1,7 +1,7 @@
 /** /api/v1/problems: what is wrong now and needs a person. */
 import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
-import { readAgentActivity } from '../../db/queries/agents.ts';
+import { readAgentActivity } from '../../db/queries/agent-activity.ts';
 import { countExpiring, countUnarchived } from '../../db/queries/expiring.ts';
 import { readFilters, type StoredFilter } from '../../db/queries/filter-events.ts';
 import {

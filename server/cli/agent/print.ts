@@ -1,7 +1,8 @@
 /** `weir agent list|show`. */
 import type { Agents } from '../../api/agents/service.ts';
 import type { Database } from '../../db/pool.ts';
-import { ACTIVE_AGENTS_MAX, type AgentRecord, readAgentActivity } from '../../db/queries/agents.ts';
+import { readAgentActivity } from '../../db/queries/agent-activity.ts';
+import type { AgentRecord } from '../../db/queries/agents.ts';
 import { readFilters } from '../../db/queries/filter-events.ts';
 import { listWebhooks } from '../../db/queries/webhooks.ts';
 import { visibleLine } from '../../telemetry/visible.ts';
@@ -15,10 +16,9 @@ export async function printAgents(io: CommandIo, agents: Agents, database: Datab
   if (json) return printJson(io, { items: rows });
   if (rows.length === 0)
     return printText(io, 'No agents yet. Create one: npx --no weir agent add --name ci --webhook ID\n');
-  const seen = await lastSeen(
-    database,
-    rows.map(({ id }) => id),
-  );
+  const ids = rows.map(({ id }) => id);
+  const activity = await readAgentActivity(database, ids);
+  const seen = new Map(activity.map(({ agent_id, last_seen_at }) => [agent_id, last_seen_at]));
   const cells = rows.map((row) => [
     row.id,
     row.name,
@@ -66,15 +66,6 @@ export async function printAgent(
     return [webhook_id, name, String(failures), filter ?? 'none'];
   });
   printText(io, `\n${table(['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'], rows)}`);
-}
-
-/** Last requests by agent. */
-async function lastSeen(database: Database, ids: readonly string[]): Promise<Map<string, string | null>> {
-  const seen = new Map<string, string | null>();
-  for (let from = 0; from < ids.length; from += ACTIVE_AGENTS_MAX)
-    for (const one of await readAgentActivity(database, ids.slice(from, from + ACTIVE_AGENTS_MAX)))
-      seen.set(one.agent_id, one.last_seen_at);
-  return seen;
 }
 
 function stateOf({ revoked, temporary }: AgentRecord): string {

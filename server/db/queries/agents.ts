@@ -1,10 +1,9 @@
-/** Agents: management, the rows that authentication caches, and their activity. */
+/** Agents: management, and the rows that authentication caches. */
 import type { z } from 'zod';
-import { agentActivitySchema, agentSchema, DEAD_COUNTED_MAX } from '../../resources/agents.ts';
+import { agentSchema } from '../../resources/agents.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
-import { waitingDays } from './deliveries.ts';
-import { arrayOf, isoText, selectList } from './sql.ts';
+import { arrayOf, selectList } from './sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
 export interface AgentFilter {
@@ -187,56 +186,6 @@ export function readAgentNames(
   return database.query({
     text: 'select id, name from agents where not temporary order by revoked_at is not null, created_at, id limit $1',
     values: [rowsMax],
-  });
-}
-
-/** Limit on the agents in one result; equals the page size of the agent list. */
-export const ACTIVE_AGENTS_MAX = 200;
-
-/** Without the filters, see filter-events.ts. */
-const activitySchema = agentActivitySchema.omit({ filters: true });
-
-const activity = selectList(activitySchema, 'a', {
-  agent_id: 'a.id',
-  last_seen_from: 'host(a.last_seen_from)',
-  waiting_since: isoText('waiting.since'),
-  dead: 'dead.count',
-});
-
-/**
- * Reads the activity of these agents (null: of all active agents that are not temporary), newest first, at most ACTIVE_AGENTS_MAX.
- * Unknown ids are omitted. Reads one index entry per webhook for each day with waiting deliveries.
- */
-export function readAgentActivity(
-  { query }: Pick<Database, 'query'>,
-  ids: readonly string[] | null,
-): Promise<z.output<typeof activitySchema>[]> {
-  return query({
-    name: 'agent-activity',
-    plan: 'once',
-    text: `
-      select ${activity}
-      from agents a
-      cross join lateral (
-        select min(due.available_at) as since
-        from ${waitingDays('a.id', "'-infinity'")} d
-        cross join ${subscribedWebhooks('a.id')} s
-        cross join lateral (
-          select available_at from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
-            and state in ('pending', 'leased') and available_at <= now()
-          order by available_at
-          limit 1
-        ) due
-      ) waiting
-      cross join lateral (
-        select count(*)::int as count
-        from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
-      ) dead
-      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null and not a.temporary)
-      order by a.created_at desc, a.id desc
-      limit ${ACTIVE_AGENTS_MAX}`,
-    values: [ids && arrayOf(ids)],
   });
 }
 

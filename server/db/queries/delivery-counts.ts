@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { COUNTED_MAX, type deliveryCountsSchema } from '../../resources/events.ts';
 import type { Database, Query } from '../pool.ts';
-import { ACTIVE_AGENTS_MAX, readAgentActivity } from './agents.ts';
+import { readAgentActivity } from './agent-activity.ts';
 
 /** Timeout of one statement. The index may hold many entries of finished deliveries that vacuum has not removed yet. */
 const TIMEOUT = '1s';
@@ -190,16 +190,11 @@ function atLeast(counted: AgentDepth, estimate: AgentDepth): AgentDepth {
 
 /** Finds the oldest delivery of each agent through the index: a partial count need not include it. */
 async function findOldest(query: Query, depths: Map<string, AgentDepth>): Promise<void> {
-  const ids = [...depths.keys()];
-  for (let from = 0; from < ids.length; from += ACTIVE_AGENTS_MAX)
-    for (const { agent_id, waiting_since } of await readAgentActivity(
-      { query },
-      ids.slice(from, from + ACTIVE_AGENTS_MAX),
-    )) {
-      const depth = depths.get(agent_id);
-      if (depth !== undefined && waiting_since !== null)
-        depth.waitingSinceMs = older(depth.waitingSinceMs, Date.parse(waiting_since));
-    }
+  for (const { agent_id, waiting_since } of await readAgentActivity({ query }, [...depths.keys()])) {
+    const depth = depths.get(agent_id);
+    if (depth !== undefined && waiting_since !== null)
+      depth.waitingSinceMs = older(depth.waitingSinceMs, Date.parse(waiting_since));
+  }
 }
 
 function older(one: number | null, other: number | null): number | null {
