@@ -15,7 +15,7 @@ import { copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
-import { measureWindow, totalUs, type Window } from './lib/window.ts';
+import { faultsOf, measureWindow, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 const LINE_BYTES = 1024;
@@ -157,16 +157,14 @@ function summarise(all: readonly Series[], copied: readonly number[]): Outcome {
       'One signature over the whole body; every committed event was counted after its window.',
       `${COPY}: ${COPY_CONNECTIONS} connections of this process, ${COPY_ROWS} rows a commit; the cores are used by it and Postgres only.`,
     ],
-    faults: all.flatMap((series) => series.windows.flatMap((window) => faultsOf(series, window))),
+    faults: all.flatMap((series) => series.windows.flatMap((window) => faultsIn(series, window))),
   };
 }
 
-function faultsOf({ name, events: each }: Series, { answersOther, answers2xx, socketErrors, rows }: Window): string[] {
+function faultsIn({ name, events: each }: Series, window: Window): string[] {
+  const { rows } = window;
   return [
-    ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
-    ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
-    ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-    ...(rows! < answers2xx * each ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
+    ...faultsOf(name, window, each),
     ...(rows! % each > 0 ? [`${name}: ${rows} events are not a whole number of requests`] : []),
   ];
 }

@@ -6,9 +6,8 @@
  */
 import pg from 'pg';
 import { Agent } from '../server/client/index.ts';
-import type { Database } from '../server/db/pool.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
-import { type Backlog, renewDeliveries, storeEvents } from './lib/backlog.ts';
+import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { pgOptions } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { drainBySql } from './lib/sql-queue.ts';
@@ -101,7 +100,7 @@ async function run(context: BenchContext): Promise<Outcome> {
               context.signal,
             );
       cell.perSecond.push(perSecond);
-      const stored = await countDone(database);
+      const stored = await countInState(database, 'done');
       if (stored !== done) faults.push(`${cell.name}: ${stored} deliveries are done for ${done} that were acked`);
       context.say(`round ${round} of ${context.rounds}: ${cell.name}: ${formatNumber(perSecond)} deliveries/s`);
     }
@@ -158,13 +157,6 @@ async function drainFor(seconds: number, steps: readonly Step[], signal: AbortSi
   };
   await Promise.all(steps.map(drainOne));
   return { done, perSecond: done / ((endMs - startMs) / 1000) };
-}
-
-async function countDone(database: Database): Promise<number> {
-  const [row] = await database.query<{ count: string }>({
-    text: `select count(*) from deliveries where state = 'done'`,
-  });
-  return Number(row!.count);
 }
 
 function weirName(claimSize: number, consumers: number): string {

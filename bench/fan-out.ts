@@ -15,7 +15,7 @@ import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
-import { measureWindow, totalUs, type Window } from './lib/window.ts';
+import { faultsOf, measureWindow, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 const BODY_BYTES = 1024;
@@ -131,20 +131,15 @@ function summarise(all: readonly Series[]): Outcome {
       'One Weir with 1 process. Load generator (wrk, one thread, closed loop), Weir and Postgres share the cores.',
       'CPU is the processor time of Weir and Postgres for an event. No agent claims. Every delivery was counted after its window.',
     ],
-    faults: all.flatMap((series) => series.windows.flatMap((window) => faultsOf(series, window))),
+    faults: all.flatMap((series) => series.windows.flatMap((window) => faultsIn(series, window))),
   };
 }
 
-function faultsOf(
-  series: Series,
-  { answersOther, answers2xx, socketErrors, rows, deliveries }: FanOutWindow,
-): string[] {
+function faultsIn(series: Series, window: FanOutWindow): string[] {
   const name = nameOf(series);
+  const { rows, deliveries } = window;
   return [
-    ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
-    ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
-    ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-    ...(rows! < answers2xx ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
+    ...faultsOf(name, window),
     ...(deliveries !== rows! * (series.agents ?? 0) ? [`${name}: ${deliveries} deliveries for ${rows} events`] : []),
   ];
 }

@@ -18,7 +18,7 @@ import { copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { startWeir } from './lib/weir.ts';
-import { measureWindow, totalUs, type Window } from './lib/window.ts';
+import { faultsOf, measureWindow, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 const BODY_BYTES = 1024;
@@ -152,13 +152,6 @@ function summarise(all: readonly Series[]): Outcome {
       'Two Weirs with 1 process, each on its own Postgres. Load generator (wrk, one thread, closed loop), Weir and Postgres share the cores.',
       'CPU is the processor time of Weir and Postgres for an event.',
     ],
-    faults: all.flatMap(({ name, windows }) =>
-      windows.flatMap(({ answersOther, answers2xx, socketErrors, rows }) => [
-        ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
-        ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
-        ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-        ...(rows! < answers2xx ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
-      ]),
-    ),
+    faults: all.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window))),
   };
 }

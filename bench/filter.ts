@@ -9,11 +9,11 @@ import { join } from 'node:path';
 import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
 import type { Database } from '../server/db/pool.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
-import { type Backlog, renewDeliveries, storeEvents } from './lib/backlog.ts';
+import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Measure, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
-import { measureWindow, totalUs, type Window } from './lib/window.ts';
+import { faultsOf, measureWindow, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 const BODY_BYTES = 1024;
@@ -92,7 +92,7 @@ async function run(context: BenchContext): Promise<Outcome> {
       drain.p99Ms.push(percentile(ms, 0.99));
       drain.largestMs.push(Math.max(...ms));
       if (empty > 0) faults.push(`${drain.filter}: ${empty} claims were empty before all deliveries were judged`);
-      const done = await countOf(database, `state = 'done'`);
+      const done = await countInState(database, 'done');
       if (done !== wanted) faults.push(`${drain.filter}: ${done} deliveries were claimed, and ${wanted} pass`);
       context.say(
         `drain ${round}: ${drain.filter}: ${ms.length} claims, median ${formatNumber(drain.medianMs.at(-1)!)} ms, ` +
@@ -122,16 +122,9 @@ async function claimAll(database: Database, consumer: AgentClient, signal: Abort
     const deliveries = await consumer.claim({ max: CLAIM_SIZE, waitSeconds: 0 });
     ms.push(performance.now() - startMs);
     if (deliveries.length > 0) await consumer.ack(deliveries);
-    else if ((await countOf(database, `state = 'pending'`)) === 0) return { ms, empty };
+    else if ((await countInState(database, 'pending')) === 0) return { ms, empty };
     else empty++;
   }
-}
-
-async function countOf(database: Database, condition: string): Promise<number> {
-  const [row] = await database.query<{ count: number }>({
-    text: `select count(*)::int as count from deliveries where ${condition}`,
-  });
-  return row!.count;
 }
 
 function summarise(ingests: readonly Ingest[], drains: readonly Drain[], faults: readonly string[]): Outcome {
@@ -199,16 +192,6 @@ function summarise(ingests: readonly Ingest[], drains: readonly Drain[], faults:
       'One Weir with 1 process. Load generator (wrk, one thread, closed loop), Weir and Postgres share the cores. While it receives, no agent claims.',
       `${STORED.toLocaleString('en-GB')} pending deliveries of 1 KiB of which 1 % pass; one consumer claims up to ${CLAIM_SIZE}, acks, and claims again until all are judged.`,
     ],
-    faults: [
-      ...faults,
-      ...ingests.flatMap(({ name, windows }) =>
-        windows.flatMap(({ answersOther, answers2xx, socketErrors, rows }) => [
-          ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
-          ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
-          ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-          ...(rows! < answers2xx ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
-        ]),
-      ),
-    ],
+    faults: [...faults, ...ingests.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window)))],
   };
 }

@@ -35,6 +35,15 @@ export async function storeEvents(
     });
 }
 
+/** Counts the deliveries in a state, of all agents. */
+export async function countInState(database: Database, state: 'pending' | 'done'): Promise<number> {
+  const [row] = await database.query<{ count: number }>({
+    text: 'select count(*)::int as count from deliveries where state = $1',
+    values: [state],
+  });
+  return row!.count;
+}
+
 /** Recreates the deliveries of the stored events as pending, with rows, indexes and statistics as after sending. */
 export async function renewDeliveries(database: Database, { webhookId, agentId, rows }: Backlog): Promise<void> {
   await database.query({ text: 'truncate deliveries' });

@@ -53,6 +53,20 @@ export async function measureWindow(context: BenchContext, database: Database, o
   return { ...result, residentMb: peakBytes / MB, rows, us };
 }
 
+/** Reasons why the window is invalid. @param eventsEach events in a request */
+export function faultsOf(
+  name: string,
+  { answersOther, answers2xx, socketErrors, rows }: Window,
+  eventsEach = 1,
+): string[] {
+  return [
+    ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
+    ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
+    ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
+    ...(rows! < answers2xx * eventsEach ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
+  ];
+}
+
 /** Processor time of the contestant's own processes and threads per answer. */
 export function ownUs({ us }: Window): number {
   return us.eventLoop + us.signatures + us.other;
