@@ -7,7 +7,7 @@ import { Changes } from '../db/announce.ts';
 import type { Database } from '../db/pool.ts';
 import { agentInput } from '../resources/agents.ts';
 import { printAgent, printAgents } from './agent/print.ts';
-import { uuid, uuids, wholeNumberOrNone } from './arguments.ts';
+import { nullForNone, uuid, uuids, wholeNumberOrNone } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
 import { made, withDatabase, withInput } from './session.ts';
 
@@ -38,7 +38,7 @@ export function agentCommand(io: CommandIo): Command {
     .option('--json', 'print one JSON document')
     .action(({ name, webhook, maxLeased, json }: Output & Given & { name: string; webhook?: string[] }) =>
       withAgents(io, async (agents) => {
-        const input = checked(agentInput.create, { name, webhook_ids: webhook, max_leased: limitOf(maxLeased) });
+        const input = checked(agentInput.create, { name, webhook_ids: webhook, max_leased: nullForNone(maxLeased) });
         const { credential, ...agent } = known('', await agents.add(input));
         if (json) return printJson(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
         printText(
@@ -62,7 +62,7 @@ export function agentCommand(io: CommandIo): Command {
           throw new CommandError('nothing to change: give --name or --max-leased', 2);
         const agent = known(
           id,
-          await agents.update(id, checked(agentInput.update, { name, max_leased: limitOf(maxLeased) })),
+          await agents.update(id, checked(agentInput.update, { name, max_leased: nullForNone(maxLeased) })),
         );
         if (json) return printJson(io, agent);
         printText(io, `${id}: updated.\n`);
@@ -157,11 +157,6 @@ function addSubscriptionCommands(command: Command, io: CommandIo): void {
         report(id, 'unsubscribe', options);
       }),
     );
-}
-
-/** Null: no limit. */
-function limitOf(given: Given['maxLeased']): number | null | undefined {
-  return given === 'none' ? null : given;
 }
 
 function withAgents(io: CommandIo, work: (agents: Agents, database: Database) => Promise<void>): Promise<void> {

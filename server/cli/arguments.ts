@@ -24,6 +24,11 @@ export function wholeNumberOrNone(text: string): number | 'none' {
   return text === 'none' ? 'none' : positive(text);
 }
 
+/** Null, as the API takes it, for `none`. */
+export function nullForNone<T>(given: T | 'none'): T | null {
+  return given === 'none' ? null : given;
+}
+
 export function seconds(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
   return Number(text);

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { CUSTOM } from '../signatures/presets.ts';
-import { positive, seconds, secondsOrNone, wholeNumberOrNone } from './arguments.ts';
+import { nullForNone, positive, seconds, secondsOrNone, wholeNumberOrNone } from './arguments.ts';
 import { CommandError, type CommandIo } from './io.ts';
 
 type Count = number | 'none';
@@ -64,14 +64,14 @@ export async function fieldsOf(io: CommandIo, options: FieldOptions) {
     scheme_definition: schemeFile === undefined ? undefined : await readDefinition(schemeFile, io),
     public_key: options.publicKey,
     verify_token: options.verifyToken,
-    tolerance_seconds: countOf(options.toleranceSeconds),
+    tolerance_seconds: nullForNone(options.toleranceSeconds),
     signature_header: options.signatureHeader,
     dedupe_header: options.dedupeHeader,
     event_type_from: options.eventTypeFrom,
-    rate_limit_max: countOf(options.rateLimit),
-    max_payload_bytes: countOf(options.maxPayloadBytes),
-    retention_days: countOf(options.retentionDays),
-    expect_every_seconds: countOf(options.expectEverySeconds),
+    rate_limit_max: nullForNone(options.rateLimit),
+    max_payload_bytes: nullForNone(options.maxPayloadBytes),
+    retention_days: nullForNone(options.retentionDays),
+    expect_every_seconds: nullForNone(options.expectEverySeconds),
   };
 }
 
@@ -83,10 +83,6 @@ export async function changesOf(io: CommandIo, options: FieldOptions) {
   const isPreset = scheme !== undefined && scheme !== CUSTOM && options.schemeFile === undefined;
   const definition = isPreset ? { scheme_definition: null } : {};
   return { description, signature_scheme: scheme, ...Object.fromEntries(unset), ...definition };
-}
-
-function countOf(given: Count | undefined): number | null | undefined {
-  return given === 'none' ? null : given;
 }
 
 /** Reads the file of --scheme-file; the input schema checks what it holds. */
