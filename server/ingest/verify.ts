@@ -9,8 +9,11 @@ import type { PresentedSignatures } from '../signatures/scheme.ts';
 const BATCH_ITEMS_MAX = 256;
 /** Body bytes in one task, so that small bodies do not wait for a few huge ones. */
 const BATCH_BYTES_MAX = 4_194_304;
-/** Attempts for one batch: after a thread died or hung, another thread retries before the requests get 503. */
-const TRIES = 2;
+/**
+ * After a thread died or hung, the requests of its batch are verified again one by one, so that only the one at fault fails twice and
+ * gets 503. After so many failures the remaining requests of the batch get 503 too: each failure may take HMAC_TIMEOUT_MS.
+ */
+const BATCH_FAILURES_MAX = 4;
 /** Checks for an overdue batch within HMAC_TIMEOUT_MS. */
 const OVERDUE_CHECKS = 4;
 
@@ -39,7 +42,13 @@ export interface VerifyTask {
 /** Requests that are verified together. */
 interface Batch {
   readonly tasks: readonly VerifyTask[];
-  /** Threads that failed it. */
+  /** The failed batch that its only request was part of; null: it is verified for the first time. */
+  readonly failed: FailedBatch | null;
+}
+
+/** A batch whose requests are verified again one by one. */
+interface FailedBatch {
+  /** Threads that failed it or one of its requests. */
   failures: number;
 }
 
@@ -55,8 +64,9 @@ export class Verifier {
   readonly #threads: (VerifyThread | null)[];
   readonly #overdueCheck: NodeJS.Timeout;
   #waiting: VerifyTask[] = [];
-  /** Batches whose thread failed. They go first. */
-  readonly #failed: Batch[] = [];
+  /** Requests of failed batches, each alone. They take turns with new batches. */
+  #retries: Batch[] = [];
+  #retriedLast = false;
   #scheduled = false;
   #closed = false;
 
@@ -89,7 +99,7 @@ export class Verifier {
 
   /** Requests waiting for a thread. */
   get queued(): number {
-    return this.#waiting.length;
+    return this.#waiting.length + this.#retries.length;
   }
 
   /** Running threads. */
@@ -108,12 +118,16 @@ export class Verifier {
   #dispatch(): void {
     this.#scheduled = false;
     for (let place = 0; place < this.#threads.length && !this.#closed; place++) {
-      if (this.#failed.length === 0 && this.#waiting.length === 0) return;
+      if (this.#retries.length === 0 && this.#waiting.length === 0) return;
       this.#threads[place] ??= this.#openThread(place);
       const thread = this.#threads[place]!;
-      if (thread.batch === null)
-        thread.send(this.#failed.shift() ?? this.#takeBatch(), performance.now() + this.#timeoutMs);
+      if (thread.batch === null) thread.send(this.#nextBatch(), performance.now() + this.#timeoutMs);
     }
+  }
+
+  #nextBatch(): Batch {
+    this.#retriedLast = this.#retries.length > 0 && !(this.#retriedLast && this.#waiting.length > 0);
+    return this.#retriedLast ? this.#retries.shift()! : this.#takeBatch();
   }
 
   #takeBatch(): Batch {
@@ -122,7 +136,7 @@ export class Verifier {
     while (items < this.#waiting.length && items < BATCH_ITEMS_MAX && (items === 0 || bytes < BATCH_BYTES_MAX))
       bytes += this.#waiting[items++]!.body.length;
     this.#observer.batch(items);
-    return { tasks: this.#waiting.splice(0, items), failures: 0 };
+    return { tasks: this.#waiting.splice(0, items), failed: null };
   }
 
   #openThread(place: number): VerifyThread {
@@ -141,9 +155,19 @@ export class Verifier {
 
   #onFailure(batch: Batch | null, error: Error): void {
     this.#observer.threadFailed(error);
-    if (batch !== null && ++batch.failures < TRIES) this.#failed.push(batch);
-    else if (batch !== null) for (const task of batch.tasks) task.settleVerdict(unavailable);
+    if (batch?.failed === null) {
+      const failed = { failures: 1 };
+      for (const task of batch.tasks) this.#retries.push({ tasks: [task], failed });
+    } else if (batch !== null) this.#giveUp(batch, batch.failed);
     this.#dispatch();
+  }
+
+  /** Gives up a request that failed again, and after too many of them the rest of their batch. */
+  #giveUp(batch: Batch, failed: FailedBatch): void {
+    const isLast = ++failed.failures >= BATCH_FAILURES_MAX;
+    const rest = isLast ? this.#retries.filter((retry) => retry.failed === failed) : [];
+    if (isLast) this.#retries = this.#retries.filter((retry) => retry.failed !== failed);
+    for (const { tasks } of [batch, ...rest]) for (const task of tasks) task.settleVerdict(unavailable);
   }
 
   #abortOverdue(): void {

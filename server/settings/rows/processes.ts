@@ -44,7 +44,12 @@ export const processesSettings = {
     fallbackShown: 'available cores',
   },
   THREADS: count(1, 1, 64, 'HMAC threads in each process'),
-  HMAC_TIMEOUT_MS: count(2_000, 50, 60_000, 'a verification batch that takes longer is moved to another thread, once'),
+  HMAC_TIMEOUT_MS: count(
+    2_000,
+    50,
+    60_000,
+    'requests of a verification batch that takes longer are verified again one by one, in another thread',
+  ),
   PROCESS_READY_SECONDS: count(
     30,
     1,
