@@ -182,6 +182,11 @@ export const problems = {
   },
   batch_too_large: { status: 413, detail: 'The batch has more lines than BATCH_LINES_MAX; send it in parts.' },
   batch_empty: { status: 422, detail: 'The batch has no line: send newline-delimited JSON, one event a line.' },
+  batch_unsupported: {
+    status: 422,
+    detail:
+      'The signature scheme of this webhook signs single events, so that a batch could repeat one: send each event to the URL of the webhook, or, if the sender signs newline-delimited JSON, set "batch": true in the scheme_definition.',
+  },
   batch_invalid: {
     status: 422,
     detail:
@@ -203,6 +208,11 @@ export const problems = {
   signature_timestamp: {
     status: 403,
     detail: 'The signature is valid, but the time of the request is too far from the clock of this server.',
+  },
+  signature_body_too_complex: {
+    status: 403,
+    detail:
+      'The body has more bytes or form fields than the signature scheme of this webhook reads to check a signature; have the sender send less in one request.',
   },
   signature_unauthenticated: { status: 401, detail: 'The signature is missing or does not match.' },
   verify_token_mismatch: {

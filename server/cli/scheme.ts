@@ -15,7 +15,7 @@ export function schemeCommand(io: CommandIo): Command {
       if (json) return printJson(io, { items: presets.map(describePreset) });
       const rows = presets.map((preset) => {
         const { name, title, key, definition } = describePreset(preset);
-        return [name, title, key.replace('_', ' '), definition.algorithm];
+        return [name, title, key.replaceAll('_', ' '), definition.algorithm];
       });
       printText(io, table(['NAME', 'SENDER', 'NEEDS', 'ALGORITHM'], rows));
       printText(
@@ -42,6 +42,8 @@ export function schemeCommand(io: CommandIo): Command {
       if (scheme.handshake !== null) printText(io, `\nHandshake: ${handshakes[scheme.handshake]}\n`);
       if (scheme.event_type !== null) printText(io, `\nEvent type: ${scheme.event_type}\n`);
       printText(io, `\nDefinition: ${JSON.stringify(scheme.definition)}\n`);
+      if (scheme.public_key_definition !== null)
+        printText(io, `With a public key: ${JSON.stringify(scheme.public_key_definition)}\n`);
     });
   return command;
 }

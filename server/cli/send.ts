@@ -1,5 +1,6 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
 import { Command } from 'commander';
+import { HEADER_NAME } from '../signatures/header-names.ts';
 import { isAsymmetric } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../signatures/presets.ts';
 import { CannotSign } from '../signatures/sign.ts';
@@ -55,7 +56,10 @@ export function sendCommand(io: CommandIo): Command {
     .option('--no-wait', 'count 429, 503 and lost connections instead of retrying')
     .option('--signature-header <name>', 'header that carries the signature', parseHeaderName)
     .option('--scheme <name>', 'sign by this scheme of a sender, see `weir scheme list`; default: sha256')
-    .option('--private-key <file>', 'private key in PEM, for a scheme with a public key')
+    .option(
+      '--private-key <file>',
+      'file with the private key in PEM, or whsk_ and base64, for a scheme with a public key',
+    )
     .option('--json', 'print the summary as one JSON document')
     .action((url: string, files: string[], options: SendOptions) => send(url, files, options, io));
 }
@@ -106,7 +110,13 @@ async function send(address: string, files: string[], options: SendOptions, io: 
 /** Returns the function that signs the payloads as the options say. */
 async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(payload: Payload) => SignedPayload> {
   const { scheme = DEFAULT_SCHEME, signatureHeader = null } = options;
-  const definition = definitionOf({ signatureScheme: scheme, schemeDefinition: null, signatureHeader });
+  const definition = definitionOf({
+    signatureScheme: scheme,
+    schemeDefinition: null,
+    signatureHeader,
+    // Of a scheme that takes either, the private key selects the definition as the public one does.
+    publicKey: options.privateKey ?? null,
+  });
   if (definition === null)
     throw new CommandError(`No scheme has the name ${JSON.stringify(scheme)}; see: weir scheme list`, 2);
   if (scheme === 'token' && signatureHeader === null)
@@ -142,9 +152,9 @@ function parseRate(given: string): number {
   );
 }
 
-/** Parses a token as RFC 9110, 5.6.2 defines it. */
+/** Parses the name of a header that a webhook can have. */
 function parseHeaderName(given: string): string {
-  if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(given)) return given;
+  if (HEADER_NAME.test(given.toLowerCase())) return given;
   throw new CommandError(
     `--signature-header is ${JSON.stringify(given)}; allowed: a header name of letters, digits and hyphens.`,
     2,

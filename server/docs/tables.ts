@@ -144,12 +144,12 @@ function rejectionsTable(): string {
 function schemesTable(): string {
   return markdownTable(
     ['scheme', 'sender', 'algorithm', 'header', 'needs', 'handshake'],
-    presets.map(({ name, title, docs, definition: { algorithm, header }, handshake }) => [
+    presets.map(({ name, title, docs, definition: { algorithm, header }, publicKeyDefinition, handshake }) => [
       `\`${name}\``,
       `[${title}](${docs})`,
-      algorithm,
+      publicKeyDefinition === undefined ? algorithm : `${algorithm} or ${publicKeyDefinition.algorithm}`,
       header === undefined ? '' : `\`${header}\``,
-      isAsymmetric(algorithm) ? 'public key' : 'secret',
+      isAsymmetric(algorithm) ? 'public key' : publicKeyDefinition === undefined ? 'secret' : 'secret or public key',
       handshake ?? '',
     ]),
   );

@@ -2,12 +2,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { uuidText } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { problem } from '../http/problem.ts';
+import { type Problem, problem } from '../http/problem.ts';
 import { Stage } from '../telemetry/stages.ts';
 import type { StoreOutcome } from './group-commit.ts';
 import { type LinesOutcome, readLines } from './ndjson.ts';
 import { dedupeKey, dedupeValue } from './rows.ts';
 import { refuseStore, type Store, type StoreParts, type VerifiedRequest } from './store.ts';
+import type { Webhook } from './webhook.ts';
 
 /** Content type of every line. The content type of the batch itself stays in the stored headers. */
 const LINE_TYPE = 'application/json';
@@ -47,6 +48,11 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
       () => request.end(),
       (error) => request.fail(error),
     );
+}
+
+/** Why a webhook takes no batches; null: it takes them. Checked before the body is read: it depends on the scheme only. */
+export function refusesBatches({ scheme }: Webhook): Problem | null {
+  return scheme.takesBatches ? null : problem('batch_unsupported');
 }
 
 /** Reads a large batch in slices and lets other requests run between them. */

@@ -41,6 +41,7 @@ const refusals: readonly ProblemCode[] = [
   'signature_malformed',
   'signature_mismatch',
   'signature_timestamp',
+  'signature_body_too_complex',
   'signature_unauthenticated',
   'memory_full',
   'queue_full',
@@ -61,6 +62,6 @@ export const ingestDescriptions = {
   ingestBatch: {
     input: { 'application/x-ndjson': lines },
     answers: { 202: batch.meta(batchExample), 200: batch.extend({ duplicate }) },
-    problems: [...refusals, 'batch_empty', 'batch_invalid', 'batch_too_large'] as ProblemCode[],
+    problems: [...refusals, 'batch_unsupported', 'batch_empty', 'batch_invalid', 'batch_too_large'] as ProblemCode[],
   },
 };

@@ -4,7 +4,7 @@
  *
  *     accept   snapshot of headers and address (server.ts)             404, 405, 431
  *     limit    counts the client while the body arrives                429
- *     webhook  looks up the directory                                  404, 410
+ *     webhook  looks up the directory                                  404, 410, 422   (422: its scheme takes no batches)
  *     body     reads the whole body into a slab, up to the cap         413   (client gone: counted, no answer)
  *     verify   a thread checks the signature, batched per loop turn    403, 503   (503: no key decrypts a stored secret)
  *     lines    batch only: each line must be JSON                      413, 422
@@ -37,6 +37,8 @@ export interface IngestParts {
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
   checkSignature: SignatureCheck;
+  /** Why the route takes no requests of a webhook; absent or null: it takes them. */
+  refuses?: (webhook: Webhook) => Problem | null;
   /** Called when a signature is refused. The body is released when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
 }
@@ -108,6 +110,8 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     if (webhook === undefined) return this.#refuse(problemLater('database_unavailable', RETRY_SECONDS));
     if (webhook === null) return this.#refuse(problem('webhook_unknown'));
     if (!webhook.enabled) return this.#refuse(problem('webhook_disabled'));
+    const refusal = this.#parts.refuses?.(webhook) ?? null;
+    if (refusal !== null) return this.#refuse(refusal);
     if (answersValidation(this.exchange, webhook)) return this.end();
     this.#webhook = webhook;
     this.#awaitsBody = true;

@@ -71,6 +71,16 @@ export function dedupeValue(exchange: Exchange, webhook: Webhook, body: Uint8Arr
   return (webhook.dedupeHeader !== null && exchange.header(webhook.dedupeHeader)) || null;
 }
 
+/**
+ * Key of a request that is one event; null: it has no id. Where signed batches are taken, it is that of the first line, so that a batch
+ * which a stranger repeats at the other address is known.
+ */
+export function requestKey(exchange: Exchange, webhook: Webhook, body: Uint8Array): Uint8Array | null {
+  const value = dedupeValue(exchange, webhook, body);
+  if (value === null) return null;
+  return webhook.scheme.definition.batch === true ? dedupeKey(value, 1) : dedupeKey(value);
+}
+
 /** Key of a value: its SHA-256, so that every key is 32 bytes. @param line number in a batch, from 1. */
 export function dedupeKey(value: string, line?: number): Uint8Array {
   return sha256(line === undefined ? value : `${value}#${line}`);

@@ -1,4 +1,5 @@
 /** Step `verify`: decides whether a request carries a valid signature of its webhook, and whether its time is acceptable. */
+import { problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Problem, problem } from '../http/problem.ts';
 import { findKey, type Keyring } from '../signatures/check.ts';
@@ -14,6 +15,8 @@ export type SignatureOutcome =
   | { kind: 'mismatch' }
   /** `header`: the header that is malformed. */
   | { kind: 'malformed'; header: string }
+  /** The check would have to read more of the body than a scheme allows, see body-bounds.ts. */
+  | { kind: 'body_too_complex' }
   /** The signature is valid. `distanceMs`: how far its time is ahead of the clock; negative: behind. Null: it holds no time. */
   | { kind: 'timestamp'; distanceMs: number | null }
   /** No thread verified it in time. */
@@ -22,6 +25,7 @@ export type SignatureOutcome =
   | { kind: 'unreadable' };
 
 const verified: SignatureOutcome = { kind: 'verified' };
+const tooComplex: SignatureOutcome = { kind: 'body_too_complex' };
 const unreadableSecret: SignatureOutcome = { kind: 'unreadable' };
 
 interface SignatureParts {
@@ -56,6 +60,7 @@ export function createSignatureCheck(parts: SignatureParts): SignatureCheck {
     const url = scheme.usesUrl ? signedUrl(parts.publicUrl, exchange) : '';
     const presented = scheme.present({ headers, method, url });
     if (presented.kind !== 'digests') return presented;
+    if (scheme.exceedsBounds?.(url, request.body)) return tooComplex;
     const pending = new PendingCheck(parts, request, keyring, presented, nowMs);
     if (isToken(keyring.algorithm)) return pending.conclude(tokenVerdict(keyring, presented));
     parts.verifier.verify(pending);
@@ -124,7 +129,10 @@ export function signedUrl(publicUrl: string, { path, query }: Pick<Exchange, 'pa
   return `${publicUrl}${path}${query === '' ? '' : `?${query}`}`;
 }
 
-type Refused = Extract<SignatureOutcome, { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' }>;
+type Refused = Extract<
+  SignatureOutcome,
+  { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' | 'body_too_complex' }
+>;
 
 /** The problem that a refused request is answered with. `detail` is absent where the table's sentence holds. */
 export function refusalOf({ scheme }: Webhook, outcome: Refused): Problem {
@@ -141,6 +149,8 @@ function detailOf({ name, headers, clock }: Webhook['scheme'], outcome: Refused)
       return `The header ${outcome.header} is missing, was sent twice, or does not have the form of the scheme ${name}.`;
     case 'mismatch':
       return `The signature in ${where} does not match: compute it over the exact bytes that are sent, as the scheme ${name} requires, with the secret of this webhook.`;
+    case 'body_too_complex':
+      return problems.signature_body_too_complex.detail;
     case 'timestamp':
       return timestampDetail(outcome.distanceMs, clock!.toleranceMs);
   }

@@ -6,7 +6,7 @@ import { problem, problemLater } from '../http/problem.ts';
 import { Stage } from '../telemetry/stages.ts';
 import type { EventGroup, EventStore } from './event-store.ts';
 import type { StoreOutcome } from './group-commit.ts';
-import { dedupeKey, dedupeValue, type RowMaker } from './rows.ts';
+import { type RowMaker, requestKey } from './rows.ts';
 import type { Webhook } from './webhook.ts';
 
 /** A request whose body is verified. */
@@ -35,8 +35,7 @@ export interface StoreParts {
 export function storeSingle(parts: StoreParts): Store {
   return (request) => {
     const { exchange, webhook, body } = request;
-    const value = dedupeValue(exchange, webhook, body);
-    const row = parts.rows.one(exchange, webhook, body, value === null ? null : dedupeKey(value));
+    const row = parts.rows.one(exchange, webhook, body, requestKey(exchange, webhook, body));
     parts.events.store(new SingleEvent(parts, request, row));
   };
 }

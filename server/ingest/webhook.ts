@@ -10,6 +10,7 @@ import type { HistoryCounts } from '../resources/history.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Keyring } from '../signatures/check.ts';
 import { type EventTypeReader, eventTypeReader } from '../signatures/event-type.ts';
+import { compilePath, type PathStep } from '../signatures/json-scan.ts';
 import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../signatures/keys.ts';
 import { schemeOf } from '../signatures/presets.ts';
 import { headerOf, pointerOf, type Scheme } from '../signatures/scheme.ts';
@@ -22,7 +23,7 @@ export interface Webhook {
   /** Lower case. A request with a known value of this header is not stored again. */
   readonly dedupeHeader: string | null;
   /** Path of the sender's id in the body, for a scheme that has it there; null: `dedupeHeader` alone counts. */
-  readonly dedupePath: readonly string[] | null;
+  readonly dedupePath: readonly PathStep[] | null;
   /** Reads the type of an event; null: its events have none, which costs nothing. */
   readonly eventType: EventTypeReader | null;
   readonly capBytes: number;
@@ -120,13 +121,14 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds, countsOf }: Webh
   const ownKeys = publicKey === null ? readable.map(({ secret }) => keyOf(scheme.definition, secret!)) : [publicKey];
   const verifyToken = row.verifyToken && unseal(row.verifyToken, keys, verifyTokenContext(row.id));
   const dedupeHeader = row.dedupeHeader ?? headerOf(id);
+  const dedupeNames = dedupeHeader === null ? pointerOf(id) : null;
   return {
     id: row.id,
     idBytes: uuidBytes(row.id),
     enabled: row.enabled,
     scheme,
     dedupeHeader,
-    dedupePath: dedupeHeader === null ? pointerOf(id) : null,
+    dedupePath: dedupeNames && compilePath(dedupeNames),
     eventType: eventTypeReader(row.eventTypeFrom, scheme),
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },

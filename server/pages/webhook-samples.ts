@@ -14,13 +14,15 @@ interface Target {
   signature_scheme: string;
   scheme_definition: SchemeDefinition | null;
   has_secret: boolean;
+  public_key: string | null;
   signature_header: string | null;
 }
 
 /** A command that sends a signed request. */
 export function tryItOf(webhook: Target): string {
-  const { url, signature_scheme } = webhook;
-  if (signature_scheme !== DEFAULT_SCHEME) return `npx --no weir send ${url} --scheme ${signature_scheme}`;
+  const { url, signature_scheme, public_key } = webhook;
+  const key = public_key === null ? '' : ' --private-key FILE';
+  if (signature_scheme !== DEFAULT_SCHEME) return `npx --no weir send ${url} --scheme ${signature_scheme}${key}`;
   const signatureHeader = commandSignatureHeader(webhook);
   return signedCurl({ url, body: Buffer.from(EXAMPLE_BODY), contentType: 'application/json', signatureHeader })!;
 }

@@ -54,12 +54,14 @@ type Rejected = Pick<
   | 'otherwise_valid'
   | 'other_webhook'
   | 'signature_scheme'
+  | 'public_key'
   | 'accepted_event_id'
 >;
 
 /** Lists the fixes, the most likely first. None when the request verifies or was accepted, or when only the sender can fix it. */
 export function fixesOf(rejection: Rejected): Fix[] {
   const { header, otherwise_valid: valid, other_webhook: other, signature_scheme: scheme } = rejection;
+  const keyed = isKeyed(rejection);
   const reason = rejection.checked_reason ?? rejection.reason;
   if (rejection.accepted_event_id !== null || reason === 'verifies_now') return [];
   const fixes: Fix[] = [];
@@ -67,9 +69,17 @@ export function fixesOf(rejection: Rejected): Fix[] {
     fixes.push({ ...none, kind: 'use_header', title: `Use header ${header}`, header });
   const schemes = schemesOf(reason, header, scheme);
   if (schemes.length > 0) fixes.push(toScheme(schemes, valid));
+  if (reason === 'key_kind')
+    fixes.push({
+      ...none,
+      kind: 'set_scheme',
+      title: `Paste the sender’s ${keyed ? 'secret' : 'public key'}`,
+      schemes: [scheme],
+      needs: keyed ? 'secret' : 'public_key',
+    });
   if (reason === 'other_webhook' && other !== null)
     fixes.push({ ...none, kind: 'open_webhook', title: `Open ${other.name}`, webhook_id: other.id });
-  if (ofSecret.has(reason) && !isKeyed(scheme))
+  if (ofSecret.has(reason) && !keyed)
     fixes.push({ ...none, kind: 'set_secret', title: 'Paste the sender’s secret', needs: 'secret' });
   return fixes;
 }
@@ -101,8 +111,9 @@ function schemesOf(reason: RejectionReason, header: string | null, own: string):
   return senders.length > SCHEMES_MAX ? [] : senders.map(({ name }) => name);
 }
 
-/** Whether the webhook verifies with a public key, so that it has no secret. */
-function isKeyed(scheme: string): boolean {
+/** Whether the webhook verifies with a public key, so that it uses no secret. */
+function isKeyed({ signature_scheme: scheme, public_key: key }: Rejected): boolean {
   const preset = presetNamed(scheme);
-  return preset !== undefined && isAsymmetric(preset.definition.algorithm);
+  if (preset === undefined) return false;
+  return isAsymmetric(preset.definition.algorithm) || (preset.publicKeyDefinition !== undefined && key !== null);
 }

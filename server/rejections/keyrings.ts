@@ -8,7 +8,7 @@ import type { RefusedRequest, SchemeContext } from '../signatures/diagnosis/refu
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 
 /** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
-type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'scheme'> & {
+type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'exceedsBounds' | 'scheme'> & {
   /** Null: sha256. */
   scheme: Omit<SchemeContext, 'url' | 'receivedAtMs'> | null;
 };
@@ -16,10 +16,16 @@ type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'scheme'> & {
 /** Completes a keyring for one request. */
 export function requestOf(
   { scheme, ...keyring }: WebhookKeyring,
-  request: Pick<RefusedRequest, 'headers' | 'body'> & { url: string | null; receivedAtMs: number },
+  request: Pick<RefusedRequest, 'headers' | 'body' | 'exceedsBounds'> & { url: string | null; receivedAtMs: number },
 ): RefusedRequest {
-  const { headers, body, url, receivedAtMs } = request;
-  return { headers, body, ...keyring, ...(scheme && { scheme: { ...scheme, url: url ?? '', receivedAtMs } }) };
+  const { headers, body, exceedsBounds = false, url, receivedAtMs } = request;
+  return {
+    headers,
+    body,
+    exceedsBounds,
+    ...keyring,
+    ...(scheme && { scheme: { ...scheme, url: url ?? '', receivedAtMs } }),
+  };
 }
 
 /** A stored rejection as a request. Its time is judged at the time of receipt. */
@@ -46,12 +52,12 @@ export async function readKeyrings(
   othersMax = OTHER_WEBHOOKS_MAX,
 ): Promise<Map<string, WebhookKeyring>> {
   const rows = await readKeyringRows(query, webhookIds, othersMax);
-  const webhooks = rows.flatMap(({ id, sealed, publicKey, ...settings }) => {
+  const webhooks = rows.flatMap(({ id, sealed, ...settings }) => {
     const secrets = sealed.flatMap(({ hex, expired }) => {
       const bytes = unseal(Buffer.from(hex, 'hex'), keys, id);
       return bytes === null ? [] : [{ bytes, expired }];
     });
-    const scheme = settings.signatureScheme === DEFAULT_SCHEME ? null : { settings, publicKey };
+    const scheme = settings.signatureScheme === DEFAULT_SCHEME ? null : { settings };
     const { signatureHeader } = settings;
     return secrets.length === sealed.length ? [{ id, signatureHeader, secrets, scheme }] : [];
   });

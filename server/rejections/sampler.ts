@@ -10,7 +10,7 @@ import { uuidText, uuidv7 } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { type RejectionRow, type RingLimits, storeRejections } from '../db/queries/rejections.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { dedupeKey, dedupeValue, randomSource } from '../ingest/rows.ts';
+import { randomSource, requestKey } from '../ingest/rows.ts';
 import { signedUrl } from '../ingest/signature.ts';
 import type { Webhook } from '../ingest/webhook.ts';
 import type { RejectionReason } from '../signatures/diagnosis/reasons.ts';
@@ -65,6 +65,8 @@ interface RejectionSample {
   batch: boolean;
   dedupeKey: Uint8Array | null;
   url: string | null;
+  /** A body that is too large to be kept cannot be judged again. */
+  exceedsBounds: boolean;
   heldBytes: number;
 }
 
@@ -97,7 +99,8 @@ export class RejectionSampler {
     const heldBytes = (kept ? body.length : 0) + headerBytes(exchange.headers);
     if (this.#closed || this.#waitingBytes + heldBytes > WAITING_BYTES_MAX) return observer.passedOver('queue_full');
     const receivedAtMs = Date.now();
-    const dedupe = dedupeValue(exchange, webhook, body);
+    const { scheme } = webhook;
+    const url = scheme.usesUrl ? signedUrl(this.#parts.publicUrl, exchange) : '';
     this.#waitingBytes += heldBytes;
     this.#waiting.push({
       id: uuidText(uuidv7(receivedAtMs, this.#nextRandom())),
@@ -108,8 +111,9 @@ export class RejectionSampler {
       body: kept ? Buffer.from(body) : null,
       bodyBytes: body.length,
       batch: exchange.route.endsWith('/batch'),
-      dedupeKey: dedupe === null ? null : dedupeKey(dedupe),
-      url: webhook.scheme.usesUrl ? signedUrl(this.#parts.publicUrl, exchange).slice(0, URL_CHARACTERS_MAX) : null,
+      dedupeKey: requestKey(exchange, webhook, body),
+      url: scheme.usesUrl ? url.slice(0, URL_CHARACTERS_MAX) : null,
+      exceedsBounds: scheme.exceedsBounds?.(url, body) ?? false,
       heldBytes,
     });
     this.#schedule();

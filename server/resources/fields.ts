@@ -1,6 +1,7 @@
 /** Fields shared by the schemas of resources: members of answers with their descriptions, and inputs with their limits. */
 import { z } from 'zod';
 import { EVENT_TYPE_CHARACTERS_MAX } from '../signatures/event-type.ts';
+import { HEADER_NAME, HEADER_WANTED } from '../signatures/header-names.ts';
 
 /** Ids and times for the examples in the OpenAPI document. The ids of event and delivery encode received_at. */
 export const example = {
@@ -93,14 +94,8 @@ export function secretText(charactersMax: number) {
     .refine((value) => !/\p{Cs}/u.test(value), 'An unpaired surrogate is not a character.');
 }
 
-const header = 'Give the name of a header: letters, digits and hyphens, at most 100.';
-
-/** A header field name, an RFC 9110 token, in lower case. */
-export const fieldName = z
-  .string({ error: header })
-  .trim()
-  .toLowerCase()
-  .regex(/^[a-z0-9!#$%&'*+.^_`|~-]{1,100}$/, header);
+/** Name of a header of a request, in lower case. */
+export const fieldName = z.string({ error: HEADER_WANTED }).trim().toLowerCase().regex(HEADER_NAME, HEADER_WANTED);
 
 /** Id of a configured resource. */
 export const recordId = z.guid().toLowerCase();

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { definitionSchema, type SchemeDefinition, TOLERANCE_SECONDS_MAX } from '../signatures/definition.ts';
+import { HEADER_WANTED, unreachableHeader } from '../signatures/header-names.ts';
 import { isAsymmetric, publicKeyOf, secretFault } from '../signatures/keys.ts';
 import { CUSTOM, DEFAULT_SCHEME, definitionOf, presetNamed, presets } from '../signatures/presets.ts';
 
@@ -30,7 +31,9 @@ export const schemeInput = {
     .max(PUBLIC_KEY_CHARACTERS_MAX)
     .refine((text) => /^[\t\n\r -~]*$/.test(text), 'Give PEM, hex or base64: ASCII text.')
     .nullable()
-    .describe("the sender's public key (PEM, hex or base64), for schemes that have one instead of a secret"),
+    .describe(
+      "the sender's public key (PEM, hex or base64), for schemes that have one instead of a secret; standard-webhooks takes either",
+    ),
   verify_token: z
     .string()
     .min(1)
@@ -92,12 +95,13 @@ export function checkCreated(given: Created, context: z.RefinementCtx): void {
 
 /** The definition that the members select; null for a custom scheme without one. */
 export function selectedDefinition(
-  members: Pick<SchemeMembers, 'signature_scheme' | 'scheme_definition' | 'signature_header'>,
+  members: Pick<SchemeMembers, 'signature_scheme' | 'scheme_definition' | 'signature_header' | 'public_key'>,
 ): SchemeDefinition | null {
   return definitionOf({
     signatureScheme: members.signature_scheme,
     schemeDefinition: members.scheme_definition,
     signatureHeader: members.signature_header,
+    publicKey: members.public_key,
   });
 }
 
@@ -115,6 +119,9 @@ export function schemeFault(members: SchemeMembers): SchemeFault | null {
     return { member: 'scheme_definition', detail: 'Only signature_scheme custom takes a definition.' };
   const definition = selectedDefinition(members);
   if (definition === null) return { member: 'signature_scheme', detail: 'This build has no scheme of this name.' };
+  const unreachable = unreachableHeader(definition);
+  if (unreachable !== null)
+    return { member: 'scheme_definition', detail: `${JSON.stringify(unreachable)}: ${HEADER_WANTED}` };
   return headerFault(members) ?? timeFault(members, definition) ?? keyFault(members, definition);
 }
 
@@ -137,7 +144,8 @@ function keyFault(members: SchemeMembers, definition: SchemeDefinition): SchemeF
   if (!isAsymmetric(definition.algorithm)) {
     if (key !== null) return { member: 'public_key', detail: `The scheme ${scheme} uses a secret, not a public key.` };
     if (scheme === DEFAULT_SCHEME || members.has_secret) return null;
-    return { member: 'secret', detail: `The scheme ${scheme} needs the secret that the sender signs with.` };
+    const orKey = presetNamed(scheme)?.publicKeyDefinition === undefined ? '' : ', or its public_key';
+    return { member: 'secret', detail: `The scheme ${scheme} needs the secret that the sender signs with${orKey}.` };
   }
   if (key === null) return { member: 'public_key', detail: `The scheme ${scheme} needs the sender's public key.` };
   if (publicKeyOf(definition, key) !== null) return null;

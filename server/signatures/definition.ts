@@ -14,9 +14,15 @@ export const algorithms = [
 const codeAlgorithms = ['twilio', 'mailgun', 'microsoft-graph'] as const;
 export type Algorithm = (typeof algorithms)[number] | (typeof codeAlgorithms)[number];
 
+/** Whether a definition says all about the algorithm; false: it is code. */
+export function isDefinable(algorithm: Algorithm): boolean {
+  return (algorithms as readonly string[]).includes(algorithm);
+}
+
 /** Largest tolerance: a year, in seconds. */
 export const TOLERANCE_SECONDS_MAX = 31_536_000;
 
+/** Lenient, since stored definitions may have names that no request can have; inputs are checked by headerFault as well. */
 const field = z
   .string()
   .trim()
@@ -74,6 +80,12 @@ const shape = {
   id: source([], 'Give header:NAME in lower case, or json:/POINTER.')
     .optional()
     .describe("the sender's id of the event: the dedupe key, unless the webhook has a dedupe_header"),
+  batch: z
+    .boolean()
+    .optional()
+    .describe(
+      'true: the sender signs newline-delimited JSON and posts it to /in/{webhook_id}/batch; default: only if the scheme has neither id nor timestamp',
+    ),
 };
 
 /** Rules over several members; each violation names the member. */

@@ -1,4 +1,5 @@
 /** Where a request has the type of its event: `header:x-github-event`, `json:/type`, or two joined by `+`. */
+import { HEADER_NAME, HEADER_WANTED } from './header-names.ts';
 import { compilePath, type PathStep, SCANNED_CHARACTERS_MAX, scanJson } from './json-scan.ts';
 import { presetNamed, presets } from './presets.ts';
 import { headerOf, pointerOf } from './scheme.ts';
@@ -40,6 +41,7 @@ export function eventTypeFault(text: string): string | null {
   const parts = partsOf(text);
   if (parts.length > PARTS_MAX || parts.some((part) => parsed(part) === null))
     return 'Give header:NAME, json:/POINTER, two of them joined by +, or none.';
+  if (parts.some((part) => header.test(part) && !HEADER_NAME.test(headerOf(part)!))) return HEADER_WANTED;
   const hidden = parts.find((part) => header.test(part) && !isStoredHeader(headerOf(part)!) && !isOfPreset(part));
   return hidden === undefined ? null : `A type cannot be read from ${hidden}: such headers are never stored.`;
 }

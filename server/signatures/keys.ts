@@ -8,6 +8,9 @@ const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
 const P256_SPKI = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex');
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 
+/** What Standard Webhooks puts before the keys of its key pairs. */
+const PUBLIC_KEY_MARK = /^wh[ps]k_/;
+
 /** True if the webhook has a public key and no secret. */
 export function isAsymmetric(algorithm: Algorithm): boolean {
   return algorithm === 'ed25519' || algorithm === 'ecdsa-p256';
@@ -33,6 +36,8 @@ export function keyOf({ algorithm, secret }: SchemeDefinition, given: Uint8Array
 export function secretFault({ algorithm, secret }: SchemeDefinition, given: string): string | null {
   if (algorithm === 'basic' && !/^[^:]+:/.test(given)) return 'Give the user and the password as user:password.';
   if (secret === 'hex' && !/^(?:[0-9a-f]{2})+$/i.test(given.trim())) return 'Give the secret as hex digits.';
+  if (secret === 'base64' && PUBLIC_KEY_MARK.test(given.trim()))
+    return 'This is a public key or private key of Standard Webhooks: give the public key (whpk_) as public_key, and never the private one.';
   if (secret === 'base64' && !BASE64.test(bare(given)))
     return 'Give the secret in base64, as the sender shows it, with or without whsec_.';
   return null;

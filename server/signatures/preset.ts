@@ -23,6 +23,8 @@ export interface Preset {
   /** How to set up the sender, one sentence or two each. */
   steps: readonly string[];
   definition: SchemeDefinition;
+  /** The definition for a webhook with a public key, where the sender may sign with a secret or a private key. */
+  publicKeyDefinition?: SchemeDefinition;
   handshake?: Handshake;
   /** Status of a refused signature, where the sender requires another one than 403. */
   refusalStatus?: 401;

@@ -54,6 +54,8 @@ export interface SchemeSettings {
   signatureScheme: string;
   schemeDefinition: SchemeDefinition | null;
   signatureHeader: string | null;
+  /** Of a preset that takes a secret or a public key, it selects the definition; null: the webhook has none. */
+  publicKey: string | null;
   toleranceSeconds: number | null;
 }
 
@@ -62,10 +64,12 @@ export function definitionOf({
   signatureScheme,
   schemeDefinition,
   signatureHeader,
+  publicKey,
 }: Omit<SchemeSettings, 'toleranceSeconds'>): SchemeDefinition | null {
   if (signatureScheme === CUSTOM) return schemeDefinition;
-  const definition = byName.get(signatureScheme)?.definition;
-  if (definition === undefined) return null;
+  const preset = byName.get(signatureScheme);
+  if (preset === undefined) return null;
+  const definition = (publicKey === null ? undefined : preset.publicKeyDefinition) ?? preset.definition;
   return signatureScheme === 'token' ? { ...definition, header: signatureHeader ?? 'authorization' } : definition;
 }
 

@@ -1,13 +1,19 @@
 /** A compiled definition: reads from a request what the threads check. Compiled once, when a webhook is loaded. */
+import { boundsOf, type ExceedsBounds } from './body-bounds.ts';
 import { SIGNATURE_BYTES } from './check.ts';
 import { readPointer } from './code-schemes.ts';
-import type { SchemeDefinition } from './definition.ts';
-import { isToken, sha256 } from './keys.ts';
+import { isDefinable, type SchemeDefinition } from './definition.ts';
+import { compilePath, type PathStep } from './json-scan.ts';
+import { isAsymmetric, isToken, sha256 } from './keys.ts';
 import type { Handshake } from './preset.ts';
 import { onlyValue, presentedSignature } from './signature.ts';
 
 /** Signatures read of one header. More are refused. */
 export const SIGNATURES_MAX = 16;
+/** The same for public keys: the body is hashed again for each signature. */
+export const KEY_PAIR_SIGNATURES_MAX = 4;
+/** Items read of one header, signatures and others. A header with more is refused. */
+export const HEADER_ITEMS_MAX = 64;
 /** Characters of an id or time that is part of the signed text. */
 const PART = /^[\x21-\x7e]{1,256}$/;
 const DEFAULT_CONTENT = '{body}';
@@ -42,6 +48,10 @@ export interface Scheme {
   /** Headers that carry signatures, in lower case. Empty: the signature is in the body. Never stored. */
   readonly headers: readonly string[];
   readonly usesUrl: boolean;
+  /** Null: the check reads no body beyond its hash. */
+  readonly exceedsBounds: ExceedsBounds | null;
+  /** Whether /batch takes its requests, see takesBatches. */
+  readonly takesBatches: boolean;
   /** Null: the scheme has no time, or it is not checked. */
   readonly clock: Clock | null;
   present(request: SignedRequest): Presented;
@@ -51,7 +61,7 @@ interface Clock {
   readonly toleranceMs: number;
   readonly unit: 's' | 'ms';
   /** Path of the time in the body; null: `present` has read it. */
-  readonly path: readonly string[] | null;
+  readonly path: readonly PathStep[] | null;
 }
 
 /** Compiles the scheme sha256: specification, section 4. @param configured the webhook's `signature_header`. */
@@ -79,7 +89,22 @@ interface SchemeSource {
 }
 
 function basics({ name, definition, handshake, refusalStatus }: SchemeSource) {
-  return { name, definition, handshake: handshake ?? null, refusalStatus: refusalStatus ?? (403 as const) };
+  return {
+    name,
+    definition,
+    handshake: handshake ?? null,
+    refusalStatus: refusalStatus ?? (403 as const),
+    exceedsBounds: boundsOf(definition),
+    takesBatches: takesBatches(definition),
+  };
+}
+
+/**
+ * Whether /batch takes requests of the scheme. The id or time of a signed request is that of one event, so at /batch a stranger could
+ * repeat it, and a scheme that is code signs no lines. `batch` of the definition: the sender signs newline-delimited JSON.
+ */
+export function takesBatches({ algorithm, id, timestamp, batch }: SchemeDefinition): boolean {
+  return batch ?? (id === undefined && timestamp === undefined && isDefinable(algorithm));
 }
 
 /** @param toleranceSeconds of the webhook; null: that of the definition. 0 turns the check off. */
@@ -93,7 +118,8 @@ export function compileScheme(source: SchemeSource, toleranceSeconds: number | n
   // An id that held the text after it could be split at another place.
   const idEnd = /\{id\}([^{]*)/.exec(content)?.[1] ?? '';
   const toleranceMs = (toleranceSeconds ?? timestamp?.tolerance ?? 0) * 1000;
-  const path = pointerOf(timestamp?.from);
+  const names = pointerOf(timestamp?.from);
+  const path = names && compilePath(names);
   const readsTime = timestamp !== undefined && path === null && (signed.time || toleranceMs > 0);
   const timeHeader = headerOf(timestamp?.from);
   const parse = itemParser(definition);
@@ -133,10 +159,13 @@ export function compileScheme(source: SchemeSource, toleranceSeconds: number | n
   function itemParser({ items, pair, key, prefix: mark, encoding }: SchemeDefinition) {
     const timeKey = fieldOf(timestamp?.from);
     const decode = decoder(algorithm, encoding ?? 'hex', mark ?? '');
+    const signaturesMax = isAsymmetric(algorithm) ? KEY_PAIR_SIGNATURES_MAX : SIGNATURES_MAX;
     return (value: string): { digests: Uint8Array[]; time: string | null } | null => {
       const digests: Uint8Array[] = [];
       const times: string[] = [];
-      for (const item of items ? value.split(items) : [value]) {
+      const parts = items ? value.split(items, HEADER_ITEMS_MAX + 1) : [value];
+      if (parts.length > HEADER_ITEMS_MAX) return null;
+      for (const item of parts) {
         const text = items ? item.trim() : item;
         const at = pair ? text.indexOf(pair) : -1;
         const name = at < 0 ? null : text.slice(0, at);
@@ -148,7 +177,7 @@ export function compileScheme(source: SchemeSource, toleranceSeconds: number | n
         }
       }
       // With two times the meant one is unknown.
-      if (digests.length === 0 || digests.length > SIGNATURES_MAX || times.length > 1) return null;
+      if (digests.length === 0 || digests.length > signaturesMax || times.length > 1) return null;
       return { digests, time: times[0] ?? null };
     };
   }
@@ -186,6 +215,7 @@ export function pointerOf(source: string | undefined): readonly string[] | null 
     .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
+const PADDING_CHARACTERS_MAX = 2;
 const alphabets = { hex: /^[0-9a-f]+$/i, base64: /^[A-Za-z0-9+/]+={0,2}$/, base64url: /^[A-Za-z0-9_-]+={0,2}$/ };
 
 /** Returns a function that decodes one signature; it returns null for text that is none. */
@@ -200,6 +230,8 @@ function decoder(algorithm: SchemeDefinition['algorithm'], encoding: keyof typeo
   return (text: string): Uint8Array | null => {
     if (!text.startsWith(mark)) return null;
     const bare = text.slice(mark.length);
+    // Hex takes two characters a byte, base64 fewer.
+    if (bare.length > bytes * 2 + PADDING_CHARACTERS_MAX) return null;
     if (!alphabets[encoding].test(bare)) return null;
     const signature = Buffer.from(bare, encoding);
     // Refuses a text with bits beyond the signature: each signature has one spelling, save the case of hex and the padding.

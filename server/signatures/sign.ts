@@ -29,7 +29,7 @@ export class CannotSign extends Error {}
 
 /**
  * Signs a request by a definition.
- * @param secret the secret; for a scheme with a public key, the private key in PEM.
+ * @param secret the secret; for a scheme with a public key, the private key in PEM, or in base64 after whsk_ (Standard Webhooks).
  * @throws CannotSign
  */
 export function signRequest(definition: SchemeDefinition, secret: Uint8Array, request: Unsigned): Signed {
@@ -80,7 +80,12 @@ export function signRequest(definition: SchemeDefinition, secret: Uint8Array, re
       return signBytes(algorithm === 'ed25519' ? null : 'sha256', message, key);
     }
     const key = keyOf(definition, secret);
-    if (algorithm === 'twilio') return createHmac('sha1', key).update(twilioContent(request.url, body)!).digest();
+    if (algorithm === 'twilio') {
+      const content = twilioContent(request.url, body);
+      if (content === null)
+        throw new CannotSign('The form has more fields or bytes than Weir reads, or another hash than its URL.');
+      return createHmac('sha1', key).update(content).digest();
+    }
     return createHmac(algorithm.slice('hmac-'.length), key).update(message).digest();
   }
 
@@ -97,11 +102,21 @@ function mailgunSignature(key: Uint8Array, timestamp: string, id: string) {
   return { timestamp, token, signature: createHmac('sha256', key).update(`${timestamp}${token}`).digest('hex') };
 }
 
-function privateKey(pem: Uint8Array): KeyObject {
+/** Start of an Ed25519 private key as PrivateKeyInfo (RFC 8410); the 32 bytes of the seed follow. */
+const ED25519_PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex');
+const SEED_BYTES = 32;
+
+function privateKey(given: Uint8Array): KeyObject {
+  const text = textOf(given).trim();
   try {
-    return createPrivateKey(Buffer.from(pem));
+    if (!text.startsWith('whsk_')) return createPrivateKey(text);
+    // Some libraries write the public key behind the seed.
+    const seed = Buffer.from(text.slice('whsk_'.length), 'base64').subarray(0, SEED_BYTES);
+    return createPrivateKey({ key: Buffer.concat([ED25519_PKCS8, seed]), format: 'der', type: 'pkcs8' });
   } catch {
-    throw new CannotSign('The private key cannot be read; give it in PEM, without a passphrase.');
+    throw new CannotSign(
+      'The private key cannot be read; give it in PEM, without a passphrase, or as whsk_ and base64.',
+    );
   }
 }
 

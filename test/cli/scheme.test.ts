@@ -63,12 +63,21 @@ describe('weir send --scheme', () => {
     },
   );
 
-  test('signs with a private key', async () => {
-    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-    const key = publicKey.export({ format: 'pem', type: 'spki' }) as string;
-    const pem = await file('key.pem', privateKey.export({ format: 'pem', type: 'pkcs8' }) as string);
-    const made = await weirJson(app, 'webhook', 'add', '--name', 'bot', '--scheme', 'discord', '--public-key', key);
-    const sent = await weirJson(app, 'send', pathOf(made), '--scheme', 'discord', '--private-key', pem);
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const pem = privateKey.export({ format: 'pem', type: 'pkcs8' }) as string;
+  const raw = (key: string | Buffer) => Buffer.from(key).subarray(-32);
+  const seed = raw(privateKey.export({ format: 'der', type: 'pkcs8' }));
+  const point = raw(publicKey.export({ format: 'der', type: 'spki' }));
+  const whpk = `whpk_${point.toString('base64')}`;
+  test.each([
+    ['discord', publicKey.export({ format: 'pem', type: 'spki' }) as string, pem],
+    ['standard-webhooks', whpk, pem],
+    ['standard-webhooks', whpk, `whsk_${seed.toString('base64')}\n`],
+    ['standard-webhooks', whpk, `whsk_${Buffer.concat([seed, point]).toString('base64')}`],
+  ])('signs as %s with a private key', async (scheme, key, given) => {
+    const path = await file('key.pem', given);
+    const made = await weirJson(app, 'webhook', 'add', '--name', 'bot', '--scheme', scheme, '--public-key', key);
+    const sent = await weirJson(app, 'send', pathOf(made), '--scheme', scheme, '--private-key', path);
     expect(sent).toMatchObject({ statuses: { 202: 1 } });
   });
 

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { NewWebhook } from '../../server/resources/webhooks.ts';
 import type { SchemeDefinition } from '../../server/signatures/definition.ts';
-import { definitionOf } from '../../server/signatures/presets.ts';
+import { definitionOf, presetNamed } from '../../server/signatures/presets.ts';
 import { type Signed, signRequest } from '../../server/signatures/sign.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { until } from '../helpers/wait.ts';
@@ -31,6 +31,7 @@ async function addHook(given: Partial<NewWebhook>): Promise<Hook> {
     signatureScheme: given.signature_scheme ?? 'custom',
     schemeDefinition: given.scheme_definition ?? null,
     signatureHeader: given.signature_header ?? null,
+    publicKey: given.public_key ?? null,
   })!;
   return { ...webhook, definition };
 }
@@ -93,6 +94,15 @@ const simple: [string, Partial<NewWebhook>, string?][] = [
     pem(p256.privateKey),
   ],
   [
+    'standard-webhooks with a public key',
+    {
+      signature_scheme: 'standard-webhooks',
+      secret: null,
+      public_key: `whpk_${ed25519.publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('base64')}`,
+    },
+    pem(ed25519.privateKey),
+  ],
+  [
     'custom',
     {
       signature_scheme: 'custom',
@@ -150,10 +160,87 @@ describe('a signed request', () => {
     expect((await post(hook.path, sign(hook, { secret: 'second' }))).status).toBe(202);
   });
 
-  test('as a batch verifies over its whole body', async () => {
-    const hook = await addHook({ signature_scheme: 'stripe' });
+  test.each(['stripe', 'standard-webhooks', 'shopify', 'mailgun', 'twilio', 'microsoft-graph'])(
+    'of %s is stored at one address only',
+    async (signature_scheme) => {
+      const hook = await addHook({ signature_scheme });
+      const signed = sign(hook);
+      expect((await post(hook.path, signed)).status).toBe(202);
+      const again = await post(`${hook.path}/batch`, signed);
+      expect(again).toMatchObject({ status: 422, code: 'batch_unsupported' });
+      expect(await countEvents(hook.id)).toBe(1);
+    },
+  );
+
+  test.each([
+    ['/batch', ''],
+    ['', '/batch'],
+  ])('of a definition that signs lines is stored at %s/, and not again at %s/', async (first, second) => {
+    const scheme_definition: SchemeDefinition = {
+      algorithm: 'hmac-sha256',
+      header: 'x-own',
+      content: '{id}.{body}',
+      id: 'header:x-own-id',
+      batch: true,
+    };
+    const hook = await addHook({ signature_scheme: 'custom', scheme_definition });
+    const signed = sign(hook);
+    expect((await post(`${hook.path}${first}`, signed)).status).toBe(202);
+    expect((await post(`${hook.path}${second}`, signed)).status).toBe(200);
+    expect(await countEvents(hook.id)).toBe(1);
+  });
+
+  test('without id and time can be a batch, whose lines a dedupe_header tells apart', async () => {
+    const hook = await addHook({ signature_scheme: 'github', dedupe_header: 'x-github-delivery' });
+    const signed = sign(hook);
+    const headers = { ...signed.headers, 'x-github-delivery': '1' };
     const path = `${hook.path}/batch`;
-    expect((await post(path, sign(hook))).status).toBe(202);
+    expect([(await post(path, { ...signed, headers })).status, (await post(path, { ...signed, headers })).status]).toEqual([
+      202, 200,
+    ]);
+  });
+});
+
+async function countEvents(webhookId: string): Promise<number> {
+  const [row] = await app.database.query<{ count: number }>({
+    text: 'select count(*)::int as count from events where webhook_id = $1',
+    values: [webhookId],
+  });
+  return row!.count;
+}
+
+describe('a body over the bounds of its scheme', () => {
+  const form = (fields: number) => Buffer.from(Array.from({ length: fields }, (_, i) => `${i.toString(36)}=`).join('&'));
+
+  test('is refused with its own code and kept as a rejection that names the bound', async () => {
+    const hook = await addHook({ signature_scheme: 'twilio' });
+    const { headers } = sign(hook);
+    const urlEncoded = 'application/x-www-form-urlencoded';
+    const answer = await post(hook.path, { headers, body: form(150_000) }, urlEncoded);
+    expect(answer).toMatchObject({ status: 403, code: 'signature_body_too_complex' });
+    expect((await post(hook.path, { headers, body: form(1_001) }, urlEncoded)).status).toBe(403);
+    expect((await post(hook.path, { headers, body: form(1_000) }, urlEncoded)).code).toBe('signature_mismatch');
+    const reasons = () =>
+      app.database.query<{ reason: string; large: boolean }>({
+        text: 'select reason::text as reason, body is null as large from rejections where webhook_id = $1 order by bytes desc',
+        values: [hook.id],
+      });
+    await until(async () => (await reasons()).length === 3);
+    expect(await reasons()).toEqual([
+      { reason: 'body_too_complex', large: true },
+      { reason: 'body_too_complex', large: false },
+      { reason: 'digest_differs', large: false },
+    ]);
+  });
+
+  test('does not hold up a valid request of another webhook', async () => {
+    const [hook, other] = [await addHook({ signature_scheme: 'twilio' }), await addHook({ signature_scheme: 'stripe' })];
+    const { headers } = sign(hook);
+    const answers = await Promise.all([
+      ...Array.from({ length: 5 }, () => post(hook.path, { headers, body: form(150_000) })),
+      post(other.path, sign(other)),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([403, 403, 403, 403, 403, 202]);
   });
 });
 
@@ -239,6 +326,35 @@ test('ids and times are stored with the headers, signatures are not', async () =
   expect(row!.headers).toContain('webhook-id: msg-9');
   expect(row!.headers).toMatch(/webhook-timestamp: \d{10}/);
   expect(row!.headers).not.toContain('webhook-signature');
+});
+
+test('a stored webhook with a header name that never arrives still loads, and refuses what it cannot verify', async () => {
+  const hook = await addHook({ signature_scheme: 'custom', scheme_definition: { algorithm: 'token', header: 'x-own' } });
+  const stored = JSON.stringify({ algorithm: 'token', header: 'x_own' });
+  await app.database.query({
+    text: `update webhooks set scheme_definition = $2, dedupe_header = 'x_id', event_type_from = 'header:x_type' where id = $1`,
+    values: [hook.id, stored],
+  });
+  await until(async () => (await post(hook.path, { headers: { 'x-own': SECRET }, body: BODY })).status === 403);
+  expect(await app.webhooks.find(hook.id)).toMatchObject({ scheme_definition: JSON.parse(stored), dedupe_header: 'x_id' });
+  await expect(post(hook.path, { headers: { x_own: SECRET }, body: BODY })).rejects.toThrow();
+});
+
+test('a webhook changes between the two keys of its scheme', async () => {
+  const scheme = 'standard-webhooks';
+  const hook = await addHook({ signature_scheme: scheme });
+  const public_key = `whpk_${ed25519.publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('base64')}`;
+  const keyed = { ...hook, definition: presetNamed(scheme)!.publicKeyDefinition! };
+  const bySecret = async () => (await post(hook.path, sign(hook))).status;
+  const byKey = async () => (await post(hook.path, sign(keyed, { secret: pem(ed25519.privateKey) }))).status;
+  expect([await bySecret(), await byKey()]).toEqual([202, 403]);
+  await app.webhooks.update(hook.id, { public_key });
+  await until(async () => (await byKey()) === 202);
+  expect(await bySecret()).toBe(403);
+  await app.webhooks.rotate(hook.id, { secret: SECRET, overlap_seconds: 0 });
+  await app.webhooks.update(hook.id, { public_key: null });
+  await until(async () => (await bySecret()) === 202);
+  expect(await byKey()).toBe(403);
 });
 
 test('a scheme that this build does not know verifies nothing', async () => {

@@ -55,12 +55,15 @@ test('a generated secret comes with a link to where the secret of the sender is 
   expect(settings.text).toContain('Not stored again when svix-id repeats');
 });
 
-test('a sender with a public key needs no secret', async () => {
+test.each(['discord', 'standard-webhooks'])('a sender with a public key (%s) needs no secret', async (signature_scheme) => {
   const { publicKey } = generateKeyPairSync('ed25519');
-  const public_key = publicKey.export({ format: 'pem', type: 'spki' }) as string;
-  const fields = { name: 'bot', signature_scheme: 'discord', secret_choice: 'generate', public_key };
-  expect((await open('/webhooks/new', fields)).status).toBe(200);
-  expect(await find('bot')).toMatchObject({ signature_scheme: 'discord', has_secret: false });
+  const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
+  const public_key = signature_scheme === 'discord' ? raw.toString('hex') : `whpk_${raw.toString('base64')}`;
+  const fields = { name: `bot of ${signature_scheme}`, signature_scheme, secret_choice: 'generate', public_key };
+  const created = await open('/webhooks/new', fields);
+  expect(created.status).toBe(200);
+  expect(created.text).toContain(`--scheme ${signature_scheme} --private-key FILE`);
+  expect(await find(fields.name)).toMatchObject({ signature_scheme, has_secret: false });
 });
 
 test('an error is shown beside its field, without what is secret', async () => {

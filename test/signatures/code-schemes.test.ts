@@ -3,10 +3,11 @@ import { describe, expect, test } from 'vitest';
 import {
   checkGraph,
   checkMailgun,
-  PARSED_BYTES_MAX,
+  POINTER_CHARACTERS_MAX,
   readPointer,
   twilioContent,
 } from '../../server/signatures/code-schemes.ts';
+import { compilePath } from '../../server/signatures/json-scan.ts';
 
 const KEY = Buffer.from('a secret between friends');
 const json = (value: unknown) => Buffer.from(JSON.stringify(value));
@@ -55,18 +56,19 @@ describe('Microsoft Graph', () => {
     ['without a state', { value: [{}] }, false],
     ['without a notification', { value: [] }, false],
     ['with what is no list', { value: { clientState: state } }, false],
+    ['with the state of another in the last of many', { value: [...Array(50).fill({ clientState: state }), {}] }, false],
   ])('%s', (_, body, verified) => {
     expect(checkGraph(KEY, json(body))).toBe(verified);
   });
 });
 
-describe('a body is parsed', () => {
-  const body = (bytes: number) => Buffer.from(JSON.stringify({ a: 1 }).padEnd(bytes));
+describe('a pointer', () => {
   test.each([
-    ['at the limit', PARSED_BYTES_MAX, '1'],
-    ['one byte over it not', PARSED_BYTES_MAX + 1, null],
-  ])('%s', (_, bytes, value) => {
-    expect(readPointer(body(bytes), ['a'])).toBe(value);
+    ['reads a text at the limit', POINTER_CHARACTERS_MAX, true],
+    ['does not read one of one character more', POINTER_CHARACTERS_MAX + 1, false],
+  ])('%s', (_, characters, isRead) => {
+    const a = 'x'.repeat(characters);
+    expect(readPointer(json({ a }), compilePath(['a']))).toBe(isRead ? a : null);
   });
 
   test.each([
@@ -75,7 +77,7 @@ describe('a body is parsed', () => {
     [['a'], null],
     [['__proto__'], null],
     [['a', 'length'], null],
-  ])('and %j is %j', (path, value) => {
-    expect(readPointer(json({ a: { b: 'x' }, n: 7 }), path)).toBe(value);
+  ])('%j reads %j', (path, value) => {
+    expect(readPointer(json({ a: { b: 'x' }, n: 7 }), compilePath(path))).toBe(value);
   });
 });

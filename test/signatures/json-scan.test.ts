@@ -1,11 +1,29 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compilePath, scanJson } from '../../server/signatures/json-scan.ts';
+import { compilePath, SCANNED_BYTES_MAX, SCANNED_MEMBERS_MAX, scanJson } from '../../server/signatures/json-scan.ts';
 
 const scan = (text: string | Uint8Array, ...names: string[]) =>
   scanJson(typeof text === 'string' ? Buffer.from(text) : text, compilePath(names));
 
 const spaced = fc.constantFrom(undefined, 1, '\t', '\r\n');
+
+describe('a scan is bounded', () => {
+  const members = (count: number, name: string) => `{${`"${name}":0,`.repeat(count)}"a b":1}`;
+  const items = (count: number) => `[${'0,'.repeat(count)}1]`;
+  const far = (bytes: number) => `{"x":"${'y'.repeat(bytes - '{"x":"","a b":1,'.length)}","a b":1,"z":[]}`;
+  test.each([
+    ['as many members as allowed', members(SCANNED_MEMBERS_MAX - 1, ''), 'a b', '1'],
+    ['one member more', members(SCANNED_MEMBERS_MAX, ''), 'a b', null],
+    ['as many escaped names as allowed', members(SCANNED_MEMBERS_MAX / 11, '\\n'), 'a b', '1'],
+    ['too many escaped names', members(SCANNED_MEMBERS_MAX / 10, '\\n'), 'a b', null],
+    ['as many items as allowed', items(SCANNED_MEMBERS_MAX), String(SCANNED_MEMBERS_MAX), '1'],
+    ['one item more', items(SCANNED_MEMBERS_MAX + 1), String(SCANNED_MEMBERS_MAX + 1), null],
+    ['a member at the end of the bytes', far(SCANNED_BYTES_MAX), 'a b', '1'],
+    ['a member behind them', far(SCANNED_BYTES_MAX + 2), 'a b', null],
+  ])('%s', (_, text, name, value) => {
+    expect(scan(text, name)).toBe(value);
+  });
+});
 
 describe('a scan', () => {
   test('finds what JSON.parse finds, in any document', () => {

@@ -2,9 +2,16 @@ import { createHash, generateKeyPairSync } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { SchemeDefinition } from '../../server/signatures/definition.ts';
+import { compilePath } from '../../server/signatures/json-scan.ts';
 import { isAsymmetric, keyOf } from '../../server/signatures/keys.ts';
 import { presetNamed, presets, schemeOf } from '../../server/signatures/presets.ts';
-import { clockDistance, SIGNATURES_MAX } from '../../server/signatures/scheme.ts';
+import {
+  clockDistance,
+  HEADER_ITEMS_MAX,
+  KEY_PAIR_SIGNATURES_MAX,
+  SIGNATURES_MAX,
+  takesBatches,
+} from '../../server/signatures/scheme.ts';
 import { signRequest } from '../../server/signatures/sign.ts';
 import { URL_OF_HOOK, verifies } from '../helpers/signed.ts';
 
@@ -29,7 +36,8 @@ function keyPair(definition: SchemeDefinition): [Buffer, Uint8Array] {
 const timeMs = 1_760_000_000_000;
 const request = { method: 'POST', url: URL_OF_HOOK, id: 'evt-17', timeMs, body: Buffer.from('{"a":"b c","n":1}') };
 const ofSenders = presets.map(({ name }): [string, SchemeDefinition] => {
-  const settings = { signatureScheme: name, schemeDefinition: null, signatureHeader: 'x-own', toleranceSeconds: null };
+  const unset = { schemeDefinition: null, signatureHeader: 'x-own', publicKey: null, toleranceSeconds: null };
+  const settings = { signatureScheme: name, ...unset };
   const { definition } = schemeOf(settings);
   return [name, name === 'sha256' ? { ...definition, header: 'x-own' } : definition];
 });
@@ -118,6 +126,8 @@ describe('a signature header', () => {
     ['with items of other keys', `${time},v0=ab,${good},v2=x`, true],
     ['with as many signatures as allowed', `${time},${`${bad},`.repeat(SIGNATURES_MAX - 1)}${good}`, true],
     ['with one signature too many', `${time},${`${bad},`.repeat(SIGNATURES_MAX)}${good}`, false],
+    ['with as many items as allowed', `${time},${'v0=ab,'.repeat(HEADER_ITEMS_MAX - 2)}${good}`, true],
+    ['with one item too many', `${time},${'v0=ab,'.repeat(HEADER_ITEMS_MAX - 1)}${good}`, false],
     ['with two times', `${time},${time},${good}`, false],
     ['without its time', good, false],
     ['under another key', `${time},${good.replace('v1', 'v0')}`, false],
@@ -125,6 +135,32 @@ describe('a signature header', () => {
   ])('%s', (_, value, verified) => {
     expect(read(value)).toBe(verified);
   });
+});
+
+test.each([
+  ['as many signatures of a key pair as allowed', KEY_PAIR_SIGNATURES_MAX, true],
+  ['one more', KEY_PAIR_SIGNATURES_MAX + 1, false],
+])('a header verifies with %s', (_, signatures, verified) => {
+  const definition = presetNamed('standard-webhooks')!.publicKeyDefinition!;
+  const [secret, key] = keyPair(definition);
+  const signed = signRequest(definition, secret, request);
+  const value = [...Array(signatures - 1).fill(`v1a,${'A'.repeat(86)}==`), signed.headers['webhook-signature']].join(' ');
+  const headers = { ...signed.headers, 'webhook-signature': value };
+  expect(verifies(definition, [key], { ...signed, headers })).toBe(verified);
+});
+
+test.each([
+  ['without id and time', { algorithm: 'hmac-sha256', header: 'x-own' }, true],
+  ['with a token', { algorithm: 'token', header: 'x-own' }, true],
+  ['with an id', { algorithm: 'hmac-sha256', header: 'x-own', id: 'header:x-id' }, false],
+  ['with a time', { algorithm: 'hmac-sha256', header: 'x-own', timestamp: { from: 'json:/t' } }, false],
+  ['with an id, for signed lines', { algorithm: 'hmac-sha256', header: 'x-own', id: 'header:x-id', batch: true }, true],
+  ['without id and time, for single events', { algorithm: 'hmac-sha256', header: 'x-own', batch: false }, false],
+  ['twilio', presetNamed('twilio')!.definition, false],
+  ['mailgun', presetNamed('mailgun')!.definition, false],
+  ['microsoft-graph', presetNamed('microsoft-graph')!.definition, false],
+] satisfies [string, SchemeDefinition, boolean][])('batches of a scheme %s', (_, definition, taken) => {
+  expect(takesBatches(definition)).toBe(taken);
 });
 
 describe('the distance to the clock', () => {
@@ -135,8 +171,8 @@ describe('the distance to the clock', () => {
     ['milliseconds', { ...clock, unit: 'ms' as const }, '1759999990000', -10_000],
     ['ISO 8601', clock, '2025-10-09T08:53:21Z', 1_000],
     ['no time', clock, 'soon', null],
-    ['a time in the body', { ...clock, path: ['a', 't'] }, null, 5_000],
-    ['no time in the body', { ...clock, path: ['t'] }, null, null],
+    ['a time in the body', { ...clock, path: compilePath(['a', 't']) }, null, 5_000],
+    ['no time in the body', { ...clock, path: compilePath(['t']) }, null, null],
   ])('of %s', (_, given, time, distance) => {
     expect(clockDistance(given, time, Buffer.from('{"a":{"t":1760000005}}'), now)).toBe(distance);
   });

@@ -50,10 +50,18 @@ export const acceptedSchema = z.object({ event_id: idOf('event') });
 
 /** A rejection as the API returns it. Other columns are left out: no digest, no secret. */
 export function describeRejection(row: RejectionRecord): z.output<typeof rejectionSchema> {
-  const { checked_at, checked_reason, signatures, signature_header, signature_scheme, scheme_definition, ...rest } =
-    row;
+  const {
+    checked_at,
+    checked_reason,
+    signatures,
+    signature_header,
+    signature_scheme,
+    scheme_definition,
+    public_key,
+    ...rest
+  } = row;
   const settings = { signatureScheme: signature_scheme, schemeDefinition: scheme_definition };
-  const definition = definitionOf({ ...settings, signatureHeader: signature_header });
+  const definition = definitionOf({ ...settings, signatureHeader: signature_header, publicKey: public_key });
   const own = signature_scheme === DEFAULT_SCHEME ? signature_header : definition?.header;
   return rejectionSchema.parse({
     ...rest,

@@ -13,8 +13,11 @@ const signatureSchemeSchema = z
     title: z.string().describe('the sender, as people know it'),
     documentation: z.string().describe("the sender's page about its signature"),
     steps: z.array(z.string()).describe('how to set up the sender'),
-    key: z.enum(['secret', 'public_key']).describe('what the webhook needs'),
+    key: z.enum(['secret', 'public_key', 'secret_or_public_key']).describe('what the webhook needs'),
     definition: presetDefinitionSchema.describe('how requests are signed'),
+    public_key_definition: presetDefinitionSchema
+      .nullable()
+      .describe('the same for a webhook with a public key, where it needs one or the other; else null'),
     handshake: z
       .enum(Object.keys(handshakes) as [Handshake, ...Handshake[]])
       .nullable()
@@ -26,14 +29,20 @@ const signatureSchemeSchema = z
 
 /** A preset as the API returns it. */
 export function describePreset(preset: Preset): z.output<typeof signatureSchemeSchema> {
-  const { name, title, docs, steps, definition, handshake, notes, eventType } = preset;
+  const { name, title, docs, steps, definition, publicKeyDefinition, handshake, notes, eventType } = preset;
   return {
     name,
     title,
     documentation: docs,
     steps: [...steps],
-    key: isAsymmetric(definition.algorithm) ? 'public_key' : 'secret',
+    key:
+      publicKeyDefinition !== undefined
+        ? 'secret_or_public_key'
+        : isAsymmetric(definition.algorithm)
+          ? 'public_key'
+          : 'secret',
     definition,
+    public_key_definition: publicKeyDefinition ?? null,
     handshake: handshake ?? null,
     event_type: eventType ?? null,
     notes: notes ?? null,

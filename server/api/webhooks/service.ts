@@ -95,7 +95,8 @@ export class Webhooks {
   ): Promise<Change<WithSecret>> {
     let inForce = secret ?? '';
     const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
-      const definition = selectedDefinition((await findWebhook(query, id))!);
+      // A scheme that takes either key gets its first secret while the public key is still set.
+      const definition = selectedDefinition({ ...(await findWebhook(query, id))!, public_key: null });
       const fault = definition === null ? null : rotationFault(definition, secret);
       if (fault !== null) throw new InputError(['secret'], fault);
       inForce = secret ?? generateSecret(definition!);

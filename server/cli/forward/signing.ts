@@ -17,6 +17,7 @@ export interface ForwardedWebhook {
   signature_scheme: string;
   scheme_definition: SchemeDefinition | null;
   signature_header: string | null;
+  public_key: string | null;
 }
 
 /** Keys of the target. Null: not given. */
@@ -52,6 +53,7 @@ export function signingFor(webhook: ForwardedWebhook, { secret, privateKey }: Fo
     signatureScheme: scheme,
     schemeDefinition: webhook.scheme_definition,
     signatureHeader: header,
+    publicKey: webhook.public_key,
   });
   if (definition === null) throw new CannotSign(`this version of weir does not know the scheme ${scheme}`);
   const isKeyPair = isAsymmetric(definition.algorithm);

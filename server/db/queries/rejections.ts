@@ -45,6 +45,7 @@ export interface RejectionRecord extends z.output<typeof columnsSchema> {
   signatures: KeptSignature[];
   /** The webhook's current settings. */
   signature_scheme: string;
+  public_key: string | null;
   scheme_definition: SchemeDefinition | null;
   signature_header: string | null;
   event_type_from: string | null;
@@ -114,7 +115,7 @@ export const rejectionColumns = `${selectList(columnsSchema, 'r', {
   reason: 'r.reason::text',
   other_webhook: other,
   body_kept: 'r.body is not null',
-})}, w.signature_scheme, w.scheme_definition, w.signature_header, w.event_type_from, ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
+})}, w.signature_scheme, w.scheme_definition, w.signature_header, w.public_key, w.event_type_from, ${isoColumn('r.checked_at')}, r.checked_reason::text as checked_reason`;
 /** Excludes deleted webhooks, whose rejections maintenance may not have deleted yet. */
 export const fromRejections = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;

@@ -4,7 +4,7 @@ import { PartitionRepair } from '../../db/partitions.ts';
 import { addHistory } from '../../db/queries/history.ts';
 import { addSecretUses } from '../../db/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../db/queries/webhooks.ts';
-import { storeBatch } from '../../ingest/batch.ts';
+import { refusesBatches, storeBatch } from '../../ingest/batch.ts';
 import { CommitHealth } from '../../ingest/commit-health.ts';
 import { EventStore } from '../../ingest/event-store.ts';
 import { createHandshake } from '../../ingest/handshake.ts';
@@ -141,7 +141,7 @@ export function composeIngest(
       ingest: createIngest(parts, storeSingle(store)),
       handshake,
       handshakeOptions: handshake,
-      ingestBatch: createIngest(parts, storeBatch(store, settings.BATCH_LINES_MAX)),
+      ingestBatch: createIngest({ ...parts, refuses: refusesBatches }, storeBatch(store, settings.BATCH_LINES_MAX)),
     },
     directory,
     verifier,

@@ -2,20 +2,22 @@
 import { findKey } from '../check.ts';
 import type { SchemeDefinition } from '../definition.ts';
 import { isAsymmetric, isToken, keyOf, publicKeyOf } from '../keys.ts';
-import { presets, schemeOf } from '../presets.ts';
+import { presetNamed, presets, type SchemeSettings, schemeOf } from '../presets.ts';
 import { clockDistance, compileScheme, fieldOf, headerOf, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
 import { bodyReadings } from './body-readings.ts';
 import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
 import { secretReadings, unsetSecrets } from './secret-readings.ts';
 
-type Judged = 'verified' | 'timestamp' | 'mismatch' | 'missing' | 'malformed' | 'body_too_large';
+type Judged = 'verified' | 'timestamp' | 'mismatch' | 'missing' | 'malformed' | 'body_too_large' | 'body_too_complex';
 
 /** Judges the request as ingest does, at the time of its receipt. */
 export function judgeByScheme(request: RefusedRequest, context: SchemeContext): Judged {
   const scheme = schemeOf(context.settings);
   const presented = presentedBy(scheme, request, context.url);
   if (presented.kind !== 'digests') return presented.kind;
+  if (request.body === null ? request.exceedsBounds : scheme.exceedsBounds?.(context.url, request.body))
+    return 'body_too_complex';
   if (request.body === null && !isToken(scheme.definition.algorithm)) return 'body_too_large';
   const body = request.body ?? Buffer.alloc(0);
   const keys = activeKeys(scheme.definition, request, context);
@@ -45,7 +47,8 @@ export function* schemeFindings(request: RefusedRequest, context: SchemeContext)
       if (holdsSecret(headers[i + 1]!, active))
         return yield { reason: 'secret_sent', header: headers[i]!, otherwiseValid: false };
   }
-  if (judged === 'body_too_large') return yield finding('body_too_large', null);
+  if (judged === 'body_too_large' || judged === 'body_too_complex')
+    return yield { ...finding(judged, null), ...(judged === 'body_too_complex' && { header: null }) };
   if (judged === 'missing') {
     yield* otherSchemes(request, context, definition);
     return yield { ...finding('header_missing', null), header: null };
@@ -54,6 +57,7 @@ export function* schemeFindings(request: RefusedRequest, context: SchemeContext)
     if (header !== null && onlyValue(request.headers, header) === null) return yield finding('header_repeated', false);
     for (const encoding of ['hex', 'base64', 'base64url'] as const)
       if (verifiesBy({ ...definition, encoding }, request, context)) return yield finding('signature_encoding', true);
+    if (isSignedWithOtherKind(request, context)) return yield finding('key_kind', null);
     yield* otherSchemes(request, context, definition);
     return yield finding('malformed', null);
   }
@@ -115,11 +119,10 @@ export function* otherSchemes(
       onlyValue(request.headers, header) !== undefined,
   );
   const contextOf = (name: string): SchemeContext => ({
-    publicKey: null,
     url: '',
     receivedAtMs: 0,
     ...context,
-    settings: { signatureScheme: name, schemeDefinition: null, signatureHeader: null, toleranceSeconds: 0 },
+    settings: presetSettings(name, null),
   });
   const found = candidates.find(
     (preset) =>
@@ -133,6 +136,18 @@ export function* otherSchemes(
       header: likely.definition.header!,
       otherwiseValid: found === undefined ? null : true,
     };
+}
+
+/** Whether the request has a signature of the other kind of key: with a secret for a webhook with a public key, or the other way round. */
+function isSignedWithOtherKind(request: RefusedRequest, { settings, url }: SchemeContext): boolean {
+  const { signatureScheme: name, publicKey } = settings;
+  if (presetNamed(name)?.publicKeyDefinition === undefined) return false;
+  const other = schemeOf(presetSettings(name, publicKey === null ? '' : null));
+  return presentedBy(other, request, url).kind === 'digests';
+}
+
+function presetSettings(name: string, publicKey: string | null): SchemeSettings {
+  return { signatureScheme: name, schemeDefinition: null, signatureHeader: null, publicKey, toleranceSeconds: 0 };
 }
 
 function verifiesBy(definition: SchemeDefinition, request: RefusedRequest, context: SchemeContext): boolean {
@@ -158,10 +173,10 @@ function signedBy(
 function activeKeys(
   definition: SchemeDefinition,
   { secrets }: RefusedRequest,
-  { publicKey }: SchemeContext,
+  { settings }: SchemeContext,
 ): Uint8Array[] {
   if (isAsymmetric(definition.algorithm)) {
-    const key = publicKeyOf(definition, publicKey ?? '');
+    const key = publicKeyOf(definition, settings.publicKey ?? '');
     return key === null ? [] : [key];
   }
   return secrets.filter(({ expired }) => !expired).map(({ bytes }) => keyOf(definition, bytes));

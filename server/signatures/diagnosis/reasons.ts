@@ -24,6 +24,8 @@ export const rejectionReasons = {
     'The digest does not have 64 hex digits; it was truncated or computed with another algorithm. Send all 64 digits.',
   malformed:
     'The header does not contain a signature of the scheme of the webhook, or the scheme’s id or time is missing. For sha256 it must be sha256= followed by 64 hex digits.',
+  key_kind:
+    'The signature was made with the other kind of key: a private key (v1a) where the webhook has a secret, or a secret (v1) where it has a public_key. Set public_key to the sender’s whpk_… key, or set it to null and set the secret.',
   signature_encoding:
     'The signature is right, but encoded in another way (hex, base64) than the scheme of the webhook says. Correct the encoding in the scheme definition, or at the sender.',
   clock_apart:
@@ -63,6 +65,8 @@ export const rejectionReasons = {
     'The digest is well formed, but matches no known mistake: most likely the sender has another secret. Set the same secret on both sides and check again; if the digest still differs, check whether a proxy changes the body.',
   body_too_large:
     'The signature is well formed but does not match, and the body is larger than REJECTION_BODY_BYTES_MAX, so that Weir did not diagnose it. Compare the secrets; if they are equal, raise that setting and have the sender repeat the request.',
+  body_too_complex:
+    'The body is over the bounds of its scheme and was not checked: Twilio 1,000 fields and 131,072 bytes, Mailgun 262,144 bytes, schemes that read JSON 1,048,576 bytes. Real senders stay far below: check who sends this, or send less in one request.',
   scheme_stripe:
     'This is a signature of Stripe, over a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to stripe.',
   scheme_slack:

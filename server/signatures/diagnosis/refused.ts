@@ -5,7 +5,6 @@ import type { RejectionReason } from './reasons.ts';
 /** What a refused request of a scheme other than sha256 is judged by. */
 export interface SchemeContext {
   settings: SchemeSettings;
-  publicKey: string | null;
   /** The URL that the sender signed; empty if the scheme signs none. */
   url: string;
   receivedAtMs: number;
@@ -29,6 +28,8 @@ export interface RefusedRequest {
   headers: readonly string[];
   /** Null: the body was too large to be stored. */
   body: Buffer | null;
+  /** The body was over the bounds of the scheme, and is too large to be stored; absent: `body` tells. */
+  exceedsBounds?: boolean;
   /** The webhook's `signature_header`, in lower case. */
   signatureHeader: string | null;
   secrets: readonly WebhookSecret[];

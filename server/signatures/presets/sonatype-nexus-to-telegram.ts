@@ -1,6 +1,18 @@
 /** Presets of senders, sonatype-nexus to telegram. The comment above a preset names what its facts were taken from. */
 import type { Preset } from '../preset.ts';
 
+/** A sender signs with a secret (v1) or with a private key (v1a). */
+const standardWebhooks = {
+  header: 'webhook-signature',
+  items: ' ',
+  pair: ',',
+  encoding: 'base64',
+  content: '{id}.{timestamp}.{body}',
+  timestamp: { from: 'header:webhook-timestamp', unit: 's', tolerance: 300 },
+  secret: 'base64',
+  id: 'header:webhook-id',
+} as const;
+
 export const fromSonatypeNexus: readonly Preset[] = [
   // Source: documentation page as cited by receivers in public repositories.
   {
@@ -75,20 +87,10 @@ export const fromSonatypeNexus: readonly Preset[] = [
     docs: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md',
     steps: [
       "Enter the webhook's URL at the sender.",
-      'Copy the signing secret (whsec_…) that the sender shows, and paste it into Weir as it is.',
+      'Copy the signing secret (whsec_…) or the public key (whpk_…) that the sender shows, and paste it into Weir as it is.',
     ],
-    definition: {
-      algorithm: 'hmac-sha256',
-      header: 'webhook-signature',
-      items: ' ',
-      pair: ',',
-      key: 'v1',
-      encoding: 'base64',
-      content: '{id}.{timestamp}.{body}',
-      timestamp: { from: 'header:webhook-timestamp', unit: 's', tolerance: 300 },
-      secret: 'base64',
-      id: 'header:webhook-id',
-    },
+    definition: { ...standardWebhooks, algorithm: 'hmac-sha256', key: 'v1' },
+    publicKeyDefinition: { ...standardWebhooks, algorithm: 'ed25519', key: 'v1a' },
     eventType: 'json:/type',
   },
   // Source: SDK (stripe-node).

@@ -1,4 +1,5 @@
 /** Refused requests of webhooks with a scheme, and requests of a scheme at a webhook of another one. */
+import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { SchemeDefinition } from '../../../server/signatures/definition.ts';
 import { diagnose, verifies } from '../../../server/signatures/diagnosis/diagnose.ts';
@@ -29,7 +30,7 @@ function headersOf({
   secondsAgo = 0,
   definition,
 }: Sent): string[] {
-  const given = { signatureScheme: scheme, schemeDefinition: null, signatureHeader: 'x-own' };
+  const given = { signatureScheme: scheme, schemeDefinition: null, signatureHeader: 'x-own', publicKey: null };
   const signing = { ...definitionOf(given)!, ...definition };
   const timeMs = NOW - secondsAgo * 1000;
   const request = { body: Buffer.from(body), method: 'POST', url, id: 'msg-1', timeMs };
@@ -43,14 +44,15 @@ function refused(
   more: Partial<RefusedRequest> = {},
   url = URL_OF_HOOK,
 ): RefusedRequest {
-  const settings = { signatureScheme: scheme, schemeDefinition: null, signatureHeader: null, toleranceSeconds: null };
+  const unset = { schemeDefinition: null, signatureHeader: null, publicKey: null, toleranceSeconds: null };
+  const settings = { signatureScheme: scheme, ...unset };
   return {
     headers,
     body: Buffer.from(BODY),
     signatureHeader: null,
     secrets: [{ bytes: Buffer.from(SECRET), expired: false }],
     others: [],
-    ...(scheme === 'sha256' ? {} : { scheme: { settings, publicKey: null, url, receivedAtMs: NOW } }),
+    ...(scheme === 'sha256' ? {} : { scheme: { settings, url, receivedAtMs: NOW } }),
     ...more,
   };
 }
@@ -142,6 +144,45 @@ describe('a request of the scheme', () => {
   ])('%s', (_, request, expected) => {
     expect(find(request)).toEqual(expected);
     expect(verifies(request)).toBe(expected[0] === 'verifies_now');
+  });
+});
+
+describe('a body over the bounds', () => {
+  const form = Buffer.from('a=&'.repeat(1_000));
+  const headers = headersOf({ scheme: 'twilio', body: 'a=1' });
+  test.each([
+    ['that is kept', { body: form }],
+    ['that is too large to be kept', { body: null, exceedsBounds: true }],
+  ])('%s is named', (_, more) => {
+    const request = refused('twilio', headers, more);
+    expect(find(request)).toEqual(['body_too_complex', null, null]);
+    expect(verifies(request)).toBe(false);
+  });
+});
+
+describe('the two kinds of keys of Standard Webhooks', () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const whpk = `whpk_${publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('base64')}`;
+  const keyed = presetNamed('standard-webhooks')!.publicKeyDefinition!;
+  const withPem = (scheme: string) =>
+    headersOf({
+      scheme,
+      secret: privateKey.export({ format: 'pem', type: 'pkcs8' }) as string,
+      definition: keyed,
+    });
+  const withSecret = headersOf({ scheme: 'standard-webhooks' });
+  const at = (headers: string[], publicKeyOfHook: string | null) => {
+    const request = refused('standard-webhooks', headers);
+    const context = request.scheme!;
+    return { ...request, scheme: { ...context, settings: { ...context.settings, publicKey: publicKeyOfHook } } };
+  };
+  test.each([
+    ['the public key of the webhook', withPem('standard-webhooks'), whpk, ['verifies_now', null, true]],
+    ['the secret of the webhook', withSecret, null, ['verifies_now', null, true]],
+    ['a secret where it has a public key', withSecret, whpk, ['key_kind', 'webhook-signature', null]],
+    ['a private key where it has a secret', withPem('standard-webhooks'), null, ['key_kind', 'webhook-signature', null]],
+  ])('a request signed for %s', (_, headers, publicKeyOfHook, expected) => {
+    expect(find(at(headers, publicKeyOfHook))).toEqual(expected);
   });
 });
 
