@@ -88,9 +88,11 @@ describe('a body costs a bounded time', () => {
     const typeOf = eventTypeReader(null, scheme);
     const idNames = pointerOf(id);
     const idPath = idNames && compilePath(idNames);
+    // An HMAC of the body alone takes the time of the hash.
+    const hashesOnly = scheme.exceedsBounds === null && algorithm.startsWith('hmac-');
     for (const [name, body] of bodies) {
       const check = () => {
-        if (!scheme.exceedsBounds?.(URL_OF_HOOK, body))
+        if (!hashesOnly && !scheme.exceedsBounds?.(URL_OF_HOOK, body))
           findKey({ algorithm, keys: [key, key] }, { prefix, body, suffix }, Buffer.concat(digests));
         if (scheme.clock !== null) clockDistance(scheme.clock, null, body, 0);
         if (idPath !== null) readPointer(body, idPath);

@@ -11,7 +11,7 @@ function typeOf(from: string | null, headers: Record<string, string>, body: stri
 }
 
 describe('event_type_from', () => {
-  test.each(['header:x-event', 'json:/type', 'json:/0/a~1b~0', 'header:a+b+json:/c', 'json:/a+b+json:/c+d', 'none'])(
+  test.each(['header:x-event', 'json:/type', 'json:/0/a~1b~0', 'header:a-b+json:/c', 'json:/a+b+json:/c+d', 'none'])(
     'may be %s',
     (text) => expect(eventTypeFault(text)).toBeNull(),
   );

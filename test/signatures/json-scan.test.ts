@@ -101,7 +101,7 @@ describe('a scan', () => {
     ['of escaped quotes', `{"a":"${'\\"'.repeat(520_000)}","type":"x"}`, 'x'],
     ['of backslashes', `{"a":"${'\\\\'.repeat(520_000)}","type":"x"}`, 'x'],
     ['of one string', `{"a":"${'x'.repeat(1_000_000)}","type":"x"}`, 'x'],
-    ['of empty members', `{${'"":"",'.repeat(170_000)}"type":"x"}`, 'x'],
+    ['of empty members', `{${'"":"",'.repeat(170_000)}"type":"x"}`, null],
   ])('reads a mebibyte %s in linear time', (_what, text, value) => {
     const body = Buffer.from(text);
     const before = process.cpuUsage();
