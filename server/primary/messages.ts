@@ -13,7 +13,7 @@ export type { Checkup } from '../doctor/ask.ts';
  * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Increase
  * it with every incompatible change: such a restart is then refused with that reason, and the old processes keep serving.
  */
-export const PROTOCOL = 3;
+export const PROTOCOL = 4;
 
 /** Everything that a process needs to serve. */
 export interface StartOrder {

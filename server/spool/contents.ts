@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
 import { fileName, isWaiting, parseName, type SegmentName } from './names.ts';
-import { readFrameSize, readHead } from './segment.ts';
+import { type Head, readFrameSize, readHead } from './read-segment.ts';
 
 export interface SpoolContents {
   /** Bytes of all files. */
@@ -21,6 +21,8 @@ export interface SpoolContents {
 export const emptySpool: SpoolContents = { bytes: 0, files: 0, events: 0, oldestMs: null, damaged: 0, refused: 0 };
 
 interface Counted {
+  /** Null: not read yet. */
+  head: Head | null;
   next: number;
   events: number;
 }
@@ -58,15 +60,17 @@ export class SpoolReader {
 
   /** A file that is drained in between counts as before. */
   async #count({ stem, state }: SegmentName): Promise<Counted> {
-    const counted = this.#counted.get(stem) ?? { next: 0, events: 0 };
+    const counted = this.#counted.get(stem) ?? { head: null, next: 0, events: 0 };
     try {
       const file = await this.#disk.open(join(this.#folder, fileName(stem, state)));
       try {
-        if (counted.next === 0) counted.next = (await readHead(file))?.next ?? 0;
-        for (let size = counted.next && (await readFrameSize(file, counted.next)); size; ) {
+        counted.head ??= await readHead(file);
+        if (counted.head === null) return counted;
+        counted.next ||= counted.head.next;
+        for (let size = await readFrameSize(file, counted.head, counted.next); size !== null; ) {
           counted.events += size.events;
           counted.next = size.next;
-          size = await readFrameSize(file, counted.next);
+          size = await readFrameSize(file, counted.head, counted.next);
         }
       } finally {
         await file.close();

@@ -1,6 +1,6 @@
 /** The file operations of the spool, as an interface: a test simulates a disk that loses what was not flushed. */
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** An open file. All methods reject with errors of fs. */
@@ -19,11 +19,11 @@ export interface DiskFile {
 }
 
 export interface Disk {
-  /** Names and sizes of the files in a folder, in no order. A file that is removed in between is left out. */
+  /** Names and sizes of the files in a folder, in no order, without symbolic links. A file that is removed in between is left out. */
   list(folder: string): Promise<{ name: string; bytes: number }[]>;
   /** Creates a file that does not exist. */
   create(path: string): Promise<DiskFile>;
-  /** Opens a file for reading. */
+  /** Opens a file for reading; rejects for a symbolic link. */
   open(path: string): Promise<DiskFile>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
@@ -33,6 +33,8 @@ export interface Disk {
 
 /** Segments contain request bodies: for the owner only. */
 const FILE_MODE = 0o600;
+/** The folder belongs to the user of the serving processes, and root reads it: a link may name any file, and a pipe may block. */
+const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 class RealFile implements DiskFile {
   readonly #handle: FileHandle;
@@ -88,11 +90,11 @@ export const realDisk: Disk = {
     return files.flatMap(({ name, found }) => (found?.isFile() ? [{ name, bytes: found.size }] : []));
   },
   create: async (path) => new RealFile(await open(path, 'wx', FILE_MODE)),
-  open: async (path) => new RealFile(await open(path, 'r')),
+  open: async (path) => new RealFile(await open(path, READ_FLAGS)),
   rename: (from, to) => rename(from, to),
   remove: (path) => unlink(path),
   async flushFolder(folder) {
-    const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+    const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
     await handle.sync().finally(() => handle.close());
   },
 };
@@ -100,7 +102,7 @@ export const realDisk: Disk = {
 /** Null when nothing is at the path. */
 async function statOf(path: string): Promise<Stats | null> {
   try {
-    return await stat(path);
+    return await lstat(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;

@@ -6,14 +6,15 @@
 import { join } from 'node:path';
 import type { Disk, DiskFile } from './disk.ts';
 import { fileName, isWaiting, newStem, parseName, type SegmentName } from './names.ts';
-import { encodeHead, type Frame, frameOf, readFrame, readHead, splitRows } from './segment.ts';
+import { mayHoldFrame, readFrame, readHead } from './read-segment.ts';
+import { encodeHead, type Frame, frameOf, keyedLayout, splitRows } from './segment.ts';
 import type { DrainCounts, DrainTarget } from './store.ts';
 
 interface DrainObserver {
   committed(counts: DrainCounts): void;
   /** The database refuses the content of an event; it is kept in a file `refused`. */
   refused(sqlState: string, message: string): void;
-  /** A file has bad bytes in front of good frames, or no readable head; it is kept as `damaged`. */
+  /** A file has bad bytes in front of frames, or no readable head; it is kept as `damaged`. */
   damaged(name: string): void;
 }
 
@@ -36,7 +37,7 @@ export class Drain {
   readonly #parts: DrainParts;
   #stopping = false;
   /** Where an interrupted drain of a file continues. */
-  #done: { stem: string; at: number } | null = null;
+  #done: { stem: string; at: number; damaged: boolean } | null = null;
 
   constructor(parts: DrainParts) {
     this.#parts = parts;
@@ -91,26 +92,25 @@ export class Drain {
   async #drainFrames(file: DiskFile, stem: string): Promise<'whole' | 'damaged' | 'stopped'> {
     const head = await readHead(file);
     // A file whose head was never flushed has no frame.
-    if (head === null) return (await hasFrame(file)) ? 'damaged' : 'whole';
-    let at = this.#done?.stem === stem ? this.#done.at : head.next;
-    let damaged = false;
+    if (head === null) return (await mayHoldFrame(file, 0)) ? 'damaged' : 'whole';
+    let { at, damaged } = this.#done?.stem === stem ? this.#done : { at: head.next, damaged: false };
     for (let ended = false; !ended; ) {
       const frames: Frame[] = [];
       let events = 0;
       let bytes = 0;
       while (!ended && events < CHUNK.events && bytes < CHUNK.bytes) {
-        const read = await readFrame(file, at);
+        const read = await readFrame(file, head, at);
         if (read.kind === 'damaged') damaged = true;
-        else if (read.kind !== 'frame') ended = true;
-        else {
+        if (read.kind === 'frame') {
           frames.push(read.frame);
           events += read.frame.events;
           bytes += read.frame.payload.length;
         }
-        if (read.kind === 'frame' || read.kind === 'damaged') at = read.next;
+        if ((read.kind === 'frame' || read.kind === 'damaged') && read.next !== null) at = read.next;
+        else ended = true;
       }
       if (events > 0) await this.#store(head.columns, joined(frames, events));
-      this.#done = { stem, at };
+      this.#done = { stem, at, damaged };
       if (this.#stopping && !ended) return 'stopped';
     }
     return damaged ? 'damaged' : 'whole';
@@ -140,7 +140,8 @@ export class Drain {
     const { disk, folder } = this.#parts;
     const file = await disk.create(join(folder, fileName(newStem(Date.now()), 'refused')));
     try {
-      await file.write(0, Buffer.concat([encodeHead(columns), frameOf(rows)]));
+      const layout = keyedLayout();
+      await file.write(0, Buffer.concat([encodeHead(layout, columns), frameOf(rows, layout)]));
       await file.flush();
     } finally {
       await file.close();
@@ -160,10 +161,6 @@ async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> 
 
 function joined(frames: readonly Frame[], events: number): Frame {
   return frames.length === 1 ? frames[0]! : { events, payload: Buffer.concat(frames.map(({ payload }) => payload)) };
-}
-
-async function hasFrame(file: DiskFile): Promise<boolean> {
-  return (await readFrame(file, 0)).kind === 'damaged';
 }
 
 function unavailable(reason: string): never {

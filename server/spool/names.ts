@@ -19,11 +19,15 @@ export interface SegmentName {
   state: SegmentState;
 }
 
-const shape = /^((\d{13})-(\d+)-[0-9a-f]{8})\.([a-z]+)$/;
+/**
+ * The version is that of the file's format. Format 1 has none in its names. A release that does not know a format leaves its files alone
+ * for their names: one that cannot read the head of a file would find no frame in it, and remove it.
+ */
+const shape = /^((\d{13})-(\d+)-[0-9a-f]{8}(?:-v2)?)\.([a-z]+)$/;
 
 /** A name that no other process uses, also on a machine with several process namespaces. */
 export function newStem(nowMs: number): string {
-  return `${String(Math.floor(nowMs)).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}`;
+  return `${String(Math.floor(nowMs)).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}-v2`;
 }
 
 export function fileName(stem: string, state: SegmentState): string {

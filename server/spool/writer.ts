@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { EventRow } from '../db/copy-rows.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { fileName, isWaiting, newStem, parseName } from './names.ts';
-import { encodeFrame, encodeHead } from './segment.ts';
+import { encodeFrame, encodeHead, keyedLayout, type Layout, sealFrame } from './segment.ts';
 
 /** Why the spool takes no event: INGEST_SPOOL_BYTES_MAX, INGEST_SPOOL_HOURS_MAX, or the disk failed. */
 type SpoolRefusal = 'full' | 'too_old' | 'failed';
@@ -33,6 +33,7 @@ interface WriterParts {
 interface Segment {
   file: DiskFile;
   path: string;
+  layout: Layout;
   /** End of the flushed frames. */
   at: number;
 }
@@ -68,7 +69,7 @@ export class SpoolWriter {
       try {
         const segment = await this.#segmentFor(frame.length);
         if (segment === null) return this.#refuse('full');
-        await segment.file.write(segment.at, frame);
+        await segment.file.write(segment.at, sealFrame(frame, rows.length, segment.layout));
         await segment.file.flush();
         if (await segment.file.isAt(segment.path)) {
           segment.at += frame.length;
@@ -107,7 +108,7 @@ export class SpoolWriter {
     const { disk, folder, nowMs } = this.#parts;
     const path = join(folder, `${newStem(nowMs())}.check`);
     const file = await disk.create(path);
-    await file.write(0, encodeHead());
+    await file.write(0, encodeHead(keyedLayout()));
     await file.flush();
     await file.close();
     await disk.remove(path);
@@ -134,9 +135,10 @@ export class SpoolWriter {
     await this.#leave();
     const { disk, folder, bytesMax, nowMs } = this.#parts;
     const path = join(folder, fileName(newStem(nowMs()), 'open'));
-    const head = encodeHead();
+    const layout = keyedLayout();
+    const head = encodeHead(layout);
     const file = await disk.create(path);
-    this.#segment = { file, path, at: head.length };
+    this.#segment = { file, path, layout, at: head.length };
     // A large frame has a file of its own, with its size from the start, so that other writers count it.
     if (head.length + bytes > this.#segmentBytes) await file.truncate(head.length + bytes);
     // Created first and counted second: of two writers that take the last room, none exceeds the limit.

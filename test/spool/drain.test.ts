@@ -7,7 +7,7 @@ import type { EventRow } from '../../server/db/copy-rows.ts';
 import { EventStore } from '../../server/ingest/event-store.ts';
 import { realDisk } from '../../server/spool/disk.ts';
 import { Drain } from '../../server/spool/drain.ts';
-import { encodeHead, readFrame } from '../../server/spool/segment.ts';
+import { readFrame, readHead } from '../../server/spool/read-segment.ts';
 import { addCounts, type DrainCounts, SpoolStore } from '../../server/spool/store.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
 import { storeEvents } from '../helpers/event-store.ts';
@@ -197,7 +197,8 @@ test('events that the database refuses are moved to a file of their own, the oth
   const names = await readdir(folder);
   expect(names.map((name) => name.split('.')[1])).toEqual(['refused', 'refused', 'refused']);
   const file = await realDisk.open(join(folder, names[0]!));
-  expect(await readFrame(file, encodeHead().length)).toMatchObject({ kind: 'frame', frame: { events: 1 } });
+  const head = (await readHead(file))!;
+  expect(await readFrame(file, head, head.next)).toMatchObject({ kind: 'frame', frame: { events: 1 } });
   await file.close();
 });
 

@@ -3,17 +3,18 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { EventRow } from '../../server/db/copy-rows.ts';
 import { realDisk } from '../../server/spool/disk.ts';
 import { fileName, newStem, parseName } from '../../server/spool/names.ts';
+import { readFrame, readFrameSize, readHead } from '../../server/spool/read-segment.ts';
 import {
   columns,
   encodeFrame,
   encodeHead,
   type Frame,
-  readFrame,
-  readFrameSize,
-  readHead,
+  keyedLayout,
   receivedTimes,
+  sealFrame,
   splitRows,
 } from '../../server/spool/segment.ts';
 import { newRow } from './events.ts';
@@ -36,9 +37,9 @@ async function read(bytes: Buffer): Promise<(number | 'end' | 'torn' | 'damaged'
     expect(head.columns).toEqual(columns);
     const found: (number | 'end' | 'torn' | 'damaged')[] = [];
     for (let at = head.next; ; ) {
-      const result = await readFrame(file, at);
+      const result = await readFrame(file, head, at);
       found.push(result.kind === 'frame' ? result.frame.events : result.kind);
-      if (result.kind === 'end' || result.kind === 'torn') return found;
+      if (result.kind === 'end' || result.kind === 'torn' || result.next === null) return found;
       at = result.next;
     }
   } finally {
@@ -46,8 +47,10 @@ async function read(bytes: Buffer): Promise<(number | 'end' | 'torn' | 'damaged'
   }
 }
 
-const head = encodeHead();
-const frames = [3, 1, 2].map((events) => encodeFrame(Array.from({ length: events }, () => newRow())));
+const layout = keyedLayout();
+const head = encodeHead(layout);
+const frameOf = (...rows: EventRow[]) => sealFrame(encodeFrame(rows), rows.length, layout);
+const frames = [3, 1, 2].map((events) => frameOf(...Array.from({ length: events }, () => newRow())));
 const whole = Buffer.concat([head, ...frames]);
 
 test('frames are read as they were written', async () => {
@@ -80,13 +83,13 @@ test('one changed byte of a frame makes it damaged, and the last one torn; the o
 
 test('a length beyond the file, a frame magic in a body, and zeros at the end are recognized', async () => {
   const magic = frames[0]!.subarray(0, 8);
-  const withMagic = encodeFrame([newRow({ body: Buffer.concat([randomBytes(9), magic, randomBytes(40)]) })]);
+  const withMagic = frameOf(newRow({ body: Buffer.concat([randomBytes(9), magic, randomBytes(40)]) }));
   expect(await read(Buffer.concat([head, withMagic, frames[1]!]))).toEqual([1, 1, 'end']);
   const changed = Buffer.concat([head, withMagic, frames[1]!]);
   changed[head.length + 30]! ^= 1;
   expect(await read(changed)).toEqual(['damaged', 1, 'end']);
   const long = Buffer.from(frames[1]!);
-  long.writeUInt32BE(0xffffffff, 8);
+  long.writeUInt32BE(0xffffffff, 24);
   expect(await read(Buffer.concat([head, frames[0]!, long]))).toEqual([3, 'torn']);
   expect(await read(Buffer.concat([whole, Buffer.alloc(4096)]))).toEqual([3, 1, 2, 'torn']);
 });
@@ -95,11 +98,13 @@ test('the rows of a frame are divided, and have their times', async () => {
   const times = [1_700_000_000_123, 946_684_800_000, 900_000_000_007];
   const rows = times.map((receivedAtMs, i) => newRow({ receivedAtMs, ...(i === 1 ? { key: randomBytes(32) } : {}) }));
   const path = join(folder, 'rows');
-  await writeFile(path, Buffer.concat([head, encodeFrame(rows)]));
+  await writeFile(path, Buffer.concat([head, frameOf(...rows)]));
   const file = await realDisk.open(path);
-  const result = (await readFrame(file, head.length)) as { frame: Frame; next: number };
-  expect(await readFrameSize(file, head.length)).toEqual({ events: 3, next: result.next });
-  expect(await readFrameSize(file, result.next)).toBe(null);
+  const found = (await readHead(file))!;
+  expect(found).toEqual({ columns, layout, next: head.length });
+  const result = (await readFrame(file, found, head.length)) as { frame: Frame; next: number };
+  expect(await readFrameSize(file, found, head.length)).toEqual({ events: 3, next: result.next });
+  expect(await readFrameSize(file, found, result.next)).toBe(null);
   await file.close();
   expect(receivedTimes(columns, result.frame)).toEqual(times);
   const [first, rest] = splitRows(result.frame, 2);
@@ -117,7 +122,9 @@ test('names', () => {
     pid: process.pid,
     state: 'open',
   });
+  const { stem: old } = parseName('1700000000123-7-0123abcd.open')!;
+  expect(old).toBe('1700000000123-7-0123abcd');
   expect(newStem(5) < newStem(1_700_000_000_000)).toBe(true);
-  for (const name of ['', 'x', `${stem}.tmp`, `${stem}.open.gz`, `${stem}`, 'lost+found'])
+  for (const name of ['', 'x', `${stem}.tmp`, `${stem}.open.gz`, `${stem}`, `${old}-v3.open`, 'lost+found'])
     expect(parseName(name)).toBe(null);
 });
