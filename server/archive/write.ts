@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { Archive } from '../db/drop-partitions.ts';
-import { flushPath } from '../db/durable-file.ts';
+import { createInPlace, flushPath } from '../db/durable-file.ts';
 import type { Query } from '../db/pool.ts';
 import { isoText } from '../db/queries/sql.ts';
 import { OperatorError } from '../settings/fault.ts';
@@ -42,11 +42,8 @@ export function archiveTo(directory: string, stopping: () => boolean = () => fal
     const unfinished = join(directory, `${partition}.unfinished`);
     try {
       const rows = partition.startsWith('events_') ? eventLines(query, partition) : deliveryLines(query, partition);
-      await pipeline(
-        Readable.from(untilStopped(rows, stopping)),
-        createGzip(),
-        createWriteStream(unfinished, { mode: 0o600 }),
-      );
+      const fd = createInPlace(unfinished, 0o600);
+      await pipeline(Readable.from(untilStopped(rows, stopping)), createGzip(), createWriteStream(unfinished, { fd }));
       await flushPath(unfinished);
       const path = await freeName(directory, partition, unfinished);
       if (path === null) await rm(unfinished);

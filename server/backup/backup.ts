@@ -1,11 +1,12 @@
 /** `weir backup`: an archive of one snapshot of the database, made while Weir serves. */
-import { rename, rm, stat } from 'node:fs/promises';
+import { lstat, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { flushPath } from '../db/durable-file.ts';
 import { acquireLock, type Lock } from '../db/lock.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { isoText } from '../db/queries/sql.ts';
-import { appendRecord, type BackupRecord, hashArchive, readContents, tablesOf } from './record.ts';
+import { type ArchiveFile, readArchive } from './archive-file.ts';
+import { appendRecord, type BackupRecord, readContents, tablesOf } from './record.ts';
 import { BackupError, findTools, runTool, type Tools } from './tools.ts';
 
 /** The fastest level of gzip: a backup runs beside ingest. */
@@ -27,6 +28,8 @@ interface BackupOrder {
   path: string;
   /** Replaces an existing file. */
   overwrite: boolean;
+  /** Authenticates the backup; null: there is none, and a restore needs --trust-file. */
+  key: Buffer | null;
   watcher: TableWatcher;
   signal?: AbortSignal;
 }
@@ -43,9 +46,9 @@ export async function backUp(order: BackupOrder): Promise<BackupRecord> {
   const lock = await ownFile(temporary);
   try {
     const { archive: _, ...record } = await dump(order, tools!, temporary);
-    await readBack(tools!, temporary, Object.keys(record.contents.tables), order.signal);
-    const complete = { ...record, archive: await hashArchive(temporary, (await stat(temporary)).size) };
-    await appendRecord(temporary, complete);
+    const archive = await readBack(tools!, temporary, Object.keys(record.contents.tables), order.signal);
+    const complete = { ...record, archive };
+    await appendRecord(temporary, complete, order.key);
     if (!order.overwrite) await refuseExisting(path);
     await rename(temporary, path);
     await flushPath(dirname(path));
@@ -121,18 +124,30 @@ export function reportTable(line: string, watcher: TableWatcher): void {
   if (name !== undefined) watcher.table(name);
 }
 
-/** Lists the archive, which must contain the data of every table, then decompresses all of it. */
-async function readBack(tools: Tools, path: string, tables: readonly string[], signal?: AbortSignal): Promise<void> {
-  const listed = new Set(await listTables(tools, path));
-  const missing = tables.filter((name) => !listed.has(name));
-  if (missing.length > 0) throw new BackupError(`The backup lacks the tables ${missing.join(', ')}`, 'try again');
-  await runTool(tools, 'pg_restore', ['--file=/dev/null', path], { signal });
+/** Lists the archive, which must contain the data of every table, then decompresses all of it. Returns its size and hash. */
+async function readBack(
+  tools: Tools,
+  path: string,
+  tables: readonly string[],
+  signal?: AbortSignal,
+): Promise<BackupRecord['archive']> {
+  const archive = await readArchive(path);
+  try {
+    const listed = new Set(await listTables(tools, archive));
+    const missing = tables.filter((name) => !listed.has(name));
+    if (missing.length > 0) throw new BackupError(`The backup lacks the tables ${missing.join(', ')}`, 'try again');
+    await runTool(tools, 'pg_restore', ['--file=/dev/null'], { write: archive.write, signal });
+    return { bytes: archive.bytes, sha256: archive.sha256 };
+  } finally {
+    await archive.close();
+  }
 }
 
 /** Names of the tables whose data the archive contains. Throws BackupError if this version cannot read it. */
-export async function listTables(tools: Tools, path: string): Promise<string[]> {
+export async function listTables(tools: Tools, archive: ArchiveFile): Promise<string[]> {
   let text = '';
-  await runTool(tools, 'pg_restore', ['--list', path], {
+  await runTool(tools, 'pg_restore', ['--list'], {
+    write: archive.write,
     read: async (stdout) => {
       for await (const part of stdout.setEncoding('utf8')) text += part;
     },
@@ -152,5 +167,8 @@ async function ownFile(path: string): Promise<Lock> {
     throw new BackupError(`${path} cannot be written: ${error.message}`);
   });
   if (lock === null) throw new BackupError(`Another backup is writing ${path}`, 'wait for it, or name another file');
-  return lock;
+  const found = await lstat(path);
+  if (found.isFile() && found.nlink === 1 && found.uid === process.getuid!()) return lock;
+  await lock.release();
+  throw new BackupError(`${path} belongs to another user`, 'remove it, or write the backup to a directory of yours');
 }

@@ -1,11 +1,10 @@
 /** What a backup contains, counted in its snapshot and stored behind the archive, so that a restore can be compared with it. */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { z } from 'zod';
 import type { Query } from '../db/pool.ts';
 import { isoText } from '../db/queries/sql.ts';
-import { BackupError } from './tools.ts';
 
 /** Rows of `events` and of `deliveries` whose contents are compared. */
 const NEWEST_ROWS = 1_000;
@@ -101,12 +100,16 @@ export function compareContents(backup: Contents, restored: Contents): string[] 
 
 /** The last bytes of a backup file: the length of the JSON before them. pg_restore does not read behind the archive. */
 const FOOTER = /\nweir-backup (\d{1,8})\n$/;
-const FOOTER_BYTES_MAX = 32;
+export const FOOTER_BYTES_MAX = 32;
+/** The last member of the JSON; what is authenticated is the JSON without it, which has the hash of the archive. */
+const MAC = /,"mac":"([0-9a-f]{64})"\}$/;
 
-/** Appends the record to the archive and syncs the file. */
-export async function appendRecord(path: string, record: BackupRecord): Promise<void> {
-  const json = Buffer.from(JSON.stringify(record));
-  const file = await open(path, 'a');
+/** Appends the record to the archive and syncs the file. @param key null: the backup is not authenticated. */
+export async function appendRecord(path: string, record: BackupRecord, key: Buffer | null): Promise<void> {
+  const plain = JSON.stringify(record);
+  const text = key === null ? plain : `${plain.slice(0, -1)},"mac":"${macOf(plain, key).toString('hex')}"}`;
+  const json = Buffer.from(text);
+  const file = await open(path, constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW);
   try {
     await file.appendFile(Buffer.concat([json, Buffer.from(`\nweir-backup ${json.length}\n`)]));
     await file.sync();
@@ -115,36 +118,32 @@ export async function appendRecord(path: string, record: BackupRecord): Promise<
   }
 }
 
-/** Reads the record of a file; null if `weir backup` did not write the file, or not to its end. Throws BackupError. */
-export async function readRecord(path: string): Promise<BackupRecord | null> {
-  const file = await open(path, 'r').catch((error: Error) => {
-    throw new BackupError(`${path} cannot be read: ${error.message}`);
-  });
+/** Returns where the JSON of a record begins and how long it is; null: the file does not end with a record. @param tail its last bytes. */
+export function recordPlace(tail: Buffer, fileBytes: number): { start: number; bytes: number } | null {
+  const footer = FOOTER.exec(tail.toString('latin1'));
+  if (footer === null) return null;
+  const bytes = Number(footer[1]);
+  const start = fileBytes - footer[0].length - bytes;
+  return start < 0 ? null : { start, bytes };
+}
+
+/** Parses the JSON of a record. Null: it is not a record. */
+export function parseRecord(text: string): BackupRecord | null {
   try {
-    const { size } = await file.stat();
-    const tail = await readAt(file, Math.max(0, size - FOOTER_BYTES_MAX), Math.min(size, FOOTER_BYTES_MAX));
-    const footer = FOOTER.exec(tail.toString('latin1'));
-    if (footer === null) return null;
-    const bytes = Number(footer[1]);
-    const start = size - footer[0].length - bytes;
-    if (start < 0) return null;
-    const parsed = backupRecord.safeParse(JSON.parse((await readAt(file, start, bytes)).toString('utf8')));
-    if (!parsed.success || parsed.data.archive.bytes !== start)
-      throw new BackupError(`${path} is damaged: its record does not fit`, 'use another backup');
-    return parsed.data;
-  } finally {
-    await file.close();
+    return backupRecord.parse(JSON.parse(text));
+  } catch {
+    return null;
   }
 }
 
-async function readAt(file: Awaited<ReturnType<typeof open>>, position: number, length: number): Promise<Buffer> {
-  const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(length), position, length });
-  return buffer.subarray(0, bytesRead);
+/** True if the record was written with one of these keys. @param text the JSON as it is in the file. */
+export function isAuthentic(text: string, keys: readonly Buffer[]): boolean {
+  const [member, mac] = MAC.exec(text) ?? [];
+  if (member === undefined) return false;
+  const plain = `${text.slice(0, -member.length)}}`;
+  return keys.some((key) => timingSafeEqual(macOf(plain, key), Buffer.from(mac!, 'hex')));
 }
 
-/** Length and hash of the first `bytes` of a file. */
-export async function hashArchive(path: string, bytes: number): Promise<BackupRecord['archive']> {
-  const hash = createHash('sha256');
-  if (bytes > 0) for await (const chunk of createReadStream(path, { end: bytes - 1 })) hash.update(chunk as Buffer);
-  return { bytes, sha256: hash.digest('hex') };
+function macOf(plain: string, key: Buffer): Buffer {
+  return createHmac('sha256', key).update(plain).digest();
 }

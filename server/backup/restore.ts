@@ -1,17 +1,21 @@
 /** `weir restore`: loads a backup into an empty database, all of it or nothing. */
-import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { advisoryLocks } from '../db/advisory-locks.ts';
 import { migrate, versionProblem } from '../db/migrate.ts';
 import type { Database } from '../db/pool.ts';
+import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, reportTable, serverMajor, type TableWatcher } from './backup.ts';
-import { type BackupRecord, compareContents, hashArchive, readContents, readRecord } from './record.ts';
-import { BackupError, findTools, runTool, type Tools } from './tools.ts';
+import { type BackupRecord, compareContents, readContents } from './record.ts';
+import { BackupError, findTools, runTool, send, type Tools } from './tools.ts';
 
 interface RestoreOrder {
   conninfo: string;
   database: Database;
   path: string;
+  /** Keys of the purpose `backups`, one of which must authenticate the file. Null: this installation has no key yet. */
+  keys: readonly Buffer[] | null;
+  /** Restores a file that no key authenticates, too. */
+  trustFile: boolean;
   watcher: TableWatcher;
   signal?: AbortSignal;
 }
@@ -19,6 +23,8 @@ interface RestoreOrder {
 export interface Restored {
   /** Null: the file is a dump without the record of `weir backup`, so nothing was compared. */
   record: BackupRecord | null;
+  /** False: restored only because the file is trusted. */
+  isAuthentic: boolean;
   /** What differs from the record, one sentence each. */
   differences: string[];
   /** Migrations that were applied afterwards. */
@@ -31,28 +37,50 @@ const LONG_TIMEOUT_MS = 86_400_000;
 
 /**
  * Restores in one transaction, compares with the record, collects statistics, migrates. Throws BackupError, without a change, if the
- * file is damaged or newer than this release, or the schema is not empty.
+ * file is not authentic, damaged or newer than this release, or the schema is not empty.
  */
 export async function restore(order: RestoreOrder): Promise<Restored> {
-  const { database, path } = order;
-  const record = await readRecord(path);
-  if (record !== null) {
-    const { sha256 } = await hashArchive(path, record.archive.bytes);
-    if (sha256 !== record.archive.sha256)
-      throw new BackupError(`${path} is damaged: its contents have changed since it was written`, 'use another backup');
+  const archive = await readArchive(order.path, order.keys ?? []);
+  try {
+    if (!archive.isAuthentic && !order.trustFile) throw notAuthentic(order, archive);
+    return await restoreArchive(order, archive);
+  } finally {
+    await archive.close();
   }
-  const tools = await toolsFor(path, await serverMajor(database));
-  const problem = versionProblem(await versionsIn(tools, path), 'the backup');
+}
+
+/** The file decides what psql runs: SQL, and with a superuser also programs on the machine of the database. */
+function notAuthentic({ path, keys }: RestoreOrder, { record }: ArchiveFile): BackupError {
+  const reason =
+    record === null
+      ? 'weir backup did not write it'
+      : keys === null
+        ? 'this installation has no key yet'
+        : 'it was written with another key, by release 0.1, or changed by somebody else';
+  return new BackupError(
+    `${path} cannot be authenticated: ${reason}. Nothing was restored`,
+    'A backup is code: a restore runs what the file says, as the role of the database, which may run programs on its machine. Give the ' +
+      'key of the installation that wrote the file first (SECRETS_KEY, or secrets.key in DATA_DIR; an earlier key as SECRETS_KEY_PREVIOUS). ' +
+      'If you know that nobody else could write the file, add --trust-file',
+  );
+}
+
+async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promise<Restored> {
+  const { database, path } = order;
+  const { record, isAuthentic } = archive;
+  const tools = await toolsFor(path, archive, await serverMajor(database));
+  const problem = versionProblem(await versionsIn(tools, archive), 'the backup');
   if (problem !== null) throw problem;
   await refuseContents(database);
   order.watcher.begin(new Map(Object.entries(record?.contents.tables ?? {})));
-  await load(order, tools);
+  await load(order, archive, tools);
   const contents = await readContents(database.query);
   const differences = record === null ? [] : compareContents(record.contents, contents);
   await database.query({ text: 'analyze', timeoutMs: LONG_TIMEOUT_MS });
   const events = Object.entries(contents.tables).filter(([name]) => name.startsWith('events_'));
   return {
     record,
+    isAuthentic,
     differences,
     migrated: await migrate(database),
     events: events.reduce((sum, [, rows]) => sum + rows, 0),
@@ -60,11 +88,11 @@ export async function restore(order: RestoreOrder): Promise<Restored> {
 }
 
 /** An archive can only be read by the version that wrote it, or a newer one. */
-async function toolsFor(path: string, major: number): Promise<Tools> {
+async function toolsFor(path: string, archive: ArchiveFile, major: number): Promise<Tools> {
   const usable = await findTools(major);
   for (const [index, tools] of usable.entries()) {
     try {
-      if (!(await listTables(tools, path)).includes('schema_migrations'))
+      if (!(await listTables(tools, archive)).includes('schema_migrations'))
         throw new BackupError(`${path} is not a backup of Weir`);
       return tools;
     } catch (error) {
@@ -75,9 +103,10 @@ async function toolsFor(path: string, major: number): Promise<Tools> {
 }
 
 /** Schema versions, read from the archive. */
-async function versionsIn(tools: Tools, path: string): Promise<Set<number>> {
+async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Set<number>> {
   let text = '';
-  await runTool(tools, 'pg_restore', ['--data-only', '--table=schema_migrations', '--file=-', path], {
+  await runTool(tools, 'pg_restore', ['--data-only', '--table=schema_migrations', '--file=-'], {
+    write: archive.write,
     read: async (stdout) => {
       for await (const part of stdout.setEncoding('utf8')) text += part;
     },
@@ -90,7 +119,7 @@ async function versionsIn(tools: Tools, path: string): Promise<Set<number>> {
  * does not know (`transaction_timeout`, Postgres 17), and cannot check under the lock that the schema is empty. COMMIT is sent only
  * after pg_restore has succeeded: psql would commit at the end of its input (--single-transaction), also when that end comes too early.
  */
-async function load({ conninfo, path, watcher, signal }: RestoreOrder, tools: Tools): Promise<void> {
+async function load({ conninfo, watcher, signal }: RestoreOrder, archive: ArchiveFile, tools: Tools): Promise<void> {
   const onLine = (line: string) => reportTable(line, watcher);
   const flags = ['--no-psqlrc', '--quiet', '--set=ON_ERROR_STOP=1', '--output=/dev/null', '--file=-'];
   await runTool(tools, 'psql', flags, {
@@ -98,7 +127,8 @@ async function load({ conninfo, path, watcher, signal }: RestoreOrder, tools: To
     signal,
     write: async (stdin) => {
       await send(stdin, Buffer.from(BEGIN));
-      await runTool(tools, 'pg_restore', ['--no-owner', '--no-privileges', '--verbose', '--file=-', path], {
+      await runTool(tools, 'pg_restore', ['--no-owner', '--no-privileges', '--verbose', '--file=-'], {
+        write: archive.write,
         onLine,
         signal,
         read: (stdout) => passOn(stdout, stdin),
@@ -166,15 +196,6 @@ async function passOn(stdout: Readable, stdin: Writable): Promise<void> {
     await send(stdin, part);
   }
   if (head !== null) await send(stdin, withoutUnknownSettings(head));
-}
-
-async function send(stdin: Writable, part: Buffer): Promise<void> {
-  if (stdin.destroyed) throw new Error('psql has exited');
-  if (stdin.write(part)) return;
-  const settled = new AbortController();
-  const first = ['drain', 'close'].map((event) => once(stdin, event, { signal: settled.signal }));
-  // Without the abort, each wait would leave its listeners behind.
-  await Promise.race(first).finally(() => settled.abort());
 }
 
 function withoutUnknownSettings(head: Buffer): Buffer {

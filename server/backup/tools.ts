@@ -113,6 +113,16 @@ export async function runTool(
   throw new BackupError(`${name} failed: ${reason || (killedBy ?? `exit code ${code}`)}`);
 }
 
+/** Writes at the speed at which the program reads. Rejects when it has exited. */
+export async function send(stdin: Writable, part: Buffer): Promise<void> {
+  if (stdin.destroyed) throw new Error('the program has exited');
+  if (stdin.write(part)) return;
+  const settled = new AbortController();
+  const first = ['drain', 'close'].map((event) => once(stdin, event, { signal: settled.signal }));
+  // Without the abort, each wait would leave its listeners behind.
+  await Promise.race(first).finally(() => settled.abort());
+}
+
 function stopped(): BackupError {
   return new BackupError('Stopped by a signal');
 }

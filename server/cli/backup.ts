@@ -6,7 +6,7 @@ import { countLater, type Restored, restore } from '../backup/restore.ts';
 import { attachUnmigrated, unusable } from '../db/attach.ts';
 import { describeConninfo } from '../db/conninfo.ts';
 import { type Database, DatabaseUnavailable, openDatabase } from '../db/pool.ts';
-import { keyPath } from '../secrets/keys.ts';
+import { derivedKeys, existingSecretsKeys, keyPath } from '../secrets/keys.ts';
 import { readSettings, type Settings } from '../settings/read.ts';
 import { CommandError, type CommandIo, printJson, printMessage, printText } from './io.ts';
 import { showTableProgress } from './progress.ts';
@@ -26,7 +26,15 @@ export function backupCommand(io: CommandIo): Command {
       const { contents, snapshot_at, archive } = await withConfigured(io, settings, async ({ conninfo, database }) => {
         const progress = showTableProgress(`Backing up ${describeConninfo(conninfo)} to ${path}`, io.stderr);
         return untilSignal((signal) =>
-          backUp({ conninfo, database, path, overwrite, watcher: progress, signal }),
+          backUp({
+            conninfo,
+            database,
+            path,
+            overwrite,
+            key: backupKeys(settings)?.[0] ?? null,
+            watcher: progress,
+            signal,
+          }),
         ).finally(progress.stop);
       });
       const { events, deliveries } = rowsOf(contents.tables);
@@ -37,7 +45,7 @@ export function backupCommand(io: CommandIo): Command {
           io,
           `${path}: ${events} events and ${deliveries} deliveries of ${snapshot_at}, ${archive.bytes} bytes.\n`,
         );
-        printText(io, `${keyNote(settings)}\n`);
+        printText(io, `${backupKeys(settings) === null ? UNSIGNED : keyNote(settings)}\n`);
       }
     });
 }
@@ -47,29 +55,37 @@ export function restoreCommand(io: CommandIo): Command {
   return new Command('restore')
     .description('load a backup into an empty database, and compare it with what was backed up')
     .argument('<file>', 'file of weir backup, or of pg_dump --format=custom')
+    .option(
+      '--trust-file',
+      'restore also a file that SECRETS_KEY does not authenticate: a backup is code that the database runs',
+    )
     .option('--into <url>', 'another database than the configured one, which is then only compared')
     .option('--json', 'print one JSON document')
-    .action(async (file: string, { into, json }: { into?: string; json?: boolean }) => {
-      const settings = readSettings(io.environment, io.directory);
-      const path = resolve(io.directory, file);
-      const load = (conninfo: string, database: Database) => {
-        const progress = showTableProgress(`Restoring ${path} into ${describeConninfo(conninfo)}`, io.stderr);
-        return untilSignal((signal) => restore({ conninfo, database, path, watcher: progress, signal })).finally(
-          progress.stop,
-        );
-      };
-      const { restored, arrivedAfter } =
-        into === undefined
-          ? await withConfigured(io, settings, async ({ conninfo, database }) => ({
-              restored: await load(conninfo, database),
-              arrivedAfter: null,
-            }))
-          : await withServer(into, async (database) => {
-              const restored = await load(into, database);
-              return { restored, arrivedAfter: await countArrived(io, settings, database, restored) };
-            });
-      report(io, settings, path, restored, arrivedAfter, json === true);
-    });
+    .action(
+      async (
+        file: string,
+        { into, json, trustFile = false }: { into?: string; json?: boolean; trustFile?: boolean },
+      ) => {
+        const settings = readSettings(io.environment, io.directory);
+        const path = resolve(io.directory, file);
+        const load = (conninfo: string, database: Database) => {
+          const progress = showTableProgress(`Restoring ${path} into ${describeConninfo(conninfo)}`, io.stderr);
+          const order = { conninfo, database, path, keys: backupKeys(settings), trustFile, watcher: progress };
+          return untilSignal((signal) => restore({ ...order, signal })).finally(progress.stop);
+        };
+        const { restored, arrivedAfter } =
+          into === undefined
+            ? await withConfigured(io, settings, async ({ conninfo, database }) => ({
+                restored: await load(conninfo, database),
+                arrivedAfter: null,
+              }))
+            : await withServer(into, async (database) => {
+                const restored = await load(into, database);
+                return { restored, arrivedAfter: await countArrived(io, settings, database, restored) };
+              });
+        report(io, settings, path, restored, arrivedAfter, json === true);
+      },
+    );
 }
 
 /** Events of the configured database that the backup lacks; null if it does not exist or cannot be read. */
@@ -94,7 +110,7 @@ function report(
   io: CommandIo,
   settings: Settings,
   path: string,
-  { record, events, differences, migrated }: Restored,
+  { record, isAuthentic, events, differences, migrated }: Restored,
   arrivedAfter: number | null,
   json: boolean,
 ): void {
@@ -103,6 +119,7 @@ function report(
     printJson(io, {
       file: path,
       snapshot_at,
+      authenticated: isAuthentic,
       compared: record !== null,
       events,
       differences,
@@ -111,6 +128,8 @@ function report(
     });
   else {
     printText(io, `Restored ${events} events${snapshot_at === null ? '' : ` of ${snapshot_at}`}.\n`);
+    if (!isAuthentic)
+      printText(io, 'The file is not authenticated by SECRETS_KEY; it was restored for --trust-file.\n');
     if (record === null) printText(io, 'The file has no record of weir backup, so the contents were not compared.\n');
     else if (differences.length === 0)
       printText(io, 'Counts, and hashes of the newest events and deliveries, equal those of the backup.\n');
@@ -122,6 +141,15 @@ function report(
   }
   if (differences.length > 0)
     throw new CommandError(json ? '' : `The restored database differs from the backup:\n${differences.join('\n')}`);
+}
+
+const UNSIGNED =
+  'This installation has no SECRETS_KEY and no key in DATA_DIR, so the backup is not authenticated: to restore it, --trust-file is needed.';
+
+/** Null: there is no key, and none is created: it would be another one than that of the installation. */
+function backupKeys(settings: Settings): Buffer[] | null {
+  const keys = existingSecretsKeys(settings);
+  return keys && derivedKeys(keys, 'backups');
 }
 
 function keyNote({ SECRETS_KEY, DATA_DIR }: Settings): string {

@@ -1,15 +1,23 @@
 /** Files that survive a power cut. A new name in a directory is only safe when the directory itself was flushed. */
-import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Replaces a file, for its owner only. After a power cut it has the old or the new content, and the new one once this function has returned.
+ * Creates a file in place of what is at the path, and opens it for writing. A symbolic link is removed, not followed. Throws errors of fs.
+ */
+export function createInPlace(path: string, mode: number): number {
+  rmSync(path, { force: true });
+  return openSync(path, 'wx', mode);
+}
+
+/**
+ * Replaces a file, by default for its owner only. After a power cut it has the old or the new content, and the new one once this function has returned.
  * Throws errors of fs; a file `PATH.draft` may then remain, which the next call overwrites.
  */
-export function replaceFile(path: string, content: string | Uint8Array): void {
+export function replaceFile(path: string, content: string | Uint8Array, mode = 0o600): void {
   const draft = `${path}.draft`;
-  const file = openSync(draft, 'w', 0o600);
+  const file = createInPlace(draft, mode);
   try {
     writeFileSync(file, content);
     fsyncSync(file);

@@ -6,6 +6,7 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { constants } from 'node:fs';
 import { open, readFile, stat } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { OperatorError } from '../settings/fault.ts';
@@ -36,6 +37,7 @@ const STARTS_MAX = 20;
 
 /** Permission bits of a lock file: any user who can open it can hold the lock and block every command. */
 const LOCK_FILE_MODE = 0o600;
+const LOCK_FILE_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
 
 /**
  * Takes a lock on the file or directory `path` (a missing file is created). `shared` and `exclusive` locks exclude each other, and so do
@@ -118,15 +120,15 @@ function describe(code: number | null, complaint: string): string {
   return complaint.trim() || `exit code ${code}`;
 }
 
-/** Creates the file, and restricts one that an earlier release created readable for others. A directory is left unchanged. */
+/** Creates the file, and restricts one that an earlier release created readable for others. A directory is left unchanged, also behind a link. */
 async function prepareFile(path: string): Promise<void> {
   try {
-    const file = await open(path, 'a', LOCK_FILE_MODE);
+    const file = await open(path, LOCK_FILE_FLAGS, LOCK_FILE_MODE);
     // chmod fails on a file of another user; leave that file unchanged.
     await file.chmod(LOCK_FILE_MODE).catch(() => {});
     await file.close();
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EISDIR')
+    if (!(await stat(path).catch(() => null))?.isDirectory())
       throw new LockError(`Cannot lock ${path}: ${(error as Error).message}`);
   }
 }

@@ -26,6 +26,12 @@ export function loadSecretsKeys(settings: Settings): SecretsKeys {
   return previous === undefined || previous === current ? [current] : [current, previous];
 }
 
+/** Like `loadSecretsKeys`, but creates no key. Null: this installation has none yet. */
+export function existingSecretsKeys(settings: Settings): SecretsKeys | null {
+  const hasKey = settings.SECRETS_KEY !== undefined || existsSync(keyPath(settings.DATA_DIR));
+  return hasKey ? loadSecretsKeys(settings) : null;
+}
+
 /** Path of the generated key in a DATA_DIR. */
 export function keyPath(directory: string): string {
   return join(directory, 'secrets.key');

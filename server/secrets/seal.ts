@@ -15,6 +15,7 @@ export type KeyPurpose =
   | 'idempotency'
   | 'device-cookies'
   | 'saved-webhooks'
+  | 'backups'
   | 'fingerprint';
 
 /** Derives the 32-byte key of a purpose from SECRETS_KEY in base64. */

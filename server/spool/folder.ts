@@ -4,10 +4,11 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { replaceFile } from '../db/durable-file.ts';
 import { acquireLock, describeHolder, type Lock } from '../db/lock.ts';
 import { OperatorError } from '../settings/fault.ts';
 
@@ -53,9 +54,7 @@ function createFolder(spoolDir: string, dataDir: string, owner: { uid: number; g
     mkdirSync(spoolDir, { recursive: true });
     const folder = ownFolder(spoolDir, dataDir) ?? join(spoolDir, newName(dataDir));
     mkdirSync(folder, { recursive: true });
-    // Segments contain request bodies.
-    chmodSync(folder, 0o700);
-    if (owner !== null) chownSync(folder, owner.uid, owner.gid);
+    makePrivate(folder, owner);
     return folder;
   } catch (error) {
     throw new SpoolError(
@@ -65,13 +64,27 @@ function createFolder(spoolDir: string, dataDir: string, owner: { uid: number; g
   }
 }
 
+/**
+ * Segments contain request bodies. The folder is opened first, so that it cannot be replaced in between: the directory above may belong to
+ * another user, who could give a directory of root away by a symbolic link. Throws errors of fs.
+ */
+function makePrivate(folder: string, owner: { uid: number; gid: number } | null): void {
+  const opened = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    fchmodSync(opened, 0o700);
+    if (owner !== null) fchownSync(opened, owner.uid, owner.gid);
+  } finally {
+    closeSync(opened);
+  }
+}
+
 function newName(dataDir: string): string {
   const host =
     hostname()
       .replace(/[^\w-]/g, '-')
       .slice(0, 60) || 'host';
   const name = `${host}-${randomBytes(4).toString('hex')}`;
-  writeFileSync(join(dataDir, NAME_FILE), `${name}\n`, { mode: 0o644 });
+  replaceFile(join(dataDir, NAME_FILE), `${name}\n`, 0o644);
   return name;
 }
 

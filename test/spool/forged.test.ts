@@ -181,7 +181,11 @@ const costly: [string, (format: Format) => Buffer][] = [
         head.fill(255, 36, 40);
       }),
   ],
-  ['small good frames', (format) => Buffer.concat(Array<Buffer>(4_000).fill((format === 'old' ? writers.old.frame(newRow()) : foreign(newRow())))],
+  [
+    'small good frames',
+    (format) =>
+      Buffer.concat(Array<Buffer>(4_000).fill(format === 'old' ? writers.old.frame(newRow()) : foreign(newRow()))),
+  ],
 ];
 
 /** As a sender can make it: with a key of its own. */

@@ -19,6 +19,8 @@ const POLL_MS_MAX = 400;
 /** A log larger than this is renamed at the next start; one old log is kept. */
 const LOG_BYTES_MAX = 16_777_216;
 export const LOG_TAIL_BYTES = 2_000;
+/** `a+`, but DATA_DIR may belong to another user than root: a symbolic link is refused. */
+const LOG_FLAGS = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
 /** A process id that cannot exist: one above the kernel's limit (PID_MAX_LIMIT). */
 const NO_PID = 4_194_305;
 
@@ -62,7 +64,7 @@ export function checkSocketPath(pgdata: string): void {
 
 /** Starts the server in its own session and waits until it accepts connections. Throws EmbeddedPostgresError with the end of its log. */
 export async function startServer(server: Server, maxConnections: number): Promise<void> {
-  await writeSettings(server.settingsPath, maxConnections);
+  writeSettings(server.settingsPath, maxConnections);
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     await clearStalePids(server);
@@ -83,7 +85,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
 async function startOnce(server: Server, until: number): Promise<string | null> {
   if (((await stat(server.logPath).catch(() => null))?.size ?? 0) > LOG_BYTES_MAX)
     await rename(server.logPath, `${server.logPath}.1`);
-  const log = await open(server.logPath, 'a+', 0o600);
+  const log = await open(server.logPath, LOG_FLAGS, 0o600);
   try {
     const startBytes = (await log.stat()).size;
     const flags = ['-D', server.pgdata, '-c', `config_file=${server.settingsPath}`];

@@ -1,5 +1,5 @@
 /** DATA_DIR/postgres.conf, rewritten at each start; `alter system` (postgresql.auto.conf) overrides it. */
-import { writeFile } from 'node:fs/promises';
+import { replaceFile } from '../durable-file.ts';
 
 /** Only part of the socket's name; there is no TCP listener. */
 export const SOCKET_PORT = 5432;
@@ -37,8 +37,8 @@ function settings(maxConnections: number): [name: string, value: string, why: st
 }
 
 /** @param path of a file that only the user that starts the server can write. */
-export async function writeSettings(path: string, maxConnections: number): Promise<void> {
+export function writeSettings(path: string, maxConnections: number): void {
   const lines = settings(maxConnections).map(([name, value, why]) => `${name} = ${value}${why && ` # ${why}`}\n`);
   const head = '# Written by Weir at each start. For settings of your own use: alter system set NAME = VALUE\n';
-  await writeFile(path, head + lines.join(''), { mode: 0o644 });
+  replaceFile(path, head + lines.join(''), 0o644);
 }
