@@ -89,6 +89,11 @@ interface OperationFacts {
   representation?: z.ZodType;
   /** Refuses API tokens and JWTs with 403 `session_required`, because the operation concerns the requester's own account. */
   sessionOnly?: true;
+  /**
+   * A session must authenticate again (auth/step-up.ts), because the result outlasts it, such as a credential. The input has the
+   * member current_password.
+   */
+  stepUp?: true;
   /** Creates something at each call. With an Idempotency-Key it runs once. */
   idempotent?: true;
   /** Problems in addition to those of its access and inputs. */

@@ -1,10 +1,11 @@
 /**
- * Runs operations for HTTP and pages with the same rules: access, id, query, input, precondition, idempotency key, handler, and
- * the schema of the response.
+ * Runs operations for HTTP and pages with the same rules: access, id, query, input, step-up, precondition, idempotency key,
+ * handler, and the schema of the response.
  */
 import { z } from 'zod';
 import type { Actor } from '../audit/actor.ts';
 import { type Person, personActor, type Reader, visitorActor } from '../auth/person.ts';
+import type { Confirmation } from '../auth/step-up.ts';
 import type { Exchange, Unanswered } from '../http/exchange.ts';
 import { check, invalidBody, invalidQuery } from '../http/issues.ts';
 import { type Problem, problem } from '../http/problem.ts';
@@ -14,6 +15,7 @@ import type { Answers, Operation, Outcome, Reply, Who } from './operation.ts';
 import type { Operations } from './operations.ts';
 import { etagOf, ifMatch } from './precondition.ts';
 import { type OperationAccess, type OperationName, operationRoutes } from './routes.ts';
+import { refusalOf } from './step-up.ts';
 
 /** `anyone`: neither a user nor an agent. */
 export type Requester = { kind: 'anyone' } | Reader;
@@ -45,13 +47,23 @@ export const accessOf = Object.fromEntries(operationRoutes.map(([, , name, acces
   Record<OperationName, OperationAccess>
 >;
 
+/** Authenticates the requester again. @param password the given current_password */
+type Confirm = (
+  exchange: Exchange,
+  person: Person,
+  actor: Actor,
+  password: string | undefined,
+) => Promise<Confirmation>;
+
 export class Runner {
   readonly #operations: Operations;
   readonly #idempotency: Idempotency;
+  readonly #confirm: Confirm;
 
-  constructor(operations: Operations, idempotency: Idempotency) {
+  constructor(operations: Operations, idempotency: Idempotency, confirm: Confirm) {
     this.#operations = operations;
     this.#idempotency = idempotency;
+    this.#confirm = confirm;
   }
 
   /** Rejects with DatabaseUnavailable and ProblemError. */
@@ -77,6 +89,12 @@ export class Runner {
 
     const actor = () =>
       requester.kind === 'user' ? personActor(requester.person, exchange, asked.via) : visitorActor(exchange);
+    // Before the Idempotency-Key: a stored response may contain a credential too.
+    if (operation.stepUp && requester.kind === 'user') {
+      const { current_password: password } = input.data as { current_password?: string };
+      const refused = refusalOf(await this.#confirm(exchange, requester.person, actor(), password));
+      if (refused !== null) return refused;
+    }
     const handle = async (by: () => Actor) =>
       render(
         operation,

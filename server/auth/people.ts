@@ -19,7 +19,7 @@ import type { Person } from './person.ts';
  * Returns the user of a JWT that the provider signed for this API, or null for any other token. Rejects with DatabaseUnavailable,
  * and with ProblemError when the provider is unavailable or the person has no role in Weir.
  */
-export type ReadJwt = (token: string, exchange: Exchange) => Promise<ActiveUser | null>;
+export type ReadJwt = (token: string, exchange: Exchange) => Promise<{ user: ActiveUser; expiresAt: Date } | null>;
 
 export interface PeopleParts {
   database: Database;
@@ -57,8 +57,8 @@ export class People {
     const token = bearer(exchange);
     if (token.startsWith('wu_')) return this.#byToken(token);
     if (this.#parts.readJwt === null || !token.startsWith('ey')) return null;
-    const user = await this.#parts.readJwt(token, exchange);
-    return user && { ...described(user), via: { kind: 'jwt' } };
+    const read = await this.#parts.readJwt(token, exchange);
+    return read && { ...described(read.user), via: { kind: 'jwt', expiresAt: read.expiresAt } };
   }
 
   async #bySession(cookie: string | undefined): Promise<Person | null> {

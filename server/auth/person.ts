@@ -20,7 +20,7 @@ export interface Person {
         authenticatedSecondsAgo: number;
       }
     | { kind: 'token'; tokenId: string }
-    | { kind: 'jwt' };
+    | { kind: 'jwt'; expiresAt: Date };
 }
 
 /**
@@ -31,8 +31,13 @@ export function hasSession({ via }: Person): boolean {
   return via.kind === 'session';
 }
 
+/** What the audit log records of a person. */
+type Author = Pick<Person, 'id' | 'email'> & {
+  via: { kind: 'token'; tokenId: string } | { kind: 'session' | 'jwt' };
+};
+
 /** The person as an actor in the audit log. @param via undefined: the API or a page */
-export function personActor(person: Person, exchange: Exchange, via?: Actor['via']): Actor {
+export function personActor(person: Author, exchange: Exchange, via?: Actor['via']): Actor {
   return {
     kind: person.via.kind === 'token' ? 'token' : 'user',
     id: person.id,

@@ -22,7 +22,7 @@ interface AddOptions {
 
 interface PasswordOptions {
   passwordStdin?: boolean;
-  revokeTokens?: boolean;
+  revokeTokens: boolean;
   json?: boolean;
 }
 
@@ -54,7 +54,8 @@ export function userCommand(io: CommandIo): Command {
       '--password-stdin',
       'read the password from standard input; without this option it is generated and printed, once',
     )
-    .option('--revoke-tokens', 'revoke its API tokens too')
+    .option('--revoke-tokens', 'revoke its API tokens too (the default)', true)
+    .option('--no-revoke-tokens', 'keep its API tokens')
     .option('--json', 'print one JSON document')
     .action((key: string, options: PasswordOptions) =>
       withUsers(io, (users, hosted) => setPassword(io, users, hosted, key, options)),
@@ -118,7 +119,7 @@ async function setPassword(
   users: Users,
   hosted: boolean,
   key: string,
-  { passwordStdin, revokeTokens = false, json }: PasswordOptions,
+  { passwordStdin, revokeTokens, json }: PasswordOptions,
 ): Promise<void> {
   if (hosted) throw new CommandError(NO_PASSWORDS, 2);
   const { id, email } = await known(users, key);

@@ -40,7 +40,7 @@ export const accountPages = { account, changePassword, endSession, signOutEveryw
 async function accountPage(
   { call }: PageRequest,
   { errors, ...feedback }: FormFeedback,
-  revokeTokens = false,
+  revokeTokens = true,
 ): Promise<PageReply> {
   const sessions = await call('listSessions');
   if (sessions.kind !== 'done') return asProblem(sessions);

@@ -5,7 +5,7 @@ import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
 import { consumeSamples } from './consume-samples.ts';
 import { filtersOf } from './filters.ts';
-import { basis, field, list, nextTag, number } from './form.ts';
+import { basis, confirmation, confirmationError, field, list, nextTag, number } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
@@ -34,10 +34,10 @@ const createAgent: Page = async (request) => {
   const input = agentOf(request.form);
   if (isSearch(request.form, input)) return formView(request, 'New agent', input, noErrors);
   const created = await withIds(request.call, 'listWebhooks', 'webhook_ids', input, (found) =>
-    request.call('createAgent', { input: found }),
+    request.call('createAgent', { input: { ...found, ...confirmation(request.form) } }),
   );
   if (created.kind !== 'done')
-    return formView(request, 'New agent', input, formErrors(created, { name_taken: 'name' }));
+    return formView(request, 'New agent', input, formErrors(created, { name_taken: 'name', ...confirmationError() }));
   // Shown only in this response: a redirect would have to store the credential.
   return agentView(
     request,
@@ -75,10 +75,18 @@ const updateAgent: Page = async (request) => {
 };
 
 const rotateAgent: Page = async (request) => {
-  const rotated = await request.call('rotateAgent', { id: request.id });
-  if (rotated.kind !== 'done') return asProblem(rotated);
+  const rotated = await request.call('rotateAgent', { id: request.id, input: confirmation(request.form) });
+  if (rotated.kind !== 'done') return refusedRotation(request, rotated);
   return agentView(request, rotated.body, { credential: rotated.body.credential }, { once: true });
 };
+
+/** The page of the agent with the error in the form, where the password can be given again. */
+async function refusedRotation(request: PageRequest, refused: Parameters<typeof formErrors>[0]): Promise<PageReply> {
+  const agent = await request.call('showAgent', { id: request.id });
+  if (agent.kind !== 'done') return asProblem(refused);
+  const { errors, ...feedback } = formErrors(refused, confirmationError('rotate'));
+  return agentView(request, agent.body, { errors }, feedback);
+}
 
 /** Requires the typed name, to prevent revoking the wrong agent. */
 const revokeAgent: Page = async (request) => {
@@ -124,7 +132,7 @@ async function agentView(
   { call }: PageRequest,
   agent: Agent,
   more: object,
-  feedback: { address?: string; status?: number; once?: boolean } = {},
+  feedback: Parameters<typeof view>[3] = {},
 ): Promise<PageReply> {
   const deliveriesIn = (state: string) =>
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });

@@ -54,6 +54,9 @@ export const currentPassword = enteredPassword
     'password of the requester, required with a cookie session (AUTH_MODE local); not required with an API token',
   );
 
+/** Input of an operation with step-up that takes nothing else. */
+export const confirmationInput = z.strictObject({ current_password: currentPassword });
+
 export const givenRole = z.enum(roles, `Choose one of ${roles.join(', ')}.`);
 
 export const userInput = {
@@ -75,8 +78,8 @@ export const userInput = {
       .describe("the new password; the user's sessions end. For your own password use POST /api/v1/account/password"),
     revoke_tokens: z
       .boolean('Say true or false.')
-      .default(false)
-      .describe('true: the API tokens of the user are revoked as well'),
+      .optional()
+      .describe('true: the API tokens of the user are revoked as well; absent: true with a password, else false'),
     current_password: currentPassword,
   }),
 };

@@ -126,9 +126,10 @@ describe('user', () => {
     expect(await json(['password', key(made)])).toEqual({
       id: made.id,
       email: made.email,
+      revoked_tokens: 0,
       password: expect.stringMatching(GENERATED),
     });
-    expect((await weir(['password', key(made), '--password-stdin'], PASSWORD)).out).toBe(
+    expect((await weir(['password', key(made), '--password-stdin', '--no-revoke-tokens'], PASSWORD)).out).toBe(
       `${made.email}: password changed, and all sessions ended.\n`,
     );
     expect(await json(['password', key(made), '--revoke-tokens'])).toMatchObject({ revoked_tokens: 0 });

@@ -34,7 +34,10 @@ const ownSessionSchema = userSessionSchema.extend({
 const passwordInput = z.strictObject({
   current_password: enteredPassword.describe('the current password'),
   new_password: enteredPassword.describe('12 to 200 characters, not a common password'),
-  revoke_tokens: z.boolean('Say true or false.').default(false).describe('true: your API tokens are revoked as well'),
+  revoke_tokens: z
+    .boolean('Say true or false.')
+    .default(true)
+    .describe('true: your API tokens are revoked as well; false: they stay valid'),
 });
 const passwordChanged = z.object({
   revoked_tokens: z.int().describe('number of API tokens that revoke_tokens revoked'),
@@ -101,7 +104,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
       },
     }),
 
-    /** API tokens are kept unless revoke_tokens is true. */
+    /** Revokes the API tokens too unless revoke_tokens is false: anyone who knew the old password may have created some. */
     changePassword: operation({
       sessionOnly: true,
       input: passwordInput,

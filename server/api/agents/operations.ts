@@ -8,6 +8,7 @@ import { filterProblem } from '../../filters/expression.ts';
 import { problem } from '../../http/problem.ts';
 import { agentActivitySchema, agentInput, agentSchema } from '../../resources/agents.ts';
 import { recordId, text } from '../../resources/fields.ts';
+import { confirmationInput, currentPassword } from '../../resources/users.ts';
 import type { ChangeParts } from '../change.ts';
 import { replyTo } from '../change-reply.ts';
 import { done, operation } from '../operation.ts';
@@ -66,8 +67,9 @@ export function agentOperations(parts: ChangeParts) {
     }),
 
     createAgent: operation({
+      stepUp: true,
       idempotent: true,
-      input: agentInput.create,
+      input: agentInput.create.extend({ current_password: currentPassword }),
       problems: ['name_taken'],
       answers: { 201: withCredential },
       handle: async ({ actor, input }) =>
@@ -110,8 +112,10 @@ export function agentOperations(parts: ChangeParts) {
     }),
 
     rotateAgent: operation({
+      stepUp: true,
       idempotent: true,
       id,
+      input: confirmationInput,
       answers: { 200: withCredential },
       representation: agentSchema,
       handle: async ({ actor, id, matches }) =>

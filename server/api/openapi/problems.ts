@@ -4,6 +4,7 @@ import { jsonBodyProblems } from '../../http/parsed-body.ts';
 import type { Method } from '../../http/route.ts';
 import type { Operation } from '../operation.ts';
 import type { OperationAccess } from '../routes.ts';
+import { stepUpProblems } from '../step-up.ts';
 import type { Json } from './schemas.ts';
 
 /** Problems of every route. */
@@ -35,7 +36,7 @@ const idempotencyProblems: readonly ProblemCode[] = [
 export function problemsOf(
   method: Method,
   access: OperationAccess,
-  { id, innerId, query, input, representation, sessionOnly, idempotent, problems: own = [] }: Operation,
+  { id, innerId, query, input, representation, sessionOnly, stepUp, idempotent, problems: own = [] }: Operation,
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
@@ -47,6 +48,7 @@ export function problemsOf(
     ...(input === undefined ? [] : jsonBodyProblems),
     ...(representation === undefined ? [] : (['precondition_failed'] as const)),
     ...(sessionOnly ? (['session_required'] as const) : []),
+    ...(stepUp ? stepUpProblems : []),
     ...(idempotent ? idempotencyProblems : []),
     ...own,
   ];

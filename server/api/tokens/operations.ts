@@ -2,14 +2,11 @@
 
 import { z } from 'zod';
 import { hasSession, type Person } from '../../auth/person.ts';
-import { confirmIdentity } from '../../auth/step-up.ts';
 import type { Database } from '../../db/pool.ts';
 import { findTokenRecord, listTokens } from '../../db/queries/tokens.ts';
 import { invalid, type Problem, problem } from '../../http/problem.ts';
-import type { Passwords } from '../../passwords/hash.ts';
 import { nameText } from '../../resources/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../resources/users.ts';
-import { refusalOf, stepUpProblems } from '../account/step-up.ts';
 import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './service.ts';
@@ -53,9 +50,7 @@ const tokenInput = z
     error: 'Give expires_at or expires_in_days, not both.',
   });
 
-/** @param parts.hosted AUTH_MODE is hosted: users have no passwords */
-export function tokenOperations(parts: { database: Database; passwords: Passwords; hosted: boolean }) {
-  const { database } = parts;
+export function tokenOperations(database: Database) {
   return {
     listTokens: operation({
       query: listQuery,
@@ -77,21 +72,20 @@ export function tokenOperations(parts: { database: Database; passwords: Password
 
     /** Only this response contains the token. */
     createToken: operation({
+      stepUp: true,
       idempotent: true,
       input: tokenInput,
       answers: { 201: tokenSchema.extend({ token: z.string().describe('the token; shown only in this response') }) },
-      problems: ['tokens_too_many', 'session_required', ...stepUpProblems],
-      handle: async ({ who, input, actor, exchange }) => {
+      problems: ['tokens_too_many', 'session_required'],
+      handle: async ({ who, input, actor }) => {
         const role = input.role ?? who.role;
         if (!allows(who.role, role))
           return wrong('role', `Your role is ${who.role}: a token cannot have a higher one.`);
         const expiresAt = expiryOf(input);
-        if (isPowerful(role, expiresAt)) {
-          if (!hasSession(who)) return problem('session_required', NOT_BY_TOKEN);
-          const refused = refusalOf(await confirmIdentity(parts, exchange, who, actor, input.current_password));
-          if (refused !== null) return refused;
-        }
-        const made = await new Tokens(database, actor).add({ userId: who.id, name: input.name, role, expiresAt });
+        if (isPowerful(role, expiresAt) && !hasSession(who)) return problem('session_required', NOT_BY_TOKEN);
+        const notAfter = who.via.kind === 'jwt' ? who.via.expiresAt : null;
+        const order = { userId: who.id, name: input.name, role, expiresAt, notAfter };
+        const made = await new Tokens(database, actor).add(order);
         if (made.kind === 'too_many') return problem('tokens_too_many');
         if (made.kind === 'user_gone') return problem('unauthenticated');
         if (made.kind === 'outlives')
@@ -140,7 +134,7 @@ function isAdministrator({ role }: Person): boolean {
   return role === 'administrator';
 }
 
-/** An administrator token or one without expiry is worth more than the session or token that requests it. */
+/** A token never creates an administrator token or one without expiry. */
 function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
   return role === 'administrator' || expiresAt === null;
 }

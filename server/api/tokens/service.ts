@@ -34,6 +34,8 @@ interface TokenOrder {
   role: Role;
   /** Null: never expires; undefined: expires after EXPIRY_DAYS, or with the token that creates it if that is earlier. */
   expiresAt: Date | null | undefined;
+  /** When the JWT expires that creates it; absent or null: no JWT. */
+  notAfter?: Date | null;
 }
 
 /**
@@ -55,13 +57,13 @@ export class Tokens {
     this.#actor = actor;
   }
 
-  async add({ userId, name, role, expiresAt: wanted }: TokenOrder): Promise<TokenMade> {
+  async add({ userId, name, role, expiresAt: wanted, notAfter = null }: TokenOrder): Promise<TokenMade> {
     const id = randomUUID();
     const madeBy = this.#actor.token_id;
     return this.#database.transaction<TokenMade>(async (query) => {
       if (!(await lockTokensOf(query, userId))) return { kind: 'user_gone' };
       if ((await countTokens(query, userId)) >= TOKENS_MAX) return { kind: 'too_many' };
-      const maker = madeBy === null ? { expiresAt: null } : await readExpiry(query, madeBy);
+      const maker = madeBy === null ? { expiresAt: notAfter } : await readExpiry(query, madeBy);
       if (maker === undefined) return { kind: 'user_gone' };
       const expiresAt = wanted === undefined ? earlier(inDays(EXPIRY_DAYS), maker.expiresAt) : wanted;
       if (maker.expiresAt !== null && (expiresAt === null || expiresAt > maker.expiresAt))

@@ -1,15 +1,11 @@
 /** /api/v1/users. */
 import { z } from 'zod';
-import type { Actor } from '../../audit/actor.ts';
-import { hasSession, type Person } from '../../auth/person.ts';
-import { confirmIdentity } from '../../auth/step-up.ts';
+import { hasSession } from '../../auth/person.ts';
 import { findUser, listUsers, type UserRecord } from '../../db/queries/users.ts';
-import type { Exchange } from '../../http/exchange.ts';
 import { invalid, type Problem, problem, problemLater } from '../../http/problem.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { recordId, text } from '../../resources/fields.ts';
-import { currentPassword, givenRole, userInput, userSchema } from '../../resources/users.ts';
-import { refusalOf, stepUpProblems } from '../account/step-up.ts';
+import { confirmationInput, givenRole, userInput, userSchema } from '../../resources/users.ts';
 import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { etagOf } from '../precondition.ts';
@@ -28,15 +24,9 @@ const listQuery = z.strictObject({
 const updatedSchema = userSchema.extend({
   revoked_tokens: z.int().describe('number of API tokens that revoke_tokens revoked'),
 });
-const deleteInput = z.strictObject({ current_password: currentPassword });
-
-type Request = { who: Person; exchange: Exchange; actor: Actor };
 
 /** @param hosted AUTH_MODE is hosted: users have no passwords */
 export function userOperations({ hosted, ...parts }: UserParts & { hosted: boolean }) {
-  /** Step-up of the requester. Null: confirmed. */
-  const refusal = async ({ who, exchange, actor }: Request, password: string | undefined) =>
-    refusalOf(await confirmIdentity({ ...parts, hosted }, exchange, who, actor, password));
   const id = { schema: recordId, problem: 'user_unknown' } as const;
   return {
     listUsers: operation({
@@ -54,18 +44,16 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
     }),
 
     createUser: operation({
+      stepUp: true,
       idempotent: true,
       input: userInput.create,
       answers: { 201: createdSchema },
-      problems: ['email_taken', 'local_mode_only', ...stepUpProblems],
-      handle: async (request) => {
-        const { current_password: current, ...input } = request.input;
+      problems: ['email_taken', 'local_mode_only'],
+      handle: async ({ input, actor }) => {
         if (hosted && input.password !== undefined) return problem('local_mode_only');
         const wrong = input.password === undefined ? null : passwordProblem(input.password, input.email);
         if (wrong !== null) return invalid('/password', wrong);
-        const refused = await refusal(request, current);
-        if (refused !== null) return refused;
-        const made = await new Users(parts, request.actor).create({
+        const made = await new Users(parts, actor).create({
           ...input,
           password: input.password ?? (hosted ? null : 'generate'),
         });
@@ -85,15 +73,14 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
     }),
 
     updateUser: operation({
+      stepUp: true,
       id,
       input: userInput.update,
       answers: { 200: updatedSchema },
       representation: userSchema,
-      problems: ['last_administrator', 'local_mode_only', 'session_required', ...stepUpProblems],
-      handle: async (request) => {
-        const { who, id, actor, matches } = request;
-        const { current_password: current, revoke_tokens: revokeTokens, ...changes } = request.input;
-        const { password } = changes;
+      problems: ['last_administrator', 'local_mode_only', 'session_required'],
+      handle: async ({ who, id, input, actor, matches }) => {
+        const { password, revoke_tokens: revokeTokens = password !== undefined, ...changes } = input;
         if (hosted && password !== undefined) return problem('local_mode_only');
         if (id === who.id && !hasSession(who)) return problem('session_required');
         // A stolen session must not be enough to take over the account.
@@ -104,9 +91,8 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
         if (user === undefined) return problem('user_unknown');
         const wrong = password === undefined ? null : passwordProblem(password, user.email);
         if (wrong !== null) return invalid('/password', wrong);
-        const refused = await refusal(request, current);
-        if (refused !== null) return refused;
-        return answered(await users.update(id, { ...changes, revokeTokens }, matches), ({ user, revokedTokens }) => {
+        const changed = await users.update(id, { ...changes, password, revokeTokens }, matches);
+        return answered(changed, ({ user, revokedTokens }) => {
           const etag = etagOf(JSON.stringify(userSchema.parse(user)));
           return done(200, { ...user, revoked_tokens: revokedTokens }, { etag });
         });
@@ -114,16 +100,14 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
     }),
 
     deleteUser: operation({
+      stepUp: true,
       id,
-      input: deleteInput,
+      input: confirmationInput,
       answers: { 204: null },
       representation: userSchema,
-      problems: ['last_administrator', 'session_required', ...stepUpProblems],
-      handle: async (request) => {
-        const { who, id, input, actor, matches } = request;
+      problems: ['last_administrator', 'session_required'],
+      handle: async ({ who, id, actor, matches }) => {
         if (id === who.id && !hasSession(who)) return problem('session_required');
-        const refused = await refusal(request, input.current_password);
-        if (refused !== null) return refused;
         return answered(await new Users(parts, actor).remove(id, matches), () => done(204));
       },
     }),

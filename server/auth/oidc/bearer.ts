@@ -39,7 +39,10 @@ export function createReadJwt({ provider, database, audience, roleClaim, roleDay
       throw error;
     });
     const identity = payload && identityOf(issuer, payload, roleClaim);
-    return identity === null ? null : findOrAdmit(database, identity, exchange, roleDays);
+    if (identity === null) return null;
+    const user = await findOrAdmit(database, identity, exchange, roleDays);
+    // `exp` is required, and was checked to be a number.
+    return { user, expiresAt: new Date(payload!.exp! * 1000) };
   };
 }
 

@@ -28,6 +28,7 @@ import { PendingCookie } from '../../auth/oidc/pending.ts';
 import { Provider, signOutAddress } from '../../auth/oidc/provider.ts';
 import { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import { cookieName, People } from '../../auth/people.ts';
+import { confirmIdentity } from '../../auth/step-up.ts';
 import { Cors } from '../../http/cors.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { overLimit } from '../../http/rate-limit.ts';
@@ -81,11 +82,11 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
     ...historyOperations(database),
     ...jobOperations(database),
     ...deliveryOperations(database),
-    ...tokenOperations({ database, passwords, hosted }),
+    ...tokenOperations(database),
     ...auditOperations(database),
     ...others,
   } satisfies OperationTable;
-  const runner = new Runner(operations, idempotency);
+  const runner = new Runner(operations, idempotency, (...asked) => confirmIdentity(signInParts, ...asked));
   return {
     people,
     csrf,

@@ -169,10 +169,18 @@ describe('changing the password', () => {
     expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, '/new_password']);
   });
 
-  test('revokes the API tokens on request, returns their number, and records them', async () => {
+  test('keeps the API tokens with revoke_tokens false', async () => {
+    const person = await newPerson();
+    const change = { current_password: PASSWORD, new_password: NEW, revoke_tokens: false };
+    const { body } = await (await browser(person)).change('POST', '/api/v1/account/password', change);
+    expect(body).toEqual({ revoked_tokens: 0 });
+    expect((await person.api('GET', '/api/v1/account')).status).toBe(200);
+  });
+
+  test('revokes the API tokens, returns their number, and records them', async () => {
     const [person, neighbour] = [await newPerson(), await newPerson()];
     const second = await addToken(app, person, 'viewer');
-    const change = { current_password: PASSWORD, new_password: NEW, revoke_tokens: true };
+    const change = { current_password: PASSWORD, new_password: NEW };
     const { status, body } = await (await browser(person)).change('POST', '/api/v1/account/password', change);
     expect([status, body]).toEqual([200, { revoked_tokens: 2 }]);
     for (const token of [person.token, second.token]) {

@@ -45,7 +45,8 @@ test('a session can confirm changes shortly after the sign-in, not later', async
   await pass(120);
   for (const refused of [
     await rename(),
-    await change('POST', '/api/v1/tokens', { name: 'a', expires_in_days: null }),
+    await change('POST', '/api/v1/tokens', { name: 'a', role: 'viewer', expires_in_days: 1 }),
+    await change('POST', '/api/v1/agents', { name: 'a' }),
   ]) {
     expect([refused.status, refused.body.code]).toEqual([403, 'reauthentication_required']);
     expect(refused.body.detail).toContain('/oidc/start?fresh=true');
@@ -67,11 +68,16 @@ test('a renewal without a prompt by the provider is not sufficient', async () =>
   expect((await rename()).body.code).toBe('reauthentication_required');
 });
 
-test('a JWT of an administrator changes users, and creates no privileged token', async () => {
+test('a JWT of an administrator changes users, and creates no privileged token and none that outlives it', async () => {
   const authorization = `Bearer ${await hosted.provider.accessToken('ada')}`;
   const ask = (method: string, path: string, body: object) =>
     request(hosted.app.url + path, method, body, { authorization });
   const { id } = await addPerson(hosted.app, 'viewer');
   expect((await ask('PATCH', `/api/v1/users/${id}`, { name: 'x' })).status).toBe(200);
   expect((await ask('POST', '/api/v1/tokens', { name: 'a' })).body.code).toBe('session_required');
+  const lasting = await ask('POST', '/api/v1/tokens', { name: 'a', role: 'viewer', expires_in_days: 1 });
+  expect([lasting.status, lasting.body.errors[0].pointer]).toEqual([422, '/expires_in_days']);
+  const { exp } = JSON.parse(Buffer.from(authorization.split('.')[1]!, 'base64url').toString());
+  const { body } = await ask('POST', '/api/v1/tokens', { name: 'a', role: 'viewer' });
+  expect(body.expires_at).toBe(new Date(exp * 1000).toISOString());
 });

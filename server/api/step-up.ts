@@ -1,10 +1,10 @@
-/** Step-up (auth/step-up.ts) for operations: the input member with the password, and the reply when it is refused. */
+/** Step-up (auth/step-up.ts) for operations: its problems, and the reply when it is refused. */
 
-import { type Confirmation, REAUTHENTICATION_SECONDS } from '../../auth/step-up.ts';
-import type { ProblemCode } from '../../errors.ts';
-import { type Problem, problem, problemLater } from '../../http/problem.ts';
+import { type Confirmation, REAUTHENTICATION_SECONDS } from '../auth/step-up.ts';
+import type { ProblemCode } from '../errors.ts';
+import { type Problem, problem, problemLater } from '../http/problem.ts';
 
-/** Problems of an operation with step-up. */
+/** Problems of an operation with `stepUp`. */
 export const stepUpProblems = [
   'reauthentication_required',
   'sign_in_limited',
