@@ -236,6 +236,14 @@ export const problems = {
     detail:
       'Neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS decrypts the stored secret of this webhook, so the signature cannot be checked; the operator of Weir must set the right key.',
   },
+  exports_full: {
+    status: 503,
+    detail: 'This process already sends as many exports as it can; try again when one has ended.',
+  },
+  user_exports_full: {
+    status: 429,
+    detail: 'Two of your exports are in progress in this process; wait until one has ended, or cancel it.',
+  },
   streams_full: {
     status: 503,
     detail: 'This process already serves STREAMS_MAX live streams, or is stopping; try again.',

@@ -8,20 +8,17 @@ import type { EventRecord } from '../../db/queries/events.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import type { StreamAnswer } from '../../http/stream.ts';
 import type { eventSchema } from '../../resources/events.ts';
+import type { ExportPlaces } from './export-places.ts';
 import { describeEvent } from './filter.ts';
 import type { EventSearch, Search } from './search.ts';
 
 /** Events of one export. For older ones, pass the id of the last one as the cursor. */
 export const EXPORTED_MAX = 100_000;
-/** Concurrent exports of a process: each takes a connection again and again. */
-export const EXPORTS_MAX = 2;
 const PAGE_EVENTS = 200;
 /** Bodies that are read at once. One body may be larger. */
 const BODIES_BYTES_MAX = 4_194_304;
 /** Wait for a place among the searches of the process. */
 const BUSY_MS = 200;
-/** A client that reads nothing for this long is disconnected. */
-const STALLED_MS = 30_000;
 
 export const exportFormats = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
 export type ExportFormat = keyof typeof exportFormats;
@@ -58,18 +55,24 @@ export async function* exportText(
   }
 }
 
-/** Sends the parts. Resolves when all are sent, or the client is gone or has stalled. */
+/**
+ * Sends the parts. Resolves when all are sent, or the client is gone or has stalled.
+ * @param places the parts are made in turn with those of other exports
+ * @param stalledMs a client that does not read a part in this time is disconnected
+ */
 export async function sendParts(
   exchange: Exchange,
   answer: StreamAnswer,
-  parts: AsyncIterable<string>,
-  stalledMs = STALLED_MS,
+  parts: AsyncGenerator<string, void, undefined>,
+  { places, stalledMs }: { places: ExportPlaces; stalledMs: number },
 ): Promise<void> {
   const gone = new AbortController();
   exchange.whenGone(() => gone.abort());
   try {
-    for await (const part of parts) {
+    for (;;) {
+      const { value: part, done } = await places.inTurn(() => parts.next());
       if (gone.signal.aborted) return;
+      if (done) break;
       if (part === '' || answer.write(part)) continue;
       if (!(await isWritable(answer, gone.signal, stalledMs))) return answer.cut();
     }

@@ -13,7 +13,8 @@ import { createReplayJob } from '../jobs/service.ts';
 import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
-import { EXPORTS_MAX, exportFormats, exportText, sendParts } from './export.ts';
+import { exportFormats, exportText, sendParts } from './export.ts';
+import { ExportPlaces } from './export-places.ts';
 import {
   describeEvent,
   eventExportQuery,
@@ -32,7 +33,6 @@ const replayInput = z.strictObject({ agent_ids: replayAgents });
 const EVENTS_COUNTED_MAX = 200;
 /** Largest count of matching events. */
 const COUNTED_EVENTS_MAX = 1_000;
-const BUSY_EXPORT_SECONDS = 10;
 
 const eventCountSchema = z.object({
   count: z.int().describe(`matching events, at most ${COUNTED_EVENTS_MAX}`),
@@ -50,11 +50,13 @@ const deliveriesQuery = z.strictObject({
     ),
 });
 
-/** An agent sees only the events that were delivered to it. */
-export function eventOperations(database: Database) {
+/**
+ * An agent sees only the events that were delivered to it.
+ * @param unreadSeconds CLIENT_UNREAD_SECONDS
+ */
+export function eventOperations(database: Database, unreadSeconds: number) {
   const search = new EventSearch(database);
-  /** Exports in progress. */
-  let exports = 0;
+  const places = new ExportPlaces();
   return {
     listEvents: readerOperation({
       query: eventListQuery,
@@ -94,16 +96,20 @@ export function eventOperations(database: Database) {
       query: eventExportQuery,
       answers: { 200: null },
       bytes: { contentType: exportFormats.ndjson },
-      problems: ['search_busy'],
-      handle: async ({ query, exchange }) => {
+      problems: ['exports_full', 'user_exports_full'],
+      handle: async ({ who, query, exchange }) => {
         const { format } = query;
-        if (exports >= EXPORTS_MAX) return problemLater('search_busy', BUSY_EXPORT_SECONDS);
+        const place = places.enter(who.id);
+        if (place.kind === 'problem') return place;
         exchange.setHeader('content-disposition', `attachment; filename="events.${format}"`);
         const answer = exchange.stream(exportFormats[format]);
-        if (answer === null) return { kind: 'streaming' };
-        exports++;
+        if (answer === null) {
+          place.leave();
+          return { kind: 'streaming' };
+        }
         const given = { ...eventFilterOf(query, null, query.cursor ?? null), format, bodies: query.bodies === 'true' };
-        void sendParts(exchange, answer, exportText({ database, search }, given)).finally(() => exports--);
+        const parts = exportText({ database, search }, given);
+        void sendParts(exchange, answer, parts, { places, stalledMs: unreadSeconds * 1000 }).finally(place.leave);
         return { kind: 'streaming' };
       },
     }),

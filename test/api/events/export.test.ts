@@ -1,7 +1,8 @@
 /** Exports of events: the formats, large bodies, and clients that read slowly. */
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EXPORTS_MAX, exportText } from '../../../server/api/events/export.ts';
+import { exportText } from '../../../server/api/events/export.ts';
+import { USER_EXPORTS_MAX } from '../../../server/api/events/export-places.ts';
 import { EventSearch } from '../../../server/api/events/search.ts';
 import { storeEvents } from '../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
@@ -28,8 +29,22 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-const get = (query: string) =>
-  fetch(`${app.url}/api/v1/events/export?${query}`, { headers: { authorization: `Bearer ${viewer.token}` } });
+const get = (query: string) => exportOf(viewer, query);
+
+const exportOf = (person: TestPerson, query: string) =>
+  fetch(`${app.url}/api/v1/events/export?${query}`, { headers: { authorization: `Bearer ${person.token}` } });
+
+/** Starts an export; resolves when it has started, and reads no more of it. */
+async function exportUnread(person: TestPerson, query: string, port = app.port): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.write(
+    `GET /api/v1/events/export?${query} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${person.token}\r\n\r\n`,
+  );
+  await new Promise((resolve) => socket.once('readable', resolve));
+  expect(String(socket.read(12))).toBe('HTTP/1.1 200');
+  return socket;
+}
 
 describe('an export', () => {
   test('in NDJSON has the events as the list returns them, newest first', async () => {
@@ -162,8 +177,32 @@ describe('a client that reads slowly', () => {
     expect(failures).toEqual([]);
   });
 
+  test('holds its own places, and none of other users', async () => {
+    const large = await app.addWebhook({ secret: null });
+    for (let i = 0; i < 12; i++) await fetch(large.url, { method: 'POST', body: 'x'.repeat(1_000_000) });
+    const other = await addPerson(app, 'viewer');
+    const query = `bodies=true&webhook_id=${large.id}`;
+    const slow = await Promise.all(Array.from({ length: USER_EXPORTS_MAX }, () => exportUnread(viewer, query)));
+    const [refused, served] = await Promise.all([get(query), exportUnread(other, query)]);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '10']);
+    expect((await refused.json()).code).toBe('user_exports_full');
+    for (const socket of [...slow, served]) socket.destroy();
+    await until(async () => (await get('')).status === 200);
+  });
+
+  test('and reads nothing for CLIENT_UNREAD_SECONDS is disconnected', async () => {
+    const own = await startTestApp({ CLIENT_UNREAD_SECONDS: 1 });
+    const person = await addPerson(own, 'viewer');
+    const large = await own.addWebhook({ secret: null });
+    for (let i = 0; i < 24; i++) await fetch(large.url, { method: 'POST', body: 'x'.repeat(1_000_000) });
+    const socket = await exportUnread(person, 'bodies=true', own.port);
+    await until(async () => (await own.metric('weir_open_requests')) === 0);
+    socket.destroy();
+    await own.stop();
+  });
+
   test('that leaves makes room for the next export', async () => {
-    for (let i = 0; i < EXPORTS_MAX * 2; i++) {
+    for (let i = 0; i < USER_EXPORTS_MAX * 2; i++) {
       const gone = new AbortController();
       await until(async () => {
         const response = await fetch(`${app.url}/api/v1/events/export?bodies=true`, {
