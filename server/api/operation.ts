@@ -87,6 +87,8 @@ interface OperationFacts {
    * schema has its ETag.
    */
   representation?: z.ZodType;
+  /** The response to every request is the same: it is made and compressed once. */
+  isConstant?: true;
   /** Refuses API tokens and JWTs with 403 `session_required`, because the operation concerns the requester's own account. */
   sessionOnly?: true;
   /**

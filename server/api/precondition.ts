@@ -1,7 +1,7 @@
-/** Conditional requests: entity tags, If-Match and If-None-Match (RFC 9110, sections 8.8.3 and 13.1). */
+/** Entity tags of JSON, and If-Match (RFC 9110, sections 8.8.3 and 13.1.1). */
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
-import type { Exchange } from '../http/exchange.ts';
+import { tagsIn } from '../http/conditional.ts';
 
 /** Returns a strong entity tag of a representation. */
 export function etagOf(text: string): string {
@@ -21,21 +21,4 @@ export function ifMatch(
   if (field === undefined || schema === undefined || field.trim() === '*') return () => true;
   const listed = tagsIn(field).filter((tag) => !tag.startsWith('W/'));
   return (representation) => listed.includes(etagOf(JSON.stringify(schema.parse(representation))));
-}
-
-/** True if the client already has this representation (If-None-Match, weak comparison). */
-export function isKnown(exchange: Exchange, tag: string): boolean {
-  const field = fieldList(exchange, 'if-none-match');
-  if (field === undefined) return false;
-  return field.trim() === '*' || tagsIn(field).some((listed) => listed.replace(/^W\//, '') === tag);
-}
-
-function tagsIn(field: string): string[] {
-  return field.match(/(?:W\/)?"[\x21\x23-\x7e\x80-\uffff]*"/g) ?? [];
-}
-
-/** Value of a field. Joins repeated fields: a list may be sent in several of them. */
-export function fieldList({ headers }: Exchange, name: string): string | undefined {
-  const values = headers.filter((_, i) => i % 2 === 1 && headers[i - 1] === name);
-  return values.length === 0 ? undefined : values.join(', ');
 }

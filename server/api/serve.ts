@@ -1,14 +1,17 @@
 /** Serves operations over HTTP: authenticates, runs the operation, and sends its outcome. */
 import type { AgentAuth } from '../auth/agent.ts';
+import type { AnonymousLimit } from '../auth/anonymous.ts';
 import { CSRF_HEADER, type Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
+import { fieldList, isKnown } from '../http/conditional.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../http/parsed-body.ts';
 import { type Problem, problem } from '../http/problem.ts';
 import type { Handler } from '../http/route.ts';
-import type { Outcome } from './operation.ts';
+import { StoredText } from '../http/stored-text.ts';
+import type { Operation, Outcome } from './operation.ts';
 import type { Operations } from './operations.ts';
-import { etagOf, fieldList, isKnown } from './precondition.ts';
+import { etagOf } from './precondition.ts';
 import type { OperationAccess, OperationName } from './routes.ts';
 import type { Requester, Runner } from './run.ts';
 
@@ -22,6 +25,7 @@ interface ApiParts {
   agentAuth: AgentAuth;
   csrf: Csrf;
   overOpenLimit: OverOpenLimit;
+  anonymous: AnonymousLimit;
 }
 
 export class Api {
@@ -33,6 +37,27 @@ export class Api {
 
   /** The handler of an operation's route. The body is read while the requester is looked up. */
   handler(name: OperationName, access: OperationAccess): Handler {
+    const { isConstant }: Operation = this.#parts.operations[name];
+    return isConstant ? this.#constantHandler(name) : this.#handler(name, access);
+  }
+
+  /** The handler of a document for anyone. The first request makes it. */
+  #constantHandler(name: OperationName): Handler {
+    const { runner, anonymous: limit } = this.#parts;
+    const stored = new StoredText(JSON_TYPE, async (exchange: Exchange) => {
+      const outcome = await runner.run(name, { ...constantRequest, exchange });
+      if (outcome.kind === 'done') return outcome.text;
+      if (outcome.kind === 'encoded') return String(outcome.content);
+      throw new Error(`${name} is the same for every request, but its outcome is ${outcome.kind}`);
+    });
+    return async (exchange) => {
+      const over = await limit.overUnlessKnown(exchange);
+      if (over !== null) return exchange.problem(over);
+      await stored.answer(exchange, exchange);
+    };
+  }
+
+  #handler(name: OperationName, access: OperationAccess): Handler {
     const { runner, operations, csrf } = this.#parts;
     const readsBody = 'input' in operations[name];
     const bodyBytesMax = access === 'anyone' || access === 'agent credential' ? OPEN_BODY_BYTES_MAX : undefined;
@@ -68,21 +93,31 @@ export class Api {
    * page of another site, which could otherwise sign its visitor in as another user.
    */
   async #requester(exchange: Exchange, access: OperationAccess): Promise<Requester | Problem> {
-    const { people, agentAuth, csrf, overOpenLimit } = this.#parts;
+    const { people, agentAuth, csrf, overOpenLimit, anonymous: limit } = this.#parts;
     if (access === 'agent') return agentAuth.agent(exchange);
     if (access === 'agent credential') return (await agentAuth.overLimit(exchange)) ?? anyone;
     if (access === 'anyone') {
-      if (isReading(exchange)) return anyone;
+      if (isReading(exchange)) return (await limit.overUnlessKnown(exchange)) ?? anyone;
       const refused = await overOpenLimit(exchange);
       return refused ?? (csrf.fromOwnPage(exchange) ? anyone : problem('csrf_refused'));
     }
     const person = await people.find(exchange);
     if (person !== null) return { kind: 'user', person };
-    return access === 'viewer or agent' ? agentAuth.fallback(exchange) : anyone;
+    if (access === 'viewer or agent') return agentAuth.fallback(exchange);
+    return (await limit.over(exchange)) ?? anyone;
   }
 }
 
 const anyone = { kind: 'anyone' } as const;
+/** What every request for a document for anyone is. */
+const constantRequest = {
+  requester: anyone,
+  id: '',
+  query: {},
+  input: async () => ({ kind: 'parsed', value: {} }) as const,
+  ifMatch: undefined,
+  isForged: () => false,
+};
 
 function isReading({ method }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';

@@ -65,6 +65,12 @@ export class AgentAuth {
     );
   }
 
+  /** Whether the request presents an active session. No credential is looked for, as that takes a query. */
+  async hasSession(exchange: Exchange): Promise<boolean> {
+    const session = await this.#bySession(exchange, bearer(exchange));
+    return session?.kind === 'agent';
+  }
+
   /**
    * @param text the credential, from the header or a body
    * @param detail of the problem when the credential is not valid; default: the standard text

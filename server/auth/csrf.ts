@@ -40,7 +40,8 @@ export class Csrf {
   }
 }
 
-function sameText(one: string, other: string): boolean {
+/** Compares in constant time. */
+export function sameText(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);
 }

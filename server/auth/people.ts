@@ -1,13 +1,14 @@
 /**
  * User authentication: a session cookie, an API token `wu_…`, or in hosted mode a JWT of the identity provider. Sessions and
  * tokens are read from the database at each request, so that a sign-out or role change applies to the next request in every
- * process.
+ * process. Requests that wait for the database share a query, so that a flood of unknown cookies or tokens makes few.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Database } from '../db/pool.ts';
-import { findSessionUser } from '../db/queries/sessions.ts';
-import { findTokenUser } from '../db/queries/tokens.ts';
+import { findSessionUsers, type SessionUser } from '../db/queries/sessions.ts';
+import { findTokenUsers, type TokenUser } from '../db/queries/tokens.ts';
 import type { ActiveUser } from '../db/queries/users.ts';
+import { SharedLookup } from '../db/shared-lookup.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { ProblemError, problem } from '../http/problem.ts';
 import { lesserRole } from '../resources/users.ts';
@@ -43,9 +44,16 @@ export const USER_SESSION_SECONDS = 7 * 86_400;
 
 export class People {
   readonly #parts: PeopleParts;
+  /** By the hash of the cookie in hex. */
+  readonly #sessions: SharedLookup<SessionUser>;
+  /** By lookup id. */
+  readonly #tokens: SharedLookup<TokenUser>;
 
   constructor(parts: PeopleParts) {
+    const { database } = parts;
     this.#parts = parts;
+    this.#sessions = new SharedLookup((hashes) => findSessionUsers(database, hashes, USER_SESSION_IDLE_SECONDS));
+    this.#tokens = new SharedLookup((ids) => findTokenUsers(database, ids));
   }
 
   /**
@@ -61,9 +69,14 @@ export class People {
     return read && { ...described(read.user), via: { kind: 'jwt', expiresAt: read.expiresAt } };
   }
 
+  /** Whether the request presents anything that `find` looks up. */
+  hasCredentials(exchange: Exchange): boolean {
+    return exchange.header('authorization') !== undefined || exchange.cookie(this.#parts.cookie) !== undefined;
+  }
+
   async #bySession(cookie: string | undefined): Promise<Person | null> {
     if (cookie === undefined || !SESSION_SHAPE.test(cookie)) return null;
-    const row = await findSessionUser(this.#parts.database, hashSessionToken(cookie), USER_SESSION_IDLE_SECONDS);
+    const row = await this.#sessions.find(hashSessionToken(cookie).toString('hex'));
     if (row === undefined) return null;
     const { sessionId, secondsLeft, authenticatedSecondsAgo } = row;
     return { ...described(row), via: { kind: 'session', sessionId, secondsLeft, authenticatedSecondsAgo } };
@@ -71,7 +84,7 @@ export class People {
 
   async #byToken(text: string): Promise<Person | null> {
     const credential = parseCredential('wu', text);
-    const row = credential && (await findTokenUser(this.#parts.database, credential.lookupId));
+    const row = credential && (await this.#tokens.find(credential.lookupId));
     if (!row || !timingSafeEqual(row.secretHash, credential.secretHash)) return null;
     if (row.suspended) throw new ProblemError(problem('token_suspended'));
     return {

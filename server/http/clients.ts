@@ -16,6 +16,8 @@ export interface ClientLoad {
   requests: number;
   /** Bytes of incomplete bodies. */
   gatheringBytes: number;
+  /** Bytes of large answers without credentials, of which the client may have read nothing. See unread.ts. */
+  sentBytes: number;
 }
 
 /** One client address in the forms that the request path needs, each computed once. */
@@ -26,23 +28,24 @@ export class Client {
   readonly load: ClientLoad;
   /** True if the address is of a trusted proxy, which may report a client address. */
   readonly isProxy: boolean;
-  readonly #limitKey: string;
+  /** The full IPv4 address, or the /64 of an IPv6 address: what counts as one client. */
+  readonly network: string;
   /** Keys are reused as the same string object, so that the hash is computed once and not for each request. */
   readonly #scopedKeys = new Map<string, string>();
 
-  constructor(address: string, limitKey: string, load: ClientLoad, isProxy: boolean) {
+  constructor(address: string, network: string, load: ClientLoad, isProxy: boolean) {
     this.address = address;
     this.inet = inetBytes(address);
     this.load = load;
     this.isProxy = isProxy;
-    this.#limitKey = limitKey;
+    this.network = network;
   }
 
-  /** Returns this client's rate-limit key (full IPv4 address or IPv6 /64) within a scope, e.g. a webhook id. */
+  /** Returns this client's rate-limit key within a scope, e.g. a webhook id. */
   limitKey(scope: string): string {
     const known = this.#scopedKeys.get(scope);
     if (known !== undefined) return known;
-    const key = `${scope}:${this.#limitKey}`;
+    const key = `${scope}:${this.network}`;
     if (this.#scopedKeys.size < SCOPES_MAX) this.#scopedKeys.set(scope, key);
     return key;
   }
@@ -127,13 +130,13 @@ export class Clients {
 
   #remember(address: string): Client {
     if (this.#known.size >= KNOWN_CLIENTS_MAX) this.#forget();
-    const limitKey = rateLimitKey(address);
-    let load = this.#loads.get(limitKey);
+    const network = rateLimitKey(address);
+    let load = this.#loads.get(network);
     if (load === undefined) {
-      load = { requests: 0, gatheringBytes: 0 };
-      this.#loads.set(limitKey, load);
+      load = { requests: 0, gatheringBytes: 0, sentBytes: 0 };
+      this.#loads.set(network, load);
     }
-    const client = new Client(address, limitKey, load, isWithin(address, this.#trusted));
+    const client = new Client(address, network, load, isWithin(address, this.#trusted));
     this.#known.set(address, client);
     return client;
   }

@@ -1,9 +1,9 @@
 /** Content codings (RFC 9110, section 8.4.1) for pages and assets. */
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange } from './exchange.ts';
 
-type Coding = 'br' | 'gzip';
+export type Coding = 'br' | 'gzip';
 
 /** Smaller texts fit into one packet uncompressed. */
 const COMPRESSED_BYTES_MIN = 1_000;
@@ -20,10 +20,14 @@ export function acceptedCoding(exchange: Exchange): Coding | null {
   return accepts('br') ? 'br' : accepts('gzip') ? 'gzip' : null;
 }
 
-/** Compresses in libuv's thread pool, so that a large page does not delay webhooks. Null: send the text uncompressed. */
+/** Compresses in libuv's thread pool, so that a large text does not delay webhooks. */
+export function encode(text: string | Buffer, coding: Coding): Promise<Buffer> {
+  const params = { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY };
+  return coding === 'br' ? brotliAsync(text, { params }) : gzipAsync(text);
+}
+
+/** Null: send the text uncompressed. */
 export async function compress(text: string, exchange: Exchange): Promise<{ coding: Coding; bytes: Buffer } | null> {
   const coding = text.length < COMPRESSED_BYTES_MIN ? null : acceptedCoding(exchange);
-  if (coding === null) return null;
-  const params = { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY };
-  return { coding, bytes: coding === 'br' ? await brotliAsync(text, { params }) : await gzipAsync(text) };
+  return coding === null ? null : { coding, bytes: await encode(text, coding) };
 }

@@ -29,9 +29,14 @@ export class Cors {
     if (exchange.method !== 'OPTIONS') exchange.setHeader('access-control-expose-headers', EXPOSED_HEADERS);
   }
 
+  /** Whether the request comes from a page of CORS_ORIGINS. */
+  isAllowed(exchange: Exchange): boolean {
+    return this.#origins.has(exchange.header('origin') ?? '');
+  }
+
   /** Answers OPTIONS for every path: otherwise a page could not read a 404. Without the fields, the browser blocks the request. */
   preflight(exchange: Exchange): void {
-    if (this.#origins.has(exchange.header('origin') ?? '')) {
+    if (this.isAllowed(exchange)) {
       exchange.setHeader('access-control-allow-methods', ALLOWED_METHODS);
       exchange.setHeader('access-control-allow-headers', ALLOWED_HEADERS);
       exchange.setHeader('access-control-max-age', String(PREFLIGHT_SECONDS));

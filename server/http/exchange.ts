@@ -6,12 +6,16 @@ import { Stage, StageClock } from '../telemetry/stages.ts';
 import { answerAndClose, answerHeadAndClose, type ConnectionEnding, writeAnswer, writeRest } from './answer.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
 import type { Client } from './clients.ts';
-import { type Problem, problem, problemDocument } from './problem.ts';
+import { type Problem, problem, problemDocument, problemLater } from './problem.ts';
 import { openStream, type StreamAnswer } from './stream.ts';
+import type { UnreadLimit } from './unread.ts';
 
 /** The parts of the server that an exchange uses. */
 export interface ExchangeHost {
   readonly memory: BodyMemory;
+  readonly unread: UnreadLimit;
+  /** CLIENT_UNREAD_SECONDS */
+  readonly unreadSeconds: number;
   /** While true, every answer closes its connection. */
   readonly draining: boolean;
   /** True if the answer without a body that follows is the last of its connection. */
@@ -25,6 +29,10 @@ export interface ExchangeHost {
 export interface Unanswered {
   kind: 'gone' | 'streaming';
 }
+
+/** Smaller answers do not count as unread: CLIENT_REQUESTS_MAX and the rate limits bound them. */
+const LARGE_BYTES = 16_384;
+const UNREAD_RETRY_SECONDS = 5;
 
 export class Exchange {
   readonly method: string;
@@ -52,6 +60,8 @@ export class Exchange {
   cacheControl = 'no-store';
   /** Set on page routes: renders a problem as a page instead of a problem document. */
   showProblem: ((problem: Problem) => void) | null = null;
+  /** The request has no valid credentials: large answers are limited to what the client reads. */
+  isAnonymous = false;
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   #ended = false;
@@ -154,6 +164,10 @@ export class Exchange {
    */
   answer(status: number, contentType: string, body: string | Uint8Array): void {
     if (this.aborted || this.status !== 0) return;
+    if (this.isAnonymous && body.length > LARGE_BYTES && this.method !== 'HEAD') {
+      if (this.#host.unread.isSuspect(this.client)) return void this.#answerReader(status, contentType, body);
+      this.client.load.sentBytes += body.length;
+    }
     this.status = status;
     // The handler has finished, so a later disconnect is not reported to it.
     this.#onGone = null;
@@ -161,6 +175,15 @@ export class Exchange {
     if (bodiless && this.#ending === 'keep' && this.#host.endsUnseen()) this.#ending = 'last';
     if (this.#ending === 'last') setImmediate(() => this.#send(contentType, body));
     else this.#send(contentType, body);
+  }
+
+  /** Answers a client that may have left much unread, if it has read that. */
+  async #answerReader(status: number, contentType: string, body: string | Uint8Array): Promise<void> {
+    const isOver = await this.#host.unread.isOver(this.client);
+    if (!isOver) return this.answer(status, contentType, body);
+    this.#extraFields = '';
+    this.showProblem = null;
+    this.problem(problemLater('client_busy', UNREAD_RETRY_SECONDS));
   }
 
   #send(contentType: string, body: string | Uint8Array): void {
@@ -182,8 +205,17 @@ export class Exchange {
     const closes = this.#ending === 'last' || this.#host.draining || (this.#body?.restIsTooLong ?? false);
     const taken = writeAnswer(this.#res, status, fields, body, this.method === 'HEAD', closes);
     this.lap(Stage.respond);
-    if (taken) this.#finish();
-    else writeRest(this.#res, body, () => this.#finishAfterWait());
+    if (taken) return this.#finish();
+    if (this.isAnonymous) this.#closeUnread();
+    writeRest(this.#res, body, () => this.#finishAfterWait());
+  }
+
+  /** A client without credentials has this long for its answer, however little it reads at a time. */
+  #closeUnread(): void {
+    const close = () => {
+      if (!this.#ended) this.#res.close();
+    };
+    setTimeout(close, this.#host.unreadSeconds * 1000).unref();
   }
 
   /** The value of content-type, followed by all other fields. The field nosniff stops browsers from guessing another type. */

@@ -10,6 +10,7 @@ import { Exchange, type ExchangeHost } from './exchange.ts';
 import { Framing, framingProblem, framingWith } from './framing.ts';
 import { ProblemError, problem, problemLater } from './problem.ts';
 import type { Method, Route } from './route.ts';
+import type { UnreadLimit } from './unread.ts';
 
 interface ServerOptions {
   memory: BodyMemory;
@@ -18,6 +19,9 @@ interface ServerOptions {
   headerBytesMax: number;
   /** CLIENT_REQUESTS_MAX */
   clientRequestsMax: number;
+  unread: UnreadLimit;
+  /** CLIENT_UNREAD_SECONDS */
+  unreadSeconds: number;
   /** True if CHUNKED_BODIES is `accept`. */
   acceptsChunked: boolean;
   /** Called before a request is served or refused. Sets the fields that every answer has. */
@@ -39,6 +43,8 @@ const BODILESS_ENDING_SHARE = 0.01;
 
 export class HttpServer implements ExchangeHost {
   readonly memory: BodyMemory;
+  readonly unread: UnreadLimit;
+  readonly unreadSeconds: number;
   draining = false;
   /** Requests neither answered nor aborted yet. */
   openRequests = 0;
@@ -55,6 +61,8 @@ export class HttpServer implements ExchangeHost {
 
   constructor(routes: readonly Route[], options: ServerOptions) {
     this.memory = options.memory;
+    this.unread = options.unread;
+    this.unreadSeconds = options.unreadSeconds;
     this.#options = options;
     this.#app = uWS.App();
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this filter is a connection hook, not Array.prototype.filter

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { acceptedCoding } from '../http/compress.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { problem } from '../http/problem.ts';
-import { acceptedCoding } from './compress.ts';
 
 interface Asset {
   contentType: string;
@@ -76,6 +76,7 @@ export class Assets {
     const asset = this.#byPath.get(exchange.parameters[0]!);
     if (asset === undefined) return exchange.problem(problem('not_found'));
     const coding = asset.compressed && acceptedCoding(exchange);
+    exchange.isAnonymous = true;
     exchange.cacheControl = 'public, max-age=31536000, immutable';
     exchange.setHeader('vary', 'accept-encoding');
     if (coding !== null) exchange.setHeader('content-encoding', coding);

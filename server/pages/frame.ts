@@ -11,6 +11,8 @@ export interface Appearance {
   density: (typeof densities)[number];
 }
 
+export const usualAppearance: Appearance = { theme: 'system', density: 'comfortable' };
+
 export interface Frame extends Appearance {
   /** Dead letters, as last counted. The primary counts them while a page is open. */
   dead: number;
@@ -26,18 +28,21 @@ const YEAR_SECONDS = 31_536_000;
 const COUNT_MAX = 999;
 
 /** @param history null for a client that is not signed in: it sees no counts. */
-export function frameOf(exchange: Exchange, history: History | null): Frame {
+export function frameOf(appearance: Appearance, history: History | null): Frame {
   const dead = history?.latest?.deliveries?.dead ?? 0;
   const rejected = (history?.seconds ?? []).reduce((sum, second) => sum + second.rejected, 0);
   const isDown = history?.latest?.database === 'down';
   const badge = isDown ? '(!) ' : dead > 0 ? `(${dead > COUNT_MAX ? `${COUNT_MAX}+` : dead}) ` : '';
-  return { ...appearanceOf(exchange), dead, rejected, badge };
+  return { ...appearance, dead, rejected, badge };
 }
 
 /** `THEME.DENSITY` of the cookie; unknown values count as the first of the list. */
-function appearanceOf(exchange: Exchange): Appearance {
+export function appearanceOf(exchange: Exchange): Appearance {
   const [theme, density] = (exchange.cookie(COOKIE) ?? '').split('.');
-  return { theme: oneOf(themes, theme) ?? 'system', density: oneOf(densities, density) ?? 'comfortable' };
+  return {
+    theme: oneOf(themes, theme) ?? usualAppearance.theme,
+    density: oneOf(densities, density) ?? usualAppearance.density,
+  };
 }
 
 /** POST /account/appearance: stores the choice in a cookie of this browser, and returns to the page of the form. */

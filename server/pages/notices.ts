@@ -1,8 +1,16 @@
+/**
+ * Messages shown after a change. The redirect after the change names the message in its URL, with a proof: a keyed hash of the message,
+ * the path, the session and the time. So a link of another site cannot claim a change, and a bookmark does not repeat the message. A
+ * cookie would show the message in any tab that loads first.
+ */
+import { createHmac } from 'node:crypto';
+import { sameText } from '../auth/csrf.ts';
+import type { Exchange } from '../http/exchange.ts';
 import { recordOf } from '../http/record.ts';
 import { isId } from './names.ts';
 import { plural } from './show.ts';
 
-/** Messages shown once after a change, by the name in the URL: `?notice=…`. */
+/** Messages by the name in the URL: `?notice=…`. */
 const sentences: Readonly<Record<string, string | ((count: number) => string)>> = {
   'signed-out': 'You are signed out.',
   replayed: 'Replayed: pending again.',
@@ -78,8 +86,48 @@ function undoOf(name: string, query: URLSearchParams): Notice['undo'] {
   return undoings[name] ?? null;
 }
 
+/** How long after the change its message is shown, also when the page is reloaded. */
+const NOTICE_SECONDS = 60;
+/** What a message and its form to undo depend on, besides the path. */
+const PROVEN = ['notice', 'count', 'action', 'state'];
+
+export class Notices {
+  readonly #key: Buffer;
+  readonly #nowMs: () => number;
+
+  /** @param key the same in every process */
+  constructor(key: Buffer, nowMs: () => number) {
+    this.#key = key;
+    this.#nowMs = nowMs;
+  }
+
+  /** The URL that shows the notice once the change is made. @param session null: to a client that is not signed in, or not yet */
+  addressWith(name: string, to: string, session: string | null): string {
+    const [path, given] = to.split('?', 2) as [string, string | undefined];
+    const query = new URLSearchParams(given);
+    query.set('notice', name);
+    const expires = Math.floor(this.#nowMs() / 1000) + NOTICE_SECONDS;
+    query.set('proof', `${expires}.${this.#hash(path, query, session, expires)}`);
+    return `${path}?${query}`;
+  }
+
+  /** The message that a page shows; null without one, or without its proof. */
+  noticeOf({ path, query: given }: Pick<Exchange, 'path' | 'query'>, session: string | null): Notice | null {
+    const query = new URLSearchParams(given);
+    const [, seconds, hash] = /^(\d{1,12})\.([\w-]{43})$/.exec(query.get('proof') ?? '') ?? [];
+    if (hash === undefined || Number(seconds) * 1000 < this.#nowMs()) return null;
+    const isProven = [session, null].some((one) => sameText(hash, this.#hash(path, query, one, Number(seconds))));
+    return isProven ? describeNotice(query) : null;
+  }
+
+  #hash(path: string, query: URLSearchParams, session: string | null, expires: number): string {
+    const proven = [path, session, expires, ...PROVEN.map((name) => query.getAll(name))];
+    return createHmac('sha256', this.#key).update(JSON.stringify(proven)).digest('base64url');
+  }
+}
+
 /** The message for the notice in the URL; null for an unknown name. The URL cannot inject text. */
-export function noticeOf(query: URLSearchParams): Notice | null {
+export function describeNotice(query: URLSearchParams): Notice | null {
   const name = query.get('notice') ?? '';
   const notice = notices[name];
   const count = query.get('count') ?? '';

@@ -30,7 +30,7 @@ export function oidcPages(parts: OidcParts | null) {
     }
   };
 
-  const oidcCallback: Page<Person | null> = async ({ exchange }) => {
+  const answerCallback: Page<Person | null> = async ({ exchange }) => {
     const decision = await limiter.take(exchange.client.limitKey('oidc-callback'), callbackPolicy);
     setRateLimitFields(exchange, callbackPolicy, decision);
     if (!decision.allowed) return refusal(problemLater('rate_limited', decision.resetSeconds));
@@ -39,7 +39,7 @@ export function oidcPages(parts: OidcParts | null) {
     return redirect(outcome.returnTo, undefined, { 'set-cookie': sessionCookie(publicUrl, outcome.session) });
   };
 
-  return { oidcStart, oidcCallback };
+  return { oidcStart, oidcCallback: Object.assign(answerCallback, { countsRequests: true as const }) };
 }
 
 const noProvider: Page<Person | null> = async () =>

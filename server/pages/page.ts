@@ -36,7 +36,11 @@ export type PageReply =
 
 type View = Extract<PageReply, { kind: 'view' }>;
 
-export type Page<Who = Person> = (request: PageRequest<Who>) => Promise<PageReply>;
+export interface Page<Who = Person> {
+  (request: PageRequest<Who>): Promise<PageReply>;
+  /** The page has a rate limit of its own, so that the one of requests without valid credentials does not count. */
+  countsRequests?: true;
+}
 
 export function view(
   name: string,

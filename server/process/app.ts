@@ -12,6 +12,7 @@ import { createApiFields } from '../http/cors.ts';
 import { alive, createReady } from '../http/health.ts';
 import { ByteBudget, SlabArena } from '../http/memory.ts';
 import { HttpServer } from '../http/server.ts';
+import { UnreadLimit } from '../http/unread.ts';
 import type { Live, Sample } from '../live/counters.ts';
 import { parseNetwork } from '../net/address.ts';
 import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
@@ -99,6 +100,12 @@ export async function startApp(
       ),
       headerBytesMax: settings.HEADER_BYTES_MAX,
       clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+      unread: new UnreadLimit({
+        bytesMax: settings.CLIENT_UNREAD_BYTES_MAX,
+        port: () => port,
+        nowMs: () => performance.now(),
+      }),
+      unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
       acceptsChunked: settings.CHUNKED_BODIES === 'accept',
       prepare: createApiFields(people.cors),
       onFinished: observe.finished,

@@ -1,6 +1,7 @@
 /** Maps each row of the tables in api/routes.ts to its handler. */
 import { operationRoutes, pageRoutes, plainRoutes } from '../api/routes.ts';
 import type { Api } from '../api/serve.ts';
+import type { AnonymousLimit } from '../auth/anonymous.ts';
 import type { Person } from '../auth/person.ts';
 import { type Cors, isApiPath } from '../http/cors.ts';
 import type { Handler, Route } from '../http/route.ts';
@@ -15,6 +16,7 @@ interface PeopleHandlers {
   pages: Pages;
   pageTable: PageTable;
   cors: Cors;
+  anonymous: AnonymousLimit;
 }
 
 type PageRow = (typeof pageRoutes)[number];
@@ -24,7 +26,7 @@ export type PageTable = {
 };
 
 /** Builds the route table with handlers; API paths also answer preflights. */
-export function routeTable(handlers: Handlers, { api, pages, pageTable, cors }: PeopleHandlers): Route[] {
+export function routeTable(handlers: Handlers, { api, pages, pageTable, cors, anonymous }: PeopleHandlers): Route[] {
   const plain = plainRoutes.map(
     ([method, path, name]): Route => ({
       method,
@@ -50,15 +52,22 @@ export function routeTable(handlers: Handlers, { api, pages, pageTable, cors }: 
           : pages.forUsers(access, pageTable[name] as Page),
     }),
   );
-  return [...plain, ...managed, ...preflights([...plain, ...managed], cors), ...shown];
+  return [...plain, ...managed, ...preflights([...plain, ...managed], cors, anonymous), ...shown];
 }
 
-/** OPTIONS for /mcp and everything below /api/. Known paths have their own rows, so that Allow names OPTIONS. */
-function preflights(routes: readonly Route[], cors: Cors): Route[] {
+/**
+ * OPTIONS for /mcp and everything below /api/. Known paths have their own rows, so that Allow names OPTIONS. Browsers send no credentials
+ * with it, so that of an allowed origin is not counted: it must not keep the users behind an address over its limit from their pages.
+ */
+function preflights(routes: readonly Route[], cors: Cors, anonymous: AnonymousLimit): Route[] {
   const paths = new Set(routes.map(({ path }) => path).filter(isApiPath));
   return [...paths, '/api/*'].map((path) => ({
     method: 'OPTIONS',
     path,
-    handle: (exchange) => cors.preflight(exchange),
+    handle: async (exchange) => {
+      const over = cors.isAllowed(exchange) ? null : await anonymous.over(exchange);
+      if (over === null) cors.preflight(exchange);
+      else exchange.problem(over);
+    },
   }));
 }

@@ -10,6 +10,7 @@ export type KeyPurpose =
   | 'webhook-secrets'
   | 'agent-sessions'
   | 'csrf'
+  | 'notices'
   | 'setup'
   | 'oidc-state'
   | 'idempotency'

@@ -1,5 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Notices } from '../../server/pages/notices.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -98,7 +100,8 @@ test('a list is walked and opened by keys, which are shown and can be turned off
 test('a change shows a toast with Undo, and its button what it is doing', async () => {
   const webhook = await app.addWebhook({ name: 'gamma' });
   const { page, complaints, close } = await openTab(browser, app, operator);
-  await page.goto(`/webhooks/${webhook.id}?notice=disabled`);
+  const notices = new Notices(derivedKeys(loadSecretsKeys(app.settings), 'notices')[0]!, Date.now);
+  await page.goto(notices.addressWith('disabled', `/webhooks/${webhook.id}`, operator.sessionId));
   const toast = page.locator('.toast', { hasText: 'The webhook is disabled.' });
   await toast.waitFor();
   expect(await page.locator('main .notice').count()).toBe(0);

@@ -118,7 +118,10 @@ describe('the page', () => {
       expect([status, text]).toEqual([422, expect.stringContaining('Character 1: unknown variable: n;')]);
     }
     expect(await page()).toContain('every event');
-    expect(await post({ filter: FILTER })).toMatchObject({ status: 303, to: `/agents/${agent.id}?notice=saved` });
+    expect(await post({ filter: FILTER })).toMatchObject({
+      status: 303,
+      to: expect.stringContaining(`/agents/${agent.id}?notice=saved&proof=`),
+    });
     expect(await page()).toContain(`<code class="filter">${FILTER}</code>`);
   });
 

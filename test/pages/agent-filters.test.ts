@@ -71,7 +71,10 @@ test('filtered deliveries are replayed as a whole, and the replay is undone', as
 
   const replay = { state: 'filtered', agent_id: agent.id };
   const { status, to } = await post('/deliveries/replay', replay);
-  expect([status, to]).toEqual([303, expect.stringMatching(/state=filtered&count=2&action=.*notice=many-replayed$/)]);
+  expect([status, to]).toEqual([
+    303,
+    expect.stringMatching(/state=filtered&count=2&action=.*notice=many-replayed&proof=[\w.-]+$/),
+  ]);
   const after = await get(to);
   expect(after).toContain('2 deliveries are pending again.');
   const action = /name="action_id" value="([^"]+)"/.exec(after)![1]!;

@@ -50,7 +50,10 @@ test('a group says how many, from where and how to fix it, and one button fixes 
   expect(await get('/rejections', viewer)).not.toContain('<button>Use header');
 
   const fixed = await post(`/rejections/${id}/fix`, { kind: 'use_header' });
-  expect([fixed.status, fixed.location]).toEqual([303, `/rejections/${id}?count=4&notice=rejection-fixed`]);
+  expect([fixed.status, fixed.location]).toEqual([
+    303,
+    expect.stringContaining(`/rejections/${id}?count=4&notice=rejection-fixed&proof=`),
+  ]);
   const after = await get(fixed.location!);
   expect(after).toContain('The webhook is changed: 4 rejected requests verify now.');
   expect(after).toContain('Accept 4</button>');

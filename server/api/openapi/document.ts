@@ -50,6 +50,7 @@ const nothing = { answers: {}, problems: [] };
 export function openApiOperations(read: () => string) {
   return {
     showOpenApi: openOperation({
+      isConstant: true,
       answers: { 200: z.looseObject({ openapi: z.string().describe('OpenAPI version') }) },
       handle: async () => ({ kind: 'encoded', status: 200, contentType: 'application/json', content: read() }),
     }),

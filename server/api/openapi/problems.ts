@@ -40,7 +40,6 @@ export function problemsOf(
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
-    ...(method !== 'GET' && access === 'anyone' ? (['rate_limited'] as const) : []),
     ...(method === 'GET' || isOfAgents(access) ? [] : (['csrf_refused'] as const)),
     ...(id === undefined ? [] : [id.problem]),
     ...(innerId === undefined ? [] : [innerId.problem]),
@@ -59,10 +58,15 @@ function isOfAgents(access: OperationAccess): boolean {
 }
 
 function accessProblems(access: OperationAccess): readonly ProblemCode[] {
-  if (access === 'anyone') return [];
+  if (access === 'anyone') return ['rate_limited'];
   if (isOfAgents(access)) return agentProblems;
   if (access === 'viewer or agent') return [...hostedProblems, ...agentProblems];
-  return [...hostedProblems, 'unauthenticated', ...(access === 'viewer' ? [] : (['forbidden'] as const))];
+  return [
+    ...hostedProblems,
+    'unauthenticated',
+    'rate_limited',
+    ...(access === 'viewer' ? [] : (['forbidden'] as const)),
+  ];
 }
 
 /** One response per status; `code` gives the reason. */

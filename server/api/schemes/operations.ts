@@ -51,6 +51,7 @@ export function describePreset(preset: Preset): z.output<typeof signatureSchemeS
 
 export const schemeOperations = {
   listSchemes: openOperation({
+    isConstant: true,
     answers: { 200: listSchema(signatureSchemeSchema) },
     handle: async () => done(200, { items: presets.map(describePreset) }),
   }),

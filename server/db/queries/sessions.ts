@@ -131,30 +131,35 @@ export async function deleteEndedSessions({ query }: { query: Query }, idleSecon
   return rows.length;
 }
 
-interface SessionUser extends ActiveUser {
+export interface SessionUser extends ActiveUser {
   sessionId: string;
   secondsLeft: number;
   authenticatedSecondsAgo: number;
 }
 
-/** Finds the user of an active session: not expired, and used within `idleSeconds`. Updates the last use at most once a minute. */
-export async function findSessionUser(
+/**
+ * Finds the users of active sessions by the hashes of their cookies, in hex: not expired, and used within `idleSeconds`. Updates the last
+ * use at most once a minute.
+ */
+export async function findSessionUsers(
   database: Database,
-  tokenHash: Buffer,
+  tokenHashes: readonly string[],
   idleSeconds: number,
-): Promise<SessionUser | undefined> {
-  const [row] = await database.query<SessionUser & { stale: boolean }>({
-    name: 'find-session',
+): Promise<Map<string, SessionUser>> {
+  const rows = await database.query<SessionUser & { hash: string; stale: boolean }>({
+    name: 'find-sessions',
     text: `
-      select ${userColumns}, s.id as "sessionId", extract(epoch from s.expires_at - now())::int as "secondsLeft",
+      select ${userColumns}, encode(s.token_hash, 'hex') as hash, s.id as "sessionId",
+        extract(epoch from s.expires_at - now())::int as "secondsLeft",
         extract(epoch from now() - s.authenticated_at)::int as "authenticatedSecondsAgo",
         s.last_seen_at < now() - interval '1 minute' as stale
       from sessions s join users u on u.id = s.user_id
-      where s.token_hash = $1 and s.expires_at > now() and s.last_seen_at > now() - make_interval(secs => $2)
-        and u.disabled_at is null`,
-    values: [tokenHash, idleSeconds],
+      where s.token_hash = any ($1::bytea[]) and s.expires_at > now()
+        and s.last_seen_at > now() - make_interval(secs => $2) and u.disabled_at is null`,
+    values: [tokenHashes.map((hash) => `\\x${hash}`), idleSeconds],
   });
-  if (row?.stale)
-    await database.query({ text: 'update sessions set last_seen_at = now() where id = $1', values: [row.sessionId] });
-  return row;
+  const stale = rows.flatMap((row) => (row.stale ? [row.sessionId] : []));
+  if (stale.length > 0)
+    await database.query({ text: 'update sessions set last_seen_at = now() where id = any ($1)', values: [stale] });
+  return new Map(rows.map((row) => [row.hash, row]));
 }

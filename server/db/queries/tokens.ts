@@ -162,30 +162,32 @@ export async function revokeTokens(query: Query, id: string): Promise<string[]> 
   return rows.map((row) => row.id);
 }
 
-interface TokenUser extends ActiveUser {
+export interface TokenUser extends ActiveUser {
   tokenId: string;
   tokenRole: Role;
+  secretHash: Buffer;
   /** The role that the provider granted to the user has expired. */
   suspended: boolean;
 }
 
-/** Finds the user of an active API token, and the role of the token. Updates the last use at most once a minute. */
-export async function findTokenUser(
+/** Finds the users of active API tokens by the tokens' lookup ids, and the tokens' roles. Updates the last use at most once a minute. */
+export async function findTokenUsers(
   database: Database,
-  lookupId: string,
-): Promise<(TokenUser & { secretHash: Buffer }) | undefined> {
-  const [row] = await database.query<TokenUser & { secretHash: Buffer; stale: boolean }>({
-    name: 'find-token',
+  lookupIds: readonly string[],
+): Promise<Map<string, TokenUser>> {
+  const rows = await database.query<TokenUser & { lookupId: string; stale: boolean }>({
+    name: 'find-tokens',
     text: `
-      select ${userColumns}, t.id as "tokenId", t.role as "tokenRole", t.secret_hash as "secretHash",
-        coalesce(u.role_until <= now(), false) as suspended,
+      select ${userColumns}, t.lookup_id as "lookupId", t.id as "tokenId", t.role as "tokenRole",
+        t.secret_hash as "secretHash", coalesce(u.role_until <= now(), false) as suspended,
         coalesce(t.last_used_at < now() - interval '1 minute', true) as stale
       from api_tokens t join users u on u.id = t.user_id
-      where t.lookup_id = $1 and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
+      where t.lookup_id = any ($1) and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
         and u.disabled_at is null`,
-    values: [lookupId],
+    values: [lookupIds],
   });
-  if (row?.stale && !row.suspended)
-    await database.query({ text: 'update api_tokens set last_used_at = now() where id = $1', values: [row.tokenId] });
-  return row;
+  const stale = rows.flatMap((row) => (row.stale && !row.suspended ? [row.tokenId] : []));
+  if (stale.length > 0)
+    await database.query({ text: 'update api_tokens set last_used_at = now() where id = any ($1)', values: [stale] });
+  return new Map(rows.map((row) => [row.lookupId, row]));
 }

