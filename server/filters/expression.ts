@@ -15,6 +15,7 @@
  * under a time limit (judge.ts).
  */
 import { type ASTNode, Environment, type SourceRange } from '@marcbachmann/cel-js';
+import { boundResults, boundTypes, boundValueTypes, type Evaluator } from './bounds.ts';
 
 /** Length of a filter in UTF-16 units. */
 export const FILTER_CHARACTERS_MAX = 2_000;
@@ -57,6 +58,7 @@ const environment = new Environment({
 });
 for (const [name, type] of Object.entries(variables))
   environment.registerVariable(name === 'bytes' ? SIZE : name, type);
+boundValueTypes(evaluatorOf(environment));
 
 /** What is wrong with an expression, as a sentence. `at`: place of the first wrong character, from 0. */
 export interface FilterFault {
@@ -75,16 +77,24 @@ export function compileFilter(text: string): Compiled {
     // Alone first: `a) || (b` is valid only inside the parentheses of the binding.
     const { ast } = environment.parse(text);
     const wrapped = environment.parse(before + text + after);
+    boundTypes(wrapped.ast);
     const checked = wrapped.check();
     if (!checked.valid) return faultOf(text, checked.error!, before.length);
     if (checked.type !== 'bool' && checked.type !== 'dyn')
       return fault(text, 0, `the expression gives ${checked.type}, and a filter must give true or false`);
     const pattern = invalidPattern(ast);
     if (pattern !== null) return fault(text, pattern.at, pattern.reason);
+    const bounded = boundResults(wrapped.ast);
     return {
       kind: 'filter',
       passes: ({ bytes, ...event }) => {
-        const verdict: unknown = wrapped({ ...event, [SIZE]: bytes });
+        bounded.begin();
+        let verdict: unknown;
+        try {
+          verdict = wrapped({ ...event, [SIZE]: bytes });
+        } finally {
+          bounded.end();
+        }
         if (typeof verdict !== 'boolean')
           throw new Error(`the expression gave ${typeName(verdict)}, not true or false`);
         return verdict;
@@ -163,6 +173,18 @@ function invalidPattern(node: unknown): { at: number; reason: string } | null {
     }
   }
   return invalidPattern(args);
+}
+
+/** The library gives its evaluator only to nodes. */
+function evaluatorOf(from: Environment): Evaluator {
+  const program = from.parse('true');
+  let evaluator: Evaluator;
+  (program.ast as object as { evaluate: (given: Evaluator) => boolean }).evaluate = (given) => {
+    evaluator = given;
+    return true;
+  };
+  program();
+  return evaluator!;
 }
 
 function typeName(value: unknown): string {

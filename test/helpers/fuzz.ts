@@ -14,3 +14,16 @@ export function shareOf<T>(cases: readonly T[], count: number, turn: number): T[
   const taken = Math.min(cases.length, fuzzRuns(count));
   return Array.from({ length: taken }, (_, i) => cases[(turn * taken + i) % cases.length]!);
 }
+
+/** Integers from 0 to below a limit, the same for the same seed (mulberry32). */
+export function numbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
+  };
+}
+export type Numbers = ReturnType<typeof numbers>;
+export const oneOf = <T>(next: Numbers, choices: readonly T[]): T => choices[next(choices.length)]!;

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
-import { fuzzRuns } from '../helpers/fuzz.ts';
+import { fuzzRuns, type Numbers, numbers, oneOf } from '../helpers/fuzz.ts';
 import { type Reading, readConnection } from '../helpers/rfc9112.ts';
 
 const RUNS = fuzzRuns(150);
@@ -19,19 +19,6 @@ const TURN_MS = 5;
 
 let app: TestApp;
 afterEach(() => app.stop());
-
-/** Integers from 0 to below a limit, the same for the same seed (mulberry32). */
-function numbers(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
-type Numbers = ReturnType<typeof numbers>;
-const oneOf = <T>(next: Numbers, choices: readonly T[]): T => choices[next(choices.length)]!;
 
 const faultyFraming = (length: number) => [
   `Content-Length: ${length}\r\nContent-Length: ${length}`,
