@@ -6,6 +6,13 @@ import { isTimedId, uuidv7Time } from '../db/ids.ts';
 /** The database has the same limit. */
 const TYPE_MAX = 200;
 
+/** What a text column can store: no NUL, and no half of a surrogate pair. */
+const text = z
+  .string()
+  .refine((value) => !/\0|\p{Surrogate}/u.test(value), 'has a character that the database cannot store');
+/** A line break would add another header. */
+const headerPart = text.regex(/^[^\r\n]*$/, 'has a line break');
+
 interface StoredBody {
   body?: string | undefined;
   body_base64?: string | undefined;
@@ -17,11 +24,11 @@ export const archivedEvent = z
     webhook_id: z.guid(),
     received_at: z.iso.datetime(),
     source_ip: z.union([z.ipv4(), z.ipv6()]),
-    event_type: z.string().max(TYPE_MAX).nullable(),
-    content_type: z.string().nullable(),
+    event_type: text.max(TYPE_MAX).nullable(),
+    content_type: text.nullable(),
     bytes: z.int().min(0),
     /** Field lines; or an object, as `weir event export` writes them. */
-    headers: z.union([z.string(), z.record(z.string(), z.string())]),
+    headers: z.union([text, z.record(headerPart, headerPart)]),
     body: z.string().optional(),
     body_base64: z.string().optional(),
   })

@@ -2,10 +2,12 @@
 import { spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
+import { pipeline } from 'node:stream/promises';
+import { createGzip, gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { archiveTo } from '../../server/archive/write.ts';
 import { advisoryLocks } from '../../server/db/advisory-locks.ts';
@@ -116,7 +118,7 @@ test('imported events get no deliveries, although an agent is subscribed', async
 });
 
 test.each([
-  ['a full disk', () => symlink('/dev/full', join(archiveDir(), `${partition}.unfinished`)), /ENOSPC/],
+  ['a directory in the way', () => mkdir(join(archiveDir(), `${partition}.unfinished`)), /EISDIR|is a directory/],
   ['a directory that does not exist', () => rm(archiveDir(), { recursive: true }), /ENOENT/],
 ] as const)('with %s the day is kept and reported, and written by a later run', async (_, harm, reason) => {
   await store(randomBytes(100_000));
@@ -125,6 +127,7 @@ test.each([
   expect(failed.unarchived).toContainEqual({ partition, reason: expect.stringMatching(reason) });
   expect(failed.partitions).not.toContain(partition);
   expect(await waiting()).toBeGreaterThan(0);
+  await rm(join(archiveDir(), `${partition}.unfinished`), { recursive: true, force: true });
   await mkdir(archiveDir(), { recursive: true });
   expect((await drop()).unarchived).toEqual([]);
   expect(await linesOf(file)).toHaveLength(1);
@@ -241,6 +244,14 @@ test.each([
   ['that is not JSON', 'hello', /line 1 is not an archived event: it is not JSON/],
   ['with a wrong length', '{"bytes":7}', /bytes is not the length of the body/],
   ['with another time than its id', '{"received_at":"2026-01-01T00:00:00Z"}', /received_at is not the time in the id/],
+  [
+    'with a NUL in its type',
+    '{"event_type":"a\\u0000b"}',
+    /event_type: has a character that the database cannot store/,
+  ],
+  ['with half a surrogate pair', '{"content_type":"\\ud800"}', /content_type: has a character/],
+  ['with a header in a header', '{"headers":{"a":"b\\nc: d"}}', /headers/],
+  ['of another shape, nested deeply', '[[[['.repeat(50_000), /it is not JSON/],
   ['without a body', '{"body":null}', /body/],
   ['of a delivery', '{"id":"x"}', /id/],
 ])('a line %s is refused', async (_, change, reason) => {
@@ -263,4 +274,26 @@ test('a compressed file that is cut off, and one that does not exist, are refuse
   expect([cut.code, cut.err]).toEqual([1, expect.stringContaining('cannot be read: unexpected end of file')]);
   const missing = await restoreDay('none.ndjson');
   expect([missing.code, missing.err]).toEqual([1, expect.stringContaining('ENOENT')]);
+});
+
+test('a symbolic link in ARCHIVE_DIR is not followed', async () => {
+  await store(Buffer.from('x'));
+  const other = join(directory, 'other');
+  await writeFile(other, 'kept');
+  await symlink(other, join(archiveDir(), `${partition}.unfinished`));
+  expect((await drop()).unarchived).toEqual([]);
+  expect(await readFile(other, 'utf8')).toBe('kept');
+  expect(await linesOf(file)).toHaveLength(1);
+});
+
+test('a compressed line of any length is refused before it is in memory', async () => {
+  const path = join(directory, 'bomb.ndjson.gz');
+  const gzip = createGzip({ level: 1 });
+  const written = pipeline(gzip, createWriteStream(path));
+  const part = Buffer.alloc(1_048_576, 'a');
+  for (let written = 0; written < 300; written++) if (!gzip.write(part)) await once(gzip, 'drain');
+  gzip.end();
+  await written;
+  const { code, err } = await weirOn(fresh.conninfo, 'event', 'import', path);
+  expect([code, err]).toEqual([1, expect.stringMatching(/line 1 is longer than 268435456 bytes/)]);
 });

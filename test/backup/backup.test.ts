@@ -2,15 +2,20 @@
 
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { copyFile, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Writable } from 'node:stream';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { compareContents, readContents } from '../../server/backup/record.ts';
+import { readArchive } from '../../server/backup/archive-file.ts';
+import { appendRecord, compareContents, readContents } from '../../server/backup/record.ts';
 import { migrationFiles } from '../../server/db/migrate.ts';
-import { type CommandResult, weirOn } from '../helpers/command.ts';
+import { deriveKey } from '../../server/secrets/seal.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { type CommandResult, weirOn, weirWith } from '../helpers/command.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { someKey } from '../helpers/settings.ts';
 
 let directory: string;
 let source: FreshDatabase;
@@ -125,7 +130,7 @@ test('a database that is not empty is refused and stays as it is', async () => {
 });
 
 test.each([
-  ['cut off', (path: string) => stat(path).then(({ size }) => truncate(path, size - 3_000)), /pg_restore/],
+  ['cut off', (path: string) => stat(path).then(({ size }) => truncate(path, size - 3_000)), /cannot be authenticated/],
   [
     'with a changed byte',
     async (path: string) => {
@@ -135,7 +140,11 @@ test.each([
     },
     /is damaged: its contents have changed/,
   ],
-  ['that is no backup', (path: string) => writeFile(path, 'hello'), /pg_restore/],
+  [
+    'that is no backup',
+    (path: string) => writeFile(path, 'hello'),
+    /cannot be authenticated: weir backup did not write it/,
+  ],
 ] as const)('a file %s is refused, and nothing is restored', async (_, damage, reason) => {
   const path = join(directory, 'damaged.dump');
   await copyFile(file, path);
@@ -179,4 +188,125 @@ test('an older backup is migrated, without a migration of its source; a newer on
     expect.stringContaining('the backup is at schema version 9999, newer than this release'),
   ]);
   expect(await tableCount(second)).toBe(0);
+});
+
+/** A backup with the hash of its contents, as anybody can write it. */
+async function forgedBackup(name: string, key: Buffer | null): Promise<string> {
+  const path = join(directory, name);
+  const bytes = readFileSync(file);
+  const [, length] = /\nweir-backup (\d+)\n$/.exec(bytes.toString('latin1').slice(-40))!;
+  const start = bytes.length - Number(length) - `\nweir-backup ${length}\n`.length;
+  const { mac: _, ...record } = JSON.parse(bytes.toString('utf8', start, start + Number(length)));
+  await writeFile(path, bytes.subarray(0, start));
+  await appendRecord(path, record, key);
+  return path;
+}
+
+const previousKey = Buffer.alloc(32, 9).toString('base64');
+
+test('a backup that no key authenticates is restored only with --trust-file, which says that a backup is code', async () => {
+  for (const key of [null, deriveKey(previousKey, 'backups'), deriveKey(someKey, 'saved-webhooks')]) {
+    const path = await forgedBackup('forged.dump', key);
+    const { code, err } = await restoreInto(target, path);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(
+        /cannot be authenticated: it was written with another key.*A backup is code.*--trust-file/s,
+      ),
+    ]);
+    expect(await tableCount(target)).toBe(0);
+  }
+  const path = await forgedBackup('forged.dump', null);
+  const trusted = await restoreInto(target, path, '--trust-file', '--json');
+  expect(documentOf(trusted)).toMatchObject({ authenticated: false, compared: true, events: 1500, differences: [] });
+});
+
+test('SECRETS_KEY_PREVIOUS authenticates a backup, and without a key the advice is to put the key there first', async () => {
+  const path = await forgedBackup('earlier.dump', deriveKey(previousKey, 'backups'));
+  const app = { conninfo: source.conninfo } as TestApp;
+  const restored = await weirWith(
+    app,
+    { SECRETS_KEY_PREVIOUS: previousKey },
+    'restore',
+    path,
+    '--into',
+    target.conninfo,
+    '--json',
+  );
+  expect(documentOf(restored)).toMatchObject({ authenticated: true, events: 1500, differences: [] });
+  const second = await emptyDatabase();
+  onTestFinished(() => second.drop());
+  const data = join(directory, 'fresh-data');
+  const fresh = await weirWith(app, { SECRETS_KEY: '', DATA_DIR: data }, 'restore', path, '--into', second.conninfo);
+  expect([fresh.code, fresh.err]).toEqual([
+    1,
+    expect.stringMatching(/this installation has no key yet.*secrets\.key in DATA_DIR/s),
+  ]);
+  expect(await tableCount(second)).toBe(0);
+  await expect(stat(join(data, 'secrets.key'))).rejects.toThrow('ENOENT');
+});
+
+test('a changed record is not authentic, and one that is not JSON is damaged', async () => {
+  for (const [from, to, reason] of [
+    ['"format":1', '"format":1,"x":1', /is damaged: its record does not fit|cannot be authenticated/],
+    ['"schema_version":', '"schema_version":9', /cannot be authenticated/],
+    ['"format":1', '"format":1]', /record does not fit/],
+  ] as const) {
+    const path = join(directory, 'changed.dump');
+    const bytes = readFileSync(file).toString('latin1');
+    const at = bytes.lastIndexOf('{"format":1');
+    const record = bytes.slice(at, bytes.lastIndexOf('\nweir-backup ')).replace(from, to);
+    await writeFile(path, Buffer.from(`${bytes.slice(0, at)}${record}\nweir-backup ${record.length}\n`, 'latin1'));
+    const { code, err } = await restoreInto(target, path);
+    expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
+  }
+  expect(await tableCount(target)).toBe(0);
+});
+
+const collecting = (parts: Buffer[]) =>
+  new Writable({
+    write(part: Buffer, _, done) {
+      parts.push(part);
+      done();
+    },
+  });
+
+test('a file that changes after it was verified is not passed on', async () => {
+  const path = join(directory, 'swapped.dump');
+  await copyFile(file, path);
+  const archive = await readArchive(path, [deriveKey(someKey, 'backups')]);
+  onTestFinished(() => archive.close());
+  expect(archive.isAuthentic).toBe(true);
+  const received = async () => {
+    const parts: Buffer[] = [];
+    const sink = collecting(parts);
+    await archive.write(sink);
+    return Buffer.concat(parts);
+  };
+  const before = readFileSync(path);
+  expect(await received()).toEqual(before.subarray(0, archive.bytes));
+  // Another file at the path: the verified one is read.
+  await writeFile(`${path}.other`, 'other');
+  await rename(`${path}.other`, path);
+  expect(await received()).toEqual(before.subarray(0, archive.bytes));
+
+  const second = join(directory, 'overwritten.dump');
+  await writeFile(second, before);
+  const overwritten = await readArchive(second);
+  onTestFinished(() => overwritten.close());
+  before[100]! ^= 1;
+  await writeFile(second, before);
+  const parts: Buffer[] = [];
+  const sink = collecting(parts);
+  await expect(overwritten.write(sink)).rejects.toThrow('was changed while it was read');
+  expect(parts).toEqual([]);
+});
+
+test('a symbolic link in place of the unfinished backup is not followed', async () => {
+  const other = join(directory, 'other');
+  await writeFile(other, 'kept');
+  await symlink(other, join(directory, 'linked.dump.unfinished'));
+  const { code, err } = await weirOn(source.conninfo, 'backup', join(directory, 'linked.dump'));
+  expect([code, err]).toEqual([1, expect.stringContaining('linked.dump.unfinished cannot be written')]);
+  expect(readFileSync(other, 'utf8')).toBe('kept');
 });
