@@ -8,10 +8,19 @@ import ipaddr from 'ipaddr.js';
 /** Ranges of ipaddr.js that are reachable only within a network. All others but `unicast` are never connected to, such as link-local (cloud metadata). */
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(['private', 'loopback', 'uniqueLocal', 'carrierGradeNat']);
 
+/**
+ * Metadata services of clouds outside the link-local range: AWS by IPv6, Alibaba, Azure. They give out credentials of the machine, so
+ * they are refused with private networks too.
+ */
+const METADATA: ReadonlySet<string> = new Set(['fd00:ec2::254', '100.100.100.200', '168.63.129.16']);
+
 export interface CheckedAddress {
   address: string;
   family: 4 | 6;
 }
+
+/** The well-known prefix of NAT64. */
+const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 
 /** Resolves a host name to all its addresses. Rejects with the error of the system. */
 export type Resolve = (name: string) => Promise<{ address: string }[]>;
@@ -51,13 +60,17 @@ export async function checkedAddresses(
   return found.map(({ address }) => {
     const parsed = embeddedIpv4(ipaddr.process(address.replace(/%.*$/, '')));
     const range = parsed.range();
+    if (METADATA.has(parsed.toString())) throw new AddressRefused(host, address, false);
     const isPrivate = PRIVATE_RANGES.has(range);
     if (range !== 'unicast' && !(isPrivate && allowPrivate)) throw new AddressRefused(host, address, isPrivate);
     return { address, family: ipaddr.parse(address.replace(/%.*$/, '')).kind() === 'ipv4' ? 4 : 6 };
   });
 }
 
-/** A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits. */
+/**
+ * A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits. In the local prefix (RFC 8215) the place of the IPv4 address is
+ * unknown, so those are refused.
+ */
 function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
-  return address.range() === 'rfc6052' ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
+  return address.kind() === 'ipv6' && address.match(NAT64) ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }
