@@ -22,12 +22,15 @@ const detailFacts = {
   ...facts,
   otherwise_valid: rejectionSchema.shape.otherwise_valid,
   expected_headers: rejectionSchema.shape.expected_headers,
-  fixes: z.array(z.string()).describe('changes of the webhook that may fix it, the most likely first'),
+  fixes: z
+    .array(z.string())
+    .describe('changes of the webhook that may fix it, the most likely first; a header is named in untrusted_content'),
   body_bytes: z.number().describe('size of the whole body in bytes'),
 };
 
 const rejectedContent = z
   .object({
+    header: rejectionSchema.shape.header,
     content_type: shownType.content_type,
     signatures: rejectionSchema.shape.signatures,
     headers: z.record(z.string(), z.string()).describe('request headers, without credentials and signatures'),
@@ -44,6 +47,11 @@ interface StoredRejection extends Omit<z.output<z.ZodObject<typeof facts>>, 'rej
 function describe(stored: StoredRejection) {
   const { id, webhook_id, webhook_name, received_at, source_ip, reason, hint, accepted_event_id } = stored;
   return { rejection_id: id, webhook_id, webhook_name, received_at, source_ip, reason, hint, accepted_event_id };
+}
+
+/** The sender chose the name of the header, which the title of a fix contains. */
+function titleOf({ kind, title }: { kind: string; title: string }): string {
+  return kind === 'use_header' ? 'Use the header that untrusted_content names as header' : title;
 }
 
 export const rejectionTools: readonly Tool[] = [
@@ -89,10 +97,11 @@ export const rejectionTools: readonly Tool[] = [
         ...describe(stored),
         otherwise_valid,
         expected_headers,
-        fixes: fixes.map(({ title }) => title),
+        fixes: fixes.map(titleOf),
         body_bytes: bytes,
       };
       const untrusted_content = {
+        header: stored.header,
         content_type: stored.content_type,
         signatures: stored.signatures,
         ...shownHeaders(headers),

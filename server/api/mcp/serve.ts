@@ -85,10 +85,16 @@ function listedFor(requester: Reader) {
   return tools.filter((tool) => isListedFor(tool, requester)).map((tool) => listings.get(tool)!);
 }
 
+/** Of the name of an unknown tool in its error. */
+const NAME_CHARACTERS_SHOWN = 100;
+
 async function callTool({ name, arguments: given = {} }: { name: string; arguments?: unknown }, request: McpRequest) {
   const tool = tools.find((candidate) => candidate.name === name);
   if (tool === undefined || !isFor(tool, request.requester))
-    throw new McpError(ErrorCode.InvalidParams, `There is no tool ${JSON.stringify(name)} for this bearer token.`);
+    throw new McpError(
+      ErrorCode.InvalidParams,
+      `There is no tool ${JSON.stringify(name.slice(0, NAME_CHARACTERS_SHOWN))} for this bearer token.`,
+    );
   const input = check(tool.input, given);
   if ('issues' in input) return toolError(invalidBody(input), request.exchange);
   const answer = await tool.run(input.data, request.operations);

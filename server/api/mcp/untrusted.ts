@@ -94,7 +94,17 @@ function characterStart(utf8: Buffer, at: number): number {
   return at;
 }
 
-/** Puts content of senders between markers of one answer. The sender cannot know their random part, so it cannot end the block. */
+/** JSON in which five dashes and the line ends that JSON allows in text are written as escapes, which mean the same. */
+function lineOf(content: object): string {
+  return JSON.stringify(content)
+    .replaceAll('-----', '\\u002d----')
+    .replace(/[\u0085\u2028\u2029]/g, (end) => `\\u${end.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/**
+ * Puts content of senders between markers of one answer. The sender cannot know their random part, so it cannot end the block. The
+ * content cannot look like a marker of another block either: it is one line, without five dashes.
+ */
 export class Markers {
   readonly #nonce = randomBytes(8).toString('hex');
 
@@ -102,7 +112,7 @@ export class Markers {
   block(content: object): string {
     return [
       `----- BEGIN UNTRUSTED WEBHOOK CONTENT ${this.#nonce} -----`,
-      JSON.stringify(content),
+      lineOf(content),
       `----- END UNTRUSTED WEBHOOK CONTENT ${this.#nonce} -----`,
     ].join('\n');
   }

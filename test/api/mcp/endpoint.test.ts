@@ -98,6 +98,8 @@ describe('Origin and Host', () => {
 describe('message', () => {
   test.each([
     ['not JSON', '{"jsonrpc":', 400, 'invalid_json'],
+    ['nested too deep', `${'['.repeat(100_000)}${']'.repeat(100_000)}`, 400, 'invalid_json'],
+    ['with too many values', JSON.stringify({ ...list, x: Array(10_000).fill(0) }), 400, 'invalid_json'],
     ['over 256 KiB', JSON.stringify({ ...list, x: 'x'.repeat(262_144) }), 413, 'body_too_large'],
   ])('%s: a problem document', async (_, message, status, code) => {
     const answer = await post(app.url, agent.credential, message);
@@ -109,6 +111,17 @@ describe('message', () => {
     ['nothing', '', {}, 400, -32700],
     ['a batch', [list, list], {}, 400, -32600],
     ['an unknown method', { ...list, method: 'resources/list' }, {}, 200, -32601],
+    ['params of another type', { ...list, method: 'tools/call', params: [] }, {}, 400, -32700],
+    ['a tool name of another type', { ...list, method: 'tools/call', params: { name: {} } }, {}, 200, -32603],
+    [
+      'arguments of another type',
+      { ...list, method: 'tools/call', params: { name: 'acknowledge', arguments: [] } },
+      {},
+      200,
+      -32603,
+    ],
+    ['an inherited name', { ...list, method: 'tools/call', params: { name: 'constructor' } }, {}, 200, -32602],
+    ['an id of another type', { ...list, id: {} }, {}, 400, -32700],
     ['an unknown revision', list, { 'mcp-protocol-version': '1999-01-01' }, 400, -32000],
     ['another content type', list, { 'content-type': 'text/plain' }, 415, -32000],
     ['no accepted type', list, { accept: 'text/html' }, 406, -32000],
