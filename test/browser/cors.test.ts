@@ -5,7 +5,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
 import { closeTabs, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
-import { addPerson } from '../helpers/people.ts';
+import { addPerson, PASSWORD } from '../helpers/people.ts';
 
 let app: TestApp;
 let browser: Browser;
@@ -16,7 +16,7 @@ let others: Tab;
 beforeAll(async () => {
   pages = { ours: await servePage(), others: await servePage() };
   [app, browser] = await Promise.all([startPagesApp({ CORS_ORIGINS: originOf(pages.ours) }), startBrowser()]);
-  const operator = await addPerson(app, 'operator');
+  const operator = await addPerson(app, 'operator', PASSWORD);
   ours = await openTab(browser, app, operator);
   await ours.page.goto(originOf(pages.ours));
   others = await openTab(browser, app, operator);
@@ -77,7 +77,7 @@ describe('a page of CORS_ORIGINS', () => {
     const made = (await fetchIn(
       ours,
       '/api/v1/tokens',
-      json({ name: 'from elsewhere' }, { 'x-csrf-token': account.body.csrf_token }),
+      json({ name: 'from elsewhere', current_password: PASSWORD }, { 'x-csrf-token': account.body.csrf_token }),
     )) as Seen;
     expect(made.status).toBe(201);
     expect(made.fields.location).toBe(`/api/v1/tokens/${made.body.id}`);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addAgent } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { openStream } from '../helpers/stream.ts';
 import { until } from '../helpers/wait.ts';
@@ -14,7 +14,7 @@ let operator: TestPerson;
 let webhook: TestWebhook;
 beforeAll(async () => {
   [app, browser] = await Promise.all([startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }), startBrowser()]);
-  operator = await addPerson(app, 'operator');
+  operator = await addPerson(app, 'operator', PASSWORD);
   webhook = await app.addWebhook({ name: 'repository' });
 });
 afterAll(async () => {
@@ -280,6 +280,12 @@ describe('an agent', () => {
       await page.getByRole('heading', { level: 1, name: 'New agent' }).waitFor();
       await page.getByLabel('Name', { exact: true }).fill('deploy bot');
       await page.getByLabel('repository').check();
+      await page.getByLabel('Your password').fill('not the password');
+      await page.getByRole('button', { name: 'Create agent' }).click();
+      expect(await page.locator('#e-current_password').textContent()).toBe('This is not your password.');
+      expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('deploy bot');
+      expect(await page.getByLabel('repository').isChecked()).toBe(true);
+      await page.getByLabel('Your password').fill(PASSWORD);
       await page.getByRole('button', { name: 'Create agent' }).click();
       const credential = await page.locator('.once code').innerText();
       expect(credential).toMatch(/^wa_/);
@@ -288,6 +294,12 @@ describe('an agent', () => {
       await page.goto('/agents');
       await page.getByRole('link', { name: 'deploy bot' }).first().click();
       await page.getByText('Rotate credential…').click();
+      await page.getByLabel('Your password').fill('not the password');
+      await page.getByRole('button', { name: 'Rotate credential now' }).click();
+      // The form is still open, on the page of the agent.
+      expect(await page.locator('#e-current_password-rotate').textContent()).toBe('This is not your password.');
+      await page.getByRole('heading', { level: 1, name: 'deploy bot' }).waitFor();
+      await page.getByLabel('Your password').fill(PASSWORD);
       await page.getByRole('button', { name: 'Rotate credential now' }).click();
       await page.locator('.once code').waitFor();
       expect(await page.locator('.once code').innerText()).not.toBe(credential);

@@ -53,6 +53,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   await page.getByRole('link', { name: 'Create agent' }).click();
   await page.getByLabel('Name', { exact: true }).fill('packer');
   await page.getByLabel('shop').check();
+  await page.getByLabel('Your password').fill('correct horse battery staple');
   await page.getByRole('button', { name: 'Create agent' }).click();
   const credential = await page.locator('.once code').innerText();
   const agentPath = await page

@@ -3,7 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -96,15 +96,16 @@ test('a form refused by a 503 or by the network stays with its secret, and is se
 });
 
 test('a form whose session ended stays, and is sent again after a new sign-in', async () => {
-  const leaving = await addPerson(app, 'operator');
+  const leaving = await addPerson(app, 'operator', PASSWORD);
   const { page, context, close } = await openTab(browser, app, leaving);
   await page.goto('/agents/new');
   await page.getByLabel('Name', { exact: true }).fill('typed before');
+  await page.getByLabel('Your password').fill(PASSWORD);
   const [session] = await context.cookies();
   await context.clearCookies();
   await page.getByRole('button', { name: 'Create agent' }).click();
   await page.locator('#refused').getByText('You are signed out.').waitFor();
-  const again = await addPerson(app, 'operator');
+  const again = await addPerson(app, 'operator', PASSWORD);
   await context.addCookies([{ ...session!, value: again.cookie.split('=')[1]! }]);
   await page.getByRole('button', { name: 'Retry' }).click();
   await page.getByRole('heading', { level: 1, name: /typed before/ }).waitFor();

@@ -22,13 +22,14 @@ describe.each([
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
   test('a user creates a token, sees it once, uses it and revokes it', async () => {
-    const operator = await addPerson(app, 'operator');
+    const operator = await addPerson(app, 'operator', PASSWORD);
     const { page, complaints, close } = await openTab(browser, app, operator, { javaScriptEnabled });
     await page.goto('/tokens');
     await page.getByRole('link', { name: 'New token' }).click();
     await page.getByLabel('Name', { exact: true }).fill('nightly report');
     await page.getByLabel('Role').selectOption('viewer');
     await page.getByLabel('Expires after').selectOption('30 days');
+    await page.getByLabel('Your password').fill(PASSWORD);
     await page.getByRole('button', { name: 'Create token' }).click();
 
     const token = (await page.locator('.once code').textContent())!;
@@ -49,12 +50,13 @@ describe.each([
   });
 
   test('an error is shown beside its field, and the input is kept', async () => {
-    const viewer = await addPerson(app, 'viewer');
+    const viewer = await addPerson(app, 'viewer', PASSWORD);
     const { page, close } = await openTab(browser, app, viewer, { javaScriptEnabled });
     await page.goto('/tokens/new');
     expect(await page.getByLabel('Role').locator('option').allInnerTexts()).toEqual(['viewer']);
     await page.getByLabel('Name', { exact: true }).fill('   ');
     await page.getByLabel('Expires after').selectOption('a year');
+    await page.getByLabel('Your password').fill(PASSWORD);
     await page.getByRole('button', { name: 'Create token' }).click();
     const field = page.getByLabel('Name', { exact: true });
     await page.locator('#e-name').waitFor();
@@ -65,23 +67,27 @@ describe.each([
   });
 });
 
-test.each([true, false])('a token without expiry requires the password; JavaScript: %s', async (javaScriptEnabled) => {
-  const operator = await addPerson(app, 'operator', PASSWORD);
-  const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled });
-  await page.goto('/tokens/new');
-  await page.getByLabel('Name', { exact: true }).fill('for ever');
-  await page.getByLabel('Expires after').selectOption('never');
-  await page.getByRole('button', { name: 'Create token' }).click();
-  expect(await page.locator('#e-current_password').textContent()).toMatch(/^Give your password again/);
-  if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
-  expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('for ever');
-  expect(await page.getByLabel('Expires after').inputValue()).toBe('never');
-  await page.getByLabel('Your password').fill(PASSWORD);
-  await page.getByRole('button', { name: 'Create token' }).click();
-  const token = (await page.locator('.once code').textContent())!;
-  expect((await withToken(token)).body).toMatchObject({ id: operator.id });
-  await close();
-});
+test.each([true, false])(
+  'a wrong password is shown beside its field, and the rest is kept; JavaScript: %s',
+  async (javaScriptEnabled) => {
+    const operator = await addPerson(app, 'operator', PASSWORD);
+    const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled });
+    await page.goto('/tokens/new');
+    await page.getByLabel('Name', { exact: true }).fill('for ever');
+    await page.getByLabel('Expires after').selectOption('never');
+    await page.getByLabel('Your password').fill('not the password');
+    await page.getByRole('button', { name: 'Create token' }).click();
+    expect(await page.locator('#e-current_password').textContent()).toBe('This is not your password.');
+    if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('for ever');
+    expect(await page.getByLabel('Expires after').inputValue()).toBe('never');
+    await page.getByLabel('Your password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Create token' }).click();
+    const token = (await page.locator('.once code').textContent())!;
+    expect((await withToken(token)).body).toMatchObject({ id: operator.id });
+    await close();
+  },
+);
 
 test('an administrator sees the tokens of all users, other roles only their own', async () => {
   const [administrator, viewer] = [await addPerson(app, 'administrator'), await addPerson(app, 'viewer')];
@@ -107,11 +113,12 @@ test('an administrator sees the tokens of all users, other roles only their own'
 });
 
 test('a token is not cached', async () => {
-  const viewer = await addPerson(app, 'viewer');
+  const viewer = await addPerson(app, 'viewer', PASSWORD);
   const form = { 'content-type': 'application/x-www-form-urlencoded', origin: app.settings.PUBLIC_URL };
   const csrf = (await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie: viewer.cookie })).body
     .csrf_token;
-  const body = new URLSearchParams({ csrf, name: 'x', role: 'viewer', expires: '7' }).toString();
+  const fields = { csrf, name: 'x', role: 'viewer', expires: '7', current_password: PASSWORD };
+  const body = new URLSearchParams(fields).toString();
   const made = await request(`${app.url}/tokens/new`, 'POST', body, { ...form, cookie: viewer.cookie });
   expect(made.status).toBe(201);
   expect(made.text).toContain('wu_');

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
+import { addPerson, csrfToken, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
@@ -11,7 +11,7 @@ let administrator: TestPerson;
 let csrf: string;
 beforeAll(async () => {
   app = await startPagesApp();
-  administrator = await addPerson(app, 'administrator');
+  administrator = await addPerson(app, 'administrator', PASSWORD);
   csrf = await csrfToken(app.url, administrator.cookie);
 });
 afterAll(() => app.stop());
@@ -85,18 +85,19 @@ describe('while a value is shown that is shown only once', () => {
   });
 
   test('a new agent and a rotated one do the same', async () => {
-    const made = await post('/agents/new', { name: 'made just now' });
+    const made = await post('/agents/new', { name: 'made just now', current_password: PASSWORD });
     const address = /href="(\/agents\/[0-9a-f-]{36})" target="_self" data-stored/.exec(made.text)![1]!;
     expect(made.headers.get('hx-push-url')).toBe(address);
     expect(made.text).not.toContain(`${address}/rotate`);
-    const rotated = await post(`${address}/rotate`, {});
+    const rotated = await post(`${address}/rotate`, { current_password: PASSWORD });
     expect(rotated.text).toContain('data-copy="WEIR_CREDENTIAL=wa_');
     expect(rotated.text).not.toContain(`${address}/edit`);
     expect(await get(address)).toContain(`${address}/edit`);
   });
 
   test('a new token has its .env line', async () => {
-    const { text } = await post('/tokens/new', { name: 'nightly', role: 'viewer', expires: '30' });
+    const fields = { name: 'nightly', role: 'viewer', expires: '30', current_password: PASSWORD };
+    const { text } = await post('/tokens/new', fields);
     expect(text).toMatch(/data-copy="WEIR_TOKEN=wu_/);
     expect(text).toContain('<base target="_blank">');
   });
