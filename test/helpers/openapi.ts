@@ -46,7 +46,9 @@ export class ApiDocument {
   faults({ operationId, method, path }: DocumentedOperation, answer: ReceivedAnswer): string[] {
     const { status, headers, body } = answer;
     const say = (what: string) => [`${operationId} answered ${status}: ${what}`];
-    const response = this.document.paths[path][method.toLowerCase()].responses[status];
+    const documented = this.document.paths[path][method.toLowerCase()].responses[status];
+    const shared = documented?.$ref?.split('/').at(-1);
+    const response = shared === undefined ? documented : this.document.components.responses[shared];
     if (response === undefined) return say(`not documented; ${JSON.stringify(body)}`);
     if (headers.get('x-request-id') === null) return say('no X-Request-Id');
     if ([429, 503].includes(status) && headers.get('retry-after') === null) return say('no Retry-After');
@@ -56,7 +58,11 @@ export class ApiDocument {
     const media = type in content ? type : '*/*';
     if (!(media in content)) return say(`${type} is not documented`);
     if (content[media].schema === undefined) return [];
-    const pointer = ['paths', path, method.toLowerCase(), 'responses', String(status), 'content', media, 'schema'];
+    const place =
+      shared === undefined
+        ? ['paths', path, method.toLowerCase(), 'responses', String(status)]
+        : ['components', 'responses', shared];
+    const pointer = [...place, 'content', media, 'schema'];
     const validate = this.#ajv.compile({ $ref: `weir#/${pointer.map(escaped).join('/')}` });
     return validate(body) ? [] : say(`${this.#ajv.errorsText(validate.errors)}; ${JSON.stringify(body)}`);
   }

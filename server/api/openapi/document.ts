@@ -8,7 +8,7 @@ import { type Operation, openOperation } from '../operation.ts';
 import type { Operations } from '../operations.ts';
 import { agentRoutes, operationRoutes, plainRoutes } from '../routes.ts';
 import { problemSchema, problemsOf } from './problems.ts';
-import { headers, responsesOf } from './responses.ts';
+import { headers, responsesOf, shareRefusals } from './responses.ts';
 import { type Json, Schemas } from './schemas.ts';
 import { plainSecurity, securityOf, securitySchemes } from './security.ts';
 
@@ -105,6 +105,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
       security: securityOf(method, access, sessionOnly),
     });
   }
+  const responses = shareRefusals(paths);
   return {
     openapi: '3.1.0',
     info: {
@@ -117,6 +118,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     paths,
     components: {
       schemas: { ...schemas.components, Problem: problemSchema },
+      responses,
       headers,
       securitySchemes: securitySchemes(cookie),
     },

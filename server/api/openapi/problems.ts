@@ -7,6 +7,8 @@ import type { OperationAccess } from '../routes.ts';
 import { stepUpProblems } from '../step-up.ts';
 import type { Json } from './schemas.ts';
 
+export const PROBLEM_TYPE = 'application/problem+json';
+
 /** Problems of every route. */
 const common: readonly ProblemCode[] = [
   'length_required',
@@ -86,7 +88,7 @@ function response(status: number, codes: readonly ProblemCode[]): Json {
       ...(waits ? { 'Retry-After': { $ref: '#/components/headers/Retry-After' } } : {}),
     },
     content: {
-      'application/problem+json': {
+      [PROBLEM_TYPE]: {
         schema: {
           allOf: [{ $ref: '#/components/schemas/Problem' }, { type: 'object', properties: { code: { enum: codes } } }],
         },

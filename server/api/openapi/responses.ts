@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { ProblemCode } from '../../errors.ts';
 import type { Method } from '../../http/route.ts';
 import type { AnswerBytes } from '../operation.ts';
-import { problemResponses } from './problems.ts';
+import { PROBLEM_TYPE, problemResponses } from './problems.ts';
 import type { Json, Schemas } from './schemas.ts';
 
 type Answers = Readonly<Record<number, z.ZodType | null>>;
@@ -62,6 +62,38 @@ const meanings: Readonly<Record<string, string>> = {
   304: 'not modified: If-None-Match names the current ETag',
   503: 'not ready',
 };
+
+/**
+ * Replaces the refusals in the operations of the paths, most of which are equal, with references to components, and returns these. The
+ * document has 330 kB instead of 641, and is therefore sent in half the time to a client that accepts no compression.
+ */
+export function shareRefusals(paths: Readonly<Record<string, Json>>): Record<string, Json> {
+  const components: Record<string, Json> = {};
+  const names = new Map<string, string>();
+  const nameOf = (status: string, response: Json) => {
+    const text = JSON.stringify(response);
+    let name = names.get(text);
+    if (name === undefined) {
+      let number = 1;
+      while (`Refusal${status}-${number}` in components) number++;
+      name = `Refusal${status}-${number}`;
+      names.set(text, name);
+      components[name] = response;
+    }
+    return name;
+  };
+  for (const item of Object.values(paths))
+    for (const operation of Object.values(item) as { responses: Responses }[])
+      for (const [status, response] of Object.entries(operation.responses))
+        if (isRefusal(response))
+          operation.responses[status] = { $ref: `#/components/responses/${nameOf(status, response)}` };
+  return components;
+}
+
+/** A response with a problem document and nothing else. */
+function isRefusal({ content = {} }: Json): boolean {
+  return Object.keys(content as Json).join() === PROBLEM_TYPE;
+}
 
 /** Header components that the responses refer to. */
 export const headers: Json = {
