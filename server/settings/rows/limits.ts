@@ -60,7 +60,7 @@ export const limitsSettings = {
     'the same limit for unfinished bodies of one client address (IPv6: its /64), so that slow senders cannot starve others',
   ),
   CLIENT_UNREAD_BYTES_MAX: count(
-    8_388_608,
+    33_554_432,
     65_536,
     17_179_869_184,
     'maximum bytes of responses to requests without valid credentials that one client address (IPv6: its /64) does not read; above it the response is 503 (Linux)',
