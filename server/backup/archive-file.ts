@@ -51,8 +51,13 @@ export async function readArchive(path: string, keys: readonly Buffer[] = []): P
         for await (const part of partsOf(file, bytes)) {
           if (!hashes[index++]?.equals(hashOf(part)))
             throw new BackupError(`${path} was changed while it was read. Nothing was restored`, 'use another backup');
-          if (stdin.destroyed) return;
-          await send(stdin, part);
+          try {
+            await send(stdin, part);
+          } catch (error) {
+            // It exited before the end, as for a list: its exit code says whether it needed more.
+            if (stdin.destroyed) return;
+            throw error;
+          }
         }
         stdin.end();
       },
@@ -81,8 +86,9 @@ async function* partsOf(file: FileHandle, bytes: number): AsyncGenerator<Buffer>
   for (let at = 0; at < bytes; ) {
     const part = await readAt(file, at, Math.min(PART_BYTES, bytes - at));
     yield part;
-    // A file that became shorter has no such part.
-    at += Math.max(1, part.length);
+    // The file became shorter: the part has another hash.
+    if (part.length === 0) return;
+    at += part.length;
   }
 }
 

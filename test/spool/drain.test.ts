@@ -8,11 +8,13 @@ import { EventStore } from '../../server/ingest/event-store.ts';
 import { realDisk } from '../../server/spool/disk.ts';
 import { Drain } from '../../server/spool/drain.ts';
 import { readFrame, readHead } from '../../server/spool/read-segment.ts';
+import { encodeFrame, keyedLayout, sealFrame } from '../../server/spool/segment.ts';
 import { addCounts, type DrainCounts, SpoolStore } from '../../server/spool/store.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
 import { storeEvents } from '../helpers/event-store.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { idOf, newRow, storedIds, webhookId } from './events.ts';
+import { encodeOldFrame, encodeOldHead } from './old-segment.ts';
 
 let fresh: FreshDatabase;
 let store: SpoolStore;
@@ -21,6 +23,8 @@ let counts: DrainCounts;
 let refused: string[];
 let damaged: string[];
 let drain: Drain;
+/** Called before each transaction of the drain. */
+let onStore: () => void;
 let writer: SpoolWriter;
 
 beforeAll(async () => {
@@ -32,11 +36,20 @@ beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'weir-drain-'));
   counts = { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0 };
   [refused, damaged] = [[], []];
+  onStore = () => {};
   store = new SpoolStore(fresh.conninfo, fresh.database, () => 30);
   drain = new Drain({
     disk: realDisk,
     folder,
-    target: store,
+    target: {
+      connect: () => store.connect(),
+      createPartitions: (columns, frame) => store.createPartitions(columns, frame),
+      close() {},
+      store(columns, frame) {
+        onStore();
+        return store.store(columns, frame);
+      },
+    },
     observer: {
       committed: (more) => addCounts(counts, more),
       refused: (sqlState) => refused.push(sqlState),
@@ -272,3 +285,44 @@ test('files of other names are left alone', async () => {
   expect(await drain.run()).toEqual({ kind: 'empty' });
   expect(await readdir(folder)).toEqual(['notes.txt']);
 });
+
+test('a body that holds frames becomes no event when its own frame is torn, also in a file of release 0.1', async () => {
+  const forged = newRow();
+  const frames = [encodeOldFrame([forged]), sealFrame(encodeFrame([forged]), 1, keyedLayout())];
+  const body = Buffer.concat([...frames, randomBytes(100)]);
+  const [first] = await spool(newRow());
+  await spool(newRow({ body }));
+  const name = (await readdir(folder))[0]!;
+  await truncate(join(folder, name), (await readFile(join(folder, name))).length - 1);
+  const old = '1700000000123-7-0123abcd';
+  const [answered, torn] = [newRow(), newRow({ body })];
+  const content = Buffer.concat([encodeOldHead(), encodeOldFrame([answered]), encodeOldFrame([torn])]);
+  await writeFile(join(folder, `${old}.open`), content.subarray(0, -1));
+  expect(await drain.run()).toEqual({ kind: 'empty' });
+  expect(await storedIds(fresh.database)).toEqual(sorted([first!, answered]));
+  expect([damaged, await readdir(folder)]).toEqual([[`${old}.damaged`], [`${old}.damaged`]]);
+});
+
+test('a damaged file is kept also when its drain was interrupted behind the damage', async () => {
+  await spool(newRow());
+  const rows = [...(await spool(...rowsOf(4_000))), ...(await spool(newRow()))];
+  const [name] = await readdir(folder);
+  const bytes = await readFile(join(folder, name!));
+  bytes[(await headBytes(name!)) + 60]! ^= 1;
+  await writeFile(join(folder, name!), bytes);
+  let transactions = 0;
+  onStore = () => {
+    if (++transactions === 2) throw new Error('interrupted');
+  };
+  await expect(drain.run()).rejects.toThrow('interrupted');
+  expect(await drain.run()).toEqual({ kind: 'empty' });
+  expect(await storedIds(fresh.database)).toEqual(sorted(rows));
+  expect(damaged).toEqual([name!.replace('open', 'damaged')]);
+});
+
+async function headBytes(name: string): Promise<number> {
+  const file = await realDisk.open(join(folder, name));
+  const head = await readHead(file);
+  await file.close();
+  return head!.next;
+}
