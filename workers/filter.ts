@@ -23,6 +23,8 @@ export interface FilterTask {
 export interface FilterFailure {
   filter: number;
   reason: string;
+  /** Events on which it took too long, or at which the thread died. */
+  slow: number;
   /** The filter does not compile. */
   broken: boolean;
 }
@@ -48,9 +50,11 @@ export default function judgeAll({
   let place = 0;
   /** The event at which the time limit was last reached. */
   let slowAt = -1;
-  const decide = ({ verdict, failure, broken }: Judgement) => {
+  const decide = ({ verdict, failure, broken }: Judgement, slow = 0) => {
     const { filter } = events[place]!;
-    if (failure !== null) failures.set(filter, { filter, reason: failure, broken: broken === true });
+    const before = failures.get(filter)?.slow ?? 0;
+    if (failure !== null)
+      failures.set(filter, { filter, reason: failure, slow: before + slow, broken: broken === true });
     decided[place++] = verdict;
   };
   global.weirFilterSlice = () => {
@@ -65,7 +69,8 @@ export default function judgeAll({
       slice.runInThisContext({ timeout: eventTimeoutMs });
     } catch (error) {
       if ((error as { code?: string }).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
-      if (slowAt === place) decide({ verdict: verdicts.failed, failure: `it took longer than ${eventTimeoutMs} ms` });
+      if (slowAt === place)
+        decide({ verdict: verdicts.failed, failure: `it took longer than ${eventTimeoutMs} ms` }, 1);
       else slowAt = place;
     }
   }

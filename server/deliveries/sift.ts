@@ -21,11 +21,15 @@ const SLICE_BYTES_MAX = 2_097_152;
 /** No slice is begun after this time. An agent that gets nothing claims again. */
 const SIFT_MS = 1_000;
 
+const SUSPENDED = 'it is suspended: it took too long on other events';
+
 /** A filter gave no verdict on some events of a webhook: they are delivered. */
 export interface FilterFailed {
   webhookId: string;
   filter: string;
   events: number;
+  /** Of these, those on which it took too long or ended its thread. */
+  slow: number;
   /** Of the last one. */
   reason: string;
   /** It does not compile. */
@@ -131,7 +135,7 @@ async function judgeSlice(
   const rows = webhooks
     .flatMap((webhook, filter) => webhook.candidates.map((candidate) => ({ webhook, candidate, filter })))
     .sort((a, b) => a.candidate.place - b.candidate.place);
-  const stored = rows.filter(({ candidate }) => candidate.headers !== null);
+  const stored = rows.filter(({ candidate, webhook }) => candidate.headers !== null && !webhook.suspended);
   const { verdicts: given, failures } =
     stored.length === 0
       ? { verdicts: [], failures: [] }
@@ -140,8 +144,11 @@ async function judgeSlice(
           stored.map(({ webhook, candidate, filter }) => eventOf(webhook, candidate, filter)),
         );
   const verdictOf = new Map(stored.map(({ candidate }, place) => [candidate.id, given[place]!]));
-  // Retention has removed the event: the claim leaves it out.
-  const decided = ({ candidate }: (typeof rows)[number]) => verdictOf.get(candidate.id) ?? verdicts.passed;
+  const decided = ({ candidate, webhook }: (typeof rows)[number]) => {
+    // Retention has removed the event: the claim leaves it out.
+    if (candidate.headers === null) return verdicts.passed;
+    return webhook.suspended ? verdicts.failed : verdictOf.get(candidate.id)!;
+  };
   const judged: JudgedSlice = {
     passedIds: [],
     horizons: [],
@@ -165,9 +172,12 @@ async function judgeSlice(
     else judged.passedIds.push(candidate.id);
     if (verdict === verdicts.failed) failedEvents.set(filter, (failedEvents.get(filter) ?? 0) + 1);
   }
-  for (const { filter, reason, broken } of failures) {
+  const notAsked = webhooks.flatMap(({ suspended }, filter) =>
+    suspended && failedEvents.has(filter) ? [{ filter, slow: 0, reason: SUSPENDED, broken: false }] : [],
+  );
+  for (const { filter, ...failure } of [...failures, ...notAsked]) {
     const { id, filter: text } = webhooks[filter]!;
-    failed({ webhookId: id, filter: text, events: failedEvents.get(filter) ?? 1, reason, broken });
+    failed({ webhookId: id, filter: text, events: failedEvents.get(filter) ?? 1, ...failure });
   }
   for (const { id, complete, oldestAt } of webhooks) {
     const isDone = complete && !undecided.has(id);

@@ -1,4 +1,4 @@
-/** Checks that the filters of subscriptions are valid in this version. */
+/** Checks that the filters of subscriptions are valid in this version and not suspended. */
 import type { Database } from '../db/pool.ts';
 import { readFilters } from '../db/queries/filter-events.ts';
 import { filterProblem } from '../filters/expression.ts';
@@ -11,8 +11,11 @@ export async function checkFilters(database: Database): Promise<Check[]> {
   const filters = await readFilters(database, null, FILTERS_MAX);
   if (filters.length === 0) return [];
   const broken = filters.flatMap((one) => {
-    const detail = filterProblem(one.filter);
-    return detail === null ? [] : [{ ...one, detail }];
+    const fault = filterProblem(one.filter);
+    if (fault !== null) return [{ ...one, detail: `not valid in this version (${fault})` }];
+    return one.suspendedUntil === null
+      ? []
+      : [{ ...one, detail: `suspended until ${one.suspendedUntil} (it took too long on several events)` }];
   });
   const [first] = broken;
   if (first === undefined) return [ok('filters', `${filters.length} filters of subscriptions are valid`)];
@@ -20,7 +23,7 @@ export async function checkFilters(database: Database): Promise<Check[]> {
   return [
     problem(
       'filters',
-      `the filter of agent ${first.agentName} on webhook ${first.webhookName} is not valid in this version (${first.detail})${others}; all events are delivered`,
+      `the filter of agent ${first.agentName} on webhook ${first.webhookName} is ${first.detail}${others}; all events are delivered`,
       `change it on the page of the agent, or: weir agent subscribe ${first.agentId} --webhook ${first.webhookId} --filter EXPRESSION`,
     ),
   ];

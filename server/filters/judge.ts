@@ -1,4 +1,4 @@
-/** Evaluates filters in a thread, which starts on demand and ends when idle, so that neither time nor memory of a process depends on them. */
+/** Evaluates filters in threads, which start on demand and end when idle, so that neither time nor memory of a process depends on them. */
 import { Piscina } from 'piscina';
 import type { FilterFailure, FilterTask } from '../../workers/filter.ts';
 import { type CandidateEvent, type Verdict, verdicts } from './evaluate.ts';
@@ -11,7 +11,9 @@ const IDLE_MS = 30_000;
 const THREAD_TIMEOUT_MS = 10_000;
 const THREAD_TIMEOUT_EVENTS = 4;
 const QUEUE_MAX = 256;
-/** Heap of the thread, for the compiled filters, one parsed body and what an expression makes of it. */
+/** The second thread starts when the first has work for it: an agent, which claims once at a time, holds only one. */
+const THREADS_MAX = 2;
+/** Heap of a thread, for the compiled filters, one parsed body and what an expression makes of it. */
 const HEAP_MEGABYTES_MAX = 256;
 
 /** `verdicts`: of each event, in order. `failures`: the last one of each filter that failed. */
@@ -30,7 +32,7 @@ export class FilterJudge {
    * @param workerFile compiled workers/filter.js; a thread cannot load TypeScript.
    * @param eventTimeoutMs FILTER_TIMEOUT_MS
    * @param options.taskTimeoutMs events that are not begun within this time stay undecided.
-   * @param options.queueMax tasks that wait for the thread. Further ones are undecided.
+   * @param options.queueMax tasks that wait for a thread. Further ones are undecided.
    */
   constructor(
     workerFile: string,
@@ -40,6 +42,7 @@ export class FilterJudge {
       threadTimeoutMs = THREAD_TIMEOUT_MS + THREAD_TIMEOUT_EVENTS * eventTimeoutMs,
       heapMegabytesMax = HEAP_MEGABYTES_MAX,
       queueMax = QUEUE_MAX,
+      threadsMax = THREADS_MAX,
     } = {},
   ) {
     this.#limits = { eventTimeoutMs, taskTimeoutMs };
@@ -48,7 +51,7 @@ export class FilterJudge {
     this.#pool = new Piscina({
       filename: workerFile,
       minThreads: 0,
-      maxThreads: 1,
+      maxThreads: threadsMax,
       idleTimeout: IDLE_MS,
       maxQueue: queueMax,
       // See ingest/verify.ts.
@@ -84,7 +87,7 @@ export class FilterJudge {
       // No event is to blame for a task that was never begun.
       if (at < 0 || (abort.signal.aborted && begun[0] === 0)) return judged([]);
       decided[at] = verdicts.failed;
-      return judged([{ filter: events[at]!.filter, reason: reasonOf(error as Error), broken: false }]);
+      return judged([{ filter: events[at]!.filter, reason: reasonOf(error as Error), slow: 1, broken: false }]);
     } finally {
       clearTimeout(timer);
     }

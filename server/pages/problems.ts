@@ -79,7 +79,7 @@ function describe(problem: FoundProblem, nowMs: number): Omit<ProblemCard, 'role
     case 'filter':
       return {
         level: 'warn',
-        title: `${plural(problem.count ?? 0, 'filter')} of ${name} ${problem.count === 1 ? 'is' : 'are'} not valid in this version`,
+        title: `${plural(problem.count ?? 0, 'filter')} of ${name} ${problem.count === 1 ? 'is' : 'are'} not valid in this version or suspended`,
         detail: 'Every event is delivered to the agent. Change the filter; the page of the agent says what is wrong.',
         action: 'Open the agent',
         href: `/agents/${agent_id}`,

@@ -71,6 +71,12 @@ export const agentActivitySchema = z
           failures: z.int().describe('events on which the filter failed since it was set; they were delivered'),
           reason: z.string().nullable().describe('why it failed last; null: it has not failed'),
           failed_at: z.iso.datetime().nullable().describe('when it failed last'),
+          suspended_until: z.iso
+            .datetime()
+            .nullable()
+            .describe(
+              'the filter took too long on several events, and all are delivered until then; null: it is not suspended',
+            ),
           problem: z
             .string()
             .nullable()

@@ -122,6 +122,10 @@ export const logEvents = {
     'error',
     'the stored filter of a subscription is not valid in this version; all events are delivered until it is changed',
   ],
+  filter_suspended: [
+    'warn',
+    'the filter of a subscription took too long on several events and is suspended until the time given; all events are delivered',
+  ],
   rejections_lost: ['warn', 'samples of rejected signatures could not be diagnosed or stored'],
   rejections_expired: ['info', 'old rejections were deleted'],
   secrets_key_replaced: [

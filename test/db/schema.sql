@@ -304,7 +304,9 @@ ALTER TABLE ONLY public.rejections ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE TABLE public.replay_targets (
     agent_id uuid NOT NULL,
     webhook_id uuid NOT NULL,
-    filter text
+    filter text,
+    filter_slow integer DEFAULT 0 NOT NULL,
+    filter_slow_at timestamp with time zone
 );
 
 CREATE TABLE public.schema_migrations (
@@ -357,6 +359,8 @@ CREATE TABLE public.subscriptions (
     filter_failures bigint DEFAULT 0 NOT NULL,
     filter_failure text,
     filter_failed_at timestamp with time zone,
+    filter_slow integer DEFAULT 0 NOT NULL,
+    filter_slow_at timestamp with time zone,
     CONSTRAINT subscriptions_filter_check CHECK (((length(filter) >= 1) AND (length(filter) <= 2000))),
     CONSTRAINT subscriptions_filter_failure_check CHECK ((length(filter_failure) <= 500))
 );

@@ -1,5 +1,7 @@
 /** What an expression can make is bounded: a hostile one fails, and neither the thread nor the process ends. */
 import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Environment } from '@marcbachmann/cel-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CandidateEvent, verdicts } from '../../server/filters/evaluate.ts';
@@ -112,6 +114,22 @@ describe('types', () => {
     // The names of 2,000 types take 15 MB.
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(5_000_000);
   });
+});
+
+test('a filter does not keep the event that it judged', async () => {
+  setFlagsFromString('--expose-gc');
+  const evaluate = compileFilter('body.list.exists(one, one == 1) || size(body.list.map(one, one)) > 5');
+  if (evaluate.kind === 'fault') throw new Error(evaluate.fault.detail);
+  const judged = () => {
+    const body = { list: [1, 2] };
+    evaluate.passes({ headers: {}, content_type: null, bytes: 1n, webhook: 'orders', event_type: null, body });
+    return new WeakRef(body);
+  };
+  const body = judged();
+  // A WeakRef holds its target until the end of the task.
+  await new Promise((resolve) => setImmediate(resolve));
+  runInNewContext('gc')();
+  expect(body.deref()).toBeUndefined();
 });
 
 test.each([

@@ -33,8 +33,8 @@ test('each event is judged by its filter', async () => {
   ]);
   expect(given).toEqual([passed, excluded, excluded, failed, failed]);
   expect(failures).toEqual([
-    { filter: 2, reason: 'No such key: missing', broken: false },
-    { filter: 3, reason: expect.stringMatching(/^Character 1: unknown variable: nonsense/), broken: true },
+    { filter: 2, reason: 'No such key: missing', slow: 0, broken: false },
+    { filter: 3, reason: expect.stringMatching(/^Character 1: unknown variable: nonsense/), slow: 0, broken: true },
   ]);
 });
 
@@ -48,22 +48,29 @@ test('an evaluation that takes too long is given up, and only its event fails', 
   judge = new FilterJudge(workerFile, 100, { taskTimeoutMs: 0 });
   const { verdicts: given, failures } = await judge.judge([slowFilter], [slow, quick, slow]);
   expect(given).toEqual([failed, undecided, undecided]);
-  expect(failures).toEqual([{ filter: 0, reason: 'it took longer than 100 ms', broken: false }]);
+  expect(failures).toEqual([{ filter: 0, reason: 'it took longer than 100 ms', slow: 1, broken: false }]);
   expect((await judge.judge([slowFilter], [quick])).verdicts).toEqual([passed]);
 });
 
 test('a task that waited for the thread until the time limit blames none of its events', async () => {
-  judge = new FilterJudge(workerFile, PATIENT_MS, { threadTimeoutMs: 500 });
+  judge = new FilterJudge(workerFile, PATIENT_MS, { threadTimeoutMs: 500, threadsMax: 1 });
   const [, waiting] = await Promise.all([[slow], [quick, quick]].map((events) => judge.judge([slowFilter], events)));
   expect(waiting).toEqual({ verdicts: [undecided, undecided], failures: [] });
 });
 
 test('a task over the limit of waiting ones is undecided at once', async () => {
-  judge = new FilterJudge(workerFile, PATIENT_MS, { threadTimeoutMs: 500, queueMax: 1 });
+  judge = new FilterJudge(workerFile, PATIENT_MS, { threadTimeoutMs: 500, queueMax: 1, threadsMax: 1 });
   const [first, , over] = [slow, slow, slow].map((event) => judge.judge([slowFilter], [event]));
   expect(await Promise.race([first, over])).toEqual({ verdicts: [undecided], failures: [] });
   expect(await Promise.race([first, 'still judged'])).toBe('still judged');
   await first;
+});
+
+test('a filter that holds its thread does not hold the others', async () => {
+  judge = new FilterJudge(workerFile, PATIENT_MS);
+  const hostile = judge.judge([slowFilter], [slow]);
+  for (let i = 0; i < 3; i++) expect((await judge.judge(['body.text == "aaa"'], [quick])).verdicts).toEqual([passed]);
+  expect(await Promise.race([hostile, 'still judged'])).toBe('still judged');
 });
 
 test('a thread that runs out of memory is replaced, and only the event at which it died fails', async () => {
@@ -73,7 +80,9 @@ test('a thread that runs out of memory is replaced, and only the event at which 
   const small = event({ list: [1] });
   const { verdicts: given, failures } = await judge.judge([filter], [small, event({ list }), small]);
   expect(given).toEqual([passed, failed, undecided]);
-  expect(failures).toEqual([{ filter: 0, reason: expect.stringMatching(/^the thread ended: /), broken: false }]);
+  expect(failures).toEqual([
+    { filter: 0, reason: expect.stringMatching(/^the thread ended: /), slow: 1, broken: false },
+  ]);
   expect((await judge.judge([filter], [small])).verdicts).toEqual([passed]);
 });
 

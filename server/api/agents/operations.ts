@@ -28,8 +28,16 @@ const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'act
 /** Limit on the filters in one response. */
 const FILTERS_SHOWN_MAX = 2_000;
 
-function filterActivity({ webhookId: webhook_id, filter, failures, reason, failedAt: failed_at }: StoredFilter) {
-  return { webhook_id, failures, reason, failed_at, problem: filterProblem(filter) };
+function filterActivity(stored: StoredFilter) {
+  const {
+    webhookId: webhook_id,
+    filter,
+    failures,
+    reason,
+    failedAt: failed_at,
+    suspendedUntil: suspended_until,
+  } = stored;
+  return { webhook_id, failures, reason, failed_at, suspended_until, problem: filterProblem(filter) };
 }
 
 export function agentOperations(parts: ChangeParts) {

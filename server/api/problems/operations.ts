@@ -47,7 +47,7 @@ export const problemSchema = z.object({
   kind: z
     .enum(kinds)
     .describe(
-      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for longer than ALERT_PENDING_SECONDS; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for its expect_every_seconds or, without it, for twice its longest pause of the last seven days; filter: filters of an agent are not valid in this version, so that all events are delivered; expiring: retention removes pending or leased deliveries within a day; archive: days that could not be written to ARCHIVE_DIR`,
+      `process: does not respond; rate_limits: the store does not answer, so requests are not counted; dead_letters: of an agent; pending: the oldest delivery of an agent waits for longer than ALERT_PENDING_SECONDS; rejections: at least ${REJECTED_MIN} of a webhook in the last hour; limited: at least ${LIMITED_MIN} and ${LIMITED_SHARE_MIN * 100} % of the requests of a webhook in the last hour; silent: a webhook has no event for its expect_every_seconds or, without it, for twice its longest pause of the last seven days; filter: filters of an agent are not valid in this version, or suspended because they took too long, so that all events are delivered; expiring: retention removes pending or leased deliveries within a day; archive: days that could not be written to ARCHIVE_DIR`,
     ),
   webhook_id: recordId.nullable().describe('the webhook; null: none'),
   agent_id: recordId.nullable().describe('the agent; null: none'),
@@ -137,8 +137,8 @@ function processProblems({ latest }: History): FoundProblem[] {
 
 function filterProblems(filters: readonly StoredFilter[]): FoundProblem[] {
   const byAgent = new Map<string, FoundProblem & { count: number }>();
-  for (const { agentId, agentName, filter } of filters) {
-    if (filterProblem(filter) === null) continue;
+  for (const { agentId, agentName, filter, suspendedUntil } of filters) {
+    if (filterProblem(filter) === null && suspendedUntil === null) continue;
     const known = byAgent.get(agentId) ?? { ...found('filter', { agent_id: agentId, name: agentName }), count: 0 };
     byAgent.set(agentId, { ...known, count: known.count + 1 });
   }

@@ -4,8 +4,8 @@ import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { shareOf } from './claim-room.ts';
 import { waitingDays } from './deliveries.ts';
-import { arrayOf } from './sql.ts';
-import { subscribedWebhooks } from './subscriptions.ts';
+import { arrayOf, isoText } from './sql.ts';
+import { addSlow, FILTER_SLOW_MAX, subscribedWebhooks, suspendedUntil } from './subscriptions.ts';
 
 /**
  * SQL: a filter has not judged the delivery `d`. One that was leased before was let through, and one that a user replayed is delivered
@@ -45,6 +45,8 @@ export interface FilteredWebhook {
   id: string;
   name: string;
   filter: string;
+  /** The filter took too long on other events, and is not asked. */
+  suspended: boolean;
   /** When its oldest unjudged delivery became claimable, as Postgres prints it; null: it has none. */
   oldestAt: string | null;
   candidates: Candidate[];
@@ -65,6 +67,7 @@ type Row = Omit<Candidate, 'id'> & {
   webhookId: string;
   name: string;
   filter: string;
+  suspended: boolean;
   oldestAt: string | null;
   more: boolean;
   oldestMs: number | null;
@@ -72,7 +75,7 @@ type Row = Omit<Candidate, 'id'> & {
 
 /**
  * Reads the oldest unjudged deliveries of an agent, round-robin over its webhooks with filters, in the order of claims. Takes no locks.
- * Bodies are read only for expressions that name `body`. A webhook without an unjudged delivery takes no place from the others.
+ * Bodies are read only for expressions that name `body` and are not suspended. A webhook without an unjudged delivery takes no place from the others.
  */
 export async function readCandidates(database: Database, order: CandidateOrder): Promise<Slice> {
   const rows = await database.query<Row>({
@@ -82,7 +85,7 @@ export async function readCandidates(database: Database, order: CandidateOrder):
       with days as materialized (
         select min(day) as first, max(day) + interval '24 hours' as after_last from ${waitingDays('$1', '$3::timestamptz')} d
       ), filtered as materialized (
-        select s.webhook_id, w.name, s.filter, strpos(s.filter, 'body') > 0 as reads_body,
+        select s.webhook_id, w.name, s.filter, s.suspended, strpos(s.filter, 'body') > 0 and not s.suspended as reads_body,
           ${shareOf('$5', 'count(*) over ()')} as share
         from ${subscribedWebhooks('$1')} s
         join webhooks w on w.id = s.webhook_id
@@ -111,7 +114,7 @@ export async function readCandidates(database: Database, order: CandidateOrder):
         left join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
         where c.place = 1 or c.bytes_so_far <= $6
       )
-      select c.id, f.webhook_id as "webhookId", f.name, f.filter, c.place::int, c.available_at::text as "availableAt",
+      select c.id, f.webhook_id as "webhookId", f.name, f.filter, f.suspended, c.place::int, c.available_at::text as "availableAt",
         c.content_type as "contentType", c.event_type as "eventType", c.headers, c.bytes, c.body, each_one.oldest::text as "oldestAt",
         coalesce(found > share or found > count(c.id) over (partition by f.webhook_id), false) as more,
         extract(epoch from min(each_one.oldest) over ())::float8 * 1000 as "oldestMs"
@@ -131,11 +134,12 @@ export async function readCandidates(database: Database, order: CandidateOrder):
     ],
   });
   const webhooks = new Map<string, FilteredWebhook>();
-  for (const { id, webhookId, name, filter, oldestAt, more, oldestMs: _, ...event } of rows) {
+  for (const { id, webhookId, name, filter, suspended, oldestAt, more, oldestMs: _, ...event } of rows) {
     const webhook = webhooks.get(webhookId) ?? {
       id: webhookId,
       name,
       filter,
+      suspended,
       oldestAt,
       candidates: [],
       complete: !more,
@@ -183,20 +187,48 @@ export interface FilterFailures {
   /** The expression that failed: another one may have replaced it. */
   filter: string;
   events: number;
+  /** Of these, those on which it took too long or ended its thread. */
+  slow: number;
   reason: string;
 }
 
-/** Adds to the failures of subscriptions. */
-export async function addFilterFailures(
+/** A filter that took too long and is suspended by that. */
+export interface SuspendedFilter {
+  agentId: string;
+  webhookId: string;
+  /** ISO time. */
+  until: string;
+}
+
+/** Adds to the failures of subscriptions, and to those of ended ones whose deliveries wait. */
+export function addFilterFailures(
   { query }: Pick<Database, 'query'>,
   failures: Iterable<FilterFailures>,
-): Promise<void> {
-  await query({
+): Promise<SuspendedFilter[]> {
+  const suspended = (s: string) =>
+    `${s}.agent_id, ${s}.webhook_id, case when f.slow > 0 and ${s}.filter_slow >= ${FILTER_SLOW_MAX} then ${suspendedUntil(s)} end as until`;
+  return query<SuspendedFilter>({
     text: `
-      update subscriptions s
-      set filter_failures = s.filter_failures + f.events, filter_failure = left(f.reason, 500), filter_failed_at = now()
-      from json_to_recordset($1::json) f ("agentId" uuid, "webhookId" uuid, filter text, events bigint, reason text)
-      where s.agent_id = f."agentId" and s.webhook_id = f."webhookId" and s.filter = f.filter`,
+      with f as materialized (
+        select * from json_to_recordset($1::json)
+          f ("agentId" uuid, "webhookId" uuid, filter text, events bigint, slow int, reason text)
+      ), subscribed as (
+        update subscriptions s
+        set filter_failures = s.filter_failures + f.events, filter_failure = left(f.reason, 500), filter_failed_at = now(),
+          ${addSlow('s', 'f.slow')}
+        from f
+        where s.agent_id = f."agentId" and s.webhook_id = f."webhookId" and s.filter = f.filter
+        returning ${suspended('s')}
+      ), ended as (
+        update replay_targets t
+        set ${addSlow('t', 'f.slow')}
+        from f
+        where t.agent_id = f."agentId" and t.webhook_id = f."webhookId" and t.filter = f.filter and f.slow > 0
+        returning ${suspended('t')}
+      )
+      select distinct agent_id as "agentId", webhook_id as "webhookId", ${isoText('until')} as until
+      from (select * from subscribed union all select * from ended) changed
+      where until is not null`,
     values: [JSON.stringify([...failures])],
   });
 }

@@ -2,6 +2,7 @@
 import type { CandidateEvent } from '../../filters/evaluate.ts';
 import type { Database } from '../pool.ts';
 import { isoText } from './sql.ts';
+import { suspendedUntil } from './subscriptions.ts';
 
 /** Timeout of the search for the newest events: a webhook that is rarely used has them far back. */
 const TIMEOUT_MS = 5_000;
@@ -55,6 +56,8 @@ export interface StoredFilter {
   failures: number;
   reason: string | null;
   failedAt: string | null;
+  /** Null: it is not suspended. */
+  suspendedUntil: string | null;
 }
 
 /** Reads the filters of these agents (null: of all active ones), at most `rowsMax`. */
@@ -66,7 +69,8 @@ export function readFilters(
   return query<StoredFilter>({
     text: `
       select s.agent_id as "agentId", a.name as "agentName", s.webhook_id as "webhookId", w.name as "webhookName", s.filter,
-        s.filter_failures::int as failures, s.filter_failure as reason, ${isoText('s.filter_failed_at')} as "failedAt"
+        s.filter_failures::int as failures, s.filter_failure as reason, ${isoText('s.filter_failed_at')} as "failedAt",
+        ${isoText(suspendedUntil('s'))} as "suspendedUntil"
       from subscriptions s
       join agents a on a.id = s.agent_id and a.revoked_at is null
       join webhooks w on w.id = s.webhook_id and w.deleted_at is null

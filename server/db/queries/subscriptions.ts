@@ -8,15 +8,31 @@ interface Pairs {
   agentIds: readonly string[];
 }
 
+/** A filter that took too long on so many events, each within an hour of the one before, is suspended. */
+export const FILTER_SLOW_MAX = 3;
+const SLOW_FORGOTTEN = `interval '1 hour'`;
+/** Since the last of these events. The next one, unless it comes an hour later, suspends the filter again. */
+const SUSPENDED_FOR = `interval '10 minutes'`;
+
+/** SQL: when the filter of the subscription `s` judges again; null: it is not suspended. */
+export const suspendedUntil = (s: string) =>
+  `case when ${s}.filter_slow >= ${FILTER_SLOW_MAX} and ${s}.filter_slow_at > now() - ${SUSPENDED_FOR} then ${s}.filter_slow_at + ${SUSPENDED_FOR} end`;
+
+/** SQL assignments that add `slow` (SQL) events to those of the subscription `s`. */
+export const addSlow = (s: string, slow: string) => `
+  filter_slow = case when ${slow} = 0 or ${s}.filter_slow_at > now() - ${SLOW_FORGOTTEN} then ${s}.filter_slow else 0 end + ${slow},
+  filter_slow_at = case when ${slow} = 0 then ${s}.filter_slow_at else now() end`;
+
 /**
- * SQL: the webhooks of which the agent may have deliveries, each once, with the filter that judges them (null: none).
+ * SQL: the webhooks of which the agent may have deliveries, each once, with the filter that judges them (null: none) and whether it is
+ * suspended.
  * @param agentId SQL expression of the agent's id
  */
 export function subscribedWebhooks(agentId: string): string {
   return `(
-    select webhook_id, filter from subscriptions where agent_id = ${agentId}
+    select webhook_id, filter, ${suspendedUntil('s')} is not null as suspended from subscriptions s where agent_id = ${agentId}
     union all
-    select webhook_id, filter from replay_targets t
+    select webhook_id, filter, ${suspendedUntil('t')} is not null from replay_targets t
     where agent_id = ${agentId}
       and not exists (select from subscriptions s where s.webhook_id = t.webhook_id and s.agent_id = t.agent_id)
   )`;
@@ -49,24 +65,27 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
   });
 }
 
-/** Sets the filter of a subscription; null: none. The failures of the previous one are forgotten. */
+/** Sets the filter of a subscription; null: none. The failures of the previous one are forgotten, and one that is suspended judges again. */
 export async function updateFilter(
   query: Query,
   { webhookId, agentId }: { webhookId: string; agentId: string },
   filter: string | null,
 ): Promise<void> {
   await query({
-    text: `update subscriptions set filter = $3, filter_failures = 0, filter_failure = null, filter_failed_at = null
-           where webhook_id = $1 and agent_id = $2 and filter is distinct from $3`,
+    text: `update subscriptions set filter = $3, filter_failures = 0, filter_failure = null, filter_failed_at = null,
+             filter_slow = 0, filter_slow_at = null
+           where webhook_id = $1 and agent_id = $2 and (filter is distinct from $3 or filter_slow > 0)`,
     values: [webhookId, agentId, filter],
   });
 }
 
 /** SQL that ends subscriptions. No new events follow, but waiting deliveries that pass the filter stay claimable: claims also read replay_targets. */
 const ending = (where: string) => `
-  with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id, filter)
-  insert into replay_targets (agent_id, webhook_id, filter) select agent_id, webhook_id, filter from ended
-  on conflict (agent_id, webhook_id) do update set filter = excluded.filter`;
+  with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id, filter, filter_slow, filter_slow_at)
+  insert into replay_targets (agent_id, webhook_id, filter, filter_slow, filter_slow_at)
+  select agent_id, webhook_id, filter, filter_slow, filter_slow_at from ended
+  on conflict (agent_id, webhook_id) do update
+  set filter = excluded.filter, filter_slow = excluded.filter_slow, filter_slow_at = excluded.filter_slow_at`;
 
 /** Ends the subscriptions of a webhook or an agent, except those to `keptIds`. */
 export async function deleteOtherSubscriptions(

@@ -1,4 +1,4 @@
-/** The thread that evaluates filters, and what is known of filters that fail. */
+/** The threads that evaluate filters, and what is known of filters that fail. */
 import { addFilterFailures, type FilterFailures } from '../../db/queries/filter-deliveries.ts';
 import type { FilterFailed } from '../../deliveries/sift.ts';
 import { FilterJudge } from '../../filters/judge.ts';
@@ -15,19 +15,27 @@ const TRIES_WAITING_MAX = 4;
 export function composeFilters({ settings, database, metrics, log }: Base, workerFile: string) {
   const judge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS);
   // A thread of its own: claims do not wait for tries of slow expressions.
-  const tryJudge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS, { queueMax: TRIES_WAITING_MAX });
+  const tryJudge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS, {
+    queueMax: TRIES_WAITING_MAX,
+    threadsMax: 1,
+  });
   const failures = new WriteBehind<FilterFailures>(
-    (counted) => addFilterFailures(database, counted.values()),
-    (one, other) => ({ ...other, events: one.events + other.events }),
+    async (counted) => {
+      for (const { agentId, webhookId, until } of await addFilterFailures(database, counted.values()))
+        log('filter_suspended', { agent_id: agentId, webhook_id: webhookId, until });
+    },
+    (one, other) => ({ ...other, events: one.events + other.events, slow: one.slow + other.slow }),
   );
   const logged = new Set<string>();
   return {
     judge,
     tryJudge,
-    failed: (agentId: string, { webhookId, filter, events, reason, broken }: FilterFailed) => {
+    failed: (agentId: string, { webhookId, filter, events, slow, reason, broken }: FilterFailed) => {
       metrics.filterFailed(agentId, events);
       const key = `${agentId} ${webhookId} ${filter}`;
-      failures.note(key, { agentId, webhookId, filter, events, reason });
+      failures.note(key, { agentId, webhookId, filter, events, slow, reason });
+      // The next claim would ask it again.
+      if (slow > 0) void failures.flush();
       if (!broken || logged.has(key)) return;
       if (logged.size >= LOGGED_MAX) logged.clear();
       logged.add(key);
