@@ -281,7 +281,9 @@ test('the metrics count filtered deliveries and failures by agent', async () => 
 });
 
 import { appendFileSync } from 'node:fs';
-const dbg = (...a: unknown[]) => appendFileSync('/tmp/filt-dbg.log', `${new Date().toISOString()} ${JSON.stringify(a)}\n`);
+
+const dbg = (...a: unknown[]) =>
+  appendFileSync('/tmp/filt-dbg.log', `${new Date().toISOString()} ${JSON.stringify(a)}\n`);
 describe('a filter that takes too long', () => {
   /** Takes exponential time on SLOW. */
   const HOSTILE = 'body.text.matches("^(a+)+$")';
@@ -361,7 +363,10 @@ describe('a filter that takes too long', () => {
     const unwanted = await send(webhook, '{"text":"b"}');
     made(await agentsOf(app).unsubscribe(agent.id, [webhook.id]));
     const got: string[] = [];
-    while (got.length < 5) { got.push(...eventIds(await agent.claim())); dbg('ended', got.length); }
+    while (got.length < 5) {
+      got.push(...eventIds(await agent.claim()));
+      dbg('ended', got.length);
+    }
     expect(got).toContain(unwanted);
   });
 

@@ -74,7 +74,12 @@ test.each(faults)('a batch whose thread %s is verified by another one', async (_
 
 test.each(faults)('of a batch whose thread %s, only the request at fault is refused', async (_how, fault) => {
   await startVerifier(fault, 0, 2);
-  const verdicts = await Promise.all([verify('one'), verify(GUILTY), verify('two', { claimed: 'other' }), verify('three')]);
+  const verdicts = await Promise.all([
+    verify('one'),
+    verify(GUILTY),
+    verify('two', { claimed: 'other' }),
+    verify('three'),
+  ]);
   expect(verdicts).toEqual([
     { kind: 'verified', keyPlace: 0 },
     { kind: 'unavailable' },

@@ -21,7 +21,13 @@ const run = promisify(execFile);
 const entryFile = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
 
 /** Limits high enough for all tests; two processes on any machine. */
-const usual: Overrides = { ...PATIENT, WORKERS: 2, RATE_LIMIT_INGEST_MAX: 1_000_000_000, RATE_LIMIT_ANONYMOUS_MAX: 1_000_000_000, DRAIN_SECONDS: 10 };
+const usual: Overrides = {
+  ...PATIENT,
+  WORKERS: 2,
+  RATE_LIMIT_INGEST_MAX: 1_000_000_000,
+  RATE_LIMIT_ANONYMOUS_MAX: 1_000_000_000,
+  DRAIN_SECONDS: 10,
+};
 
 /** Longer than anything takes on a busy machine, unless it hangs. */
 export const PATIENCE_MS = 90_000;

@@ -176,8 +176,8 @@ describe('a signed request', () => {
     ['/batch', ''],
     ['', '/batch'],
   ])('of a definition that signs lines is stored at %s/, and not again at %s/', async (first, second) => {
-    const scheme_definition: SchemeDefinition = {
-      algorithm: 'hmac-sha256',
+    const scheme_definition = {
+      algorithm: 'hmac-sha256' as const,
       header: 'x-own',
       content: '{id}.{body}',
       id: 'header:x-own-id',
@@ -195,9 +195,10 @@ describe('a signed request', () => {
     const signed = sign(hook);
     const headers = { ...signed.headers, 'x-github-delivery': '1' };
     const path = `${hook.path}/batch`;
-    expect([(await post(path, { ...signed, headers })).status, (await post(path, { ...signed, headers })).status]).toEqual([
-      202, 200,
-    ]);
+    expect([
+      (await post(path, { ...signed, headers })).status,
+      (await post(path, { ...signed, headers })).status,
+    ]).toEqual([202, 200]);
   });
 });
 
@@ -210,7 +211,8 @@ async function countEvents(webhookId: string): Promise<number> {
 }
 
 describe('a body over the bounds of its scheme', () => {
-  const form = (fields: number) => Buffer.from(Array.from({ length: fields }, (_, i) => `${i.toString(36)}=`).join('&'));
+  const form = (fields: number) =>
+    Buffer.from(Array.from({ length: fields }, (_, i) => `${i.toString(36)}=`).join('&'));
 
   test('is refused with its own code and kept as a rejection that names the bound', async () => {
     const hook = await addHook({ signature_scheme: 'twilio' });
@@ -234,7 +236,10 @@ describe('a body over the bounds of its scheme', () => {
   });
 
   test('does not hold up a valid request of another webhook', async () => {
-    const [hook, other] = [await addHook({ signature_scheme: 'twilio' }), await addHook({ signature_scheme: 'stripe' })];
+    const [hook, other] = [
+      await addHook({ signature_scheme: 'twilio' }),
+      await addHook({ signature_scheme: 'stripe' }),
+    ];
     const { headers } = sign(hook);
     const answers = await Promise.all([
       ...Array.from({ length: 5 }, () => post(hook.path, { headers, body: form(150_000) })),
@@ -329,14 +334,20 @@ test('ids and times are stored with the headers, signatures are not', async () =
 });
 
 test('a stored webhook with a header name that never arrives still loads, and refuses what it cannot verify', async () => {
-  const hook = await addHook({ signature_scheme: 'custom', scheme_definition: { algorithm: 'token', header: 'x-own' } });
+  const hook = await addHook({
+    signature_scheme: 'custom',
+    scheme_definition: { algorithm: 'token', header: 'x-own' },
+  });
   const stored = JSON.stringify({ algorithm: 'token', header: 'x_own' });
   await app.database.query({
     text: `update webhooks set scheme_definition = $2, dedupe_header = 'x_id', event_type_from = 'header:x_type' where id = $1`,
     values: [hook.id, stored],
   });
   await until(async () => (await post(hook.path, { headers: { 'x-own': SECRET }, body: BODY })).status === 403);
-  expect(await app.webhooks.find(hook.id)).toMatchObject({ scheme_definition: JSON.parse(stored), dedupe_header: 'x_id' });
+  expect(await app.webhooks.find(hook.id)).toMatchObject({
+    scheme_definition: JSON.parse(stored),
+    dedupe_header: 'x_id',
+  });
   await expect(post(hook.path, { headers: { x_own: SECRET }, body: BODY })).rejects.toThrow();
 });
 

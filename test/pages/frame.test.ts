@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Exchange } from '../../server/http/exchange.ts';
 import { History, type Live, type Second } from '../../server/live/counters.ts';
-import { frameOf } from '../../server/pages/frame.ts';
+import { appearanceOf, frameOf, usualAppearance } from '../../server/pages/frame.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
 
-const withCookie = (value?: string) => ({ cookie: () => value }) as unknown as Exchange;
+const withCookie = (value: string | undefined) => ({ cookie: () => value }) as unknown as Exchange;
 const live = (dead: number, database: 'up' | 'down' = 'up') => ({ deliveries: { dead }, database }) as Live;
 
 function historyOf(latest: Live | null, rejected: number[] = []): History {
@@ -26,7 +26,7 @@ describe('the frame', () => {
     ['no state yet', historyOf(null), { dead: 0, rejected: 0, badge: '' }],
     ['a client that is not signed in', null, { dead: 0, rejected: 0, badge: '' }],
   ])('with %s', (_, history, expected) => {
-    expect(frameOf(withCookie(), history)).toMatchObject(expected);
+    expect(frameOf(usualAppearance, history)).toMatchObject(expected);
   });
 
   test.each([
@@ -35,7 +35,7 @@ describe('the frame', () => {
     ['light', 'light', 'comfortable'],
     ['"><script>.x', 'system', 'comfortable'],
   ])('with the cookie %s', (cookie, theme, density) => {
-    expect(frameOf(withCookie(cookie), null)).toMatchObject({ theme, density });
+    expect(appearanceOf(withCookie(cookie))).toEqual({ theme, density });
   });
 });
 

@@ -55,16 +55,19 @@ test('a generated secret comes with a link to where the secret of the sender is 
   expect(settings.text).toContain('Not stored again when svix-id repeats');
 });
 
-test.each(['discord', 'standard-webhooks'])('a sender with a public key (%s) needs no secret', async (signature_scheme) => {
-  const { publicKey } = generateKeyPairSync('ed25519');
-  const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
-  const public_key = signature_scheme === 'discord' ? raw.toString('hex') : `whpk_${raw.toString('base64')}`;
-  const fields = { name: `bot of ${signature_scheme}`, signature_scheme, secret_choice: 'generate', public_key };
-  const created = await open('/webhooks/new', fields);
-  expect(created.status).toBe(200);
-  expect(created.text).toContain(`--scheme ${signature_scheme} --private-key FILE`);
-  expect(await find(fields.name)).toMatchObject({ signature_scheme, has_secret: false });
-});
+test.each(['discord', 'standard-webhooks'])(
+  'a sender with a public key (%s) needs no secret',
+  async (signature_scheme) => {
+    const { publicKey } = generateKeyPairSync('ed25519');
+    const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
+    const public_key = signature_scheme === 'discord' ? raw.toString('hex') : `whpk_${raw.toString('base64')}`;
+    const fields = { name: `bot of ${signature_scheme}`, signature_scheme, secret_choice: 'generate', public_key };
+    const created = await open('/webhooks/new', fields);
+    expect(created.status).toBe(200);
+    expect(created.text).toContain(`--scheme ${signature_scheme} --private-key FILE`);
+    expect(await find(fields.name)).toMatchObject({ signature_scheme, has_secret: false });
+  },
+);
 
 test('an error is shown beside its field, without what is secret', async () => {
   const fields = { name: 'bad', signature_scheme: 'stripe', verify_token: 'a good token', ...given };

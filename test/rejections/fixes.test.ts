@@ -21,6 +21,7 @@ describe('the fixes', () => {
     otherwise_valid: null,
     other_webhook: null,
     signature_scheme: 'sha256',
+    public_key: null,
     accepted_event_id: null,
   } as const;
 

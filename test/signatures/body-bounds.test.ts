@@ -73,7 +73,8 @@ const schemes = [
 describe('a body costs a bounded time', () => {
   test.each(schemes)('at %s', (_, scheme) => {
     const { algorithm, id } = scheme.definition;
-    const signed = scheme.definition.header === undefined ? { ...scheme.definition, header: 'x-own' } : scheme.definition;
+    const signed =
+      scheme.definition.header === undefined ? { ...scheme.definition, header: 'x-own' } : scheme.definition;
     const keyPair = pair[algorithm === 'ed25519' ? 'ed25519' : 'ec'];
     const pem = keyPair.privateKey.export({ format: 'pem', type: 'pkcs8' }) as string;
     const secret = Buffer.from(isAsymmetric(algorithm) ? pem : 'user:password');
@@ -84,7 +85,8 @@ describe('a body costs a bounded time', () => {
       : keyOf(scheme.definition, Buffer.from('another:secret'));
     const presented = scheme.present({ headers: Object.entries(headers).flat(), method: 'POST', url: URL_OF_HOOK });
     expect(presented.kind === 'digests' || scheme.name === 'sha256').toBe(true);
-    const { digests, prefix, suffix } = presented.kind === 'digests' ? presented : { digests: [], prefix: '', suffix: '' };
+    const { digests, prefix, suffix } =
+      presented.kind === 'digests' ? presented : { digests: [], prefix: '', suffix: '' };
     const typeOf = eventTypeReader(null, scheme);
     const idNames = pointerOf(id);
     const idPath = idNames && compilePath(idNames);

@@ -56,7 +56,11 @@ describe('Microsoft Graph', () => {
     ['without a state', { value: [{}] }, false],
     ['without a notification', { value: [] }, false],
     ['with what is no list', { value: { clientState: state } }, false],
-    ['with the state of another in the last of many', { value: [...Array(50).fill({ clientState: state }), {}] }, false],
+    [
+      'with the state of another in the last of many',
+      { value: [...Array(50).fill({ clientState: state }), {}] },
+      false,
+    ],
   ])('%s', (_, body, verified) => {
     expect(checkGraph(KEY, json(body))).toBe(verified);
   });

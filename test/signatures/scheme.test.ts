@@ -144,7 +144,9 @@ test.each([
   const definition = presetNamed('standard-webhooks')!.publicKeyDefinition!;
   const [secret, key] = keyPair(definition);
   const signed = signRequest(definition, secret, request);
-  const value = [...Array(signatures - 1).fill(`v1a,${'A'.repeat(86)}==`), signed.headers['webhook-signature']].join(' ');
+  const value = [...Array(signatures - 1).fill(`v1a,${'A'.repeat(86)}==`), signed.headers['webhook-signature']].join(
+    ' ',
+  );
   const headers = { ...signed.headers, 'webhook-signature': value };
   expect(verifies(definition, [key], { ...signed, headers })).toBe(verified);
 });

@@ -18,7 +18,7 @@ export function encodeOldFrame(rows: readonly EventRow[]): Buffer {
   return sealed(Buffer.concat([Buffer.from('f5c3a1e90d57b286', 'hex'), sizes]), payload);
 }
 
-function sealed(head: Buffer, payload = Buffer.alloc(0)): Buffer {
+function sealed(head: Buffer, payload: Uint8Array = Buffer.alloc(0)): Buffer {
   const sum = createHash('sha256').update(head).update(payload).digest().subarray(0, 8);
   return Buffer.concat([head, sum, payload]);
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Disk, realDisk } from '../../server/spool/disk.ts';
 import { fileName, newStem } from '../../server/spool/names.ts';
-import { encodeHead, readFrame } from '../../server/spool/segment.ts';
+import { readFrame, readHead } from '../../server/spool/read-segment.ts';
 import { SpoolWriter, segmentBytes } from '../../server/spool/writer.ts';
 import { newRow } from './events.ts';
 
@@ -118,8 +118,9 @@ test('a frame whose file the drain took during the flush is written again into a
   for (const name of await readdir(folder)) {
     const file = await realDisk.open(join(folder, name));
     const found: number[] = [];
-    for (let at = encodeHead().length; ; ) {
-      const read = await readFrame(file, at);
+    const head = (await readHead(file))!;
+    for (let at = head.next; ; ) {
+      const read = await readFrame(file, head, at);
       if (read.kind !== 'frame') break;
       found.push(read.frame.events);
       at = read.next;
@@ -160,9 +161,10 @@ test('after a failed write or flush the event is refused, the file is left, and 
   expect((await readdir(folder)).length).toBe(2);
   for (const name of await readdir(folder)) {
     const file = await realDisk.open(join(folder, name));
-    const first = await readFrame(file, encodeHead().length);
+    const head = (await readHead(file))!;
+    const first = await readFrame(file, head, head.next);
     expect(first).toMatchObject({ kind: 'frame', frame: { events: 1 } });
-    expect((await readFrame(file, (first as { next: number }).next)).kind).toBe('end');
+    expect((await readFrame(file, head, (first as { next: number }).next)).kind).toBe('end');
     await file.close();
   }
 });

@@ -185,7 +185,7 @@ describe('a client that reads slowly', () => {
     const slow = await Promise.all(Array.from({ length: USER_EXPORTS_MAX }, () => exportUnread(viewer, query)));
     const [refused, served] = await Promise.all([get(query), exportUnread(other, query)]);
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '10']);
-    expect((await refused.json()).code).toBe('user_exports_full');
+    expect(await refused.json()).toMatchObject({ code: 'user_exports_full' });
     for (const socket of [...slow, served]) socket.destroy();
     await until(async () => (await get('')).status === 200);
   });

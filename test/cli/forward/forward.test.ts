@@ -89,7 +89,14 @@ describe('the request', () => {
 });
 
 describe('the scheme of a webhook', () => {
-  const stored = { id: 'a', name: 'orders', url: 'http://x/in/a', scheme_definition: null, signature_header: null };
+  const stored = {
+    id: 'a',
+    name: 'orders',
+    url: 'http://x/in/a',
+    scheme_definition: null,
+    signature_header: null,
+    public_key: null,
+  };
 
   test('is read once for concurrent deliveries, again after ten minutes, and kept while it cannot be read', async () => {
     let nowMs = 0;

@@ -91,7 +91,9 @@ test.each(schemes)(
 );
 
 async function sendSigned(webhook: TestWebhook, scheme: string, header: string | null, body: Buffer): Promise<void> {
-  const definition = { ...definitionOf({ signatureScheme: scheme, schemeDefinition: null, signatureHeader: header, publicKey: null })! };
+  const definition = {
+    ...definitionOf({ signatureScheme: scheme, schemeDefinition: null, signatureHeader: header, publicKey: null })!,
+  };
   if (header !== null) definition.header = header;
   const key = Buffer.from(scheme === 'discord' ? pem : webhook.secret!);
   const order = { body, method: 'POST', url: webhook.url, id: 'msg_1', timeMs: Date.now() };

@@ -180,7 +180,12 @@ describe('the two kinds of keys of Standard Webhooks', () => {
     ['the public key of the webhook', withPem('standard-webhooks'), whpk, ['verifies_now', null, true]],
     ['the secret of the webhook', withSecret, null, ['verifies_now', null, true]],
     ['a secret where it has a public key', withSecret, whpk, ['key_kind', 'webhook-signature', null]],
-    ['a private key where it has a secret', withPem('standard-webhooks'), null, ['key_kind', 'webhook-signature', null]],
+    [
+      'a private key where it has a secret',
+      withPem('standard-webhooks'),
+      null,
+      ['key_kind', 'webhook-signature', null],
+    ],
   ])('a request signed for %s', (_, headers, publicKeyOfHook, expected) => {
     expect(find(at(headers, publicKeyOfHook))).toEqual(expected);
   });
