@@ -6,16 +6,17 @@
  * The bytes of large answers are added up for each client. When they exceed the limit, the kernel's table of connections tells how many
  * bytes the client has not acknowledged, and the sum continues from there. A client that reads costs one look at the table for each
  * CLIENT_UNREAD_BYTES_MAX bytes, and a client that does not read is refused. Only Linux has the table; elsewhere the sum is cleared.
- * A look takes as long with 60 connections as with none, because the kernel walks its whole hash table: 41 ms on a busy machine. With a
- * look for each 8 MiB it was most of the cost of openapi.json without compression; 32 MiB are 100 of these.
+ * A look takes as long with 60 connections as with none, because the kernel walks its whole hash table: 20 ms for each of the two tables on
+ * a busy machine. With a look for each 8 MiB it was most of the cost of openapi.json without compression; 32 MiB are 100 of these.
  */
 import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
 import { addressFromBytes, rateLimitKey } from '../net/address.ts';
 import type { Client, ClientLoad } from './clients.ts';
 
 /** How long a client that did not read is refused without another look at the table. */
 const REFUSED_MS = 1_000;
-const TABLES = ['/proc/net/tcp', '/proc/net/tcp6'];
+const TABLES = { ipv4: '/proc/net/tcp', ipv6: '/proc/net/tcp6' };
 
 /** Unacknowledged bytes by network, see Client.network. */
 type UnreadBytes = ReadonlyMap<string, number>;
@@ -23,7 +24,8 @@ type UnreadBytes = ReadonlyMap<string, number>;
 interface UnreadLimitOptions {
   /** CLIENT_UNREAD_BYTES_MAX */
   bytesMax: number;
-  /** The port on which this process listens. */
+  /** HOST and the port on which this process listens. */
+  host: string;
   port: () => number;
   /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
@@ -52,7 +54,7 @@ export class UnreadLimit {
     const { bytesMax, nowMs } = this.#options;
     while (this.isSuspect(client)) {
       if (nowMs() < (this.#refusedUntilMs.get(load) ?? 0)) return true;
-      this.#look ??= readUnread(this.#options.port()).finally(() => {
+      this.#look ??= readUnread(tablesOf(this.#options.host), this.#options.port()).finally(() => {
         this.#look = null;
       });
       const unread = (await this.#look).get(network) ?? 0;
@@ -63,11 +65,17 @@ export class UnreadLimit {
   }
 }
 
+/** Connections to an IPv6 address are in a table of their own, those over IPv4 too. A name may have addresses of both kinds. */
+function tablesOf(host: string): string[] {
+  const kind = isIP(host);
+  return kind === 0 ? [TABLES.ipv4, TABLES.ipv6] : [kind === 4 ? TABLES.ipv4 : TABLES.ipv6];
+}
+
 /** Reads the table: `slot local_address:port remote_address:port state unacknowledged:unread ...`, in hex. */
-async function readUnread(port: number): Promise<UnreadBytes> {
+async function readUnread(tables: readonly string[], port: number): Promise<UnreadBytes> {
   const bytes = new Map<string, number>();
   const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
-  for (const table of TABLES) {
+  for (const table of tables) {
     for (const line of (await readFile(table, 'latin1').catch(() => '')).split('\n')) {
       const [, from, to, state, queues] = line.trim().split(/\s+/, 5);
       if (from === undefined || !from.endsWith(local) || state === LISTENING) continue;

@@ -102,6 +102,7 @@ export async function startApp(
       clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
       unread: new UnreadLimit({
         bytesMax: settings.CLIENT_UNREAD_BYTES_MAX,
+        host: settings.HOST,
         port: () => port,
         nowMs: () => performance.now(),
       }),
