@@ -1,7 +1,6 @@
 /** Claims of agents whose subscriptions have filters. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { checkFilters } from '../../server/doctor/filters.ts';
 import {
   addAgent,
   agentsOf,
@@ -278,110 +277,4 @@ test('the metrics count filtered deliveries and failures by agent', async () => 
       .values.find((one: { labels: object }) => JSON.stringify(one.labels) === JSON.stringify(labels))?.value;
   expect(value('weir_deliveries_settled_total', { agent: agent.id, outcome: 'filtered' })).toBe(1);
   expect(value('weir_filter_failures_total', { agent: agent.id })).toBe(1);
-});
-
-import { appendFileSync } from 'node:fs';
-
-const dbg = (...a: unknown[]) =>
-  appendFileSync('/tmp/filt-dbg.log', `${new Date().toISOString()} ${JSON.stringify(a)}\n`);
-describe('a filter that takes too long', () => {
-  /** Takes exponential time on SLOW. */
-  const HOSTILE = 'body.text.matches("^(a+)+$")';
-  const SLOW = JSON.stringify({ text: `${'a'.repeat(60)}b` });
-  const stateOf = async ({ id }: TestAgent) => {
-    const { body } = await operator.api('GET', `/api/v1/agents/activity?agent_ids=${id}`);
-    return body.items[0].filters[0];
-  };
-  /** Moves the slow events of a filter back in time. */
-  const letSlowPass = (agent: TestAgent, seconds: number) =>
-    app.database.query({
-      text: 'update subscriptions set filter_slow_at = filter_slow_at - make_interval(secs => $2) where agent_id = $1',
-      values: [agent.id, seconds],
-    });
-  /** Sends and claims slow events until the filter is suspended. Returns how many it judged. */
-  const suspend = async (webhook: TestWebhook, agent: TestAgent): Promise<number> => {
-    for (let events = 1; ; events++) {
-      const sent = await send(webhook, SLOW);
-      dbg('sent', sent);
-      expect(eventIds(await agent.claim())).toEqual([sent]);
-      await until(async () => (await stateOf(agent)).failures === events);
-      dbg('suspend', events, await stateOf(agent));
-      if ((await stateOf(agent)).suspended_until !== null) return events;
-    }
-  };
-
-  test('on three events is suspended, visibly, and judges again when it is saved', async () => {
-    const { webhook, agent } = await agentWith(HOSTILE);
-    expect(await suspend(webhook, agent)).toBe(3);
-    const excluded = '{"text":"b"}';
-    const sent = [await send(webhook, excluded), await send(webhook, SLOW)];
-    expect(eventIds(await agent.claim())).toEqual(sent);
-    await until(async () => (await stateOf(agent)).failures === 5);
-    expect(await stateOf(agent)).toMatchObject({
-      reason: 'it is suspended: it took too long on other events',
-      suspended_until: expect.stringMatching(/Z$/),
-      problem: null,
-    });
-    const { items } = (await operator.api('GET', '/api/v1/problems')).body;
-    expect(items).toContainEqual(expect.objectContaining({ kind: 'filter', agent_id: agent.id, count: 1 }));
-    expect((await checkFilters(app.database)).map(({ finding }) => finding).join()).toMatch(
-      / is suspended until .*Z \(it took too long/,
-    );
-    const logged = app.logLines.filter((line) => line.includes('filter_suspended') && line.includes(agent.id));
-    expect(logged).toHaveLength(1);
-
-    made(await agentsOf(app).setFilter(agent.id, webhook.id, HOSTILE));
-    expect((await stateOf(agent)).suspended_until).toBeNull();
-    await send(webhook, excluded);
-    expect(await agent.claim()).toEqual([]);
-  });
-
-  test('judges again after ten minutes, and one more slow event suspends it again, unless it comes an hour later', async () => {
-    const { webhook, agent } = await agentWith(HOSTILE);
-    await suspend(webhook, agent);
-    const judges = async () => {
-      const sent = await send(webhook, '{"text":"b"}');
-      return !eventIds(await agent.claim()).includes(sent);
-    };
-    await letSlowPass(agent, 590);
-    expect(await judges()).toBe(false);
-    await letSlowPass(agent, 15);
-    expect([await judges(), (await stateOf(agent)).suspended_until]).toEqual([true, null]);
-    await send(webhook, SLOW);
-    await agent.claim();
-    await until(async () => (await stateOf(agent)).suspended_until !== null);
-    await letSlowPass(agent, 3_700);
-    await send(webhook, SLOW);
-    await agent.claim();
-    await until(async () => (await stateOf(agent)).reason.startsWith('it took longer'));
-    expect([await judges(), (await stateOf(agent)).suspended_until]).toEqual([true, null]);
-  });
-
-  test('is suspended also for the deliveries that wait after the end of its subscription', async () => {
-    const { webhook, agent } = await agentWith(HOSTILE);
-    for (let i = 0; i < 4; i++) await send(webhook, SLOW);
-    const unwanted = await send(webhook, '{"text":"b"}');
-    made(await agentsOf(app).unsubscribe(agent.id, [webhook.id]));
-    const got: string[] = [];
-    while (got.length < 5) {
-      got.push(...eventIds(await agent.claim()));
-      dbg('ended', got.length);
-    }
-    expect(got).toContain(unwanted);
-  });
-
-  test('does not hold the claims of another agent', async () => {
-    const [hostile, innocent] = [await agentWith(HOSTILE), await agentWith('body.n == 1')];
-    for (let i = 0; i < 2; i++) await send(hostile.webhook, SLOW);
-    const sent = await send(innocent.webhook, '{"n":1}');
-    // Its thread works on the first event until the time limit, twice.
-    const slow = hostile.agent.claim({ max: 1 });
-    expect(eventIds(await innocent.agent.claim())).toEqual([sent]);
-    expect(await slow).toHaveLength(1);
-    // Suspended: no thread works on it.
-    await suspend(hostile.webhook, hostile.agent);
-    await send(hostile.webhook, SLOW);
-    expect(await hostile.agent.claim({ max: 1 })).toHaveLength(1);
-    expect(await stateOf(hostile.agent)).toMatchObject({ suspended_until: expect.anything() });
-  });
 });
