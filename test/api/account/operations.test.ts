@@ -136,8 +136,8 @@ describe('changing the password', () => {
     const [one, another] = [await browser(person), await browser(person)];
     const change = { current_password: PASSWORD, new_password: NEW };
     const changed = await one.change('POST', '/api/v1/account/password', change);
-    expect([changed.status, changed.body]).toEqual([200, { revoked_tokens: 0 }]);
-    expect((await person.api('GET', '/api/v1/account')).status).toBe(200);
+    expect([changed.status, changed.body]).toEqual([200, { revoked_tokens: 1 }]);
+    expect((await person.api('GET', '/api/v1/account')).status).toBe(401);
     expect([await status(one), await status(another)]).toEqual([200, 401]);
     expect((await signIn(app, person.email, PASSWORD)).status).toBe(401);
     expect((await signIn(app, person.email, NEW)).status).toBe(200);
