@@ -107,6 +107,8 @@ const bySession: Partial<typeof answers> = {
   endSessions: '204',
   endSession: '404 session_unknown',
   changePassword: '422 invalid_request',
+  rotateAgent: '403 reauthentication_required',
+  updateUser: '403 reauthentication_required',
   deleteUser: '403 reauthentication_required',
 };
 
