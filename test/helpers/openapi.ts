@@ -42,13 +42,20 @@ export class ApiDocument {
     return this.operations.find(({ operationId }) => operationId === name)!;
   }
 
+  /** A documented response, undefined if there is none, and its place in the document: equal ones are in the components. */
+  response({ method, path }: Pick<DocumentedOperation, 'method' | 'path'>, status: number) {
+    const place = ['paths', path, method.toLowerCase(), 'responses', String(status)];
+    const own = this.document.paths[path][method.toLowerCase()].responses[status];
+    const shared: string | undefined = own?.$ref?.split('/').at(-1);
+    if (shared === undefined) return { response: own, place };
+    return { response: this.document.components.responses[shared], place: ['components', 'responses', shared] };
+  }
+
   /** Differences from the document, one sentence each. Every operation has its own statuses, types and schemas. */
   faults({ operationId, method, path }: DocumentedOperation, answer: ReceivedAnswer): string[] {
     const { status, headers, body } = answer;
     const say = (what: string) => [`${operationId} answered ${status}: ${what}`];
-    const documented = this.document.paths[path][method.toLowerCase()].responses[status];
-    const shared = documented?.$ref?.split('/').at(-1);
-    const response = shared === undefined ? documented : this.document.components.responses[shared];
+    const { response, place } = this.response({ method, path }, status);
     if (response === undefined) return say(`not documented; ${JSON.stringify(body)}`);
     if (headers.get('x-request-id') === null) return say('no X-Request-Id');
     if ([429, 503].includes(status) && headers.get('retry-after') === null) return say('no Retry-After');
@@ -58,10 +65,6 @@ export class ApiDocument {
     const media = type in content ? type : '*/*';
     if (!(media in content)) return say(`${type} is not documented`);
     if (content[media].schema === undefined) return [];
-    const place =
-      shared === undefined
-        ? ['paths', path, method.toLowerCase(), 'responses', String(status)]
-        : ['components', 'responses', shared];
     const pointer = [...place, 'content', media, 'schema'];
     const validate = this.#ajv.compile({ $ref: `weir#/${pointer.map(escaped).join('/')}` });
     return validate(body) ? [] : say(`${this.#ajv.errorsText(validate.errors)}; ${JSON.stringify(body)}`);
