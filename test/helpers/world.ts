@@ -21,14 +21,15 @@ export interface World {
 
 /** Valid bodies for operations for which {} is not enough. */
 export const inputs: Partial<Record<OperationName, (world: World) => unknown>> = {
-  createToken: () => ({ name: 'a token', role: 'viewer' }),
+  createToken: () => ({ name: 'a token', role: 'viewer', current_password: PASSWORD }),
   createUser: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer', current_password: PASSWORD }),
   updateUser: () => ({ name: 'another', current_password: PASSWORD }),
   deleteUser: () => ({ current_password: PASSWORD }),
   createWebhook: () => ({ name: 'a webhook', generate_secret: true }),
   updateWebhook: () => ({ name: 'another' }),
   rotateSecret: () => ({}),
-  createAgent: () => ({ name: 'an agent' }),
+  createAgent: () => ({ name: 'an agent', current_password: PASSWORD }),
+  rotateAgent: () => ({ current_password: PASSWORD }),
   updateAgent: () => ({ name: 'another' }),
   testFilter: ({ webhook }) => ({ webhook_id: webhook.id, filter: 'bytes < 10' }),
   setSubscription: () => ({ filter: 'bytes < 10' }),
