@@ -13,7 +13,7 @@ export const FORM_BYTES_MAX = 131_072;
 export const MAILGUN_BYTES_MAX = 262_144;
 export const JSON_BYTES_MAX = SCANNED_BYTES_MAX;
 
-/** Hex SHA-256 of the body, which Twilio puts into the URL of a request that is no form. */
+/** Hex SHA-256 of the body, which Twilio puts into the URL of a request that is not a form. */
 const BODY_HASH = /[?&]bodySHA256=([0-9a-fA-F]{64})(?:&|$)/;
 const AMPERSAND = 0x26;
 

@@ -34,7 +34,7 @@ describe('a body', () => {
     ['JSON of more than 2 MiB', Buffer.from(JSON.stringify('a'.repeat(2_097_152))), ['raw', 'hex', 'diff']],
     ['text', Buffer.from('a=b'), ['raw', 'hex', 'diff']],
     ['nothing', Buffer.alloc(0), ['raw', 'hex', 'diff']],
-    ['bytes that are no text', binary, ['hex']],
+    ['bytes that are not text', binary, ['hex']],
   ])('that is %s has these views', (_, body, views) => {
     expect(showBody(body, null, null).views).toEqual(views);
   });

@@ -44,7 +44,7 @@ const bodies: [string, Buffer][] = [
   ['names in the signature', filled('{"signature":{', '"":1,', '"token":1}}')],
   ['notifications', filled('{"value":[', '{},', '{}]}')],
   ['escaped quotes', filled(`{"x":"${'y'.repeat(99)}`, '\\"', '","type":1}')],
-  ['bytes that are no text', Buffer.alloc(BYTES, 0xff)],
+  ['bytes that are not text', Buffer.alloc(BYTES, 0xff)],
 ];
 
 const pair = { ed25519: generateKeyPairSync('ed25519'), ec: generateKeyPairSync('ec', { namedCurve: 'P-256' }) };
