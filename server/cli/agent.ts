@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { Agents } from '../api/agents/service.ts';
 import type { Change } from '../api/change.ts';
 import { checked } from '../api/input.ts';
@@ -26,9 +26,7 @@ const maxLeased = [
 ] as const;
 
 /** `weir agent add|update|list|show|subscribe|unsubscribe|rotate|revoke`. */
-export function agentCommand(io: CommandIo): Command {
-  const command = new Command('agent').description('create and manage agents, the programs that claim deliveries');
-
+export function defineAgent(command: Command, io: CommandIo): void {
   command
     .command('add')
     .description('create an agent and print its credential, once')
@@ -114,7 +112,6 @@ export function agentCommand(io: CommandIo): Command {
         printText(io, `${id}: revoked.\n`);
       }),
     );
-  return command;
 }
 
 interface SubscribeOptions extends Output {

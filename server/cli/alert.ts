@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { describeAlert } from '../alerts/describe.ts';
 import { testAlert } from '../alerts/test-alert.ts';
 import { commandActor } from '../audit/actor.ts';
@@ -11,8 +11,7 @@ import { withDatabase } from './session.ts';
 const LISTED_MAX = 200;
 
 /** `weir alert list|test`. */
-export function alertCommand(io: CommandIo): Command {
-  const command = new Command('alert').description('show alerts, and send a test alert');
+export function defineAlert(command: Command, io: CommandIo): void {
   command
     .command('list')
     .description('show the newest alerts, active and ended')
@@ -46,5 +45,4 @@ export function alertCommand(io: CommandIo): Command {
         if (!sent) throw new CommandError(json ? '' : `${error}; ${fix}`);
       }),
     );
-  return command;
 }

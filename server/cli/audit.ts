@@ -19,9 +19,7 @@ interface ListOptions {
 }
 
 /** `weir audit list|verify`. */
-export function auditCommand(io: CommandIo): Command {
-  const command = new Command('audit').description('show and verify the audit log');
-
+export function defineAudit(command: Command, io: CommandIo): void {
   command
     .command('list')
     .description('show the newest entries')
@@ -66,7 +64,6 @@ export function auditCommand(io: CommandIo): Command {
         throw new CommandError(json ? '' : `${verdict.reason} Valid entries before it: ${verdict.entries}.`);
       }),
     );
-  return command;
 }
 
 function describe(items: readonly z.output<typeof auditEntrySchema>[]): string {

@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { backUp } from '../backup/backup.ts';
 import { countLater, type Restored, restore } from '../backup/restore.ts';
 import { attachUnmigrated, unusable } from '../db/attach.ts';
@@ -14,9 +14,8 @@ import { showTableProgress } from './progress.ts';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** `weir backup FILE`. Works beside a serving Weir, and on a database of an earlier release. */
-export function backupCommand(io: CommandIo): Command {
-  return new Command('backup')
-    .description('write the database to a file (pg_dump custom format), while Weir serves')
+export function defineBackup(command: Command, io: CommandIo): void {
+  command
     .argument('<file>', 'file to create, with mode 0600')
     .option('--overwrite', 'replace an existing file')
     .option('--json', 'print one JSON document')
@@ -51,9 +50,8 @@ export function backupCommand(io: CommandIo): Command {
 }
 
 /** `weir restore FILE`. Exits with 1 when the restored database differs from the backup. */
-export function restoreCommand(io: CommandIo): Command {
-  return new Command('restore')
-    .description('load a backup into an empty database, and compare it with what was backed up')
+export function defineRestore(command: Command, io: CommandIo): void {
+  command
     .argument('<file>', 'file of weir backup, or of pg_dump --format=custom')
     .option(
       '--trust-file',

@@ -1,6 +1,6 @@
 /** `weir bench`: measures the scaling curve of this machine on a temporary Weir. */
 import { availableParallelism, loadavg } from 'node:os';
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { settingTable } from '../settings/table.ts';
 import { wholeNumber } from './arguments.ts';
 import { type CurveOrder, measureCurve } from './bench/curve.ts';
@@ -32,12 +32,9 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when a request was not
  * answered 202, when the stored rows do not match the 202 responses, or when a signal ended the run early.
  */
-export function benchCommand(io: CommandIo): Command {
+export function defineBench(command: Command, io: CommandIo): void {
   const cores = availableParallelism();
-  return new Command('bench')
-    .description(
-      'measure how many signed requests a second Weir stores on this machine, for several numbers of processes, on a separate Weir and database',
-    )
+  command
     .addOption(
       new Option('--workers <list>', 'process counts to measure, e.g. 1,2,4')
         .argParser(parseWorkers)

@@ -1,5 +1,5 @@
 /** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them, runs a command for each or forwards them, and settles them. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { openCredentialFile } from '../client/credential.ts';
 import { openApiClient } from '../client/http.ts';
 import { Agent, type Handler, type RunOptions, WeirError } from '../client/index.ts';
@@ -49,11 +49,8 @@ const ONCE_ATTEMPTS_MAX = 10;
  * refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed commands and of the target belong
  * to the deliveries: exit code 0.
  */
-export function consumeCommand(io: CommandIo): Command {
-  const command = new Command('consume')
-    .description(
-      'Run as an agent: claim deliveries, print each as a line of JSON, run a command for it or forward it, and acknowledge it.',
-    )
+export function defineConsume(command: Command, io: CommandIo): void {
+  command
     .argument('<url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
     .requiredOption('--credential-file <file>', 'file with the credential that `weir agent add` printed')
     .option(
@@ -93,7 +90,7 @@ export function consumeCommand(io: CommandIo): Command {
       'with --exec: print the summary as one JSON document; output of commands goes to standard error. With --forward: a line of JSON for each attempt',
     )
     .action((url: string, options: ConsumeOptions) => consume(url, options, io));
-  return withForwardOptions(command);
+  withForwardOptions(command);
 }
 
 async function consume(address: string, options: ConsumeOptions, io: CommandIo): Promise<void> {

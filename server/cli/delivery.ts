@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { isTimedId } from '../db/ids.ts';
 import { groupDeadLetters } from '../db/queries/dead-letters.ts';
 import { type DeliveryRecord, findDelivery, listDeliveries } from '../db/queries/deliveries.ts';
@@ -19,9 +19,7 @@ interface ListOptions {
 }
 
 /** `weir delivery list|show|dead|replay|dismiss|undo`. */
-export function deliveryCommand(io: CommandIo): Command {
-  const command = new Command('delivery').description('show deliveries, replay finished ones, and dismiss dead ones');
-
+export function defineDelivery(command: Command, io: CommandIo): void {
   command
     .command('list')
     .description('show the newest deliveries')
@@ -98,7 +96,6 @@ export function deliveryCommand(io: CommandIo): Command {
     );
 
   addActions(command, io);
-  return command;
 }
 
 function describe(delivery: DeliveryRecord): string {

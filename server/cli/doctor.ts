@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import type { Check } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
 import { type Alert, alertTable } from '../telemetry/alerts.ts';
@@ -12,9 +12,8 @@ const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
  * `weir doctor`: reports problems and their fixes. Exits with code 1 when there is a problem; advice alone is not a failure.
  * `weir doctor --alert NAME` explains an alert of `weir metrics alerts` instead; it needs neither settings nor a database.
  */
-export function doctorCommand(io: CommandIo): Command {
-  return new Command('doctor')
-    .description('check settings, database, store, keys, origins and kernel, and print how to fix problems')
+export function defineDoctor(command: Command, io: CommandIo): void {
+  command
     .option('--alert <name>', 'explain this alert of weir metrics alerts instead')
     .option('--json', 'print one JSON document')
     .action(async ({ alert, json }: { alert?: string; json?: boolean }) => {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { type ExportFormat, exportText } from '../api/events/export.ts';
 import { describeEvent } from '../api/events/filter.ts';
 import { EventSearch } from '../api/events/search.ts';
@@ -31,9 +31,7 @@ function searchOf(given: FilterOptions) {
 }
 
 /** `weir event list|export|import|show|replay`. */
-export function eventCommand(io: CommandIo): Command {
-  const command = new Command('event').description('show stored events, and deliver them to agents again');
-
+export function defineEvent(command: Command, io: CommandIo): void {
   withFilters(command.command('list').description('show the newest events'))
     .option('--limit <events>', 'maximum number', positive, 20)
     .option('--json', 'print one JSON document')
@@ -109,5 +107,4 @@ export function eventCommand(io: CommandIo): Command {
     );
 
   replayCommand(io, withFilters(command.command('replay')));
-  return command;
 }

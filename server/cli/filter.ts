@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { TRIED_EVENTS_MAX, type Tried, tryFilter, tryInput } from '../api/filters/service.ts';
 import { checked } from '../api/input.ts';
 import type { Database } from '../db/pool.ts';
+import { builtFile } from '../files/build.ts';
 import { FilterJudge } from '../filters/judge.ts';
 import { uuid, wholeNumber } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
@@ -17,8 +17,7 @@ interface TestOptions {
 }
 
 /** `weir filter test`. */
-export function filterCommand(io: CommandIo): Command {
-  const command = new Command('filter').description('try filters of subscriptions');
+export function defineFilter(command: Command, io: CommandIo): void {
   command
     .command('test')
     .description('show which of the newest events of a webhook a filter would deliver; changes nothing')
@@ -37,14 +36,11 @@ export function filterCommand(io: CommandIo): Command {
         }),
       ),
     );
-  return command;
 }
-
-const ownWorkers = fileURLToPath(new URL('../../workers', import.meta.url));
 
 /** In a thread under the time limit of the server, so that the verdicts are those of the server. */
 async function tryOnce(
-  { workers = ownWorkers }: CommandIo,
+  { workers = builtFile('workers') }: CommandIo,
   database: Database,
   timeoutMs: number,
   input: Parameters<typeof tryFilter>[2],

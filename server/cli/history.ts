@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { HOUR, readHistory } from '../db/queries/history.ts';
 import { uuid, wholeNumber } from './arguments.ts';
 import { type CommandIo, printJson, printText, table } from './io.ts';
@@ -16,9 +16,8 @@ const HOURS_MAX = 9_600;
 const BY_HOUR_MAX = 48;
 
 /** `weir history`: requests over time, as the overview draws them. */
-export function historyCommand(io: CommandIo): Command {
-  return new Command('history')
-    .description('show how many requests were accepted, rejected and limited, by hour or day (UTC)')
+export function defineHistory(command: Command, io: CommandIo): void {
+  command
     .option('--webhook <id>', 'of this webhook; default: all webhooks together', uuid)
     .option('--hours <hours>', `how far back, at most ${HOURS_MAX}`, wholeNumber('--hours', HOURS_MAX), 24)
     .option('--json', 'print one JSON document')

@@ -69,8 +69,8 @@ export function ignoreClosedOutputs(outputs: readonly NodeJS.WritableStream[]): 
 
 /** A failure that is reported in one sentence; the process exits with `exitCode` (1 failure, 2 usage). */
 export class CommandError extends Error {
-  readonly exitCode: 1 | 2;
-  constructor(message: string, exitCode: 1 | 2 = 1) {
+  readonly exitCode: number;
+  constructor(message: string, exitCode = 1) {
     super(message);
     this.exitCode = exitCode;
   }

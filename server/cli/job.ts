@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { cancelReplayJob } from '../api/jobs/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { findJob, type JobRecord, listJobs } from '../db/queries/jobs.ts';
@@ -11,9 +11,7 @@ interface Output {
 }
 
 /** `weir job list|show|cancel`. */
-export function jobCommand(io: CommandIo): Command {
-  const command = new Command('job').description('show and cancel jobs, such as replays of many events');
-
+export function defineJob(command: Command, io: CommandIo): void {
   command
     .command('list')
     .description('show the newest jobs')
@@ -57,7 +55,6 @@ export function jobCommand(io: CommandIo): Command {
         else printText(io, `${id}: cancelled after ${job.events} events and ${job.deliveries} deliveries.\n`);
       }),
     );
-  return command;
 }
 
 const columns = ['ID', 'STATE', 'PROGRESS', 'EVENTS', 'DELIVERIES', 'CREATED', 'REASON'];

@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { commandActor } from '../audit/actor.ts';
 import { AGENT_SESSION_SECONDS } from '../auth/agent.ts';
 import { lockDataDir } from '../db/data-dir.ts';
@@ -9,9 +9,7 @@ import { CommandError, type CommandIo, printJson, printText, table } from './io.
 import { type CommandSession, withDatabase } from './session.ts';
 
 /** `weir keys new|rotate`. */
-export function keysCommand(io: CommandIo): Command {
-  const command = new Command('keys').description('rotate SECRETS_KEY, and re-encrypt the stored secrets');
-
+export function defineKeys(command: Command, io: CommandIo): void {
   command
     .command('new')
     .description('replace the generated key in DATA_DIR while Weir is stopped; the previous key is kept beside it')
@@ -23,7 +21,6 @@ export function keysCommand(io: CommandIo): Command {
     .description('re-encrypt every stored secret under SECRETS_KEY, so that SECRETS_KEY_PREVIOUS can be removed')
     .option('--json', 'print one JSON document')
     .action(({ json }: { json?: boolean }) => withDatabase(io, (session) => rotate(io, session, json === true)));
-  return command;
 }
 
 async function makeNewKey(io: CommandIo, json: boolean): Promise<void> {

@@ -1,5 +1,5 @@
 /** `weir listen`: forwards new events to a program under development, with a temporary agent that is removed in the end. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { openApiClient } from '../client/http.ts';
 import { Agent, WeirError } from '../client/index.ts';
 import { filterProblem } from '../filters/expression.ts';
@@ -35,11 +35,8 @@ const WAIT_SECONDS = 20;
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when the token is refused, the API is unusable,
  * or the agent could not be removed.
  */
-export function listenCommand(io: CommandIo): Command {
-  const command = new Command('listen')
-    .description(
-      'For development: forward new events of webhooks to a local program, until Ctrl-C. A temporary agent receives them.',
-    )
+export function defineListen(command: Command, io: CommandIo): void {
+  command
     .argument('<url>', 'base URL of the API, e.g. https://weir.example.org')
     .requiredOption('--webhook <id>', 'forward events of this webhook; may be repeated', uuids)
     .requiredOption('--forward <url>', 'where the events are sent, e.g. http://127.0.0.1:3000/hook; 2xx acknowledges')
@@ -58,7 +55,7 @@ export function listenCommand(io: CommandIo): Command {
     )
     .option('--json', 'print a line of JSON for each attempt')
     .action((url: string, options: ListenOptions) => listen(parseAddress(url), options, io));
-  return withForwardOptions(command);
+  withForwardOptions(command);
 }
 
 async function listen(url: URL, options: ListenOptions, io: CommandIo): Promise<void> {

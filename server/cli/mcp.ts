@@ -1,5 +1,5 @@
 /** `weir mcp`: lets an MCP client that starts its servers as commands reach POST /mcp of a Weir. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { openCredentialFile } from '../client/credential.ts';
 import { WeirError } from '../client/errors.ts';
 import { deferred } from '../client/work.ts';
@@ -16,9 +16,8 @@ interface McpOptions {
  * Builds the command. Standard output carries JSON-RPC messages only. Ends with exit code 0 when standard input ends; with 1 when the
  * credential file cannot be used. An unreachable Weir is reported to the client as the error of each call.
  */
-export function mcpCommand(io: CommandIo): Command {
-  return new Command('mcp')
-    .description('Serve an AI agent by the Model Context Protocol on standard input and output.')
+export function defineMcp(command: Command, io: CommandIo): void {
+  command
     .requiredOption('--url <url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
     .requiredOption('--credential-file <file>', 'file with the credential of an agent, or the API token of a user')
     .action((options: McpOptions) => serve(options, io));

@@ -1,11 +1,10 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { type Alert, alertRules, alertTable } from '../telemetry/alerts.ts';
 import { dashboard } from '../telemetry/dashboard.ts';
 import { type CommandIo, printJson, printText } from './io.ts';
 
 /** `weir metrics dashboard|alerts`: files for Grafana and Prometheus. Needs neither settings nor a database. */
-export function metricsCommand(io: CommandIo): Command {
-  const command = new Command('metrics').description('print a Grafana dashboard and Prometheus alert rules');
+export function defineMetrics(command: Command, io: CommandIo): void {
   command
     .command('dashboard')
     .description('print a dashboard for Grafana, to import as JSON')
@@ -23,7 +22,6 @@ export function metricsCommand(io: CommandIo): Command {
         printJson(io, { items: Object.entries<Alert>(alertTable).map(([name, alert]) => describeAlert(name, alert)) });
       else printText(io, alertRules());
     });
-  return command;
 }
 
 /** An alert as a member of a JSON document. */

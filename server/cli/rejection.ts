@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { checked } from '../api/input.ts';
 import { fixRejection } from '../api/rejections/fix.ts';
 import { describeRejection, fixInput } from '../api/rejections/schema.ts';
@@ -29,9 +29,7 @@ interface FixOptions extends Output {
 }
 
 /** `weir rejection list|show|fix|recheck|accept`. */
-export function rejectionCommand(io: CommandIo): Command {
-  const command = new Command('rejection').description('show rejections, and verify them again');
-
+export function defineRejection(command: Command, io: CommandIo): void {
   command
     .command('list')
     .description('show the newest rejections and their reasons')
@@ -127,7 +125,6 @@ export function rejectionCommand(io: CommandIo): Command {
         else printText(io, `${id}: ${outcome.kind === 'stored' ? '' : 'already '}stored as event ${outcome.eventId}\n`);
       }),
     );
-  return command;
 }
 
 async function fix(io: CommandIo, session: CommandSession, id: string, options: FixOptions): Promise<void> {

@@ -1,12 +1,11 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { describePreset } from '../api/schemes/operations.ts';
 import { handshakes } from '../signatures/preset.ts';
 import { presetNamed, presets } from '../signatures/presets.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 
 /** `weir scheme list|show`: the signature schemes of senders. Needs neither settings nor a database. */
-export function schemeCommand(io: CommandIo): Command {
-  const command = new Command('scheme').description('show the signature schemes of senders');
+export function defineScheme(command: Command, io: CommandIo): void {
   command
     .command('list')
     .description('show all schemes')
@@ -45,5 +44,4 @@ export function schemeCommand(io: CommandIo): Command {
       if (scheme.public_key_definition !== null)
         printText(io, `With a public key: ${JSON.stringify(scheme.public_key_definition)}\n`);
     });
-  return command;
 }

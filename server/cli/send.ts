@@ -1,5 +1,5 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { HEADER_NAME } from '../signatures/header-names.ts';
 import { isAsymmetric } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../signatures/presets.ts';
@@ -36,9 +36,8 @@ const INTERRUPT_GRACE_MS = 1_000;
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when any request did not end
  * with a 2xx response, or when Ctrl-C ended the run early.
  */
-export function sendCommand(io: CommandIo): Command {
-  return new Command('send')
-    .description('Send signed webhook requests, respect Retry-After, and print statuses and latencies.')
+export function defineSend(command: Command, io: CommandIo): void {
+  command
     .argument('<url>', 'URL of the webhook, as `weir webhook add` prints it')
     .argument('[files...]', 'payloads, sent byte for byte; - is standard input; default: a small JSON document')
     .option(

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { acquireLock } from '../db/lock.ts';
 import { SpoolReader } from '../spool/contents.ts';
 import { realDisk } from '../spool/disk.ts';
@@ -12,8 +12,7 @@ import { CommandError, type CommandIo, printJson, printMessage, printText, table
 import { type CommandSession, withDatabase } from './session.ts';
 
 /** `weir spool list|drain DIR`: for the spool of a machine that does not come back. */
-export function spoolCommand(io: CommandIo): Command {
-  const command = new Command('spool').description('show and drain spools, also those of another machine');
+export function defineSpool(command: Command, io: CommandIo): void {
   const directory = 'INGEST_SPOOL_DIR of that machine, or one folder in it';
   command
     .command('list')
@@ -43,7 +42,6 @@ export function spoolCommand(io: CommandIo): Command {
           );
       });
     });
-  return command;
 }
 
 type Described = Awaited<ReturnType<typeof describe>>;

@@ -22,9 +22,7 @@ interface AddOptions extends Output {
 }
 
 /** `weir token add|list|revoke`. */
-export function tokenCommand(io: CommandIo): Command {
-  const command = new Command('token').description('create and manage API tokens of users');
-
+export function defineToken(command: Command, io: CommandIo): void {
   command
     .command('add')
     .description('create a token and print it, once')
@@ -103,7 +101,6 @@ export function tokenCommand(io: CommandIo): Command {
         printText(io, `${id}: revoked.\n`);
       }),
     );
-  return command;
 }
 
 /** More rows than a person reads; the API is paginated. */

@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { checked, InputError } from '../api/input.ts';
 import { type UserOutcome, Users } from '../api/users/service.ts';
@@ -27,9 +27,7 @@ interface PasswordOptions {
 }
 
 /** `weir user add|list|set-role|disable|enable|password|remove`. */
-export function userCommand(io: CommandIo): Command {
-  const command = new Command('user').description('create and manage users');
-
+export function defineUser(command: Command, io: CommandIo): void {
   command
     .command('add')
     .description('create a user; without --password-stdin a password is generated and printed, once')
@@ -100,7 +98,6 @@ export function userCommand(io: CommandIo): Command {
           else printText(io, `${email}: ${result}.\n`);
         }),
       );
-  return command;
 }
 
 async function add(io: CommandIo, users: Users, hosted: boolean, options: AddOptions): Promise<void> {

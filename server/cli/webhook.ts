@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Change } from '../api/change.ts';
 import { checked } from '../api/input.ts';
 import { describeWebhook } from '../api/webhooks/operations.ts';
@@ -38,9 +38,7 @@ interface RotateOptions {
 }
 
 /** `weir webhook add|list|show|update|rotate|enable|disable|remove|usage`. */
-export function webhookCommand(io: CommandIo): Command {
-  const command = new Command('webhook').description('create and manage webhooks');
-
+export function defineWebhook(command: Command, io: CommandIo): void {
   const add = command
     .command('add')
     .description('create a webhook')
@@ -110,7 +108,6 @@ export function webhookCommand(io: CommandIo): Command {
         }),
       );
   command.addCommand(usageCommand(io));
-  return command;
 }
 
 async function create(

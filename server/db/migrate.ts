@@ -4,6 +4,8 @@
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { builtFile } from '../files/build.ts';
 import { OperatorError } from '../settings/fault.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { turnOffJit } from './conninfo.ts';
@@ -12,11 +14,11 @@ import type { Database } from './pool.ts';
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
 const TIMEOUT_MS = 86_400_000;
 
-const directory = new URL('./migrations/', import.meta.url);
+const MIGRATIONS = 'server/db/migrations';
 
 /** Versions and names of all migrations in this release, oldest first. */
 export function migrationFiles(): { version: number; name: string }[] {
-  return readdirSync(directory)
+  return readdirSync(builtFile(MIGRATIONS))
     .filter((name) => name.endsWith('.sql'))
     .sort()
     .map((name) => ({ version: Number.parseInt(name, 10), name }));
@@ -39,7 +41,7 @@ export function migrate(database: Database): Promise<string[]> {
     if (problem !== null) throw problem;
     const pending = files.filter((file) => !applied.has(file.version));
     for (const { version, name } of pending) {
-      await query({ text: readFileSync(new URL(name, directory), 'utf8'), timeoutMs: TIMEOUT_MS });
+      await query({ text: readFileSync(join(builtFile(MIGRATIONS), name), 'utf8'), timeoutMs: TIMEOUT_MS });
       await query({ text: 'insert into schema_migrations (version, name) values ($1, $2)', values: [version, name] });
     }
     await turnOffJit(query);

@@ -16,23 +16,15 @@ import type NativeClient from 'pg-native';
 import { outliveClose, weirConninfo } from './conninfo.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
+import { DatabaseUnavailable } from './unavailable.ts';
+
+export { DatabaseUnavailable } from './unavailable.ts';
 
 /** Default query timeout. On timeout the query counts as lost: the connection is closed and the call rejects. */
 const QUERY_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
 /** A connection lost without a wake-up is detected within this time. */
 const POLL_EVERY_MS = 250;
-
-/** The database cannot be reached or cannot run the statement now; a retry may succeed. The cause is libpq's error. */
-export class DatabaseUnavailable extends Error {
-  /** SQLSTATE; undefined if the connection was lost, in which case the statement may have been committed. */
-  readonly code: string | undefined;
-
-  constructor(cause: Error & { code?: string }) {
-    super(cause.message.trim(), { cause });
-    this.code = cause.code;
-  }
-}
 
 /**
  * Runs one statement. Rows are plain objects; bytea and timestamps are parsed by node-postgres. Rejects with DatabaseUnavailable if the

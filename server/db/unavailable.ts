@@ -1,6 +1,16 @@
-/** Which failures of a database at the start are worth waiting for: it may be reached later without a change of the settings. */
-import { DatabaseUnavailable } from './pool.ts';
+/** A database that cannot be used now, and which of its failures are worth waiting for. */
 import { isOutage } from './sql-states.ts';
+
+/** The database cannot be reached or cannot run the statement now; a retry may succeed. The cause is libpq's error. */
+export class DatabaseUnavailable extends Error {
+  /** SQLSTATE; undefined if the connection was lost, in which case the statement may have been committed. */
+  readonly code: string | undefined;
+
+  constructor(cause: Error & { code?: string }) {
+    super(cause.message.trim(), { cause });
+    this.code = cause.code;
+  }
+}
 
 /**
  * Before a session exists, libpq reports a failure as text only, without a SQLSTATE. Its own messages are in English, because Node never sets a

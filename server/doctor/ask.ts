@@ -3,7 +3,7 @@
  * webhooks, and it sees Weir as an operator's shell does.
  */
 import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { builtFile } from '../files/build.ts';
 import type { Check } from './check.ts';
 
 /** Lifetime of a cached result. One run costs about a second of one core. */
@@ -28,7 +28,6 @@ export interface Doctor {
 }
 
 const running: Checkup = { state: 'running', at: null, checks: [] };
-const defaultProgram = fileURLToPath(new URL('../cli/weir.js', import.meta.url));
 
 export class DoctorRunner implements Doctor {
   readonly #program: string;
@@ -38,7 +37,7 @@ export class DoctorRunner implements Doctor {
   readonly #stop = new AbortController();
 
   /** @param program compiled cli/weir.js */
-  constructor(program = defaultProgram) {
+  constructor(program = builtFile('server/cli/weir.js')) {
     this.#program = program;
   }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { builtFile } from '../files/build.ts';
 import { acceptedCoding } from '../http/compress.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { problem } from '../http/problem.ts';
@@ -15,7 +16,7 @@ interface Asset {
 }
 
 const require = createRequire(import.meta.url);
-const own = (name: string) => new URL(`../../views/assets/${name}`, import.meta.url);
+const own = (name: string) => builtFile(`views/assets/${name}`);
 
 /** Public name, location and content type. The style sheet comes after the fonts, whose paths it contains. */
 const sources = [

@@ -1,11 +1,11 @@
 /** Templates from views/, each compiled once. All output is escaped except with `~`. */
-import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
+import { builtFile } from '../files/build.ts';
 import * as show from './show.ts';
 
 export class Renderer {
   readonly #eta = new Eta({
-    views: fileURLToPath(new URL('../../views', import.meta.url)),
+    views: builtFile('views'),
     cache: true,
     autoTrim: [false, 'nl'],
   });

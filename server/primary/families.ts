@@ -1,5 +1,4 @@
 /** Metrics of the primary itself, as families of samples, and the labels of agents. */
-import { readFileSync } from 'node:fs';
 import { DAY_MS, type Horizon } from '../db/partitions.ts';
 import { metricFamily } from '../telemetry/metric-table.ts';
 import { cpuSeconds, deliveryOutcomes } from '../telemetry/metrics.ts';
@@ -66,17 +65,6 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
     metricFamily('weir_database_bytes', [{ labels: {}, value: figures.databaseBytes }]),
     metricFamily('weir_database_read_timestamp_seconds', [{ labels: {}, value: Math.floor(figures.readAtMs / 1000) }]),
   ];
-}
-
-/** The version in package.json, which is beside server/, or beside dist/ when this file is compiled. */
-export function readVersion(): string {
-  for (const path of ['../../package.json', '../../../package.json'])
-    try {
-      return (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string }).version;
-    } catch {
-      // The file does not exist at this path.
-    }
-  return 'unknown';
 }
 
 type Labels = Record<string, string>;

@@ -2,9 +2,10 @@
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import type { Horizon } from '../db/partitions.ts';
+import { release } from '../files/build.ts';
 import { type MetricName, metricTable } from '../telemetry/metric-table.ts';
 import type { DatabaseFigures } from './database-figures.ts';
-import { AgentSeries, databaseFamilies, primaryFamilies, readVersion } from './families.ts';
+import { AgentSeries, databaseFamilies, primaryFamilies } from './families.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
@@ -29,7 +30,7 @@ export class MetricsPage {
   readonly #ownFamilies: () => Promise<MetricsSnapshot>;
   readonly #agents = new AgentSeries();
   #horizon: Horizon | null = null;
-  readonly #version = readVersion();
+  readonly #version = release();
   #maintainedMs = 0;
 
   /**

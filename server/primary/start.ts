@@ -3,12 +3,12 @@
  * as in every outage.
  */
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { checkArchive } from '../archive/write.ts';
 import { attachUnmigrated } from '../db/attach.ts';
 import { lockDataDir } from '../db/data-dir.ts';
 import { LockError } from '../db/lock.ts';
 import { usualHorizon } from '../db/partitions.ts';
+import { builtFile } from '../files/build.ts';
 import { openLimiter } from '../ratelimit/open.ts';
 import { loadSecretsKeys } from '../secrets/keys.ts';
 import { probePort } from '../settings/port.ts';
@@ -61,7 +61,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const attached = await attach(first.settings, log, undo, stopping);
   if (attached === null) return null;
   const { conninfo, database, revive } = attached;
-  const entryFile = findEntryFile(fileURLToPath(new URL('../main.js', import.meta.url)), process.argv[1]);
+  const entryFile = findEntryFile(builtFile('server/main.js'), process.argv[1]);
   const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), first.settings, conninfo);
   // A rejection is handled below, when the database is prepared.
   choosing.catch(() => {});

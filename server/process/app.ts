@@ -1,12 +1,12 @@
 /** A serving process: builds its parts once and carries out the requests of the primary. */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { expectedAnswers } from '../api/openapi/document.ts';
 import { pendingMigrations } from '../db/migrate.ts';
 import { type Horizon, nearestWithin } from '../db/partitions.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { type Doctor, DoctorRunner } from '../doctor/ask.ts';
+import { builtFile } from '../files/build.ts';
 import { Clients } from '../http/clients.ts';
 import { createApiFields } from '../http/cors.ts';
 import { alive, createReady } from '../http/health.ts';
@@ -47,9 +47,6 @@ export interface App {
   drain(): Promise<void>;
 }
 
-/** The compiled entry points of the threads, relative to the compiled form of this file. */
-const defaultWorkers = fileURLToPath(new URL('../../workers', import.meta.url));
-
 /**
  * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
  * @param workers directory of the compiled thread entry points.
@@ -58,7 +55,7 @@ const defaultWorkers = fileURLToPath(new URL('../../workers', import.meta.url));
 export async function startApp(
   order: StartOrder,
   log: Log,
-  workers = defaultWorkers,
+  workers = builtFile('workers'),
   doctor: Doctor = new DoctorRunner(),
 ): Promise<App> {
   const { settings } = order;

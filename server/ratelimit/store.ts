@@ -1,6 +1,7 @@
 /** The Redis or Redis Cluster of the shared counters: addresses, connection and error messages. */
 import { readFileSync } from 'node:fs';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { builtFile } from '../files/build.ts';
 
 /** Limit on connecting, and on the silence after which a connection is closed. */
 export const CONNECT_TIMEOUT_MS = 2000;
@@ -28,7 +29,7 @@ export function openStore(urls: readonly string[]): CounterStore {
     maxLoadingRetryTime: RECONNECT_MAX_MS,
   };
   const script = {
-    weirTake: { lua: readFileSync(new URL('./window.lua', import.meta.url), 'utf8'), numberOfKeys: 1 },
+    weirTake: { lua: readFileSync(builtFile('server/ratelimit/window.lua'), 'utf8'), numberOfKeys: 1 },
   };
   const own = { lazyConnect: true, enableOfflineQueue: false, enableAutoPipelining: true, scripts: script };
   const retryMs = (times: number) => Math.min(50 * 2 ** Math.min(times, 10), RECONNECT_MAX_MS);

@@ -6,10 +6,10 @@ import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import { CallToolRequestSchema, ErrorCode, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { Reader } from '../../auth/person.ts';
+import { release } from '../../files/build.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { check, invalidBody } from '../../http/issues.ts';
 import { type Problem, problemDocument } from '../../http/problem.ts';
-import { readVersions } from '../status/versions.ts';
 import type { McpRequest } from './endpoint.ts';
 import { eventTools } from './event-tools.ts';
 import { instructionsFor } from './instructions.ts';
@@ -20,7 +20,6 @@ import { isFor, isListedFor, listing, type Tool } from './tool.ts';
 
 const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools];
 const listings = new Map(tools.map((tool) => [tool, listing(tool)]));
-const version = readVersions().weir ?? '0';
 
 /** The SDK validates with it what clients answer to questions of the server. There are none; the default is a new Ajv for each request. */
 const noValidator = {
@@ -34,7 +33,7 @@ export async function serveMcp(request: McpRequest): Promise<void> {
   const { exchange, message, requester } = request;
   if (Array.isArray(message)) return exchange.json(400, noBatches);
   const server = new Server(
-    { name: 'weir', title: 'Weir', version },
+    { name: 'weir', title: 'Weir', version: release() },
     {
       capabilities: { tools: {} },
       instructions: instructionsFor(requester.kind),

@@ -5,11 +5,11 @@
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { checked } from '../../api/input.ts';
 import { Webhooks } from '../../api/webhooks/service.ts';
 import { commandActor } from '../../audit/actor.ts';
 import { Changes } from '../../db/announce.ts';
+import { builtFile } from '../../files/build.ts';
 import { webhookInput } from '../../resources/webhooks.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
 import { settingTable } from '../../settings/table.ts';
@@ -39,8 +39,6 @@ export interface CurveOrder {
   /** Number of sender threads. */
   senders: number;
 }
-
-const weirFile = fileURLToPath(new URL('../weir.js', import.meta.url));
 
 /**
  * Measures each number of processes and reports each run when it is complete. Rejects with AbortError when `stop` aborts. In
@@ -96,7 +94,7 @@ async function measureWeir(
   const [port, metricsPort] = [await freePort(), await freePort()];
   const weir = await startChild({
     name: `Weir with WORKERS=${workers}`,
-    args: [weirFile, 'start'],
+    args: [builtFile('server/cli/weir.js'), 'start'],
     environment: { ...environment, WORKERS: String(workers), PORT: String(port), METRICS_PORT: String(metricsPort) },
     directory: settings.DATA_DIR,
     readyText: '"event":"listening"',

@@ -3,6 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { SenderCommand, SenderOrder, SenderReport } from '../../../workers/sender.ts';
+import { builtFile } from '../../files/build.ts';
 import { watchResident } from './child.ts';
 import { type ProcessorTime, parts, readProcessor, timeBetween } from './processor.ts';
 
@@ -89,7 +90,7 @@ function openSenders(senders: number, { connections, ...order }: SenderOrder): S
   const threads = Array.from({ length: senders }, (_, index) => {
     const share = Math.floor(connections / senders) + (index < connections % senders ? 1 : 0);
     const workerData: SenderOrder = { ...order, connections: share };
-    return new Worker(new URL('../../../workers/sender.js', import.meta.url), { workerData });
+    return new Worker(builtFile('workers/sender.js'), { workerData });
   });
   const reports = Promise.all(
     threads.map(

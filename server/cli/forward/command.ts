@@ -16,8 +16,8 @@ export interface ForwardOptions {
 const TIMEOUT_SECONDS_MAX = 3_600;
 
 /** Adds the options of ForwardOptions except `--forward`. */
-export function withForwardOptions(command: Command): Command {
-  return command
+export function withForwardOptions(command: Command): void {
+  command
     .option(
       '--secret <secret>',
       "with --forward: sign again with this secret, by the webhook's scheme; the environment variable WEIR_SECRET keeps it out of the process list",

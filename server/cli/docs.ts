@@ -1,0 +1,12 @@
+import type { Command } from 'commander';
+import { writeDocs } from '../docs/generate.ts';
+import type { Define } from './commands.ts';
+import { printText } from './io.ts';
+
+/** `weir docs`, for developers: writes the tables of the code into README.md and .env.example. */
+export const defineDocs: Define = (command: Command, io, whole) => {
+  command.action(async () => {
+    const written = writeDocs(io.directory, await whole());
+    printText(io, written.length === 0 ? 'The documents are up to date.\n' : `Wrote ${written.join(' and ')}.\n`);
+  });
+};
