@@ -21,9 +21,31 @@ export function acceptedCoding(exchange: Exchange): Coding | null {
 }
 
 /** Compresses in libuv's thread pool, so that a large text does not delay webhooks. */
-export function encode(text: string | Buffer, coding: Coding): Promise<Buffer> {
-  const params = { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY };
+function encode(text: string | Buffer, coding: Coding, quality = BROTLI_QUALITY): Promise<Buffer> {
+  const params = { [constants.BROTLI_PARAM_QUALITY]: quality };
   return coding === 'br' ? brotliAsync(text, { params }) : gzipAsync(text);
+}
+
+/** A text that is sent many times: compressed once in each coding, when it is first asked for in it. */
+export class Encodings {
+  readonly #plain: Buffer;
+  readonly #quality: number | undefined;
+  readonly #encoded = new Map<Coding, Promise<Buffer>>();
+
+  /** @param quality of Brotli, 0 to 11 */
+  constructor(plain: Buffer, quality?: number) {
+    this.#plain = plain;
+    this.#quality = quality;
+  }
+
+  in(coding: Coding): Promise<Buffer> {
+    let encoded = this.#encoded.get(coding);
+    if (encoded === undefined) {
+      encoded = encode(this.#plain, coding, this.#quality);
+      this.#encoded.set(coding, encoded);
+    }
+    return encoded;
+  }
 }
 
 /** Null: send the text uncompressed. */
