@@ -53,7 +53,10 @@ export async function build(root) {
   // Computed first: a file that is edited while the bundler runs is built next time.
   const fingerprint = fingerprintSources(root);
   const bundles = [];
-  for (const entries of programs) bundles.push(await bundle(root, entries));
+  for (const entries of programs) {
+    const found = entries.filter((entry) => existsSync(join(root, entry)));
+    if (found.length > 0) bundles.push(await bundle(root, found));
+  }
   const written = bundles.flat().map((file) => writeBuilt(root, file));
   const client = await buildClient(root);
   const assets = listAssets(root).map((path) => copyAsset(root, path));
@@ -63,16 +66,14 @@ export async function build(root) {
   stampDist(root, fingerprint);
 }
 
-/** Returns the files of one group of programs: path below dist/, and content. */
-async function bundle(root, entries) {
+/** Bundles programs of the project in `root`, given by their sources, and returns the files: path below dist/, and content. */
+export async function bundle(root, entries) {
   const { rolldown } = await loadBundler(root);
-  const found = entries.filter((entry) => existsSync(join(root, entry)));
-  if (found.length === 0) return [];
-  const [folder] = found[0].split('/');
+  const [folder] = entries[0].split('/');
   try {
     const built = await rolldown({
       cwd: root,
-      input: Object.fromEntries(found.map((entry) => [entry.replace(/\.ts$/, ''), entry])),
+      input: Object.fromEntries(entries.map((entry) => [entry.replace(/\.ts$/, ''), entry])),
       platform: 'node',
       external,
       onLog: (_level, log) => {

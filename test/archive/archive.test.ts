@@ -17,6 +17,7 @@ import { createPartitions, DAY_MS, partitionName } from '../../server/db/partiti
 import { countUnarchived } from '../../server/db/queries/expiring.ts';
 import { weirOn } from '../helpers/command.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { builtScript } from '../helpers/script.ts';
 
 const nowMs = Date.now();
 const oldMs = nowMs - 6 * DAY_MS;
@@ -136,25 +137,24 @@ test.each([
 
 /** A maintenance in a process of its own, which stops at this point and says so. */
 async function killAt(point: 'page' | 'written') {
-  const script = `
-    import { openDatabase } from './dist/server/db/pool.js';
-    import { dropOldPartitions } from './dist/server/db/drop-partitions.js';
-    import { archiveTo } from './dist/server/archive/write.js';
+  const script = await builtScript(`
+    import { openDatabase } from '#server/db/pool.ts';
+    import { dropOldPartitions } from '#server/db/drop-partitions.ts';
+    import { archiveTo } from '#server/archive/write.ts';
+    const [url, directory, partition, nowMs] = process.argv.slice(2);
     const halt = () => new Promise(() => { process.stdout.write('here'); setInterval(() => {}, 1000); });
-    const database = openDatabase(process.argv[1], { connectionsMax: 2, applicationName: 'weir-test' });
-    const real = archiveTo(process.argv[2]);
+    const database = openDatabase(url!, { connectionsMax: 2, applicationName: 'weir-test' });
+    const real = archiveTo(directory!);
     const archive = async (name, query) => {
-      if (name !== process.argv[3]) return real(name, query);
+      if (name !== partition) return real(name, query);
       let pages = 0;
       await real(name, (statement) => ('${point}' === 'page' && ++pages === 2 ? halt() : query(statement)));
       await halt();
     };
-    await dropOldPartitions(database, 3, Number(process.argv[4]), { archive });`;
-  const child = spawn(
-    process.execPath,
-    ['--input-type=module', '-e', script, fresh.conninfo, archiveDir(), partition, String(nowMs)],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  );
+    await dropOldPartitions(database, 3, Number(nowMs), { archive });`);
+  const child = spawn(process.execPath, [script, fresh.conninfo, archiveDir(), partition, String(nowMs)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   await once(child.stdout, 'data');
   child.kill('SIGKILL');
   await once(child, 'exit');

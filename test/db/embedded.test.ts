@@ -10,10 +10,11 @@ import { findBinaries } from '../../server/db/embedded/binaries.ts';
 import { type EmbeddedPostgres, EmbeddedPostgresError, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { acquireLock } from '../../server/db/lock.ts';
 import { childrenOf } from '../helpers/processes.ts';
+import { builtScript } from '../helpers/script.ts';
 import { until } from '../helpers/wait.ts';
 import { kill } from '../helpers/weir.ts';
 
-const root = resolve(import.meta.dirname, '../..');
+const _root = resolve(import.meta.dirname, '../..');
 let dataDir: string;
 let pgdata: string;
 const members: EmbeddedPostgres[] = [];
@@ -335,17 +336,13 @@ function isGone(pid: number): boolean {
 
 /** Another Node process, leader of its own process group, that uses the same database until it is killed. */
 async function startUser(): Promise<ChildProcess> {
-  // Node 20 does not run TypeScript: another process gets the compiled modules.
-  const directory = await mkdtemp(join(tmpdir(), 'weir-user-'));
-  onTestFinished(() => rm(directory, { recursive: true }));
-  await writeFile(
-    join(directory, 'user.mjs'),
-    `import { joinEmbeddedPostgres } from ${JSON.stringify(join(root, 'dist/server/db/embedded/join.js'))};
+  const script = await builtScript(
+    `import { joinEmbeddedPostgres } from '#server/db/embedded/join.ts';
     await joinEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)}, maxConnections: 20, log: () => {} });
     console.log('joined');
     setInterval(() => {}, 1000);`,
   );
-  const child = spawn(process.execPath, [join(directory, 'user.mjs')], {
+  const child = spawn(process.execPath, [script], {
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -4,10 +4,10 @@ import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { DataDirInUseError, lockDataDir } from '../../server/db/data-dir.ts';
 import { acquireLock, type Lock, LockError } from '../../server/db/lock.ts';
+import { builtScript } from '../helpers/script.ts';
 
 let directory: string;
 let path: string;
@@ -138,17 +138,14 @@ test('an existing DATA_DIR keeps its mode, because other programs may use it', a
 
 /** Another Node process, leader of its own group, that holds the lock exclusively; it prints `interrupted` on SIGINT and continues. */
 async function startHolder(lockPath: string, { lingers = true } = {}): Promise<ChildProcess> {
-  // Node 20 does not run TypeScript: another process gets the compiled module.
-  const built = fileURLToPath(new URL('../../dist/server/db/lock.js', import.meta.url));
-  await writeFile(
-    join(directory, 'holder.mjs'),
-    `import { acquireLock } from ${JSON.stringify(built)};
+  const script = await builtScript(
+    `import { acquireLock } from '#server/db/lock.ts';
     ${lingers ? "process.on('SIGINT', () => console.log('interrupted')); setInterval(() => {}, 1000);" : ''}
     const lock = await acquireLock(${JSON.stringify(lockPath)}, 'exclusive', 0);
     console.log(lock === null ? 'refused' : 'held');`,
   );
   const stdio = ['ignore', 'pipe', 'inherit'] as const;
-  const holder = spawn(process.execPath, [join(directory, 'holder.mjs')], { detached: true, stdio: [...stdio] });
+  const holder = spawn(process.execPath, [script], { detached: true, stdio: [...stdio] });
   onTestFinished(() => void holder.kill('SIGKILL'));
   const [line] = await once(holder.stdout!, 'data');
   expect(String(line).trim()).toBe('held');

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { buildProgram } from '../../server/cli/weir.ts';
+import { buildWholeProgram } from '../../server/cli/program.ts';
 import { anchorsUsed, contentsOf, headingsOf } from '../../server/docs/contents.ts';
 import { envExample, renderReadme, writeDocs } from '../../server/docs/generate.ts';
 import { markdownTable, replaceRegion, tables } from '../../server/docs/tables.ts';
@@ -11,7 +11,7 @@ import { settingTable } from '../../server/settings/table.ts';
 const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 const { stdin, stdout, stderr } = process;
-const program = buildProgram({ environment: {}, directory: root, stdin, stdout, stderr }, () => undefined);
+const program = await buildWholeProgram({ environment: {}, directory: root, stdin, stdout, stderr });
 
 describe('the documents match the tables (fix: npm run build && npm run docs)', () => {
   test('README.md', () => {

@@ -1,14 +1,15 @@
 /** Weir is started while Postgres is away: it waits, refuses what it cannot store, and serves as soon as Postgres answers. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { builtScript } from '../helpers/script.ts';
 import { until } from '../helpers/wait.ts';
 import { made, newWebhook, untilSaved, webhooksOf } from '../helpers/webhooks.ts';
 import { kill, makeDataDir, PATIENCE_MS, readiness, spawnWeir } from '../helpers/weir.ts';
@@ -127,12 +128,9 @@ test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is rep
 });
 
 test('on a terminal, Weir says that it receives webhooks only when it does', { timeout: TEST_MS }, async () => {
-  const server = resolve(import.meta.dirname, '../../dist/server');
-  const entry = join(dataDir, 'terminal.mjs');
-  await writeFile(
-    entry,
-    `import { runPrimary } from '${server}/primary/primary.js';
-     import { readConfiguration } from '${server}/settings/read.js';
+  const entry = await builtScript(
+    `import { runPrimary } from '#server/primary/primary.ts';
+     import { readConfiguration } from '#server/settings/read.ts';
      process.exitCode = await runPrimary(() => readConfiguration(process.env, '${dataDir}'), true);`,
   );
   const greeted = () => weir.lines.some((line) => line.includes('Weir receives webhooks at'));

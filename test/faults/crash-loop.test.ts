@@ -16,10 +16,7 @@ beforeAll(async () => {
 afterAll(() => installation.remove());
 
 test('a process that cannot start ends the service with exit code 1', { timeout: 180_000 }, async () => {
-  await installation.replace(
-    'server/process/app.js',
-    () => 'throw new Error("this file is broken"); export let startApp;',
-  );
+  await installation.replace('server/process/app.ts', (built) => `${built}\nthrow new Error('this file is broken');`);
   const dataDir = await makeDataDir();
   const { conninfo, drop } = await freshDatabase();
   const weir = spawnWeir(

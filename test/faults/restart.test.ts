@@ -14,8 +14,9 @@ import { ask, kill, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts
 const TEST_MS = 180_000;
 const eventually = { timeoutMs: PATIENCE_MS };
 const WORKERS = 2;
-const hang = () => 'export const startApp = () => new Promise(() => {});';
-const exitAtOnce = () => 'process.exit(7); export let startApp;';
+const hang = (built: string) =>
+  built.replace('async function startApp(', '$&) { return new Promise(() => {}); }\nasync function replaced(');
+const exitAtOnce = (built: string) => `${built}\nprocess.exit(7);`;
 
 let directory: string;
 let installation: Installation;
@@ -182,7 +183,7 @@ test('a new version that never listens is abandoned, and the old processes conti
   timeout: TEST_MS,
 }, async () => {
   const before = await weir.servingPids();
-  await installation.replace('server/process/app.js', hang);
+  await installation.replace('server/process/app.ts', hang);
   await configure('PROCESS_READY_SECONDS=2');
   const sender = startSender({ port: weir.port, ...webhook });
   await sender.acceptMore(100);
@@ -198,14 +199,14 @@ test('a new version that never listens is abandoned, and the old processes conti
   await sender.acceptMore(100);
   await expectNothingBroken(sender);
 
-  await installation.repair('server/process/app.js');
+  await installation.repair();
   await configure();
   expect(await restart()).toMatchObject({ event: 'restarted', replaced: WORKERS });
 });
 
 test('a new version that exits at once ends the restart, not the service', { timeout: TEST_MS }, async () => {
   const before = await weir.servingPids();
-  await installation.replace('server/process/app.js', exitAtOnce);
+  await installation.replace('server/process/app.ts', exitAtOnce);
   expect(await restart()).toMatchObject({
     event: 'restart_failed',
     reason: expect.stringMatching(/^the new process \d+ ended with exit code 7$/),
@@ -221,11 +222,11 @@ test('a new version that exits at once ends the restart, not the service', { tim
   expect(await weir.servingPids()).toEqual(expect.arrayContaining(before));
   expect((await ask(weir.port, '/healthz')).status).toBe(200);
   expect(weir.events('crash_loop')).toEqual([]);
-  await installation.repair('server/process/app.js');
+  await installation.repair();
 });
 
 test('TERM during a hanging restart ends everything', { timeout: TEST_MS }, async () => {
-  await installation.replace('server/process/app.js', hang);
+  await installation.replace('server/process/app.ts', hang);
   weir.signal('SIGHUP');
   await until(async () => (await weir.servingPids()).length > WORKERS, eventually);
   weir.signal('SIGTERM');

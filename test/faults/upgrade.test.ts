@@ -31,13 +31,13 @@ async function release(name: 'one' | 'two'): Promise<void> {
 }
 
 /** What a client sees of a build. */
-const says = (word: string) => (built: string) => built.replace("status: 'ok' }", `status: '${word}' }`);
+const says = (word: string) => (built: string) => built.replace('status: "ok" }', `status: "${word}" }`);
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'weir-u-'));
   one = await installWeir(join(directory, 'releases/one'));
   two = await installWeir(join(directory, 'releases/two'));
-  await two.replace('server/http/health.js', says('new'));
+  await two.replace('server/http/health.ts', says('new'));
   await release('one');
   await configure();
   database = await freshDatabase();
@@ -130,15 +130,18 @@ test('a webhook changed while a process starts is current in that process', { ti
   await configure('WORKERS=1');
   const { path, secret } = await weir.addWebhook();
   // Its caches are filled and it listens, but it has not reported that yet.
-  await one.replace('server/process/app.js', (built) =>
-    built.replace(/^ {4}return \{$/m, "    console.log('filled');\n    await delay(1_000);\n    return {"),
+  await one.replace('server/process/app.ts', (built) =>
+    built.replace(
+      /^\treturn \{$/m,
+      "console.log('filled'); await new Promise((go) => setTimeout(go, 1_000)); return {",
+    ),
   );
   const restarted = restart();
   await until(() => weir.events('process_output').some(({ line }) => line === 'filled'), eventually);
   const id = path.split('/').at(-1)!;
   made(await webhooksOf({ ...weir, conninfo: database.conninfo }, [someKey]).update(id, { enabled: false }));
   expect(await restarted).toMatchObject({ event: 'restarted', replaced: 1 });
-  await one.repair('server/process/app.js');
+  await one.repair();
   // The process trusts its caches after the next heartbeat of the database.
   await heartbeat();
   const answer = await fetch(`http://127.0.0.1:${weir.port}${path}`, signedRequest({ secret }));
@@ -170,10 +173,9 @@ describe('another build', () => {
   });
 
   test('can have settings that the running primary does not know', { timeout: TEST_MS }, async () => {
-    const rows = (built: string) =>
-      built.replace('export const limitsSettings = {', "$&\n    NEW_LIMIT: count(5, 1, 9, ''),");
-    await two.replace('server/settings/rows/limits.js', rows);
-    await two.replace('server/process/app.js', (built) =>
+    const rows = (built: string) => built.replace('const limitsSettings = {', "$&\n    NEW_LIMIT: count(5, 1, 9, ''),");
+    await two.replace('server/settings/rows/limits.ts', rows);
+    await two.replace('server/process/app.ts', (built) =>
       built.replace(
         'const { settings } = order;',
         '$&\n    if (settings.NEW_LIMIT !== 7) throw new Error(settings.NEW_LIMIT);',
@@ -187,13 +189,15 @@ describe('another build', () => {
     });
     await configure('NEW_LIMIT=7');
     expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
-    await two.repair('server/settings/rows/limits.js');
-    await two.repair('server/process/app.js');
+    await two.repair();
   });
 
   test('with a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
-    await two.replace('server/db/migrate.js', (built) =>
-      built.replace('return readdirSync(directory)', "return [...readdirSync(directory), '9999_later.sql']"),
+    await two.replace('server/db/migrate.ts', (built) =>
+      built.replace(
+        'return readdirSync(builtFile(MIGRATIONS))',
+        "return [...readdirSync(builtFile(MIGRATIONS)), '9999_later.sql']",
+      ),
     );
     expect(await restart()).toMatchObject({
       event: 'restart_failed',
@@ -204,16 +208,16 @@ describe('another build', () => {
     await database.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'later')` });
     expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
     await database.database.query({ text: 'delete from schema_migrations where version = 9999' });
-    await two.repair('server/db/migrate.js');
+    await two.repair();
   });
 
   test('with other messages is refused', { timeout: TEST_MS }, async () => {
-    await two.replace('server/primary/messages.js', (built) => built.replace(/PROTOCOL = \d+/, 'PROTOCOL = 99'));
+    await two.replace('server/process/process.ts', (built) => built.replace(/protocol: \d+/, 'protocol: 99'));
     expect(await restart()).toMatchObject({
       event: 'restart_failed',
       reason: expect.stringMatching(/^the build on disk cannot run under this primary \(protocol 99, here \d+\);/),
       kept: 2,
     });
-    await two.repair('server/primary/messages.js');
+    await two.repair();
   });
 });

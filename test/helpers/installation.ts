@@ -1,5 +1,5 @@
 /** A copy of the build that a test can break or modify. */
-import { cp, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -9,10 +9,10 @@ export interface Installation {
   directory: string;
   /** Its weir.js. */
   entry: string;
-  /** Replaces a compiled file, e.g. `server/process/app.js`, in one step; the text can be derived from the original. */
-  replace(file: string, text: (built: string) => string): Promise<void>;
-  /** Restores the original file. */
-  repair(file: string): Promise<void>;
+  /** Replaces the code of a module, e.g. `server/process/app.ts`, in its bundle, in one step. The change must have an effect. */
+  replace(module: string, code: (built: string) => string): Promise<void>;
+  /** Restores all modules. */
+  repair(): Promise<void>;
   remove(): Promise<void>;
 }
 
@@ -23,7 +23,7 @@ export async function installWeir(directory?: string): Promise<Installation> {
   await cp(join(root, 'dist'), join(home, 'dist'), { recursive: true });
   await cp(join(root, 'package.json'), join(home, 'package.json'));
   await symlink(join(root, 'node_modules'), join(home, 'node_modules'));
-  const built = (file: string) => readFile(join(root, 'dist', file), 'utf8');
+  const replaced = new Set<string>();
   const write = async (file: string, text: string) => {
     const path = join(home, 'dist', file);
     await writeFile(`${path}.new`, text);
@@ -32,8 +32,32 @@ export async function installWeir(directory?: string): Promise<Installation> {
   return {
     directory: home,
     entry: join(home, 'dist/server/cli/weir.js'),
-    replace: async (file, text) => write(file, text(await built(file))),
-    repair: async (file) => write(file, await built(file)),
+    replace: async (module, code) => {
+      const { file, before, built, after } = await findModule(join(home, 'dist/server'), module);
+      const changed = code(built);
+      if (changed === built) throw new Error(`the replacement does not change ${module}`);
+      replaced.add(file);
+      await write(join('server', file), `${before}${changed}${after}`);
+    },
+    repair: async () => {
+      for (const file of replaced)
+        await write(join('server', file), await readFile(join(root, 'dist/server', file), 'utf8'));
+      replaced.clear();
+    },
     remove: () => rm(home, { recursive: true }),
   };
+}
+
+/** Finds a module by the comment with its path, which the bundler writes before the code of each module. */
+async function findModule(folder: string, module: string) {
+  for (const file of await readdir(folder, { recursive: true })) {
+    if (!file.endsWith('.js')) continue;
+    const bundle = await readFile(join(folder, file), 'utf8');
+    const start = bundle.indexOf(`\n// ${module}\n`);
+    if (start === -1) continue;
+    const next = bundle.slice(start + 1).search(/\n\/\/ \S+\.[jt]s\n|\nexport \{/);
+    const end = next === -1 ? bundle.length : start + 1 + next;
+    return { file, before: bundle.slice(0, start), built: bundle.slice(start, end), after: bundle.slice(end) };
+  }
+  throw new Error(`no bundle contains ${module}; run: npm run build`);
 }

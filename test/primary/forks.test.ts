@@ -12,6 +12,7 @@ import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { signatureOf } from '../helpers/requests.ts';
+import { builtScript } from '../helpers/script.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 import { makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
@@ -209,16 +210,16 @@ describe.runIf(isRoot)('started by root', () => {
 
   test('a root that may not change its user serves as root, and the embedded Postgres says how to fix it', {
     timeout: TEST_MS,
-  }, () => {
-    const script = `
-      import { runBinary } from './dist/server/db/embedded/binaries.js';
-      import { chooseServingUser } from './dist/server/primary/forks.js';
-      const choice = await chooseServingUser(process.argv[1], { HOST: '127.0.0.1', PORT: 0, database: {} }, '');
+  }, async () => {
+    const script = await builtScript(`
+      import { runBinary } from '#server/db/embedded/binaries.ts';
+      import { chooseServingUser } from '#server/primary/forks.ts';
+      const choice = await chooseServingUser(process.argv[2], { HOST: '127.0.0.1', PORT: 0, database: {} }, '');
       const { uid, gid } = ${JSON.stringify(weirUser)};
       const server = { binaries: { directory: '/nonexistent' }, account: { uid, gid, name: 'weir' } };
       const refusal = await runBinary(server, 'postgres', []).catch(({ message }) => message);
-      process.stdout.write(JSON.stringify({ choice, refusal }));`;
-    const node = [process.execPath, '--input-type=module', '-e', script, trial];
+      process.stdout.write(JSON.stringify({ choice, refusal }));`);
+    const node = [process.execPath, script, trial];
     const { stdout, stderr } = spawnSync('setpriv', ['--bounding-set=-setuid,-setgid', ...node], {
       cwd: root,
       encoding: 'utf8',

@@ -2,8 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
-
-const logFile = new URL('../../dist/server/telemetry/log.js', import.meta.url).href;
+import { builtScript } from '../helpers/script.ts';
 
 const children: ChildProcessWithoutNullStreams[] = [];
 afterEach(() => {
@@ -11,9 +10,9 @@ afterEach(() => {
 });
 
 /** A process whose log is its stdout; it logs this many lines of 1,000 bytes, then runs the rest. */
-function logs(lines: number, rest: string): ChildProcessWithoutNullStreams {
+async function logs(lines: number, rest: string): Promise<ChildProcessWithoutNullStreams> {
   const code = `
-    const { openDestination } = await import(${JSON.stringify(logFile)});
+    import { openDestination } from '#server/telemetry/log.ts';
     const destination = openDestination(1, false);
     await new Promise((go) => process.stdin.once('data', go));
     for (let i = 0; i < ${lines}; i++) {
@@ -21,7 +20,7 @@ function logs(lines: number, rest: string): ChildProcessWithoutNullStreams {
       if (i % 1000 === 0) await new Promise(setImmediate);
     }
     ${rest}`;
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: 'pipe' });
+  const child = spawn(process.execPath, [await builtScript(code)], { stdio: 'pipe' });
   children.push(child);
   return child;
 }
@@ -29,13 +28,13 @@ function logs(lines: number, rest: string): ChildProcessWithoutNullStreams {
 const flushAndEnd = `destination.flush(); console.error('flushed'); process.exit(0);`;
 
 test('the last lines reach a reader that reads', async () => {
-  const child = logs(1000, flushAndEnd);
+  const child = await logs(1000, flushAndEnd);
   child.stdin.write('go');
   expect((await text(child.stdout)).length).toBe(1_000_000);
 });
 
 test('a closed reader does not prevent the process from exiting', async () => {
-  const child = logs(1000, flushAndEnd);
+  const child = await logs(1000, flushAndEnd);
   child.stdout.destroy();
   child.stdin.write('go');
   expect(await text(child.stderr)).toBe('flushed\n');
@@ -43,7 +42,10 @@ test('a closed reader does not prevent the process from exiting', async () => {
 
 test('a stopped reader costs memory up to a limit, and the dropped lines are counted', async () => {
   // The end is not flushed, which would wait for the reader.
-  const child = logs(200_000, `process.stderr.end([process.memoryUsage().rss, destination.dropped()].join(' '));`);
+  const child = await logs(
+    200_000,
+    `process.stderr.end([process.memoryUsage().rss, destination.dropped()].join(' '));`,
+  );
   child.stdin.write('go');
   const [bytes, dropped] = (await text(child.stderr)).split(' ').map(Number);
   // All lines together have 200 MB. Node 24 itself is larger than Node 20 (151 MB seen).
@@ -59,7 +61,7 @@ test.each([
 ])('text of requests cannot control %s', async (_, terminal) => {
   const hostile = '\x1b[2J\x1b]0;owned\x07\r\x7f\u009b31m\u202egpj';
   const code = `
-    const { createLog, openDestination } = await import(${JSON.stringify(logFile)});
+    import { createLog, openDestination } from '#server/telemetry/log.ts';
     const destination = openDestination(1, ${terminal});
     const log = createLog(destination, 'info', {});
     const hostile = ${JSON.stringify(hostile)};
@@ -68,7 +70,7 @@ test.each([
     destination.write('{not a log line ' + hostile + '\\n');
     destination.flush();
     process.exit(0);`;
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: 'pipe' });
+  const child = spawn(process.execPath, [await builtScript(code)], { stdio: 'pipe' });
   children.push(child);
   // The colours of the readable form are Weir's own.
   const reported = stripVTControlCharacters(await text(child.stdout));
