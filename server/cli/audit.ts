@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
 import { auditFilterOf, auditFilters, auditHash, describeEntry } from '../api/audit/operations.ts';
 import { verifyAudit } from '../audit/verify.ts';

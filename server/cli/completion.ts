@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Define } from './commands.ts';
-import { scripts, type Shell } from './completion/scripts.ts';
+import { type Shell, scripts } from './completion/scripts.ts';
 import { printText } from './io.ts';
 
 /** `weir completion SHELL`: the script contains all words, so that completing starts no process. */
@@ -11,7 +11,6 @@ export const defineCompletion: Define = (command: Command, io, whole) => {
 };
 
 function parseShell(given: string): Shell {
-  if (!Object.hasOwn(scripts, given))
-    throw new InvalidArgumentError(`give one of ${Object.keys(scripts).join(', ')}.`);
+  if (!Object.hasOwn(scripts, given)) throw new InvalidArgumentError(`give one of ${Object.keys(scripts).join(', ')}.`);
   return given as Shell;
 }

@@ -45,7 +45,7 @@ function checkNode({ node, glibc, binaryError }: MachineFacts): Check {
   return problem(
     'node',
     `${here}: the binary of uWebSockets.js does not load: ${binaryError}`,
-    'use Node 20.12 or newer with glibc 2.27, Node 22, 24 or 25 with glibc 2.38, or the container image; then npm run setup',
+    'use Node 20.19 or newer with glibc 2.27, Node 22.12 or newer, 24 or 25 with glibc 2.38, or the container image; then npm run setup',
   );
 }
 

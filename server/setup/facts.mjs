@@ -7,7 +7,16 @@ import { hasEtcdClient, postgresServerFolder } from './debian.mjs';
 import { serverBinaryProblem } from './server-binary.mjs';
 import { stateOfDist } from './sources.mjs';
 
-const testCommands = ['pg_dump', 'redis-server', 'prometheus', 'promtool', 'faketime', 'chromium', 'patroni', 'etcd'];
+const testCommands = [
+  'pg_dump',
+  'redis-server',
+  'prometheus',
+  'promtool',
+  'faketime',
+  'chromium-headless-shell',
+  'patroni',
+  'etcd',
+];
 /** The PATH of ordinary users may not name their folder. */
 const systemCommands = ['haproxy', 'ip', 'nft'];
 const installStamp = join('node_modules', '.weir-setup.json');

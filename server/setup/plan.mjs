@@ -12,7 +12,7 @@ export const packageTable = [
   { package: 'redis-server', provides: ['redis-server'], neededFor: 'tests' },
   { package: 'prometheus', provides: ['prometheus', 'promtool'], neededFor: 'tests' },
   { package: 'faketime', provides: ['faketime'], neededFor: 'tests' },
-  { package: 'chromium', provides: ['chromium'], neededFor: 'tests' },
+  { package: 'chromium-headless-shell', provides: ['chromium-headless-shell'], neededFor: 'tests' },
   { package: 'patroni', provides: ['patroni'], neededFor: 'tests', optional: true },
   { package: 'python3-etcd', provides: ['python3-etcd'], neededFor: 'tests', optional: true },
   { package: 'etcd-server', provides: ['etcd'], neededFor: 'tests', optional: true },
@@ -24,6 +24,9 @@ export const packageTable = [
 
 /** Minimum glibc of the uWebSockets.js binary, by Node major version; other versions have no binary. */
 const glibcOfNode = { 20: '2.27', 22: '2.38', 24: '2.38', 25: '2.38' };
+
+/** The bundler of the build needs these minor versions of Node. */
+const leastMinorOfNode = { 20: 19, 22: 12 };
 
 /**
  * Converts facts (see facts.mjs) to a decision: `{ kind: 'refuse', sentence }`, or `{ kind: 'do', steps }` with ordered steps, empty when
@@ -71,8 +74,8 @@ function refuseMachine({ platform, arch, nodeVersion, glibc }) {
     return 'Weir needs glibc, and this system has another C library (musl?). Use Debian, or the container image.';
   const [major, minor] = nodeVersion.split('.').map(Number);
   const least = glibcOfNode[major];
-  if (least === undefined || (major === 20 && minor < 12))
-    return `Weir needs Node 20 (20.12 or newer), 22, 24 or 25; this is ${nodeVersion}. Install Node ${atLeast(glibc, '2.38') ? 24 : 20} and try again.`;
+  if (least === undefined || minor < (leastMinorOfNode[major] ?? 0))
+    return `Weir needs Node 20 (20.19 or newer), 22 (22.12 or newer), 24 or 25; this is ${nodeVersion}. Install Node ${atLeast(glibc, '2.38') ? 24 : 20} and try again.`;
   if (!atLeast(glibc, least))
     return `With Node ${major} Weir needs glibc ${least} (Debian 13, Ubuntu 24.04), and this system has ${glibc}. Use ${
       major !== 20 && atLeast(glibc, glibcOfNode[20]) ? 'Node 20, or ' : ''

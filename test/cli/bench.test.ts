@@ -2,8 +2,9 @@
 import { readdir, readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
+import { Command } from 'commander';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { benchCommand } from '../../server/cli/bench.ts';
+import { defineBench } from '../../server/cli/bench.ts';
 import { CommandError } from '../../server/cli/io.ts';
 import { processesOf, type Seen } from '../helpers/processes.ts';
 import { until } from '../helpers/wait.ts';
@@ -146,7 +147,8 @@ describe('refused before the start', () => {
     [['--senders', '65'], '--senders is "65"; allowed: a whole number from 1 to 64.'],
   ])('%s', async (args, message) => {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-    const command = benchCommand({ environment: {}, directory: '/', stdin: Readable.from(['']), stdout, stderr });
+    const command = new Command();
+    defineBench(command, { environment: {}, directory: '/', stdin: Readable.from(['']), stdout, stderr });
     const failure = await command.parseAsync(args, { from: 'user' }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(CommandError);
     expect(failure).toMatchObject({ message, exitCode: 2 });

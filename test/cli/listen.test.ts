@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { expireTemporaryAgents } from '../../server/auth/temporary-agents.ts';
-import { listenCommand } from '../../server/cli/listen.ts';
+import { defineListen } from '../../server/cli/listen.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../server/resources/agents.ts';
 import { send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
@@ -36,7 +36,7 @@ beforeEach(async () => {
 afterEach(() => target.stop());
 
 function listen(args: string[], token = operator.token, url = weir.url) {
-  return startCommand(listenCommand, [url, ...args], {
+  return startCommand(defineListen, [url, ...args], {
     directory,
     environment: token === '' ? {} : { WEIR_TOKEN: token },
   });

@@ -5,10 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
+import { Command } from 'commander';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { CommandError } from '../../server/cli/io.ts';
 import type { SendSummary } from '../../server/cli/send/summary.ts';
-import { sendCommand } from '../../server/cli/send.ts';
+import { defineSend } from '../../server/cli/send.ts';
 
 const SECRET = 'a secret between friends';
 
@@ -71,7 +72,8 @@ async function send(
   { environment = { WEIR_SECRET: SECRET }, stdin = '', terminal = false }: World = {},
 ) {
   const [stdout, stderr] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY: terminal, columns: 120 })];
-  const command = sendCommand({ environment, directory, stdin: Readable.from([stdin]), stdout, stderr });
+  const command = new Command();
+  defineSend(command, { environment, directory, stdin: Readable.from([stdin]), stdout, stderr });
   const failure = await command.parseAsync(args, { from: 'user' }).then(
     () => null,
     (error: unknown) => {

@@ -13,7 +13,7 @@ const required = [
   'prometheus',
   'promtool',
   'faketime',
-  'chromium',
+  'chromium-headless-shell',
 ];
 const optional = ['patroni', 'python3-etcd', 'etcd', 'postgres', 'haproxy', 'ip', 'nft'];
 const tools = [...required, ...optional];
@@ -79,7 +79,7 @@ describe('the plan', () => {
           'redis-server',
           'prometheus',
           'faketime',
-          'chromium',
+          'chromium-headless-shell',
         ],
         sudo: false,
         optional: false,
@@ -169,7 +169,8 @@ describe('the set-up refuses', () => {
     { name: 'a 32-bit machine', facts: { arch: 'arm' }, says: 'this is linux on arm' },
     { name: 'musl', facts: { glibc: null }, says: 'Weir needs glibc' },
     { name: "Debian 12's own Node", facts: { nodeVersion: '18.20.4' }, says: 'this is 18.20.4. Install Node 20 ' },
-    { name: 'an early Node 20', facts: { nodeVersion: '20.11.1' }, says: '20.12 or newer' },
+    { name: 'an early Node 20', facts: { nodeVersion: '20.18.3' }, says: '20.19 or newer' },
+    { name: 'an early Node 22', facts: { nodeVersion: '22.11.0', glibc: '2.41' }, says: '22.12 or newer' },
     { name: 'an odd Node on Debian 13', facts: { nodeVersion: '23.1.0', glibc: '2.41' }, says: 'Install Node 24' },
     { name: 'Node 24 on Debian 12', facts: { nodeVersion: '24.1.0' }, says: 'this system has 2.36. Use Node 20, or ' },
     { name: 'Node 20 on a very old system', facts: { glibc: '2.26' }, says: 'has 2.26. Use the container image.' },
@@ -178,8 +179,8 @@ describe('the set-up refuses', () => {
   });
 
   test.each([
-    { nodeVersion: '20.12.0', glibc: '2.27' },
-    { nodeVersion: '22.0.0', glibc: '2.38' },
+    { nodeVersion: '20.19.0', glibc: '2.27' },
+    { nodeVersion: '22.12.0', glibc: '2.38' },
     { nodeVersion: '24.11.0', glibc: '2.41', arch: 'arm64' },
     { nodeVersion: '25.0.0', glibc: '3.0' },
   ])('but not Node $nodeVersion on glibc $glibc', (facts) => {

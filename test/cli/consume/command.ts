@@ -1,7 +1,7 @@
 /** Runs `weir consume` or a command like it inside the test and collects its output. */
 import { PassThrough, Readable } from 'node:stream';
-import type { Command } from 'commander';
-import { consumeCommand } from '../../../server/cli/consume.ts';
+import { Command } from 'commander';
+import { defineConsume } from '../../../server/cli/consume.ts';
 import { CommandError, type CommandIo } from '../../../server/cli/io.ts';
 
 export interface Ended {
@@ -24,10 +24,10 @@ export interface World {
   environment?: Record<string, string>;
 }
 
-export const startConsume = (args: string[], world: World) => startCommand(consumeCommand, args, world);
+export const startConsume = (args: string[], world: World) => startCommand(defineConsume, args, world);
 
 export function startCommand(
-  command: (io: CommandIo) => Command,
+  define: (command: Command, io: CommandIo) => void,
   args: string[],
   { directory, terminal = false, stdout, environment = {} }: World,
 ): Running {
@@ -43,7 +43,9 @@ export function startCommand(
     stdout: stdout ?? gather('out'),
     stderr: gather('err'),
   };
-  const ended = command(io)
+  const command = new Command();
+  define(command, io);
+  const ended = command
     .exitOverride()
     .parseAsync(args, { from: 'user' })
     .then(
