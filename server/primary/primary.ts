@@ -13,7 +13,8 @@ import { UndoStack } from './undo.ts';
  */
 export async function runPrimary(configure: () => Configuration, terminal: boolean): Promise<number> {
   const first = configure();
-  const destination = openDestination(1, terminal);
+  const { readable } = terminal ? await import('../telemetry/readable.ts') : { readable: null };
+  const destination = openDestination(1, readable);
   const log = createLog(destination, first.settings.LOG_LEVEL, { place: 'primary' });
   const undo = new UndoStack();
   process.on('uncaughtException', (error) => {

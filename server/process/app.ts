@@ -72,7 +72,7 @@ export async function startApp(
   const live = composeLive(base, order.history);
   const status = composeStatus(base, live.history, doctor);
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
-  const people = composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
+  const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const pages = composePages(base, people, live.history);
   const ready = createReady({

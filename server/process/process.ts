@@ -9,8 +9,7 @@ import { restoreStringMethods } from './string-methods.ts';
 
 /** Never returns. The process ends after a drain message, when the primary is gone, or on a bug. */
 export function runProcess(): void {
-  restoreStringMethods();
-  const destination = openDestination(1, false);
+  const destination = openDestination(1);
   let app: App | null = null;
   let log = createLog(destination, 'info', { place: 'process' });
   /** The last message of each kind that arrived before the App existed. */
@@ -38,6 +37,8 @@ export function runProcess(): void {
       const settings = parseSettings(given);
       log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
       app = await startApp({ ...order, settings }, log, undefined, doctor);
+      // The settings decide which modules are loaded.
+      restoreStringMethods();
       for (const message of missed.values()) await onMessage(message);
       send({ kind: 'listening' });
     } catch (error) {

@@ -2,7 +2,6 @@
 import type { Settings } from '../settings/read.ts';
 import type { Policy, RateLimiter } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
-import { connectSharedLimiter } from './shared.ts';
 
 /**
  * @param warn logs a failure of the shared store; gets `reason` and further fields.
@@ -17,6 +16,8 @@ export async function openLimiter(
 ): Promise<RateLimiter> {
   if (settings.RATE_LIMIT_BACKEND === 'memory')
     return new MemoryLimiter(settings.RATE_LIMIT_KEYS_MAX, () => performance.now());
+  // Loaded for shared counters only: ioredis is the largest package of a serving process.
+  const { connectSharedLimiter } = await import('./shared.ts');
   return connectSharedLimiter({
     urls: settings.sharedStoreUrls,
     requireAtStart: requireStore,

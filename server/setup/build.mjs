@@ -16,7 +16,7 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { withLock } from './lock.mjs';
 import { leaveCleanly, Refusal, run } from './run.mjs';
-import { fingerprintSources, listAssets, stampDist } from './sources.mjs';
+import { fingerprintSources, listAssets, readStamp, stampDist } from './sources.mjs';
 
 const CLIENT_CONFIG = 'server/client/tsconfig.json';
 
@@ -45,8 +45,8 @@ const external = [
 ];
 
 /**
- * Builds the project in `root`. An error stops the build and leaves the last good build in dist/. Old files are removed only after
- * all new files are written, so a server that runs from dist/ during a build finds every file.
+ * Builds the project in `root`. An error stops the build and leaves the last good build in dist/. The files of that build are removed
+ * by the next one, so a server that runs from dist/ finds every file until its restart.
  */
 export async function build(root) {
   console.log('Building dist/ ...');
@@ -62,8 +62,10 @@ export async function build(root) {
   const assets = listAssets(root).map((path) => copyAsset(root, path));
   const command = join(root, 'dist/server/cli/weir.js');
   if (existsSync(command)) chmodSync(command, 0o755);
-  removeAllBut(join(root, 'dist'), new Set([...written, ...client, ...assets]));
-  stampDist(root, fingerprint);
+  const dist = join(root, 'dist');
+  const files = [...written, ...client, ...assets].map((path) => relative(dist, path));
+  removeAllBut(dist, new Set([...files, ...readStamp(root).files]));
+  stampDist(root, fingerprint, files);
 }
 
 /** Bundles programs of the project in `root`, given by their sources, and returns the files: path below dist/, and content. */
@@ -160,12 +162,12 @@ function copyAsset(root, path) {
 
 /** Removes files of earlier builds, then empty folders. Files whose name starts with a dot belong to the setup and are kept. */
 function removeAllBut(dist, kept) {
-  const paths = readdirSync(dist, { recursive: true }).map((path) => join(dist, path));
-  const isOwn = (path) => relative(dist, path).startsWith('.');
+  const paths = readdirSync(dist, { recursive: true }).filter((path) => !kept.has(path) && !path.startsWith('.'));
   // Longest paths first, so that a folder comes after its contents.
-  for (const path of paths.filter((item) => !kept.has(item) && !isOwn(item)).sort((a, b) => b.length - a.length)) {
-    if (!statSync(path).isDirectory()) rmSync(path);
-    else if (readdirSync(path).length === 0) rmdirSync(path);
+  for (const path of paths.sort((a, b) => b.length - a.length)) {
+    const file = join(dist, path);
+    if (!statSync(file).isDirectory()) rmSync(file);
+    else if (readdirSync(file).length === 0) rmdirSync(file);
   }
 }
 

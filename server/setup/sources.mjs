@@ -38,14 +38,21 @@ export function fingerprintSources(root) {
 
 /** `missing`, `outdated` (a source differs from what was built) or `fresh`. */
 export function stateOfDist(root) {
-  const built = readIfThere(join(root, stamp)).toString();
-  if (built === '') return 'missing';
-  return built === fingerprintSources(root) ? 'fresh' : 'outdated';
+  const { fingerprint } = readStamp(root);
+  if (fingerprint === '') return 'missing';
+  return fingerprint === fingerprintSources(root) ? 'fresh' : 'outdated';
 }
 
-/** Records that dist/ is built from the sources with this fingerprint. */
-export function stampDist(root, fingerprint) {
-  writeFileSync(join(root, stamp), fingerprint);
+/** Records that dist/ is built from the sources with this fingerprint, and the files of the build, relative to dist/. */
+export function stampDist(root, fingerprint, files) {
+  writeFileSync(join(root, stamp), JSON.stringify({ fingerprint, files }));
+}
+
+/** What `stampDist` recorded; empty before the first build. */
+export function readStamp(root) {
+  const text = readIfThere(join(root, stamp)).toString();
+  // Releases before bundles wrote the fingerprint alone.
+  return text.startsWith('{') ? JSON.parse(text) : { fingerprint: text, files: [] };
 }
 
 function listFiles(root, extensions) {

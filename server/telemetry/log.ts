@@ -1,8 +1,7 @@
 /** The log: one table of events, JSON lines on stdout, readable lines on a terminal. */
 import pino from 'pino';
-import pretty from 'pino-pretty';
 import sonicBoom from 'sonic-boom';
-import { visible, visibleJson } from './visible.ts';
+import { visibleJson } from './visible.ts';
 
 /** Level and meaning of each log event. The name is the field `event` of the line. */
 export const logEvents = {
@@ -184,10 +183,13 @@ const HELD_BYTES_MAX = 16_777_216;
 /** How long the end of the program waits for a reader that does not read. */
 const END_PATIENCE_MS = 10_000;
 
-/** Opens a file descriptor for lines: buffered JSON, or, on a terminal, readable lines without buffering. */
-export function openDestination(fd: number, terminal: boolean): LogDestination {
-  const minLength = terminal ? 0 : BUFFER_BYTES;
-  const sink = new sonicBoom.SonicBoom({ fd, sync: terminal, minLength, maxLength: HELD_BYTES_MAX });
+/**
+ * Opens a file descriptor for lines: buffered JSON, or readable lines without buffering.
+ * @param readable converts a line for a terminal, see readable.ts; null: JSON
+ */
+export function openDestination(fd: number, readable: ((line: string) => string) | null = null): LogDestination {
+  const minLength = readable === null ? BUFFER_BYTES : 0;
+  const sink = new sonicBoom.SonicBoom({ fd, sync: readable !== null, minLength, maxLength: HELD_BYTES_MAX });
   let drops = 0;
   sink.on('drop', () => {
     drops++;
@@ -208,27 +210,9 @@ export function openDestination(fd: number, terminal: boolean): LogDestination {
     await new Promise<void>((resolve) => sink.flush(() => resolve()));
     clearTimeout(killer);
   };
-  if (!terminal) setInterval(() => sink.flush(), FLUSH_MS).unref();
-  if (!terminal) return { write: (line) => void sink.write(visibleJson(line)), flush, finish, dropped };
-  const readable = pretty.prettyFactory({
-    colorize: true,
-    ignore: 'pid,hostname,event,place,line',
-    // For output of another program, show only its line, not the meaning of the event.
-    messageFormat: (log, messageKey) => String(log.line ?? log[messageKey]),
-    translateTime: 'SYS:HH:MM:ss',
-    singleLine: true,
-  });
-  return { write: (line) => void sink.write(readable(withVisibleText(line))), flush, finish, dropped };
-}
-
-/** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */
-function withVisibleText(line: string): object | string {
-  try {
-    return JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? visible(value) : value));
-  } catch {
-    // Not JSON: a process wrote other text that starts with a brace.
-    return visible(line);
-  }
+  if (readable !== null) return { write: (line) => void sink.write(readable(line)), flush, finish, dropped };
+  setInterval(() => sink.flush(), FLUSH_MS).unref();
+  return { write: (line) => void sink.write(visibleJson(line)), flush, finish, dropped };
 }
 
 /** Creates a log. @param base fields of every line, e.g. the place of the process. */

@@ -13,7 +13,7 @@ afterEach(() => {
 async function logs(lines: number, rest: string): Promise<ChildProcessWithoutNullStreams> {
   const code = `
     import { openDestination } from '#server/telemetry/log.ts';
-    const destination = openDestination(1, false);
+    const destination = openDestination(1);
     await new Promise((go) => process.stdin.once('data', go));
     for (let i = 0; i < ${lines}; i++) {
       destination.write(String(i).padEnd(999, 'x') + '\\n');
@@ -62,7 +62,8 @@ test.each([
   const hostile = '\x1b[2J\x1b]0;owned\x07\r\x7f\u009b31m\u202egpj';
   const code = `
     import { createLog, openDestination } from '#server/telemetry/log.ts';
-    const destination = openDestination(1, ${terminal});
+    import { readable } from '#server/telemetry/readable.ts';
+    const destination = openDestination(1, ${terminal ? 'readable' : 'null'});
     const log = createLog(destination, 'info', {});
     const hostile = ${JSON.stringify(hostile)};
     log('process_output', { line: hostile });

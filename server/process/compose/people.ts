@@ -24,10 +24,6 @@ import type { AgentAuth } from '../../auth/agent.ts';
 import { AnonymousLimit } from '../../auth/anonymous.ts';
 import { Csrf } from '../../auth/csrf.ts';
 import { DeviceCookies } from '../../auth/device-cookies.ts';
-import { createReadJwt } from '../../auth/oidc/bearer.ts';
-import { PendingCookie } from '../../auth/oidc/pending.ts';
-import { Provider, signOutAddress } from '../../auth/oidc/provider.ts';
-import { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import { cookieName, People } from '../../auth/people.ts';
 import { confirmIdentity } from '../../auth/step-up.ts';
 import { Cors } from '../../http/cors.ts';
@@ -35,13 +31,14 @@ import type { Exchange } from '../../http/exchange.ts';
 import { overLimit } from '../../http/rate-limit.ts';
 import { Passwords } from '../../passwords/hash.ts';
 import type { Policy } from '../../ratelimit/limiter.ts';
-import { derivedKeys, PreviousKey } from '../../secrets/keys.ts';
+import { derivedKeys } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
+import type { Oidc } from './oidc.ts';
 
 /** @param ownUrl origin of the port that this process listens on. */
-export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
+export async function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
   const { settings, keys, metrics, database, changes, limiter } = base;
-  const oidc = composeOidc(base);
+  const oidc = await openHostedSignIn(base);
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
     settings.FRONTEND_PUBLIC_API_URL,
@@ -112,39 +109,9 @@ export function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOpe
   };
 }
 
-/** Hosted sign-in; null in its parts if AUTH_MODE is `local`. */
-function composeOidc({ settings, keys, database, log }: Base) {
-  if (settings.AUTH_MODE === 'local') return { signIn: null, readJwt: null, signOutAddress: async () => null };
-  const { PUBLIC_URL: publicUrl, OIDC_ROLE_CLAIM: roleClaim, OIDC_ROLE_DAYS: roleDays } = settings;
-  const issuer = settings.OIDC_ISSUER!;
-  const clientId = settings.OIDC_CLIENT_ID!;
-  const provider = new Provider({
-    issuer,
-    clientId,
-    clientSecret: settings.OIDC_CLIENT_SECRET!,
-    onChange: (up, reason) => log(up ? 'identity_provider_up' : 'identity_provider_down', { issuer, reason }),
-  });
-  const signIn = new HostedSignIn({
-    provider,
-    pending: new PendingCookie({
-      publicUrl,
-      keys: derivedKeys(keys, 'oidc-state'),
-      previousKey: new PreviousKey(database, keys),
-      context: JSON.stringify([issuer, clientId]),
-    }),
-    database,
-    publicUrl,
-    scopes: settings.OIDC_SCOPES,
-    roleClaim,
-    roleDays,
-    sessionSeconds: settings.OIDC_SESSION_MINUTES * 60,
-    onRefused: ({ requestId }, reason) => log('identity_refused', { request_id: requestId, reason }),
-    onNoAdministrator: ({ requestId }, { email }) => log('administrator_missing', { request_id: requestId, email }),
-  });
-  return {
-    signIn,
-    readJwt: createReadJwt({ provider, database, audience: settings.OIDC_AUDIENCE ?? clientId, roleClaim, roleDays }),
-    /** Sign-out at the identity provider; null if the provider has no sign-out URL. */
-    signOutAddress: () => signOutAddress(provider, publicUrl),
-  };
+/** Hosted sign-in; null in its parts if AUTH_MODE is `local`, which loads no module of OpenID Connect. */
+async function openHostedSignIn(base: Base): Promise<Oidc> {
+  if (base.settings.AUTH_MODE === 'local') return { signIn: null, readJwt: null, signOutAddress: async () => null };
+  const { composeOidc } = await import('./oidc.ts');
+  return composeOidc(base);
 }
