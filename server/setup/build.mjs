@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { withLock } from './lock.mjs';
 import { leaveCleanly, Refusal, run } from './run.mjs';
@@ -68,10 +68,12 @@ export async function build(root) {
   stampDist(root, fingerprint, files);
 }
 
-/** Bundles programs of the project in `root`, given by their sources, and returns the files: path below dist/, and content. */
-export async function bundle(root, entries) {
+/**
+ * Bundles programs of the project in `root`, given by their sources, and returns the files: path below dist/, and content. The code
+ * that they share, or load on demand, is in `folder`/chunks.
+ */
+export async function bundle(root, entries, folder = entries[0].split('/')[0]) {
   const { rolldown } = await loadBundler(root);
-  const [folder] = entries[0].split('/');
   try {
     const built = await rolldown({
       cwd: root,
@@ -100,7 +102,7 @@ export async function bundle(root, entries) {
 
 /** The bundler of this project. It is installed by the set-up, so it is not imported at the top. */
 async function loadBundler(root) {
-  const require = createRequire(join(root, 'package.json'));
+  const require = createRequire(resolve(root, 'package.json'));
   try {
     return await import(pathToFileURL(require.resolve('rolldown')).href);
   } catch (error) {

@@ -1,10 +1,21 @@
 /** Scripts that run modules of the server in a process of their own. Node 20 does not run TypeScript, and dist/ contains programs only. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { dirname, join, relative, resolve } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { bundle } from '../../server/setup/build.mjs';
 
 const root = resolve(import.meta.dirname, '../..');
+
+const build = `
+  import { mkdirSync, writeFileSync } from 'node:fs';
+  import { dirname } from 'node:path';
+  import { bundle } from ${JSON.stringify(join(root, 'server/setup/build.mjs'))};
+  const [source] = process.argv.slice(1);
+  for (const { path, content } of await bundle(process.cwd(), [source], dirname(source))) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+  }
+  process.exit(0);`;
 
 /**
  * Bundles a script until the test ends and returns its file, for `node FILE`.
@@ -16,11 +27,10 @@ export async function builtScript(code: string): Promise<string> {
   onTestFinished(() => rm(folder, { recursive: true }));
   const source = join(folder, 'script.ts');
   await writeFile(source, code.replaceAll(/(['"])#(server|workers)\//g, `$1${root}/$2/`));
-  const files = await bundle(root, [relative(root, source)]);
-  for (const { path, content } of files) {
-    const file = join(root, path);
-    await mkdir(dirname(file), { recursive: true });
-    await writeFile(file, content);
-  }
+  // In a process of its own: the threads of the bundler would keep the test process alive.
+  execFileSync(process.execPath, ['--input-type=module', '--eval', build, relative(root, source)], {
+    cwd: root,
+    stdio: 'inherit',
+  });
   return source.replace(/\.ts$/, '.js');
 }

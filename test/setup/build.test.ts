@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -42,7 +43,7 @@ function write(path: string, text: string): void {
 const build = () => spawnSync(process.execPath, ['server/setup/build.mjs'], { cwd: root, encoding: 'utf8' });
 const built = (path: string) => join(root, 'dist', path);
 
-test('a build compiles, copies the files that the code reads, makes the command executable, and removes stale files', () => {
+test('a build bundles, copies the files that the code reads, makes the command executable, and removes stale files', () => {
   write('dist/server/gone/gone.js', 'an earlier build made this');
   expect(stateOfDist(root)).toBe('missing');
   expect(build()).toMatchObject({ status: 0, stderr: '' });
@@ -64,11 +65,25 @@ test('a build compiles, copies the files that the code reads, makes the command 
 
 test('a failed build prints the errors and the fix, and keeps the last successful one', () => {
   write('dist/server/cli/weir.js', 'the last good build');
-  write('server/cli/two.ts', "export const two: number = 'three';\n");
+  write('server/cli/two.ts', 'export const two: number = ;\n');
   const { status, stderr } = build();
   expect(status).toBe(1);
-  expect(stderr).toMatch(/^server\/cli\/two\.ts\(1,14\): error TS2322/);
+  expect(stderr).toMatch(/server\/cli\/two\.ts:1:28/);
   expect(stderr).toMatch(/The build failed: fix the errors above, then run: npm run build\n$/);
   expect(readFileSync(built('server/cli/weir.js'), 'utf8')).toBe('the last good build');
   expect(stateOfDist(root)).toBe('missing');
+});
+
+test('the files of the last build stay until the next one, for the server that runs from them', () => {
+  write('server/cli/weir.ts', "import('./two.ts').then(({ two }) => console.log(two));\n");
+  expect(build()).toMatchObject({ status: 0, stderr: '' });
+  const chunks = () => readdirSync(built('server/chunks')).filter((name) => name.endsWith('.js'));
+  const [first] = chunks();
+  write('server/cli/two.ts', 'export const two: number = 22;\n');
+  expect(build()).toMatchObject({ status: 0, stderr: '' });
+  expect(chunks()).toHaveLength(2);
+  write('server/cli/two.ts', 'export const two: number = 222;\n');
+  expect(build()).toMatchObject({ status: 0, stderr: '' });
+  expect(chunks()).toHaveLength(2);
+  expect(chunks()).not.toContain(first);
 });
