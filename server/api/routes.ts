@@ -28,6 +28,8 @@ export const plainRoutes = [
   ['POST', '/in/:webhook_id/batch', 'ingestBatch', 'signature', '202 once every line is committed as an event'],
   ['POST', '/mcp', 'mcp', 'viewer or agent', 'answers a message of the Model Context Protocol, see AI agents by MCP'],
   ['GET', '/assets/:name', 'asset', 'anyone', 'style sheets and scripts of the pages, cached permanently'],
+  ['GET', '/client-RELEASE-HASH.tgz', 'clientPackage', 'anyone', 'the client package, cached permanently'],
+  ['GET', '/client.tgz', 'currentClient', 'anyone', 'the client package of this release, the same bytes'],
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
 /** Operations for agents. */

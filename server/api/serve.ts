@@ -43,18 +43,14 @@ export class Api {
 
   /** The handler of a document for anyone. The first request makes it. */
   #constantHandler(name: OperationName): Handler {
-    const { runner, anonymous: limit } = this.#parts;
+    const { runner, anonymous } = this.#parts;
     const stored = new StoredText(JSON_TYPE, async (exchange: Exchange) => {
       const outcome = await runner.run(name, { ...constantRequest, exchange });
       if (outcome.kind === 'done') return outcome.text;
       if (outcome.kind === 'encoded') return String(outcome.content);
       throw new Error(`${name} is the same for every request, but its outcome is ${outcome.kind}`);
     });
-    return async (exchange) => {
-      const over = await limit.overUnlessKnown(exchange);
-      if (over !== null) return exchange.problem(over);
-      await stored.answer(exchange, exchange);
-    };
+    return anonymous.document((exchange) => stored.answer(exchange, exchange));
   }
 
   #handler(name: OperationName, access: OperationAccess): Handler {

@@ -2,6 +2,7 @@
 import type { Exchange } from '../http/exchange.ts';
 import type { Problem } from '../http/problem.ts';
 import { overLimit } from '../http/rate-limit.ts';
+import type { Handler } from '../http/route.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { AgentAuth } from './agent.ts';
 import type { People } from './people.ts';
@@ -37,5 +38,14 @@ export class AnonymousLimit {
     const { people } = this.#parts;
     const isUser = people.hasCredentials(exchange) && (await people.find(exchange).catch(() => null)) !== null;
     return isUser ? null : this.over(exchange);
+  }
+
+  /** The handler of a document for anyone, within the limit. */
+  document(answer: Handler): Handler {
+    return async (exchange) => {
+      const over = await this.overUnlessKnown(exchange);
+      if (over === null) await answer(exchange);
+      else exchange.problem(over);
+    };
   }
 }

@@ -1,18 +1,6 @@
 /** All commands, in the order of `weir --help`. */
-import type { Command } from 'commander';
-import type { CommandIo } from './io.ts';
-
-/** Adds arguments, options, subcommands and the action to a command. @param whole builds the program with every command */
-export type Define = (command: Command, io: CommandIo, whole: () => Promise<Command>) => void;
-
-export interface CommandEntry {
-  name: string;
-  description: string;
-  /** Not shown in the help. */
-  hidden?: true;
-  /** Loads the module of the command. Only the command that runs is loaded: all together take 1 s of CPU time. */
-  load: () => Promise<Define>;
-}
+import { clientCommands } from './client-commands.ts';
+import type { CommandEntry } from './program.ts';
 
 export const commands: readonly CommandEntry[] = [
   {
@@ -90,27 +78,7 @@ export const commands: readonly CommandEntry[] = [
     description: 'show the signature schemes of senders',
     load: async () => (await import('./scheme.ts')).defineScheme,
   },
-  {
-    name: 'send',
-    description: 'send signed webhook requests, respect Retry-After, and print statuses and latencies',
-    load: async () => (await import('./send.ts')).defineSend,
-  },
-  {
-    name: 'consume',
-    description:
-      'run as an agent: claim deliveries, print each as a line of JSON, run a command for it or forward it, and acknowledge it',
-    load: async () => (await import('./consume.ts')).defineConsume,
-  },
-  {
-    name: 'listen',
-    description: 'for development: forward new events of webhooks to a local program, until Ctrl-C',
-    load: async () => (await import('./listen.ts')).defineListen,
-  },
-  {
-    name: 'mcp',
-    description: 'serve an AI agent by the Model Context Protocol on standard input and output',
-    load: async () => (await import('./mcp.ts')).defineMcp,
-  },
+  ...clientCommands,
   {
     name: 'bench',
     description:
@@ -146,11 +114,6 @@ export const commands: readonly CommandEntry[] = [
     name: 'doctor',
     description: 'check settings, database, store, keys, origins and kernel, and print how to fix problems',
     load: async () => (await import('./doctor.ts')).defineDoctor,
-  },
-  {
-    name: 'completion',
-    description: 'print a script that completes commands and options in your shell',
-    load: async () => (await import('./completion.ts')).defineCompletion,
   },
   {
     name: 'docs',

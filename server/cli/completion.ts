@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { Define } from './commands.ts';
 import { type Shell, scripts } from './completion/scripts.ts';
 import { printText } from './io.ts';
+import type { Define } from './program.ts';
 
 /** `weir completion SHELL`: the script contains all words, so that completing starts no process. */
 export const defineCompletion: Define = (command: Command, io, whole) => {

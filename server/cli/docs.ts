@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { writeDocs } from '../docs/generate.ts';
-import type { Define } from './commands.ts';
 import { printText } from './io.ts';
+import type { Define } from './program.ts';
 
 /** `weir docs`, for developers: writes the tables of the code into README.md and .env.example. */
 export const defineDocs: Define = (command: Command, io, whole) => {

@@ -1,28 +1,47 @@
 /** The command line as a tree of commands, of which only those that are needed are loaded. */
 import { Command } from 'commander';
 import { release } from '../files/build.ts';
-import { type CommandEntry, commands } from './commands.ts';
 import type { CommandIo } from './io.ts';
 
+/** Adds arguments, options, subcommands and the action to a command. @param whole builds the program with every command */
+export type Define = (command: Command, io: CommandIo, whole: () => Promise<Command>) => void;
+
+export interface CommandEntry {
+  name: string;
+  description: string;
+  /** Not shown in the help. */
+  hidden?: true;
+  /** Loads the module of the command. Only the command that runs is loaded: all together take 1 s of CPU time. */
+  load: () => Promise<Define>;
+}
+
 /** The program for these arguments: the command that they name is complete, the others have their name and description. */
-export function buildProgram(io: CommandIo, args: readonly string[]): Promise<Command> {
+export function buildProgram(
+  commands: readonly CommandEntry[],
+  io: CommandIo,
+  args: readonly string[],
+): Promise<Command> {
   const [first, second] = args;
   const wanted = first === 'help' ? second : first;
-  return assemble(io, ({ name }) => name === wanted);
+  return assemble(commands, io, ({ name }) => name === wanted);
 }
 
 /** The program with every command complete: for documents and completion scripts. */
-export function buildWholeProgram(io: CommandIo): Promise<Command> {
-  return assemble(io, () => true);
+export function buildWholeProgram(commands: readonly CommandEntry[], io: CommandIo): Promise<Command> {
+  return assemble(commands, io, () => true);
 }
 
-async function assemble(io: CommandIo, isNeeded: (entry: CommandEntry) => boolean): Promise<Command> {
+async function assemble(
+  commands: readonly CommandEntry[],
+  io: CommandIo,
+  isNeeded: (entry: CommandEntry) => boolean,
+): Promise<Command> {
   const program = new Command('weir')
     .description('Weir receives webhooks: verified, committed, then answered.')
     .version(release(), '-V, --version', 'print the release');
   for (const entry of commands) {
     const command = program.command(entry.name, { hidden: entry.hidden === true }).description(entry.description);
-    if (isNeeded(entry)) (await entry.load())(command, io, () => buildWholeProgram(io));
+    if (isNeeded(entry)) (await entry.load())(command, io, () => buildWholeProgram(commands, io));
   }
   // Set last, since commands inherit it.
   return program.configureHelp({ subcommandTerm: (command) => command.name() });

@@ -23,7 +23,7 @@ export function release(): string {
 }
 
 function readRelease(): string {
-  const root = nearestAbove(buildFolder(), (directory) => existsSync(join(directory, 'package.json')));
+  const root = nearestAbove(import.meta.dirname, (directory) => existsSync(join(directory, 'package.json')));
   return (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version;
 }
 

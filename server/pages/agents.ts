@@ -1,6 +1,8 @@
 /** /agents: the list, one agent, and all changes to an agent. */
+
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
+import type { Install } from '../http/client-package.ts';
 import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
 import { consumeSamples } from './consume-samples.ts';
@@ -164,10 +166,11 @@ function mcpConfiguration(api: string): string {
 }
 
 /** Code that fetches events, for its page; the command of Weir is the shortest. */
-function samplesOf(api: string): Sample[] {
+function samplesOf(api: string, install: Install | null): Sample[] {
+  const weir = install === null ? 'npx --no weir' : `npx ${install.address}`;
   return [
-    { language: 'Weir', code: `npx --no weir consume ${api} --credential-file FILE` },
-    ...consumeSamples(api),
+    { language: 'Weir', code: `${weir} consume ${api} --credential-file FILE` },
+    ...consumeSamples(api, install),
     { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
   ];
 }

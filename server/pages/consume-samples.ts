@@ -1,11 +1,15 @@
 /** Code that claims deliveries and acknowledges them: the start of an agent, in several languages. */
+import type { Install } from '../http/client-package.ts';
 import type { Sample } from './send-samples.ts';
 
-/** @param api URL of the API, FRONTEND_PUBLIC_API_URL. The credential is read from WEIR_CREDENTIAL. */
-export function consumeSamples(api: string): Sample[] {
+/**
+ * @param api URL of the API, FRONTEND_PUBLIC_API_URL. The credential is read from WEIR_CREDENTIAL.
+ * @param install the client package; null: the page shows no address of it
+ */
+export function consumeSamples(api: string, install: Install | null): Sample[] {
   return [
     { language: 'curl', code: curl(api) },
-    { language: 'Node.js', code: node(api) },
+    { language: 'Node.js', code: node(api, install) },
     { language: 'Python', code: python(api) },
   ];
 }
@@ -23,9 +27,9 @@ RECEIPT=$(echo "$CLAIM" | member receipt)
 }
 
 /** As in the README. It runs until SIGTERM or SIGINT. */
-function node(api: string): string {
-  return `// The package is in the build of Weir, not in the npm registry, where "weir" is another program:
-// npm install $(npm pack --silent /path/to/weir/dist/client)
+function node(api: string, install: Install | null): string {
+  return `// This server hands out the package. In the npm registry "weir" is another program.
+${install === null ? '// npm install https://ADDRESS_OF_WEIR/client.tgz' : `// npm install ${install.address}\n// ${install.integrity}`}
 import { Agent } from "weir/client";
 
 const agent = new Agent({ url: "${api}", credential: process.env.WEIR_CREDENTIAL });

@@ -1,4 +1,5 @@
 /** Serves pages: authenticates, authorizes, reads the form, and renders the whole page or, for htmx, its main part. */
+
 import { etagOf } from '../api/precondition.ts';
 import type { Runner } from '../api/run.ts';
 import type { OverOpenLimit } from '../api/serve.ts';
@@ -9,6 +10,7 @@ import type { People } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { isFresh } from '../auth/step-up.ts';
 import { problems } from '../errors.ts';
+import type { ClientPackage } from '../http/client-package.ts';
 import { compress } from '../http/compress.ts';
 import { isKnown } from '../http/conditional.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -50,6 +52,7 @@ interface PageParts {
   signIn: HostedSignIn | null;
   renderer: Renderer;
   assets: Assets;
+  client: ClientPackage;
   notices: Notices;
   settings: Settings;
   /** The last minutes, for the counts of problems in the navigation and for outages. */
@@ -94,16 +97,16 @@ export class Pages {
     return (exchange) => this.#serve(exchange, reply(exchange), { open: true, counts });
   }
 
-  /** Answers an unknown path or method: a page for browsers, only the problem for programs. */
-  readonly refuse = (exchange: Exchange, code: 'not_found' | 'method_not_allowed'): void => {
+  /** Answers an unknown path or method: a page for browsers, only the problem for programs. @param why more than the code says */
+  readonly refuse = (exchange: Exchange, code: 'not_found' | 'method_not_allowed', why?: string): void => {
     // Unknown paths of senders are part of ingest, where 404 comes before the rate limit.
     if (exchange.path.startsWith('/in/')) return exchange.problem(problem(code));
     if (!prefersHtml(exchange)) {
-      const refuse = (over: Problem | null) => exchange.problem(over ?? problem(code));
+      const refuse = (over: Problem | null) => exchange.problem(over ?? problem(code, why));
       this.#parts.anonymous.overUnlessKnown(exchange).then(refuse, (error) => exchange.fail(error));
       return;
     }
-    const detail = code === 'method_not_allowed' ? 'This URL accepts only form submissions (POST).' : undefined;
+    const detail = code === 'method_not_allowed' ? 'This URL accepts only form submissions (POST).' : why;
     const shown = this.#serve(exchange, async () => problem(code, detail));
     shown.catch(() => exchange.problem(problem(code)));
   };
@@ -229,7 +232,7 @@ export class Pages {
 
   /** What every page shows besides its own data and that of its request. */
   #frame(person: Person | null) {
-    const { assets, settings } = this.#parts;
+    const { assets, client, settings } = this.#parts;
     return {
       person,
       apiUrl: settings.FRONTEND_PUBLIC_API_URL,
@@ -243,6 +246,7 @@ export class Pages {
       hosted: settings.AUTH_MODE === 'hosted',
       isFresh: person !== null && isFresh(person),
       asset: (name: Parameters<Assets['path']>[0]) => assets.path(name),
+      install: client.install(settings.PUBLIC_URL),
       may: (role: Role) => person !== null && allows(person.role, role),
     };
   }

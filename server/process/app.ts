@@ -1,12 +1,13 @@
 /** A serving process: builds its parts once and carries out the requests of the primary. */
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expectedAnswers } from '../api/openapi/document.ts';
 import { pendingMigrations } from '../db/migrate.ts';
 import { type Horizon, nearestWithin } from '../db/partitions.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { type Doctor, DoctorRunner } from '../doctor/ask.ts';
-import { builtFile } from '../files/build.ts';
+import { builtFile, release } from '../files/build.ts';
+import { ClientPackage } from '../http/client-package.ts';
 import { Clients } from '../http/clients.ts';
 import { createApiFields } from '../http/cors.ts';
 import { alive, createReady } from '../http/health.ts';
@@ -74,7 +75,8 @@ export async function startApp(
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
-  const pages = composePages(base, people, live.history);
+  const client = new ClientPackage(join(dirname(workers), 'client.tgz'), release());
+  const pages = composePages(base, people, live.history, client);
   const ready = createReady({
     database,
     canCommit: ingest.canCommit,
@@ -88,7 +90,18 @@ export async function startApp(
   });
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
-    routeTable({ live: alive, ready, ...ingest.handlers, ...pages.handlers, mcp: people.mcp }, { ...people, ...pages }),
+    routeTable(
+      {
+        live: alive,
+        ready,
+        ...ingest.handlers,
+        ...pages.handlers,
+        mcp: people.mcp,
+        clientPackage: people.anonymous.document(client.serve),
+        currentClient: people.anonymous.document(client.serveCurrent),
+      },
+      { ...people, ...pages, clientPath: client.path },
+    ),
     {
       memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
       clients: new Clients(
@@ -109,7 +122,7 @@ export async function startApp(
       onFinished: observe.finished,
       isOutage: (error) => error instanceof DatabaseUnavailable,
       onFailure: observe.failed,
-      refuse: pages.pages.refuse,
+      refuse: (exchange, code) => pages.pages.refuse(exchange, code, client.whyMissing(exchange.path)),
     },
   );
 

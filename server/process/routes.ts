@@ -17,6 +17,8 @@ interface PeopleHandlers {
   pageTable: PageTable;
   cors: Cors;
   anonymous: AnonymousLimit;
+  /** Path of the client package: a release and a hash. */
+  clientPath: string;
 }
 
 type PageRow = (typeof pageRoutes)[number];
@@ -26,11 +28,14 @@ export type PageTable = {
 };
 
 /** Builds the route table with handlers; API paths also answer preflights. */
-export function routeTable(handlers: Handlers, { api, pages, pageTable, cors, anonymous }: PeopleHandlers): Route[] {
+export function routeTable(
+  handlers: Handlers,
+  { api, pages, pageTable, cors, anonymous, clientPath }: PeopleHandlers,
+): Route[] {
   const plain = plainRoutes.map(
     ([method, path, name]): Route => ({
       method,
-      path,
+      path: name === 'clientPackage' ? clientPath : path,
       handle: handlers[name],
       unlisted: name === 'handshake' || name === 'handshakeOptions',
     }),

@@ -14,6 +14,7 @@ import {
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { describePackage, pack } from './client-package.mjs';
 import { withLock } from './lock.mjs';
 import { leaveCleanly, Refusal, run } from './run.mjs';
 import { fingerprintSources, listAssets, readStamp, stampDist } from './sources.mjs';
@@ -69,28 +70,28 @@ export async function build(root) {
 }
 
 /**
- * Bundles programs of the project in `root`, given by their sources, and returns the files: path below dist/, and content. The code
- * that they share, or load on demand, is in `folder`/chunks.
+ * Bundles programs of the project in `root`, given by their sources, and returns the files: path below dist/, and content.
+ * @param chunks folder of the code that the programs share, or load on demand
+ * @param standalone one program as one small file that contains all packages
  */
-export async function bundle(root, entries, folder = entries[0].split('/')[0]) {
-  const { rolldown } = await loadBundler(root);
+export async function bundle(root, entries, { chunks = entries[0].split('/')[0], standalone = false } = {}) {
+  const { rolldown } = await load(root, 'rolldown');
   try {
     const built = await rolldown({
       cwd: root,
       input: Object.fromEntries(entries.map((entry) => [entry.replace(/\.ts$/, ''), entry])),
       platform: 'node',
-      external,
+      external: standalone ? [/^node:/] : external,
       onLog: (_level, log) => {
         throw new Error(log.message);
       },
     });
     const { output } = await built.generate({
       format: 'esm',
-      sourcemap: true,
-      // A map without the sources is a third of the size, and a stack trace needs no more.
-      sourcemapExcludeSources: true,
       entryFileNames: '[name].js',
-      chunkFileNames: `${folder}/chunks/[name]-[hash].js`,
+      chunkFileNames: `${chunks}/chunks/[name]-[hash].js`,
+      // A map without the sources is a third of the size, and a stack trace needs no more.
+      ...(standalone ? { codeSplitting: false, minify: true } : { sourcemap: true, sourcemapExcludeSources: true }),
     });
     await built.close();
     return output.map((file) => ({ path: file.fileName, content: file.type === 'chunk' ? file.code : file.source }));
@@ -100,14 +101,14 @@ export async function bundle(root, entries, folder = entries[0].split('/')[0]) {
   }
 }
 
-/** The bundler of this project. It is installed by the set-up, so it is not imported at the top. */
-async function loadBundler(root) {
+/** A package of this project. It is installed by the set-up, so it is not imported at the top. */
+async function load(root, name) {
   const require = createRequire(resolve(root, 'package.json'));
   try {
-    return await import(pathToFileURL(require.resolve('rolldown')).href);
+    return await import(pathToFileURL(require.resolve(name)).href);
   } catch (error) {
     if (error.code !== 'MODULE_NOT_FOUND') throw error;
-    throw new Refusal('The bundler is not installed; run: npm run setup');
+    throw new Refusal(`The package ${name} is not installed; run: npm run setup`);
   }
 }
 
@@ -134,25 +135,28 @@ async function compile(root, config) {
 }
 
 /**
- * Builds dist/client, the package of agents that an agent's project installs: the client library with its types, and without the
- * dependencies of the server. Returns the paths of its files.
+ * Builds dist/client, the package that an agent's project installs, and dist/client.tgz, which the server hands out: the client library
+ * with its types, and its command line in one file, without dependencies. Returns the paths of the files.
  */
 async function buildClient(root) {
   if (!existsSync(join(root, CLIENT_CONFIG))) return [];
+  const folder = join(root, 'dist/client');
   const compiled = await compile(root, CLIENT_CONFIG);
-  const { name, version, description, license, engines, exports } = JSON.parse(
-    readFileSync(join(root, 'package.json')),
-  );
-  const entry = exports['./client'];
-  const own = Object.fromEntries(
-    Object.entries(entry).map(([key, path]) => [key, path.replace('./dist/client/', './')]),
-  );
-  const about = { name, version, description: `Agents of Weir. ${description}`, license, type: 'module', engines };
-  const file = join(root, 'dist/client/package.json');
-  writeFileSync(file, `${JSON.stringify({ ...about, exports: { './client': own } }, null, 2)}\n`);
-  const licenseFile = join(root, 'dist/client/LICENSE');
-  copyFileSync(join(root, 'LICENSE'), licenseFile);
-  return [...compiled, file, licenseFile];
+  const [command] = await bundle(root, ['server/cli/client.ts'], { standalone: true });
+  const files = [
+    ...compiled.map((path) => ({ path: relative(folder, path), bytes: readFileSync(path) })),
+    { path: 'weir.js', bytes: Buffer.from(command.content), executable: true },
+    ...describePackage(JSON.parse(readFileSync(join(root, 'package.json'))), root).map(({ path, content }) => ({
+      path,
+      bytes: Buffer.from(content),
+    })),
+  ];
+  for (const { path, bytes, executable } of files)
+    writeFileSync(join(folder, path), bytes, executable ? { mode: 0o755 } : {});
+  const { gzipSync } = await load(root, 'fflate');
+  const archive = join(root, 'dist/client.tgz');
+  writeFileSync(archive, pack(files, gzipSync));
+  return [...files.map(({ path }) => join(folder, path)), archive];
 }
 
 function copyAsset(root, path) {

@@ -18,6 +18,7 @@ export const recipe = [
   'package.json',
   'package-lock.json',
   'server/setup/build.mjs',
+  'server/setup/client-package.mjs',
 ];
 const stamp = join('dist', '.weir-build.json');
 

@@ -1,6 +1,7 @@
 /**
- * Runs all checks and tests; needs a finished setup: `node server/setup/test.mjs [vitest arguments]`, e.g. --coverage.
- * The last line is `N passed, N failed, N skipped`; the exit code is 0 only when nothing failed.
+ * Runs the checks and the tests; needs a finished setup: `node server/setup/test.mjs [--all] [vitest arguments]`, e.g. --coverage.
+ * Without `--all` and without names of files, the long tests are left out. The last line is `N passed, N failed, N skipped`; the exit
+ * code is 0 only when nothing failed.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +12,14 @@ import { leaveCleanly, run } from './run.mjs';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const vitest = join(root, 'node_modules/vitest/vitest.mjs');
 
-async function test(args) {
+/** Tests of `npm run test:all` alone: faults, journeys in a browser, and files that start many Weirs or send many requests. */
+const longTests = ['test/faults/**', 'test/browser/**', '**/*.long.test.ts'];
+
+async function test([first, ...others]) {
+  const all = first === '--all';
+  const args = all || first === undefined ? others : [first, ...others];
+  const namesFiles = args.some((arg) => !arg.startsWith('-'));
+  const left = all || namesFiles ? [] : longTests.flatMap((pattern) => ['--exclude', pattern]);
   const checks = await check();
   if (checks !== 0) {
     console.error('The checks of types, lint or format failed (npm run format fixes the format); no test was run.');
@@ -22,7 +30,7 @@ async function test(args) {
   try {
     const report = join(folder, 'report.json');
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-    const options = ['run', '--config', 'test/vitest.config.ts', ...reporters, ...args];
+    const options = ['run', '--config', 'test/vitest.config.ts', ...reporters, ...left, ...args];
     const { code } = await run(process.execPath, [vitest, ...options], { cwd: root });
     console.log(`\n${summary(report, code)}`);
     return code;

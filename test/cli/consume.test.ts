@@ -66,7 +66,8 @@ describe('printing', () => {
     for (let i = 0; i < 1500; i++) weir.add();
     expect((await consume(['--concurrency', '1000', '--max', '1500']).ended).exitCode).toBe(0);
     expect(done()).toBe(1500);
-    expect(weir.calls('ack').length).toBeLessThan(50);
+    // Grouped by time: 20 requests on a quiet machine, more when the machine delays them.
+    expect(weir.calls('ack').length).toBeLessThan(300);
   });
 
   test('returns what it cannot print, releases what waits for its turn, and fails', async () => {

@@ -1,7 +1,8 @@
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { runCommand } from '../../server/cli/weir.ts';
+import { commands } from '../../server/cli/commands.ts';
+import { runCommand } from '../../server/cli/run.ts';
 import { freePort } from '../helpers/ports.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 
@@ -49,7 +50,7 @@ async function run(args: string[], environment: Record<string, string>) {
   // As root, the account of the embedded Postgres needs access, which a private directory denies.
   const DATA_DIR = `/tmp/weir-not-made-${process.pid}`;
   const io = { environment: { DATA_DIR, ...environment }, directory, stdin, stdout, stderr };
-  const code = await runCommand(args, io);
+  const code = await runCommand(commands, args, io);
   stdout.end();
   stderr.end();
   return { code, stdout: await text(stdout), stderr: await text(stderr) };

@@ -1,7 +1,8 @@
 /** `weir event replay` by filter, and `weir job`. */
 import { PassThrough, Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../server/cli/weir.ts';
+import { commands } from '../../server/cli/commands.ts';
+import { runCommand } from '../../server/cli/run.ts';
 import { addAgent, startAgentApp, storeEvents, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { weir as run, weirJson } from '../helpers/command.ts';
@@ -35,7 +36,7 @@ async function replay(stdin: string, ...args: string[]) {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const environment = { WORKERS: '1', DATABASE_URL: app.conninfo, SECRETS_KEY: someKey };
   const io = { environment, directory: '/', stdin: Readable.from([stdin]), stdout, stderr };
-  const code = await runCommand(['event', 'replay', ...args], io);
+  const code = await runCommand(commands, ['event', 'replay', ...args], io);
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }
 

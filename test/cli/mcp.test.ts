@@ -9,7 +9,8 @@ import { ReadBuffer, serializeMessage } from '@modelcontextprotocol/sdk/shared/s
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createCredential } from '../../server/auth/credential.ts';
-import { runCommand } from '../../server/cli/weir.ts';
+import { commands } from '../../server/cli/commands.ts';
+import { runCommand } from '../../server/cli/run.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { McpAgent } from '../helpers/mcp.ts';
@@ -100,7 +101,7 @@ function spawned(): Running & { child: ChildProcess } {
 function started(url = app.url, credentialFile = 'credential'): Running {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   const args = ['mcp', '--url', url, '--credential-file', credentialFile];
-  const ended = runCommand(args, { environment: {}, directory, stdin, stdout, stderr });
+  const ended = runCommand(commands, args, { environment: {}, directory, stdin, stdout, stderr });
   return follow(stdin, stdout, stderr, ended);
 }
 

@@ -1,7 +1,8 @@
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { runCommand } from '../../server/cli/weir.ts';
+import { commands } from '../../server/cli/commands.ts';
+import { runCommand } from '../../server/cli/run.ts';
 import { problems } from '../../server/errors.ts';
 import { settingTable } from '../../server/settings/table.ts';
 import { type Alert, alertRules, alertTable } from '../../server/telemetry/alerts.ts';
@@ -12,7 +13,7 @@ import { metricTable } from '../../server/telemetry/metric-table.ts';
 async function run(...args: string[]) {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const io = { environment: { PORT: 'none' }, directory: '/nowhere', stdin: Readable.from(['']), stdout, stderr };
-  const code = await runCommand(args, io);
+  const code = await runCommand(commands, args, io);
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }
 

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { commands } from '../../server/cli/commands.ts';
 import { buildWholeProgram } from '../../server/cli/program.ts';
 import { anchorsUsed, contentsOf, headingsOf } from '../../server/docs/contents.ts';
 import { envExample, renderReadme, writeDocs } from '../../server/docs/generate.ts';
@@ -11,7 +12,7 @@ import { settingTable } from '../../server/settings/table.ts';
 const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 const { stdin, stdout, stderr } = process;
-const program = await buildWholeProgram({ environment: {}, directory: root, stdin, stdout, stderr });
+const program = await buildWholeProgram(commands, { environment: {}, directory: root, stdin, stdout, stderr });
 
 describe('the documents match the tables (fix: npm run build && npm run docs)', () => {
   test('README.md', () => {

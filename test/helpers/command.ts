@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { runCommand } from '../../server/cli/weir.ts';
+import { commands } from '../../server/cli/commands.ts';
+import { runCommand } from '../../server/cli/run.ts';
 import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import type { TestApp } from './app.ts';
 import { someKey } from './settings.ts';
@@ -82,6 +83,6 @@ async function run(
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const environment = { WORKERS: '1', ...given };
   const io = { environment, directory, stdin: Readable.from([stdin]), stdout, stderr, workers };
-  const code = await runCommand(args, io);
+  const code = await runCommand(commands, args, io);
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }

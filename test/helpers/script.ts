@@ -11,7 +11,7 @@ const build = `
   import { dirname } from 'node:path';
   import { bundle } from ${JSON.stringify(join(root, 'server/setup/build.mjs'))};
   const [source] = process.argv.slice(1);
-  for (const { path, content } of await bundle(process.cwd(), [source], dirname(source))) {
+  for (const { path, content } of await bundle(process.cwd(), [source], { chunks: dirname(source) })) {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, content);
   }

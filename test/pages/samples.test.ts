@@ -122,7 +122,7 @@ test.each(['curl', 'Python'])('the sample for consuming in %s claims and acknowl
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const event = await send(webhook, '{"order":17}');
-  const { code } = consumeSamples(app.url).find((sample) => sample.language === language)!;
+  const { code } = consumeSamples(app.url, null).find((sample) => sample.language === language)!;
   const out = await execute(language, code, { WEIR_CREDENTIAL: agent.credential });
   expect(out).toContain(event);
   const [delivery] = (await operator.api('GET', `/api/v1/deliveries?agent_id=${agent.id}`)).body.items;
@@ -133,7 +133,7 @@ test('the sample for consuming in Node.js works with the client library until it
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const event = await send(webhook, '{"order":17}');
-  const { code } = consumeSamples(app.url).find((sample) => sample.language === 'Node.js')!;
+  const { code } = consumeSamples(app.url, null).find((sample) => sample.language === 'Node.js')!;
   await mkdir(join(directory, 'node_modules'));
   await symlink(fileURLToPath(new URL('../../dist/client', import.meta.url)), join(directory, 'node_modules/weir'));
   await writeFile(join(directory, 'agent.mjs'), code);

@@ -25,6 +25,8 @@ export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDes
   ...healthDescriptions,
   ...ingestDescriptions,
   asset: null,
+  clientPackage: null,
+  currentClient: null,
   mcp: null,
 };
 

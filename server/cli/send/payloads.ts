@@ -71,10 +71,20 @@ function reason(error: NodeJS.ErrnoException): string {
   return error.message;
 }
 
-/** Reads all examples from the npm package @octokit/webhooks-examples. They are 4 MB of JSON, so they are loaded on demand. */
+/**
+ * Reads all examples from the npm package @octokit/webhooks-examples. They are 4 MB of JSON, so they are loaded on demand, and left out
+ * of the client package. Throws CommandError.
+ */
 function readGithubExamples(): Payload[] {
   const load = createRequire(import.meta.url);
-  const events = load('@octokit/webhooks-examples') as { name: string; examples: unknown[] }[];
+  let events: { name: string; examples: unknown[] }[];
+  try {
+    events = load('@octokit/webhooks-examples');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
+    const fix = 'run the command where Weir is installed, or name files with payloads';
+    throw new CommandError(`the client package does not contain the examples of GitHub; ${fix}.`, 2);
+  }
   return events.flatMap(({ name, examples }) =>
     examples.map((example) => ({
       body: Buffer.from(JSON.stringify(example)),

@@ -189,11 +189,12 @@ export function readAgentNames(
   });
 }
 
-/** Records a request of the agent: the time and the client address. */
+/** Records a request of the agent: the time and the client address. Of two requests that are recorded at once, the later one is kept. */
 export async function recordAgentSeen({ query }: Pick<Database, 'query'>, id: string, address: string): Promise<void> {
   await query({
     name: 'agent-sighting',
-    text: 'update agents set last_seen_at = now(), last_seen_from = $2 where id = $1',
+    text: `update agents set last_seen_at = now(), last_seen_from = $2
+           where id = $1 and coalesce(last_seen_at < now(), true)`,
     values: [id, address],
   });
 }

@@ -160,6 +160,9 @@ export async function findSessionUsers(
   });
   const stale = rows.flatMap((row) => (row.stale ? [row.sessionId] : []));
   if (stale.length > 0)
-    await database.query({ text: 'update sessions set last_seen_at = now() where id = any ($1)', values: [stale] });
+    await database.query({
+      text: 'update sessions set last_seen_at = greatest(last_seen_at, now()) where id = any ($1)',
+      values: [stale],
+    });
   return new Map(rows.map((row) => [row.hash, row]));
 }

@@ -188,6 +188,9 @@ export async function findTokenUsers(
   });
   const stale = rows.flatMap((row) => (row.stale && !row.suspended ? [row.tokenId] : []));
   if (stale.length > 0)
-    await database.query({ text: 'update api_tokens set last_used_at = now() where id = any ($1)', values: [stale] });
+    await database.query({
+      text: 'update api_tokens set last_used_at = greatest(last_used_at, now()) where id = any ($1)',
+      values: [stale],
+    });
   return new Map(rows.map((row) => [row.lookupId, row]));
 }

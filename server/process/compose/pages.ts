@@ -8,6 +8,7 @@ import type { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import type { People } from '../../auth/people.ts';
 import { countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
+import type { ClientPackage } from '../../http/client-package.ts';
 import type { History } from '../../live/counters.ts';
 import { accountPages } from '../../pages/account.ts';
 import { agentFilterPages } from '../../pages/agent-filters.ts';
@@ -52,6 +53,7 @@ export function composePages(
   { settings, keys, database, limiter }: Base,
   { people, csrf, runner, overOpenLimit, anonymous, oidc }: PeopleParts,
   history: History,
+  client: ClientPackage,
 ) {
   const publicUrl = settings.PUBLIC_URL;
   const assets = new Assets();
@@ -64,6 +66,7 @@ export function composePages(
     signIn: oidc.signIn,
     renderer: new Renderer(),
     assets,
+    client,
     notices: new Notices(derivedKeys(keys, 'notices')[0]!, Date.now),
     settings,
     history,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { LastSeen } from '../../../server/auth/agent.ts';
+import { recordAgentSeen } from '../../../server/db/queries/agents.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
@@ -104,4 +105,15 @@ test('the last request is written at most once a minute, and retried after a fai
   lastSeen.record(id, '192.0.2.4', 60_001);
   expect(writes).toEqual(['192.0.2.1', '192.0.2.2', '192.0.2.4']);
   await until(async () => (await of(id))[0].last_seen_from === '192.0.2.4');
+});
+
+test('the later of two requests that are recorded at once is kept', async () => {
+  const { id } = await addAgent(app);
+  await app.database.transaction(async (query) => {
+    await recordAgentSeen({ query }, randomUUID(), '192.0.2.1');
+    await recordAgentSeen(app.database, id, '192.0.2.2');
+    // The transaction began before the other request.
+    await recordAgentSeen({ query }, id, '192.0.2.1');
+  });
+  expect((await of(id))[0].last_seen_from).toBe('192.0.2.2');
 });

@@ -2,7 +2,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../server/cli/weir.ts';
+import { commands } from '../../../server/cli/commands.ts';
+import { runCommand } from '../../../server/cli/run.ts';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
@@ -47,7 +48,7 @@ async function command(...words: string[]) {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: randomBytes(32).toString('base64') };
   const io = { environment, directory: app.settings.DATA_DIR, stdin: Readable.from(['']), stdout, stderr };
-  const code = await runCommand(words, io);
+  const code = await runCommand(commands, words, io);
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }
 

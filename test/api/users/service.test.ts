@@ -162,7 +162,10 @@ describe('an update', () => {
   });
 
   test('of the user’s own password needs the current one', async () => {
-    const { status, body } = await root.browse('PATCH', at(root.id), { password: PASSWORD });
+    const { status, body } = await root.browse('PATCH', at(root.id), {
+      password: PASSWORD,
+      current_password: PASSWORD,
+    });
     expect([status, body.errors[0].pointer]).toEqual([422, '/password']);
   });
 

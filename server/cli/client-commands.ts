@@ -1,0 +1,31 @@
+/** Commands that need no database. They are also in the client package, see client.ts. */
+import type { CommandEntry } from './program.ts';
+
+export const clientCommands: readonly CommandEntry[] = [
+  {
+    name: 'send',
+    description: 'send signed webhook requests, respect Retry-After, and print statuses and latencies',
+    load: async () => (await import('./send.ts')).defineSend,
+  },
+  {
+    name: 'consume',
+    description:
+      'run as an agent: claim deliveries, print each as a line of JSON, run a command for it or forward it, and acknowledge it',
+    load: async () => (await import('./consume.ts')).defineConsume,
+  },
+  {
+    name: 'listen',
+    description: 'for development: forward new events of webhooks to a local program, until Ctrl-C',
+    load: async () => (await import('./listen.ts')).defineListen,
+  },
+  {
+    name: 'mcp',
+    description: 'serve an AI agent by the Model Context Protocol on standard input and output',
+    load: async () => (await import('./mcp.ts')).defineMcp,
+  },
+  {
+    name: 'completion',
+    description: 'print a script that completes commands and options in your shell',
+    load: async () => (await import('./completion.ts')).defineCompletion,
+  },
+];

@@ -1,0 +1,60 @@
+/** The client package that the server hands out, so that agents need neither a clone nor a registry: `npm install ADDRESS`. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { isKnown } from './conditional.ts';
+import type { Exchange } from './exchange.ts';
+
+const TYPE = 'application/gzip';
+
+/** What a project installs. */
+export interface Install {
+  /** URL of the package. */
+  address: string;
+  /** Subresource integrity, as npm writes it into the lock file. */
+  integrity: string;
+}
+
+export class ClientPackage {
+  /** Path with the release and a hash of the bytes: npm and npx keep a package by its address. */
+  readonly path: string;
+  readonly #integrity: string;
+  readonly #bytes: Buffer;
+  readonly #tag: string;
+
+  /** @param file the archive that the build made. Throws when it is missing: the build is then incomplete. */
+  constructor(file: string, release: string) {
+    this.#bytes = readFileSync(file);
+    const hash = createHash('sha256').update(this.#bytes).digest('hex').slice(0, 12);
+    this.path = `/client-${release}-${hash}.tgz`;
+    this.#integrity = `sha512-${createHash('sha512').update(this.#bytes).digest('base64')}`;
+    this.#tag = `"${hash}"`;
+  }
+
+  /** GET /client-RELEASE-HASH.tgz */
+  readonly serve = (exchange: Exchange): void => {
+    exchange.cacheControl = 'public, max-age=31536000, immutable';
+    exchange.answer(200, TYPE, this.#bytes);
+  };
+
+  /** GET /client.tgz: the same bytes, which change with the release. */
+  readonly serveCurrent = (exchange: Exchange): void => {
+    exchange.cacheControl = 'no-cache';
+    exchange.setHeader('etag', this.#tag);
+    if (isKnown(exchange, this.#tag)) exchange.answer(304, TYPE, '');
+    else exchange.answer(200, TYPE, this.#bytes);
+  };
+
+  /** For pages and commands; null over plain http from another machine, where anyone on the way could replace the package. */
+  install(publicUrl: string): Install | null {
+    const { protocol, hostname } = new URL(publicUrl);
+    const isLoopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+    if (protocol !== 'https:' && !isLoopback) return null;
+    return { address: `${publicUrl}${this.path}`, integrity: this.#integrity };
+  }
+
+  /** What the 404 for the package of another release says; undefined for any other path. */
+  whyMissing(path: string): string | undefined {
+    if (!/^\/client-[^/]+\.tgz$/.test(path)) return undefined;
+    return `This server has another release of the client: ${this.path}.`;
+  }
+}
