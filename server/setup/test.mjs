@@ -12,7 +12,7 @@ import { leaveCleanly, run } from './run.mjs';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const vitest = join(root, 'node_modules/vitest/vitest.mjs');
 
-/** Tests of `npm run test:all` alone: faults, journeys in a browser, and files that start many Weirs or send many requests. */
+/** Tests of `npm test -- --all` alone: faults, journeys in a browser, and files that start many Weirs or send many requests. */
 const longTests = ['test/faults/**', 'test/browser/**', '**/*.long.test.ts'];
 
 async function test([first, ...others]) {
