@@ -1,0 +1,55 @@
+/** How many modules a command and a serving process load: each costs about 1 ms of CPU time before the first useful step. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+
+const dist = resolve(import.meta.dirname, '../../dist');
+
+/** URLs of the files that Node loaded, which V8 lists for its coverage. Takes no notice of the exit code. */
+function modulesOf(args: readonly string[]): string[] {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-modules-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  // Nothing listens on port 9.
+  const env = { PATH: process.env.PATH, NODE_V8_COVERAGE: directory, DATABASE_URL: 'postgres://127.0.0.1:9/none' };
+  spawnSync(process.execPath, args, { cwd: directory, env, stdio: 'ignore' });
+  const scripts = readdirSync(directory).flatMap(
+    (name) => (JSON.parse(readFileSync(join(directory, name), 'utf8')) as { result: { url: string }[] }).result,
+  );
+  return [...new Set(scripts.map(({ url }) => url).filter((url) => /^file:.*\.[cm]?js$/.test(url)))];
+}
+
+const command = join(dist, 'server/cli/weir.js');
+
+// 850 modules for each before the programs were bundled.
+test.each([
+  [['--version'], 10],
+  [['--help'], 10],
+  [['nonsense'], 10],
+  [['scheme', 'list'], 20],
+  [['send', 'http://127.0.0.1:9/in/x', '--secret', 's', '--no-wait'], 25],
+  [['consume', 'http://127.0.0.1:9', '--credential-file', 'none'], 30],
+  [['webhook', 'list'], 70],
+])('weir %j loads at most %i', (args, max) => {
+  const modules = modulesOf([command, ...args]);
+  expect(modules.length).toBeGreaterThan(3);
+  expect(modules.length).toBeLessThanOrEqual(max);
+});
+
+test('a serving process loads at most 130, and none of what its settings do not call for', () => {
+  const load = `await import(${JSON.stringify(join(dist, 'server/main.js'))}); process.exit(0);`;
+  const modules = modulesOf(['--input-type=module', '--eval', load]);
+  expect(modules.length).toBeGreaterThan(50);
+  expect(modules.length).toBeLessThanOrEqual(130);
+  const packages = new Set(
+    modules.flatMap((url) =>
+      // The bundler writes the path of each module before its code.
+      [...readFileSync(new URL(url), 'utf8').matchAll(/^\/\/ \S*node_modules\/([\w@/-]+?)\/\S+$/gm)].map(
+        ([, name]) => name!,
+      ),
+    ),
+  );
+  expect(packages).toContain('zod');
+  for (const name of ['ioredis', 'openid-client', 'pino-pretty', 'cli-progress']) expect(packages).not.toContain(name);
+});
