@@ -1,11 +1,13 @@
 /**
  * The first administrator: from ADMIN_EMAIL and ADMIN_PASSWORD, or the first person to open the set-up URL printed at startup.
  */
+
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { type Actor, systemActor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { type ActiveUser, countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
+import { weirCommand } from '../files/command.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { Passwords } from '../passwords/hash.ts';
 import { OperatorError } from '../settings/fault.ts';
@@ -70,7 +72,7 @@ export async function ensureAdministrator(database: Database, settings: Settings
   if (created === 'email_taken')
     throw new OperatorError(
       'ADMIN_EMAIL is the address of a user who is not an administrator',
-      `assign the role with: npx --no weir user set-role ${email} administrator`,
+      `assign the role with: ${weirCommand()} user set-role ${email} administrator`,
     );
 }
 

@@ -5,6 +5,7 @@ import { checked } from '../api/input.ts';
 import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
 import type { Database } from '../db/pool.ts';
+import { weirCommand } from '../files/command.ts';
 import { agentInput } from '../resources/agents.ts';
 import { printAgent, printAgents } from './agent/print.ts';
 import { nullForNone, uuid, uuids, wholeNumberOrNone } from './arguments.ts';
@@ -43,7 +44,7 @@ export function defineAgent(command: Command, io: CommandIo): void {
           io,
           `Agent ${agent.name} created.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`,
         );
-        printText(io, '\nStore the credential in a file, then:  npx --no weir consume URL --credential-file FILE\n');
+        printText(io, `\nStore the credential in a file, then:  ${weirCommand()} consume URL --credential-file FILE\n`);
       }),
     );
 

@@ -6,6 +6,7 @@ import { countLater, type Restored, restore } from '../backup/restore.ts';
 import { attachUnmigrated, unusable } from '../db/attach.ts';
 import { describeConninfo } from '../db/conninfo.ts';
 import { type Database, DatabaseUnavailable, openDatabase } from '../db/pool.ts';
+import { weirCommand } from '../files/command.ts';
 import { derivedKeys, existingSecretsKeys, keyPath } from '../secrets/keys.ts';
 import { readSettings, type Settings } from '../settings/read.ts';
 import { CommandError, type CommandIo, printJson, printMessage, printText } from './io.ts';
@@ -135,7 +136,7 @@ function report(
       printText(io, `Events that arrived after the backup and are not in it: ${arrivedAfter}.\n`);
     else if (record !== null) printText(io, `Events that arrived after ${snapshot_at} are not in the backup.\n`);
     if (migrated.length > 0) printText(io, `Applied ${migrated.join(', ')}.\n`);
-    printText(io, `${keyNote(settings)} To check: npx --no weir doctor\n`);
+    printText(io, `${keyNote(settings)} To check: ${weirCommand()} doctor\n`);
   }
   if (differences.length > 0)
     throw new CommandError(json ? '' : `The restored database differs from the backup:\n${differences.join('\n')}`);

@@ -1,4 +1,5 @@
 /** `weir event replay`: one event at once, or many by filter, as a job that the command watches. */
+
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -9,6 +10,7 @@ import { commandActor } from '../audit/actor.ts';
 import { isTimedId } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import { findJob, type JobRecord } from '../db/queries/jobs.ts';
+import { weirCommand } from '../files/command.ts';
 import { eventFilterOf } from '../resources/event-filter.ts';
 import { uuid, uuids } from './arguments.ts';
 import { type FilterOptions, filtersOf } from './event/filters.ts';
@@ -94,7 +96,7 @@ async function replayMany(
   else if (job.finished_at === null)
     printText(
       io,
-      `Job ${job.id} continues.\n  Progress  npx --no weir job list\n  Cancel    npx --no weir job cancel ${job.id}\n`,
+      `Job ${job.id} continues.\n  Progress  ${weirCommand()} job list\n  Cancel    ${weirCommand()} job cancel ${job.id}\n`,
     );
   if (job.state === 'failed' || job.state === 'cancelled')
     throw new CommandError(`job ${job.id} was ${job.state} after ${job.events} events${reasonOf(job)}`);

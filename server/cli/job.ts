@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { cancelReplayJob } from '../api/jobs/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { findJob, type JobRecord, listJobs } from '../db/queries/jobs.ts';
+import { weirCommand } from '../files/command.ts';
 import { positive, uuid } from './arguments.ts';
 import { CommandError, type CommandIo, printJson, printMembers, printText, table } from './io.ts';
 import { withDatabase } from './session.ts';
@@ -21,7 +22,7 @@ export function defineJob(command: Command, io: CommandIo): void {
       withDatabase(io, async ({ database }) => {
         const rows = await listJobs(database, null, limit);
         if (json) printJson(io, { items: rows });
-        else if (rows.length === 0) printText(io, 'No jobs. Create one: npx --no weir event replay --from TIME\n');
+        else if (rows.length === 0) printText(io, `No jobs. Create one: ${weirCommand()} event replay --from TIME\n`);
         else printText(io, table(columns, rows.map(rowOf)));
       }),
     );

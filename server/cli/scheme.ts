@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { describePreset } from '../api/schemes/operations.ts';
+import { weirCommand } from '../files/command.ts';
 import { handshakes } from '../signatures/preset.ts';
 import { presetNamed, presets } from '../signatures/presets.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
@@ -19,7 +20,7 @@ export function defineScheme(command: Command, io: CommandIo): void {
       printText(io, table(['NAME', 'SENDER', 'NEEDS', 'ALGORITHM'], rows));
       printText(
         io,
-        '\nUse one: npx --no weir webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      npx --no weir webhook update ID --scheme SCHEME\n',
+        `\nUse one: ${weirCommand()} webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      ${weirCommand()} webhook update ID --scheme SCHEME\n`,
       );
     });
   command

@@ -4,6 +4,7 @@ import { checked } from '../api/input.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from '../api/tokens/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { findTokenOwner } from '../db/queries/tokens.ts';
+import { weirCommand } from '../files/command.ts';
 import { nameText } from '../resources/fields.ts';
 import { allows, type Role, roles } from '../resources/users.ts';
 import { uuid } from './arguments.ts';
@@ -68,7 +69,7 @@ export function defineToken(command: Command, io: CommandIo): void {
         const rows = await new Tokens(database, commandActor()).list(owner?.id ?? null, null, TOKENS_LISTED_MAX);
         if (json) return printJson(io, { items: rows });
         if (rows.length === 0)
-          printText(io, 'No tokens yet. Create one: npx --no weir token add --email E --name ci\n');
+          printText(io, `No tokens yet. Create one: ${weirCommand()} token add --email E --name ci\n`);
         else
           printText(
             io,

@@ -5,6 +5,7 @@ import { type UserOutcome, Users } from '../api/users/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { isUuid } from '../db/ids.ts';
 import type { UserRecord } from '../db/queries/users.ts';
+import { weirCommand } from '../files/command.ts';
 import { generatePassword, Passwords } from '../passwords/hash.ts';
 import { passwordProblem } from '../passwords/rules.ts';
 import { emailText, optionalNameText } from '../resources/fields.ts';
@@ -141,7 +142,7 @@ async function list(io: CommandIo, users: Users, json?: boolean): Promise<void> 
   if (rows.length === 0)
     return void printText(
       io,
-      'No users yet. Create one: npx --no weir user add --email ada@example.org --role administrator\n',
+      `No users yet. Create one: ${weirCommand()} user add --email ada@example.org --role administrator\n`,
     );
   printText(
     io,

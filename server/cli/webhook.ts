@@ -6,6 +6,7 @@ import { Webhooks } from '../api/webhooks/service.ts';
 import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
 import type { WebhookRecord } from '../db/queries/webhooks.ts';
+import { weirCommand } from '../files/command.ts';
 import { rotateInput, webhookInput } from '../resources/webhooks.ts';
 import { derivedKeys } from '../secrets/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
@@ -131,7 +132,7 @@ async function create(
   if (options.json) return printJson(io, { id, name, url, secret, ...rest });
   printText(io, `Webhook ${name} created.\n  URL     ${url}\n`);
   if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
-  printText(io, `\nTry it:  npx --no weir send ${url}${sendOptions(webhook, secret)}\n`);
+  printText(io, `\nTry it:  ${weirCommand()} send ${url}${sendOptions(webhook, secret)}\n`);
 }
 
 async function change(
@@ -159,7 +160,7 @@ async function list(io: CommandIo, webhooks: Webhooks, { settings }: CommandSess
   const rows = await webhooks.list();
   if (json) printJson(io, { items: rows.map(describeWebhook(settings.FRONTEND_PUBLIC_API_URL)) });
   else if (rows.length === 0)
-    printText(io, 'No webhooks yet. Create one: npx --no weir webhook add --name github --generate-secret\n');
+    printText(io, `No webhooks yet. Create one: ${weirCommand()} webhook add --name github --generate-secret\n`);
   else
     printText(
       io,

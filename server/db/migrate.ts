@@ -6,6 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { builtFile } from '../files/build.ts';
+import { weirCommand } from '../files/command.ts';
 import { OperatorError } from '../settings/fault.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { turnOffJit } from './conninfo.ts';
@@ -77,7 +78,7 @@ export function versionProblem(
   if (applied.size > 0 && newest < files[0]!.version)
     return new OperatorError(
       `${finding}, and this release upgrades from version ${files[0]!.version}`,
-      'first run npx --no weir migrate of the commit that CHANGELOG.md names for older databases',
+      `first run ${weirCommand()} migrate of the commit that CHANGELOG.md names for older databases`,
     );
   return null;
 }

@@ -1,13 +1,15 @@
 /** Checks of ALERT_URL. */
+
 import type { Database } from '../db/pool.ts';
 import { findLastAttempt } from '../db/queries/alert-requests.ts';
+import { weirCommand } from '../files/command.ts';
 import { checkedAddresses } from '../net/checked-address.ts';
 import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 type AlertSettings = Pick<Settings, 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;
 
-const TEST = 'run: npx --no weir alert test';
+const sendTest = () => `run: ${weirCommand()} alert test`;
 
 /** Checks that requests can be sent and that the latest one was. Sends none. */
 export async function checkAlerts(database: Pick<Database, 'query'>, settings: AlertSettings): Promise<Check[]> {
@@ -24,12 +26,12 @@ export async function checkAlerts(database: Pick<Database, 'query'>, settings: A
       problem(
         name,
         `alerts cannot be sent to ${host}: ${refused}`,
-        `correct ALERT_URL or ALERT_PRIVATE_NETWORKS, then ${TEST}`,
+        `correct ALERT_URL or ALERT_PRIVATE_NETWORKS, then ${sendTest()}`,
       ),
     ];
   const last = await findLastAttempt(database);
   if (last !== undefined && last.state !== 'sent' && last.last_error !== null)
-    return [problem(name, `the latest request to ${host} failed: ${last.last_error}`, TEST)];
+    return [problem(name, `the latest request to ${host} failed: ${last.last_error}`, sendTest())];
   if (ALERT_SECRET === undefined)
     return [
       advice(

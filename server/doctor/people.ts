@@ -4,6 +4,7 @@ import { verifyRecentAudit } from '../audit/verify.ts';
 import type { Database } from '../db/pool.ts';
 import { readAuditHead } from '../db/queries/audit.ts';
 import { countAdministrators } from '../db/queries/users.ts';
+import { weirCommand } from '../files/command.ts';
 import type { Settings } from '../settings/read.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
@@ -21,7 +22,7 @@ export async function checkAdministrators(
     return advice(
       name,
       'no user is an administrator',
-      'assign the role to a user at the OpenID Connect provider and have that user sign in; or, until the next sign-in: npx --no weir user set-role EMAIL administrator',
+      `assign the role to a user at the OpenID Connect provider and have that user sign in; or, until the next sign-in: ${weirCommand()} user set-role EMAIL administrator`,
     );
   }
   const [row] = await database.query<{ count: number }>({
@@ -33,7 +34,7 @@ export async function checkAdministrators(
   return advice(
     name,
     'no administrator can sign in',
-    'open the setup URL that Weir prints at the start, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: npx --no weir user add --email E --role administrator',
+    `open the setup URL that Weir prints at the start, or set ADMIN_EMAIL and ADMIN_PASSWORD and restart, or: ${weirCommand()} user add --email E --role administrator`,
   );
 }
 
@@ -48,7 +49,7 @@ export async function checkAudit(database: Database): Promise<Check> {
     return problem(
       name,
       'its trigger is off: entries can be changed and deleted',
-      'alter table audit_log enable trigger audit_log_append_only; then npx --no weir audit verify --head HASH with the last audit_head of the log',
+      `alter table audit_log enable trigger audit_log_append_only; then ${weirCommand()} audit verify --head HASH with the last audit_head of the log`,
     );
   const head = await readAuditHead(database);
   if (head === undefined) return ok(name, 'it has no entries yet');
@@ -58,6 +59,6 @@ export async function checkAudit(database: Database): Promise<Check> {
   return problem(
     name,
     `it was changed outside Weir: ${verdict.reason}`,
-    'npx --no weir audit verify reports the first invalid entry; compare with a backup and with audit_head in the log',
+    `${weirCommand()} audit verify reports the first invalid entry; compare with a backup and with audit_head in the log`,
   );
 }

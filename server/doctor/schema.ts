@@ -5,6 +5,7 @@ import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/par
 import type { Database } from '../db/pool.ts';
 import { countExpiring, countUnarchived, EXPIRING_COUNTED_MAX } from '../db/queries/expiring.ts';
 import { readSealedSecrets } from '../db/queries/webhook-secrets.ts';
+import { weirCommand } from '../files/command.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Settings } from '../settings/read.ts';
@@ -29,7 +30,7 @@ export async function checkSchema(
       advice(
         'migrations',
         `not applied yet: ${pending.map(({ name }) => name).join(', ')}`,
-        'npx --no weir migrate, or restart Weir',
+        `${weirCommand()} migrate, or restart Weir`,
       ),
     ];
   return [
@@ -101,14 +102,14 @@ async function checkSecrets(database: Database, keys: SecretsKeys | null): Promi
     return problem(
       name,
       `${lost.length} of ${rows.length} webhook secrets cannot be decrypted with any configured key (${named(lost)})`,
-      'set the SECRETS_KEY that encrypted them, as SECRETS_KEY_PREVIOUS if there is a newer key; or set new secrets: npx --no weir webhook rotate ID',
+      `set the SECRETS_KEY that encrypted them, as SECRETS_KEY_PREVIOUS if there is a newer key; or set new secrets: ${weirCommand()} webhook rotate ID`,
     );
   const old = rows.filter((row) => !opens(row, derived.slice(0, 1)));
   if (old.length > 0)
     return advice(
       name,
       `${old.length} of ${rows.length} webhook secrets still need SECRETS_KEY_PREVIOUS (${named(old)})`,
-      'run npx --no weir keys rotate, which re-encrypts them; keep SECRETS_KEY_PREVIOUS until then',
+      `run ${weirCommand()} keys rotate, which re-encrypts them; keep SECRETS_KEY_PREVIOUS until then`,
     );
   return ok(name, `all webhook secrets (${rows.length}) can be decrypted with the key`);
 }

@@ -1,5 +1,7 @@
 /** Checks of INGEST_SPOOL_DIR. */
+
 import { stat, statfs } from 'node:fs/promises';
+import { weirCommand } from '../files/command.ts';
 import type { Settings } from '../settings/read.ts';
 import { type SpoolContents, SpoolReader } from '../spool/contents.ts';
 import { realDisk } from '../spool/disk.ts';
@@ -93,7 +95,7 @@ function checkOther(folder: string, contents: SpoolContents | null): Check[] {
     advice(
       'spool_of_another',
       `${contents.events} events of another installation wait in ${folder}`,
-      `nothing, if that machine will run again; otherwise run: npx --no weir spool drain ${folder}`,
+      `nothing, if that machine will run again; otherwise run: ${weirCommand()} spool drain ${folder}`,
     ),
   ];
 }

@@ -2,6 +2,7 @@
 
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
+import { weirCommand } from '../files/command.ts';
 import type { Install } from '../http/client-package.ts';
 import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
@@ -167,7 +168,7 @@ function mcpConfiguration(api: string): string {
 
 /** Code that fetches events, for its page; the command of Weir is the shortest. */
 function samplesOf(api: string, install: Install | null): Sample[] {
-  const weir = install === null ? 'npx --no weir' : `npx ${install.address}`;
+  const weir = install === null ? weirCommand() : `npx ${install.address}`;
   return [
     { language: 'Weir', code: `${weir} consume ${api} --credential-file FILE` },
     ...consumeSamples(api, install),

@@ -1,5 +1,6 @@
 /** How to send a request to one webhook: a command, and code in several languages. */
 
+import { weirCommand } from '../files/command.ts';
 import { selectedDefinition } from '../resources/webhook-schemes.ts';
 import type { SchemeDefinition } from '../signatures/definition.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
@@ -22,7 +23,7 @@ interface Target {
 export function tryItOf(webhook: Target): string {
   const { url, signature_scheme, public_key } = webhook;
   const key = public_key === null ? '' : ' --private-key FILE';
-  if (signature_scheme !== DEFAULT_SCHEME) return `npx --no weir send ${url} --scheme ${signature_scheme}${key}`;
+  if (signature_scheme !== DEFAULT_SCHEME) return `${weirCommand()} send ${url} --scheme ${signature_scheme}${key}`;
   const signatureHeader = commandSignatureHeader(webhook);
   return signedCurl({ url, body: Buffer.from(EXAMPLE_BODY), contentType: 'application/json', signatureHeader })!;
 }

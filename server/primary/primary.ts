@@ -1,5 +1,7 @@
 /** The primary: starts Weir, keeps it running until a signal or a permanent failure, and shuts down in reverse order. */
+
 import { setTimeout as delay } from 'node:timers/promises';
+import { weirCommand } from '../files/command.ts';
 import type { Configuration, Settings } from '../settings/read.ts';
 import { createLog, openDestination } from '../telemetry/log.ts';
 import { waitForEnd } from './signals.ts';
@@ -62,8 +64,8 @@ function greet(settings: Settings, setupAddress: string | null, out: { write(tex
       `  Pages:                    ${settings.PUBLIC_URL}`,
       '',
       ...(setupAddress === null ? [] : [`  Create the administrator: ${setupAddress}`, '']),
-      '  Create a webhook:   npx --no weir webhook add --name github --generate-secret',
-      '  Send test events:   npx --no weir send URL --secret SECRET --github-examples',
+      `  Create a webhook:   ${weirCommand()} webhook add --name github --generate-secret`,
+      `  Send test events:   ${weirCommand()} send URL --secret SECRET --github-examples`,
       `  Metrics:            http://${settings.METRICS_HOST}:${settings.METRICS_PORT}/metrics`,
       '  Stop:               Ctrl-C',
       '',

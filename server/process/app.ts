@@ -1,4 +1,5 @@
 /** A serving process: builds its parts once and carries out the requests of the primary. */
+
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expectedAnswers } from '../api/openapi/document.ts';
@@ -7,6 +8,7 @@ import { type Horizon, nearestWithin } from '../db/partitions.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { type Doctor, DoctorRunner } from '../doctor/ask.ts';
 import { builtFile, release } from '../files/build.ts';
+import { weirCommand } from '../files/command.ts';
 import { ClientPackage } from '../http/client-package.ts';
 import { Clients } from '../http/clients.ts';
 import { createApiFields } from '../http/cors.ts';
@@ -213,7 +215,7 @@ async function refuseOldSchema(database: Database): Promise<void> {
   if (first === undefined) return;
   const more = rest.length === 0 ? '' : ` and ${rest.length} more`;
   throw new Error(
-    `the database lacks migration ${first}${more} of this build; run: npx --no weir migrate, then send HUP again`,
+    `the database lacks migration ${first}${more} of this build; run: ${weirCommand()} migrate, then send HUP again`,
   );
 }
 

@@ -1,4 +1,5 @@
 /** The keys from SECRETS_KEY or DATA_DIR: loading, checking against the database, and the time for which a previous key is accepted. */
+
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,6 +8,7 @@ import { flushDirectory } from '../db/durable-file.ts';
 import type { Database } from '../db/pool.ts';
 import { readReplacedSeconds } from '../db/queries/secrets-keys.ts';
 import { findDecryptable } from '../db/queries/webhook-secrets.ts';
+import { weirCommand } from '../files/command.ts';
 import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
 import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
@@ -55,7 +57,7 @@ export function replaceStoredKey(directory: string): void {
   if (previous !== null && previous !== before)
     throw new OperatorError(
       `${previousPath} holds a previous key already`,
-      'run: npx --no weir keys rotate, then delete that file',
+      `run: ${weirCommand()} keys rotate, then delete that file`,
     );
   try {
     if (previous === null) linkSync(path, previousPath);
@@ -166,6 +168,6 @@ export async function checkKeys(database: Database, settings: Settings, keys: Se
   throw new OperatorError(
     `${given} opens none of the stored webhook secrets (${examined})`,
     'give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ' +
-      'If that key is lost, give a webhook a new secret: npx --no weir webhook rotate ID',
+      `If that key is lost, give a webhook a new secret: ${weirCommand()} webhook rotate ID`,
   );
 }

@@ -1,10 +1,12 @@
 /** `weir agent list|show`. */
+
 import type { Agents } from '../../api/agents/service.ts';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agent-activity.ts';
 import type { AgentRecord } from '../../db/queries/agents.ts';
 import { readFilters } from '../../db/queries/filter-events.ts';
 import { listWebhooks } from '../../db/queries/webhooks.ts';
+import { weirCommand } from '../../files/command.ts';
 import { visibleLine } from '../../telemetry/visible.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from '../io.ts';
 
@@ -15,7 +17,7 @@ export async function printAgents(io: CommandIo, agents: Agents, database: Datab
   const rows = await agents.list();
   if (json) return printJson(io, { items: rows });
   if (rows.length === 0)
-    return printText(io, 'No agents yet. Create one: npx --no weir agent add --name ci --webhook ID\n');
+    return printText(io, `No agents yet. Create one: ${weirCommand()} agent add --name ci --webhook ID\n`);
   const ids = rows.map(({ id }) => id);
   const activity = await readAgentActivity(database, ids);
   const seen = new Map(activity.map(({ agent_id, last_seen_at }) => [agent_id, last_seen_at]));
