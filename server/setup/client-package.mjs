@@ -9,7 +9,7 @@ import { join } from 'node:path';
 const BLOCK = 512;
 const README = `# weir
 
-The client of a Weir server: a library for agents (\`import { Agent } from 'weir/client'\`) and a command line (\`npx weir --help\`).
+The client of a Weir server: a library for agents (\`import { Agent } from 'weir/client'\`) and a command line (\`npx --no weir --help\`).
 The guides are in the README of Weir, section "Agents". It has no dependencies and needs Node 20.19 or newer.
 `;
 

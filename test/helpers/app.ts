@@ -49,7 +49,12 @@ export interface TestApp extends SharedDatabase {
 }
 
 /** A machine with more work than processors may take longer than the defaults. A test of such a limit sets it. */
-export const PATIENT: Overrides = { COMMIT_TIMEOUT_MS: 60_000, HMAC_TIMEOUT_MS: 60_000, FILTER_TIMEOUT_MS: 60_000 };
+export const PATIENT: Overrides = {
+  COMMIT_TIMEOUT_MS: 60_000,
+  HMAC_TIMEOUT_MS: 60_000,
+  FILTER_TIMEOUT_MS: 60_000,
+  CLIENT_UNREAD_SECONDS: 3_600,
+};
 
 const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
 
