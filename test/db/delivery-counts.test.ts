@@ -6,7 +6,6 @@ import {
   countOrEstimateDeliveries,
   readDeliveryDepths,
   sampleDeliveries,
-  withinTimeout,
 } from '../../server/db/queries/delivery-counts.ts';
 import { COUNTED_MAX } from '../../server/resources/events.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -111,7 +110,8 @@ test('beyond the limit, the oldest of more than 200 agents has the age of its ol
 
 test('a sample reads some blocks, and gives the same result each time', async () => {
   await insert('pending', 60_000);
-  const sample = () => withinTimeout(fresh.database, (query) => sampleDeliveries(query, 200));
+  // Without the limit on its time, which a busy machine may exceed.
+  const sample = () => sampleDeliveries(fresh.database.query, 200);
   const [row] = await sample();
   expect(row!.deliveries).toBeGreaterThan(45_000);
   expect(row!.deliveries).toBeLessThan(75_000);
