@@ -82,6 +82,7 @@ export class Assets {
     const asset = this.#byPath.get(exchange.parameters[0]!);
     if (asset === undefined) return exchange.problem(problem('not_found'));
     const coding = asset.encodings && acceptedCoding(exchange);
+    exchange.isAnonymous = true;
     exchange.cacheControl = 'public, max-age=31536000, immutable';
     exchange.setHeader('vary', 'accept-encoding');
     if (coding === null) return exchange.answer(200, asset.contentType, asset.plain);

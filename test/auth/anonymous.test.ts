@@ -166,6 +166,7 @@ describe('a client without credentials that does not read', () => {
 
   test('is refused large responses until it reads or leaves, and one that reads is served', async () => {
     const unread = await startTestApp({ CLIENT_UNREAD_BYTES_MAX: 1_048_576 });
+    const [asset] = /\/assets\/[\w-]+-htmx\.js/.exec(await (await fetch(`${unread.url}/sign-in`)).text())!;
     const open = () => {
       const socket = connect(unread.port, '127.0.0.1').on('error', () => {});
       sockets.push(socket);
@@ -180,6 +181,8 @@ describe('a client without credentials that does not read', () => {
       return response.status === 503 && response.headers.get('retry-after') !== null && code;
     };
     expect(await until(refusal)).toBe('client_busy');
+    const plain = { headers: { 'accept-encoding': 'identity' } };
+    expect((await fetch(unread.url + asset, plain)).status).toBe(503);
     expect((await fetch(`${unread.url}/healthz`)).status).toBe(200);
     for (const socket of sockets.splice(0)) socket.destroy();
     await until(async () => (await fetch(unread.url + path)).status === 200);
