@@ -15,7 +15,8 @@ export const clientCommands: readonly CommandEntry[] = [
   },
   {
     name: 'listen',
-    description: 'for development: forward new events of webhooks to a local program, until Ctrl-C',
+    description:
+      'for development: forward new events of webhooks to a local program, until Ctrl-C. A temporary agent receives them',
     load: async () => (await import('./listen.ts')).defineListen,
   },
   {
