@@ -36,7 +36,7 @@ test.each([
   [
     { kind: 'filter', agent_id: 'a', name: 'crm-sync', count: 1 },
     'warn',
-    '1 filter of crm-sync is not valid in this version',
+    '1 filter of crm-sync is not valid in this version or suspended',
     '/agents/a',
   ],
   [{ kind: 'expiring', count: 3 }, 'bad', '3 undelivered events are removed within a day', '/deliveries?state=pending'],
