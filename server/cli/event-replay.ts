@@ -1,5 +1,4 @@
 /** `weir event replay`: one event at once, or many by filter, as a job that the command watches. */
-
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';

@@ -53,8 +53,8 @@ export async function acquireLock(
     if (file !== null) closeSync(file);
     file = null;
   };
-  let failure = '';
-  for (let starts = 0; starts === 0 || (/^SIG(HUP|INT|TERM)$/.test(failure) && starts < STARTS_MAX); starts++)
+  let failure = await flock(flags, file, stopping);
+  for (let starts = 1; /^SIG(HUP|INT|TERM)$/.test(failure) && starts < STARTS_MAX; starts++)
     failure = await flock(flags, file, stopping);
   if (failure === '') return { release: async () => close() };
   close();

@@ -1,5 +1,4 @@
 /** Checks of ALERT_URL. */
-
 import type { Database } from '../db/pool.ts';
 import { findLastAttempt } from '../db/queries/alert-requests.ts';
 import { weirCommand } from '../files/command.ts';

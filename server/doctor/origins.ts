@@ -3,6 +3,7 @@
 import { discover, reasonOf } from '../auth/oidc/provider.ts';
 import { redirectUri } from '../auth/oidc/sign-in.ts';
 import type { Settings } from '../settings/read.ts';
+import { isLoopback } from '../settings/values.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 export type Addresses = Pick<
@@ -30,7 +31,7 @@ export function checkOrigins(settings: Addresses): Check[] {
         'give FRONTEND_PUBLIC_API_URL an https origin',
       ),
     );
-  const plain = allowed.filter((origin) => origin.startsWith('http:') && !isLocalName(new URL(origin).hostname));
+  const plain = allowed.filter((origin) => origin.startsWith('http:') && !isLoopback(new URL(origin).hostname));
   if (api.startsWith('https:') && plain.length > 0)
     checks.push(
       advice(
@@ -39,7 +40,7 @@ export function checkOrigins(settings: Addresses): Check[] {
         'serve these pages over https and list their https origins',
       ),
     );
-  if (!isLocalName(settings.HOST) && isLocalName(new URL(api).hostname))
+  if (!isLoopback(settings.HOST) && isLoopback(new URL(api).hostname))
     checks.push(
       advice(
         'origins',
@@ -72,10 +73,6 @@ export function checkProxies(settings: Addresses): Check {
     'proxies',
     proxies.length === 0 ? 'no proxy is trusted; the client is the network peer' : `${proxies.join(', ')} are trusted`,
   );
-}
-
-function isLocalName(host: string): boolean {
-  return /^(localhost|127\..+|\[?::1\]?)$/.test(host);
 }
 
 /** Makes one request to the provider, within about 5 s. Only a sign-in shows whether the provider accepts Weir's client credentials. */

@@ -1,5 +1,4 @@
 /** Checks of INGEST_SPOOL_DIR. */
-
 import { stat, statfs } from 'node:fs/promises';
 import { weirCommand } from '../files/command.ts';
 import type { Settings } from '../settings/read.ts';

@@ -1,6 +1,7 @@
 /** The client package that the server hands out, so that agents need neither a clone nor a registry: `npm install ADDRESS`. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { isLoopback } from '../settings/values.ts';
 import { isKnown } from './conditional.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -17,16 +18,20 @@ export interface Install {
 export class ClientPackage {
   /** Path with the release and a hash of the bytes: npm and npx keep a package by its address. */
   readonly path: string;
-  readonly #integrity: string;
+  /** For pages; null over plain http from another machine, where anyone on the way could replace the package. */
+  readonly install: Install | null;
   readonly #bytes: Buffer;
   readonly #tag: string;
 
   /** @param file the archive that the build made. Throws when it is missing: the build is then incomplete. */
-  constructor(file: string, release: string) {
+  constructor(file: string, release: string, publicUrl: string) {
     this.#bytes = readFileSync(file);
     const hash = createHash('sha256').update(this.#bytes).digest('hex').slice(0, 12);
     this.path = `/client-${release}-${hash}.tgz`;
-    this.#integrity = `sha512-${createHash('sha512').update(this.#bytes).digest('base64')}`;
+    const integrity = `sha512-${createHash('sha512').update(this.#bytes).digest('base64')}`;
+    const { protocol, hostname } = new URL(publicUrl);
+    const isSafe = protocol === 'https:' || isLoopback(hostname);
+    this.install = isSafe ? { address: `${publicUrl}${this.path}`, integrity } : null;
     this.#tag = `"${hash}"`;
   }
 
@@ -43,14 +48,6 @@ export class ClientPackage {
     if (isKnown(exchange, this.#tag)) exchange.answer(304, TYPE, '');
     else exchange.answer(200, TYPE, this.#bytes);
   };
-
-  /** For pages and commands; null over plain http from another machine, where anyone on the way could replace the package. */
-  install(publicUrl: string): Install | null {
-    const { protocol, hostname } = new URL(publicUrl);
-    const isLoopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
-    if (protocol !== 'https:' && !isLoopback) return null;
-    return { address: `${publicUrl}${this.path}`, integrity: this.#integrity };
-  }
 
   /** What the 404 for the package of another release says; undefined for any other path. */
   whyMissing(path: string): string | undefined {

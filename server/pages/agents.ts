@@ -1,5 +1,4 @@
 /** /agents: the list, one agent, and all changes to an agent. */
-
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
 import { weirCommand } from '../files/command.ts';

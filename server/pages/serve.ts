@@ -1,5 +1,4 @@
 /** Serves pages: authenticates, authorizes, reads the form, and renders the whole page or, for htmx, its main part. */
-
 import { etagOf } from '../api/precondition.ts';
 import type { Runner } from '../api/run.ts';
 import type { OverOpenLimit } from '../api/serve.ts';
@@ -246,7 +245,7 @@ export class Pages {
       hosted: settings.AUTH_MODE === 'hosted',
       isFresh: person !== null && isFresh(person),
       asset: (name: Parameters<Assets['path']>[0]) => assets.path(name),
-      install: client.install(settings.PUBLIC_URL),
+      install: client.install,
       may: (role: Role) => person !== null && allows(person.role, role),
     };
   }

@@ -1,5 +1,4 @@
 /** The primary: starts Weir, keeps it running until a signal or a permanent failure, and shuts down in reverse order. */
-
 import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../files/command.ts';
 import type { Configuration, Settings } from '../settings/read.ts';

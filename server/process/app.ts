@@ -1,5 +1,4 @@
 /** A serving process: builds its parts once and carries out the requests of the primary. */
-
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expectedAnswers } from '../api/openapi/document.ts';
@@ -77,7 +76,7 @@ export async function startApp(
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
-  const client = new ClientPackage(join(dirname(workers), 'client.tgz'), release());
+  const client = new ClientPackage(join(dirname(workers), 'client.tgz'), release(), settings.PUBLIC_URL);
   const pages = composePages(base, people, live.history, client);
   const ready = createReady({
     database,

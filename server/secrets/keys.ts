@@ -1,5 +1,4 @@
 /** The keys from SECRETS_KEY or DATA_DIR: loading, checking against the database, and the time for which a previous key is accepted. */
-
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -57,8 +57,9 @@ export function isIssuer(value: string): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
 }
 
-function isLoopback(host: string): boolean {
-  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host);
+/** Whether a host of a URL or of HOST names this machine alone. */
+export function isLoopback(host: string): boolean {
+  return /^(localhost|127(\.\d+){3}|\[?::1\]?)$/.test(host);
 }
 
 export function isRedisUrl(value: string): boolean {

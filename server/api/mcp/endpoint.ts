@@ -13,6 +13,7 @@ import { ParsedBody } from '../../http/parsed-body.ts';
 import { type Problem, ProblemError, problem, problemLater } from '../../http/problem.ts';
 import type { Handler } from '../../http/route.ts';
 import type { Settings } from '../../settings/read.ts';
+import { isLoopback } from '../../settings/values.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Encoded } from '../operation.ts';
 import type { OperationName } from '../routes.ts';
@@ -170,7 +171,7 @@ function hostCheck({
   PUBLIC_URL,
   FRONTEND_PUBLIC_API_URL,
 }: McpParts['settings']): (exchange: Exchange) => boolean {
-  if (!LOOPBACK_NAMES.includes(HOST) && !HOST.startsWith('127.') && HOST !== '::1') return () => true;
+  if (!isLoopback(HOST)) return () => true;
   const own = [PUBLIC_URL, FRONTEND_PUBLIC_API_URL].map((url) => new URL(url).hostname);
   const names = new Set([...LOOPBACK_NAMES, ...own]);
   return (exchange) => {

@@ -1,5 +1,4 @@
 /** `weir agent list|show`. */
-
 import type { Agents } from '../../api/agents/service.ts';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agent-activity.ts';

@@ -1,10 +1,8 @@
 /** The parts of a process that show pages. */
-
 import type { Runner } from '../../api/run.ts';
 import type { OverOpenLimit } from '../../api/serve.ts';
 import type { AnonymousLimit } from '../../auth/anonymous.ts';
 import type { Csrf } from '../../auth/csrf.ts';
-import type { HostedSignIn } from '../../auth/oidc/sign-in.ts';
 import type { People } from '../../auth/people.ts';
 import { countAdministrators } from '../../db/queries/users.ts';
 import type { ProblemCode } from '../../errors.ts';
@@ -37,6 +35,7 @@ import { webhookPages } from '../../pages/webhooks.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { PageTable } from '../routes.ts';
+import type { Oidc } from './oidc.ts';
 
 interface PeopleParts {
   people: People;
@@ -44,8 +43,7 @@ interface PeopleParts {
   runner: Runner;
   overOpenLimit: OverOpenLimit;
   anonymous: AnonymousLimit;
-  /** `signIn` is null where people sign in at Weir itself. */
-  oidc: { signIn: HostedSignIn | null; signOutAddress: () => Promise<string | null> };
+  oidc: Oidc;
 }
 
 /** @param history the last minutes, for the overview, outages and the counts in the navigation. */
