@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { titlesIn } from './helpers/titles.ts';
 
 /** Words that are not used in this project, as regular expressions of whole words in any case, and what to write instead. */
 const replacements: readonly (readonly [string, string])[] = [
@@ -27,10 +28,6 @@ const banned = new RegExp(`(?<![\\w#])(?:${replacements.map(([word]) => `(${word
 const texts = ['server', 'workers', 'views', 'bench', 'k6', 'README.md', 'CHANGELOG.md', 'compose.yaml', 'Dockerfile'];
 /** Measurements of earlier releases. */
 const exceptions = ['bench/results/'];
-
-/** Titles of describe and test, also behind the table of test.each. */
-const title =
-  /(?:\b(?:describe|test)(?:\.\w+)*\(|[\])](?:\s*as const)?,?\s*\)\()\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`)\s*,/g;
 
 function filesIn(path: string): string[] {
   if (/\.\w+$|^Dockerfile$/.test(path)) return [path];
@@ -63,9 +60,7 @@ test('no title of a test has a banned word', () => {
     .filter((file) => file.endsWith('.test.ts'))
     .flatMap((file) => {
       const text = readFileSync(file, 'utf8');
-      return [...text.matchAll(title)].flatMap((match) =>
-        bannedIn(file, match[1]!, text.slice(0, match.index).split('\n').length),
-      );
+      return titlesIn(text).flatMap(({ title, line }) => bannedIn(file, title, line));
     });
   expect(found).toEqual([]);
 });
