@@ -8,12 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { leaveCleanly, run } from './run.mjs';
+import { longTests } from './tiers.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const vitest = join(root, 'node_modules/vitest/vitest.mjs');
-
-/** Tests of `npm test -- --all` alone: faults, journeys in a browser, and files that start many Weirs or send many requests. */
-const longTests = ['test/faults/**', 'test/browser/**', '**/*.long.test.ts'];
 
 async function test([first, ...others]) {
   const all = first === '--all';

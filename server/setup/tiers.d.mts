@@ -1,0 +1,2 @@
+/** What the tests see of tiers.mjs. */
+export function isLong(path: string): boolean;
