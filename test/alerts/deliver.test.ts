@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { ATTEMPTS_MAX } from '../../server/alerts/deliver.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { listAlerts } from '../../server/db/queries/alerts.ts';
@@ -133,6 +133,27 @@ test('a request that fails is repeated with the same webhook-id, and the end wai
     'alert_sent',
     'alert_sent',
   ]);
+});
+
+test('a request without a response holds up neither the next evaluation nor a session of the database', async () => {
+  // The request does not end by itself.
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(never);
+  onTestFinished(() => timeout.mockRestore());
+  const receiver = await startAlertReceiver();
+  receiver.status = null;
+  const weir = installation(receiver.url);
+  await silentWebhook();
+  await weir.look();
+  const sending = weir.send();
+  await until(() => receiver.got.length === 1);
+  const busy = `select query from pg_stat_activity where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()`;
+  expect(await run(busy)).toEqual([]);
+  const { id } = await silentWebhook();
+  await weir.look();
+  expect(weir.lines.filter((line) => line.includes('alert_began') && line.includes(id))).toHaveLength(1);
+  receiver.status = 200;
+  receiver.got[0]!.answer(200);
+  await sending;
 });
 
 test('a request waits for as long as the Retry-After of a 503 asks', async () => {

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createDecipheriv, randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { deriveKey, seal, unseal } from '../../server/secrets/seal.ts';
 
@@ -14,6 +14,12 @@ describe('a sealed secret', () => {
     ['with its key as the current of two', [key, other]],
   ])('opens with %s', (_how, keys) => {
     expect(unseal(sealed, keys, 'webhook 1')).toEqual(plain);
+  });
+
+  test('is AES-256-GCM: version, nonce, tag and ciphertext', () => {
+    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(1, 13)).setAAD(Buffer.from('webhook 1'));
+    decipher.setAuthTag(sealed.subarray(13, 29));
+    expect(Buffer.concat([decipher.update(sealed.subarray(29)), decipher.final()])).toEqual(plain);
   });
 
   test.each([

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { EXPORTS_MAX, ExportPlaces, USER_EXPORTS_MAX } from '../../../server/api/events/export-places.ts';
 
-test('a user has USER_EXPORTS_MAX places, and a process EXPORTS_MAX', () => {
+test('a user has two places, and a process EXPORTS_MAX', () => {
+  expect(USER_EXPORTS_MAX).toBe(2);
   const places = new ExportPlaces();
   const enter = (user: string) => {
     const place = places.enter(user);

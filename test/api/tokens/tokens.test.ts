@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EXPIRY_DAYS, TOKENS_MAX } from '../../../server/api/tokens/service.ts';
+import { TOKENS_MAX } from '../../../server/api/tokens/service.ts';
 import { createCredential, parseCredential } from '../../../server/auth/credential.ts';
 import { roles } from '../../../server/resources/users.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
@@ -83,7 +83,7 @@ describe('a new token', () => {
       last_used_at: null,
       revoked_at: null,
     });
-    expect(daysUntil(rest.expires_at)).toBeCloseTo(EXPIRY_DAYS, 1);
+    expect(daysUntil(rest.expires_at)).toBeCloseTo(90, 1);
     for (const place of [app, second])
       expect((await use(token, undefined, undefined, undefined, place)).body).toMatchObject({ email: operator.email });
     const shown = await operator.api('GET', headers.get('location')!);
@@ -91,6 +91,16 @@ describe('a new token', () => {
     const listed = await operator.api('GET', '/api/v1/tokens');
     expect(listed.body.items[0]).toEqual(shown.body);
     expect(shown.text + listed.text).not.toContain(token.slice(16));
+  });
+
+  test('is stored only as a hash', async () => {
+    const { id, token } = await make(viewer);
+    const [stored] = await app.database.query<{ row: string }>({
+      text: 'select to_jsonb(t)::text as row from api_tokens t where id = $1',
+      values: [id],
+    });
+    expect(stored!.row).toContain(parseCredential('wu', token)!.secretHash.toString('hex'));
+    expect(stored!.row).not.toContain(token.slice(16));
   });
 
   test('is recorded without any part of the token', async () => {
