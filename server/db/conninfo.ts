@@ -34,7 +34,7 @@ export function weirConninfo(conninfo: string, applicationName: string, serverSe
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
-    options: `-c timezone=UTC -c client_min_messages=warning ${serverKeepalives} ${jitOff}${serverSettings}`,
+    options: `-c timezone=UTC -c client_min_messages=warning ${noStatementTimeout} ${serverKeepalives} ${jitOff}${serverSettings}`,
   });
 }
 
@@ -85,6 +85,9 @@ function unquoted(text: string): string {
  * an open COPY would block the removal of old partitions, and a migration. Ignored on a socket of the machine.
  */
 const serverKeepalives = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3';
+
+/** A limit that the role or the database sets would cancel claims and jobs. Weir limits the time of its statements itself, see pool.ts. */
+const noStatementTimeout = '-c statement_timeout=0';
 
 interface Place {
   /** Empty: a local socket, or unknown. */

@@ -28,6 +28,7 @@ const table: Record<string, readonly [kind: SqlStateKind, meaning: string]> = {
   '40P01': ['server_busy', 'deadlock detected'],
   '53': ['server_busy', 'disk full (53100), out of memory (53200), too many connections (53300)'],
   '55P03': ['server_busy', 'lock not available'],
+  '57014': ['server_busy', 'query canceled: statement_timeout, or an administrator'],
   '57P': ['session_ended', 'shutdown (57P01), crash (57P02), starting up (57P03), database dropped (57P04)'],
   '58': ['server_busy', 'system error, such as an input or output error of the disk'],
 };

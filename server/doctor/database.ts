@@ -12,7 +12,7 @@ import { checkAlerts } from './alerts.ts';
 import { advice, type Check, ok, problem, problemOf } from './check.ts';
 import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';
-import { checkAutovacuum, checkClock, checkJit, checkJobs } from './upkeep.ts';
+import { checkAutovacuum, checkClock, checkJit, checkJobs, checkStatementTimeout } from './upkeep.ts';
 
 interface Circumstances {
   settings: Settings;
@@ -57,6 +57,7 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
       checkDurability(facts),
       await checkAutovacuum(database),
       ...(await checkJit(database)),
+      ...(await checkStatementTimeout(database)),
       await checkClock(database, circumstances.nowMs),
       ...(await checkJobs(database)),
       ...(await checkSchema(database, { ...circumstances, nowMs: circumstances.nowMs() })),

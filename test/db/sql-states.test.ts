@@ -12,12 +12,12 @@ test.each([
   ['53100', 'server_busy', true],
   ['53200', 'server_busy', true],
   ['53300', 'server_busy', true],
+  ['57014', 'server_busy', true],
   ['58030', 'server_busy', true],
   ['23514', 'partition_missing', false],
   ['23505', 'data', false],
   ['22021', 'data', false],
   ['42601', undefined, false],
-  ['57014', undefined, false],
   ['', undefined, false],
 ])('SQLSTATE %s', (sqlState, kind, outage) => {
   expect([sqlStateKind(sqlState), isOutage(sqlState)]).toEqual([kind, outage]);

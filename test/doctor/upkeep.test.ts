@@ -7,7 +7,14 @@ import { type Attached, attachDatabase, connectionsNeeded } from '../../server/d
 import { openDatabase } from '../../server/db/pool.ts';
 import { checkConnections } from '../../server/doctor/connections.ts';
 import { checkDatabase } from '../../server/doctor/database.ts';
-import { checkAutovacuum, checkClock, checkJit, checkJobs, jitAdvice } from '../../server/doctor/upkeep.ts';
+import {
+  checkAutovacuum,
+  checkClock,
+  checkJit,
+  checkJobs,
+  checkStatementTimeout,
+  jitAdvice,
+} from '../../server/doctor/upkeep.ts';
 import { readSettings } from '../../server/settings/read.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
@@ -100,6 +107,32 @@ describe('the doctor compares the clock with that of the database', () => {
   test('and does not report a slow response as a clock error', async () => {
     const times = [Date.now() - 60_000, Date.now() + 60_000];
     expect((await checkClock(attached.database, () => times.shift()!)).state).toBe('ok');
+  });
+});
+
+describe('the doctor names a statement_timeout', () => {
+  const limit = (sql: string) => run(`alter ${sql}`);
+  const withoutOptions = () =>
+    openDatabase(`${attached.conninfo} options='-c timezone=UTC'`, { connectionsMax: 1, applicationName: 'upkeep' });
+
+  test('of the role or the database, which does not apply to connections of Weir', async () => {
+    expect(await checkStatementTimeout(attached.database)).toEqual([]);
+    await limit("role weir in database weir set statement_timeout = '7s'");
+    await limit("database weir set statement_timeout = '9s'");
+    onTestFinished(async () => {
+      await limit('role weir in database weir reset statement_timeout');
+      await limit('database weir reset statement_timeout');
+    });
+    const [check] = await checkStatementTimeout(attached.database);
+    expect(check!.state).toBe('ok');
+    expect(check!.finding).toMatch(/role weir in database weir sets 7s/);
+    expect(check!.finding).toMatch(/database weir sets 9s/);
+    const database = withoutOptions();
+    onTestFinished(() => database.close());
+    const [active] = await checkStatementTimeout(database);
+    expect(active!.state).toBe('problem');
+    expect(active!.finding).toMatch(/^statements are cancelled after 7s \(/);
+    expect(active!.fix).toMatch(/^alter (role weir in database weir|database weir) reset statement_timeout; /);
   });
 });
 
