@@ -33,11 +33,12 @@ export async function installWeir(directory?: string): Promise<Installation> {
     directory: home,
     entry: join(home, 'dist/server/cli/weir.js'),
     replace: async (module, code) => {
-      const { file, before, built, after } = await findModule(join(home, 'dist/server'), module);
-      const changed = code(built);
-      if (changed === built) throw new Error(`the replacement does not change ${module}`);
-      replaced.add(file);
-      await write(join('server', file), `${before}${changed}${after}`);
+      for (const { file, before, built, after } of await findModule(join(home, 'dist/server'), module)) {
+        const changed = code(built);
+        if (changed === built) throw new Error(`the replacement does not change ${module}`);
+        replaced.add(file);
+        await write(join('server', file), `${before}${changed}${after}`);
+      }
     },
     repair: async () => {
       for (const file of replaced)
@@ -48,8 +49,12 @@ export async function installWeir(directory?: string): Promise<Installation> {
   };
 }
 
-/** Finds a module by the comment with its path, which the bundler writes before the code of each module. */
+/**
+ * Finds a module by the comment with its path, which the bundler writes before the code of each module. It is in several bundles when
+ * dist/ also has the files of the build before.
+ */
 async function findModule(folder: string, module: string) {
+  const found = [];
   for (const file of await readdir(folder, { recursive: true })) {
     if (!file.endsWith('.js')) continue;
     const bundle = await readFile(join(folder, file), 'utf8');
@@ -57,7 +62,8 @@ async function findModule(folder: string, module: string) {
     if (start === -1) continue;
     const next = bundle.slice(start + 1).search(/\n\/\/ \S+\.[jt]s\n|\nexport \{/);
     const end = next === -1 ? bundle.length : start + 1 + next;
-    return { file, before: bundle.slice(0, start), built: bundle.slice(start, end), after: bundle.slice(end) };
+    found.push({ file, before: bundle.slice(0, start), built: bundle.slice(start, end), after: bundle.slice(end) });
   }
-  throw new Error(`no bundle contains ${module}; run: npm run build`);
+  if (found.length === 0) throw new Error(`no bundle contains ${module}; run: npm run build`);
+  return found;
 }

@@ -8,7 +8,7 @@ const realNow = performance.now.bind(performance);
 /** Polls every 10 ms until `condition` returns a truthy value, and resolves with it; rejects after `timeoutMs`. */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { timeoutMs = 40_000 }: { timeoutMs?: number } = {},
+  { timeoutMs = 90_000 }: { timeoutMs?: number } = {},
 ): Promise<Exclude<T, false | 0 | '' | null | undefined>> {
   const endMs = realNow() + timeoutMs;
   for (;;) {
