@@ -1,6 +1,6 @@
 /**
  * The failure contract on one Weir, a row a test: what `npm test` runs. Each fault follows on the recovery from the last one.
- * test/faults/ has every variant, for `npm test -- --all`.
+ * test/faults/ has every variant, for `npm run test:all`.
  */
 import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -2,7 +2,7 @@
 const longFolders = ['test/faults/', 'test/browser/'];
 const longEnding = '.long.test.ts';
 
-/** The files that only `npm test -- --all` runs, as patterns of vitest. */
+/** The files that only `npm run test:all` runs, as patterns of vitest. */
 export const longTests = [...longFolders.map((folder) => `${folder}**`), `**/*${longEnding}`];
 
 /** @param path of a test file, from the root of the project, with slashes */
