@@ -4,13 +4,12 @@ import type { Change } from '../api/change.ts';
 import { checked } from '../api/input.ts';
 import { commandActor } from '../audit/actor.ts';
 import { Changes } from '../db/announce.ts';
-import type { Database } from '../db/pool.ts';
-import { weirCommand } from '../files/command.ts';
 import { agentInput } from '../resources/agents.ts';
 import { printAgent, printAgents } from './agent/print.ts';
 import { nullForNone, uuid, uuids, wholeNumberOrNone } from './arguments.ts';
+import { clientCommand } from './client-command.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
-import { made, withDatabase, withInput } from './session.ts';
+import { type CommandSession, made, withDatabase, withInput } from './session.ts';
 
 interface Output {
   json?: boolean;
@@ -36,7 +35,7 @@ export function defineAgent(command: Command, io: CommandIo): void {
     .option(...maxLeased)
     .option('--json', 'print one JSON document')
     .action(({ name, webhook, maxLeased, json }: Output & Given & { name: string; webhook?: string[] }) =>
-      withAgents(io, async (agents) => {
+      withAgents(io, async (agents, { settings }) => {
         const input = checked(agentInput.create, { name, webhook_ids: webhook, max_leased: nullForNone(maxLeased) });
         const { credential, ...agent } = known('', await agents.add(input));
         if (json) return printJson(io, { id: agent.id, name: agent.name, credential, webhook_ids: agent.webhook_ids });
@@ -44,7 +43,8 @@ export function defineAgent(command: Command, io: CommandIo): void {
           io,
           `Agent ${agent.name} created.\n  ID          ${agent.id}\n  Credential  ${credential}   (shown once)\n`,
         );
-        printText(io, `\nStore the credential in a file, then:  ${weirCommand()} consume URL --credential-file FILE\n`);
+        const consume = `${clientCommand(io, settings)} consume ${settings.FRONTEND_PUBLIC_API_URL}`;
+        printText(io, `\nStore the credential in a file, then:  ${consume} --credential-file FILE\n`);
       }),
     );
 
@@ -72,7 +72,7 @@ export function defineAgent(command: Command, io: CommandIo): void {
     .command('list')
     .description('show all agents, newest first')
     .option('--json', 'print one JSON document')
-    .action(({ json }: Output) => withAgents(io, (agents, database) => printAgents(io, agents, database, json)));
+    .action(({ json }: Output) => withAgents(io, (agents, { database }) => printAgents(io, agents, database, json)));
 
   command
     .command('show')
@@ -80,7 +80,7 @@ export function defineAgent(command: Command, io: CommandIo): void {
     .argument('<id>', 'id of the agent', uuid)
     .option('--json', 'print one JSON document')
     .action((id: string, { json }: Output) =>
-      withAgents(io, (agents, database) => printAgent(io, agents, database, id, json)),
+      withAgents(io, (agents, { database }) => printAgent(io, agents, database, id, json)),
     );
 
   addSubscriptionCommands(command, io);
@@ -157,10 +157,11 @@ function addSubscriptionCommands(command: Command, io: CommandIo): void {
     );
 }
 
-function withAgents(io: CommandIo, work: (agents: Agents, database: Database) => Promise<void>): Promise<void> {
-  return withDatabase(io, ({ database, conninfo }) =>
-    withInput(() => work(new Agents({ database, changes: new Changes(conninfo) }, commandActor()), database)),
-  );
+function withAgents(io: CommandIo, work: (agents: Agents, session: CommandSession) => Promise<void>): Promise<void> {
+  return withDatabase(io, (session) => {
+    const { database, conninfo } = session;
+    return withInput(() => work(new Agents({ database, changes: new Changes(conninfo) }, commandActor()), session));
+  });
 }
 
 function known<T>(id: string, change: Change<T>): T {

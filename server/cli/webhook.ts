@@ -11,6 +11,7 @@ import { rotateInput, webhookInput } from '../resources/webhooks.ts';
 import { derivedKeys } from '../secrets/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { seconds, uuid, uuids } from './arguments.ts';
+import { clientCommand } from './client-command.ts';
 import { CommandError, type CommandIo, printJson, printMembers, printText, table } from './io.ts';
 import { type CommandSession, made, withDatabase, withInput } from './session.ts';
 import { addFieldOptions, changesOf, type FieldOptions, fieldsOf } from './webhook-fields.ts';
@@ -133,6 +134,11 @@ async function create(
   printText(io, `Webhook ${name} created.\n  URL     ${url}\n`);
   if (secret !== undefined) printText(io, `  Secret  ${secret}   (shown once)\n`);
   printText(io, `\nTry it:  ${weirCommand()} send ${url}${sendOptions(webhook, secret)}\n`);
+  const listen = `${clientCommand(io, settings)} listen ${settings.FRONTEND_PUBLIC_API_URL}`;
+  printText(
+    io,
+    `\nForward its events to your own machine:\n  ${listen} --token-file FILE --webhook ${id} --forward ADDRESS\n`,
+  );
 }
 
 async function change(

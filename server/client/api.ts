@@ -53,7 +53,7 @@ export function agentApi(client: ApiClient, session: AgentSession, repetition: R
       const reply = await repeat(() => client.send({ ...request, token, timeoutMs, signal }), repetition, signal);
       if (reply.kind === 'stopped') return null;
       if (reply.status === 200 && typeof reply.document === 'object' && reply.document !== null) return reply.document;
-      if (reply.status !== 401) throw unexpected(client.base, request.path, reply.status, reply.document);
+      if (reply.status !== 401) throw unexpected(client, request.path, reply.status, reply.document);
       session.refused(token);
       // The first refusal is normal: the session has expired.
       if (refusals > 0) await pause(backoffMs(refusals - 1, backoff, Math.random()), signal);
@@ -69,20 +69,20 @@ export function agentApi(client: ApiClient, session: AgentSession, repetition: R
       if (document === null) return null;
       const { deliveries } = document as { deliveries?: unknown };
       if (Array.isArray(deliveries) && deliveries.every(isClaimedDelivery)) return deliveries;
-      throw unknownDocument(client.base, 'a claim', 'an unknown document');
+      throw unknownDocument(client, 'a claim', 'an unknown document');
     },
     async settle(path, receipts, fields, signal) {
       const document = await post(path, { receipts, ...fields }, 0, signal);
       if (document === null) return { kind: 'stopped' };
       const { done } = document as { done?: unknown };
       if (Array.isArray(done)) return { kind: 'settled', done: new Set(done) };
-      throw unknownDocument(client.base, 'receipts', 'an unknown document');
+      throw unknownDocument(client, 'receipts', 'an unknown document');
     },
     async me(signal) {
       const document = await call({ method: 'GET', path: 'api/v1/agent/me' }, 0, signal);
       if (document === null || typeof (document as Partial<AgentStatus>).id === 'string')
         return document as AgentStatus | null;
-      throw unknownDocument(client.base, 'api/v1/agent/me', 'an unknown document');
+      throw unknownDocument(client, 'api/v1/agent/me', 'an unknown document');
     },
   };
 }

@@ -4,12 +4,16 @@ import { type Backoff, backoffMs, parseRetryAfter, pause } from '../net/backoff.
 import { errorName, keepAlive } from '../net/keep-alive.ts';
 import { visibleLine } from '../telemetry/visible.ts';
 import { WeirError } from './errors.ts';
+import { CLIENT_FIELD, updateOf, userAgent } from '../net/releases.ts';
 
 /** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */
 const ANSWER_BYTES_MAX = 268_435_456;
 
 /** A run uses up to four: long poll, ack, nack, extension. Sign-in is shared. */
 const CONNECTIONS_MAX = 16;
+
+/** Statuses of a server that does not know the request; with 200 the document is another one. */
+const UNKNOWN_REQUEST: ReadonlySet<number> = new Set([200, 400, 404, 405, 410, 415, 422]);
 
 /** Result of one request. `document` is null when the response is not JSON. */
 export type Answer =
@@ -36,6 +40,8 @@ export interface ApiClient {
   base: string;
   /** Never rejects. */
   send: (call: ApiCall) => Promise<Answer>;
+  /** Says how to install the client of the server; null unless the last answer came from another release, which may not know the request. */
+  update: (status: number) => string | null;
   /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
@@ -44,6 +50,7 @@ export interface ApiClient {
 export function openApiClient(url: URL): ApiClient {
   const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
+  let serverClient: string | undefined;
 
   const send = ({ method, path, token, body, headers: added, timeoutMs, signal }: ApiCall) =>
     new Promise<Answer>((settle) => {
@@ -52,19 +59,22 @@ export function openApiClient(url: URL): ApiClient {
       const headers = {
         Authorization: `Bearer ${token}`,
         Accept: 'application/json',
+        'User-Agent': userAgent(),
         ...added,
         ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
       };
       const options = { method, agent, headers, timeout: timeoutMs, signal };
       const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
       const call = request(new URL(path, base), options, (response) => {
+        serverClient = response.headers[CLIENT_FIELD] as string | undefined;
         read(response).then((document) => settle(answered(response, document)), failed);
       });
       call.once('timeout', () => call.destroy(fault('ETIMEDOUT')));
       call.on('error', failed);
       call.end(text);
     });
-  return { base, send, close: () => agent.destroy() };
+  const update = (status: number) => (UNKNOWN_REQUEST.has(status) ? updateOf(base, serverClient) : null);
+  return { base, send, update, close: () => agent.destroy() };
 }
 
 async function read(response: IncomingMessage): Promise<unknown> {
@@ -149,11 +159,13 @@ export async function repeat(
 }
 
 const DETAIL_CHARACTERS_MAX = 300;
+const UPDATE = 'Install the client of the server.';
 const GIVE_BASE_URL = "Give the base URL of Weir's API, for example http://127.0.0.1:8080.";
 
 /** Error for a response that a retry cannot change. It includes the server's `detail` (RFC 9457). */
-export function unexpected(base: string, path: string, status: number, document: unknown): WeirError {
-  if (status === 404)
+export function unexpected({ base, update }: ApiClient, path: string, status: number, document: unknown): WeirError {
+  const change = update(status);
+  if (status === 404 && change === null)
     return new WeirError('not_weir', `${base} has no ${path}; give the base URL of Weir's API.`, GIVE_BASE_URL, {
       status,
     });
@@ -161,15 +173,17 @@ export function unexpected(base: string, path: string, status: number, document:
   const reason = typeof detail === 'string' ? `: ${visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
   return new WeirError(
     'request_refused',
-    `${base} answered ${path} with ${status}${reason}`,
-    'Change the request as the message says; a repeated request would be refused again.',
+    `${base} answered ${path} with ${status}${reason}${change === null ? '' : ` ${change}`}`,
+    change === null ? 'Change the request as the message says; a repeated request would be refused again.' : UPDATE,
     { status, ...(typeof code === 'string' && { problemCode: code }) },
   );
 }
 
 /** Error for a response of status 200 whose document is not the documented one. @param what for example `a claim` */
-export function unknownDocument(base: string, what: string, instead: string): WeirError {
-  return new WeirError('not_weir', `${base} answered ${what} with ${instead}; is it a Weir server?`, GIVE_BASE_URL, {
+export function unknownDocument({ base, update }: ApiClient, what: string, instead: string): WeirError {
+  const change = update(200);
+  const end = change === null ? '; is it a Weir server?' : `. ${change}`;
+  return new WeirError('not_weir', `${base} answered ${what} with ${instead}${end}`, change ? UPDATE : GIVE_BASE_URL, {
     status: 200,
   });
 }

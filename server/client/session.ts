@@ -106,9 +106,9 @@ export class AgentSession {
         { status: 401 },
       );
     const { access_token: token, expires_in: seconds } = (reply.document ?? {}) as Record<string, unknown>;
-    if (reply.status !== 200) throw unexpected(client.base, PATH, reply.status, reply.document);
+    if (reply.status !== 200) throw unexpected(client, PATH, reply.status, reply.document);
     if (typeof token !== 'string' || typeof seconds !== 'number')
-      throw unknownDocument(client.base, PATH, 'something other than a session');
+      throw unknownDocument(client, PATH, 'something other than a session');
     this.#token = token;
     this.#renewAtMs = startMs + seconds * 1000 * RENEWED_AT;
     this.#endsAtMs = startMs + seconds * 1000;

@@ -2,8 +2,8 @@
 
 import { discover, reasonOf } from '../auth/oidc/provider.ts';
 import { redirectUri } from '../auth/oidc/sign-in.ts';
+import { isLoopback } from '../net/loopback.ts';
 import type { Settings } from '../settings/read.ts';
-import { isLoopback } from '../settings/values.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
 export type Addresses = Pick<

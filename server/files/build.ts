@@ -16,7 +16,7 @@ export function builtFile(path: string): string {
   return join(buildFolder(), path);
 }
 
-/** The release in Weir's package.json, such as `0.1.0`. */
+/** The release in Weir's package.json, such as `0.1.0`; `unknown` when another project has bundled this code. */
 export function release(): string {
   version ??= readRelease();
   return version;
@@ -24,7 +24,8 @@ export function release(): string {
 
 function readRelease(): string {
   const root = nearestAbove(import.meta.dirname, (directory) => existsSync(join(directory, 'package.json')));
-  return (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version;
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string; version: string };
+  return manifest.name === 'weir' ? manifest.version : 'unknown';
 }
 
 function nearestAbove(directory: string, fits: (directory: string) => boolean): string {

@@ -1,7 +1,10 @@
 /** The client package that the server hands out, so that agents need neither a clone nor a registry: `npm install ADDRESS`. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { isLoopback } from '../settings/values.ts';
+import { join } from 'node:path';
+import { buildFolder, release } from '../files/build.ts';
+import { weirCommand } from '../files/command.ts';
+import { isLoopback } from '../net/loopback.ts';
 import { isKnown } from './conditional.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -20,18 +23,21 @@ export class ClientPackage {
   readonly path: string;
   /** For pages; null over plain http from another machine, where anyone on the way could replace the package. */
   readonly install: Install | null;
+  /** How a person runs a command of the client on any machine; without `install`, in the directory of Weir. */
+  readonly command: string;
   readonly #bytes: Buffer;
   readonly #tag: string;
 
-  /** @param file the archive that the build made. Throws when it is missing: the build is then incomplete. */
-  constructor(file: string, release: string, publicUrl: string) {
-    this.#bytes = readFileSync(file);
+  /** @param build folder of the build, which made the archive. Throws when it is missing: the build is then incomplete. */
+  constructor(publicUrl: string, build = buildFolder()) {
+    this.#bytes = readFileSync(join(build, 'client.tgz'));
     const hash = createHash('sha256').update(this.#bytes).digest('hex').slice(0, 12);
-    this.path = `/client-${release}-${hash}.tgz`;
+    this.path = `/client-${release()}-${hash}.tgz`;
     const integrity = `sha512-${createHash('sha512').update(this.#bytes).digest('base64')}`;
     const { protocol, hostname } = new URL(publicUrl);
     const isSafe = protocol === 'https:' || isLoopback(hostname);
     this.install = isSafe ? { address: `${publicUrl}${this.path}`, integrity } : null;
+    this.command = this.install === null ? weirCommand() : `npx ${this.install.address}`;
     this.#tag = `"${hash}"`;
   }
 

@@ -1,4 +1,5 @@
 /** Header fields of answers under /api/ and of /mcp, and CORS: allows exactly the origins in CORS_ORIGINS (Fetch standard, section 3.3). */
+import { CLIENT_FIELD } from '../net/releases.ts';
 import type { Exchange } from './exchange.ts';
 
 const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
@@ -59,11 +60,15 @@ export function isApiPath(path: string): boolean {
   return path.startsWith('/api/') || path === '/mcp';
 }
 
-/** Returns a function that sets the fields of an answer of the API, including errors. Call that function before the exchange is answered. */
-export function createApiFields(cors: Cors): (exchange: Exchange) => void {
+/**
+ * Returns a function that sets the fields of an answer of the API, including errors. Call that function before the exchange is answered.
+ * @param clientPath path of the client package
+ */
+export function createApiFields(cors: Cors, clientPath: string): (exchange: Exchange) => void {
+  const fields = [...API_FIELDS, [CLIENT_FIELD, clientPath]] as const;
   return (exchange) => {
     if (!isApiPath(exchange.path)) return;
-    for (const [name, value] of API_FIELDS) exchange.setHeader(name, value);
+    for (const [name, value] of fields) exchange.setHeader(name, value);
     cors.allow(exchange);
   };
 }

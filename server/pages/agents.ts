@@ -1,8 +1,7 @@
 /** /agents: the list, one agent, and all changes to an agent. */
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
-import { weirCommand } from '../files/command.ts';
-import type { Install } from '../http/client-package.ts';
+import type { ClientPackage } from '../http/client-package.ts';
 import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
 import { consumeSamples } from './consume-samples.ts';
@@ -166,10 +165,9 @@ function mcpConfiguration(api: string): string {
 }
 
 /** Code that fetches events, for its page; the command of Weir is the shortest. */
-function samplesOf(api: string, install: Install | null): Sample[] {
-  const weir = install === null ? weirCommand() : `npx ${install.address}`;
+function samplesOf(api: string, { command, install }: ClientPackage): Sample[] {
   return [
-    { language: 'Weir', code: `${weir} consume ${api} --credential-file FILE` },
+    { language: 'Weir', code: `${command} consume ${api} --credential-file FILE` },
     ...consumeSamples(api, install),
     { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
   ];

@@ -1,7 +1,7 @@
 /** GET /status: commits, processes, settings and state of this installation, and the results of `weir doctor`. */
-
 import type { z } from 'zod';
 import type { statusSchema } from '../api/status/operations.ts';
+import { weirCommand } from '../files/command.ts';
 import type { History, Second } from '../live/counters.ts';
 import { HISTORY_SECONDS } from '../live/counters.ts';
 import type { AlertTest } from '../resources/alerts.ts';
@@ -38,6 +38,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     const status = shown.body;
     const { seconds, latest } = history;
     const data = {
+      weir: weirCommand(),
       status,
       test,
       alerts,

@@ -1,6 +1,4 @@
-/** How to send a request to one webhook: a command, and code in several languages. */
-
-import { weirCommand } from '../files/command.ts';
+/** How to send a request to one webhook, and how to receive its events: commands, and code in several languages. */
 import { selectedDefinition } from '../resources/webhook-schemes.ts';
 import type { SchemeDefinition } from '../signatures/definition.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
@@ -19,17 +17,17 @@ interface Target {
   signature_header: string | null;
 }
 
-/** A command that sends a signed request. */
-export function tryItOf(webhook: Target): string {
+/** A command that sends a signed request. @param weir how to run the command line */
+export function tryItOf(webhook: Target, weir: string): string {
   const { url, signature_scheme, public_key } = webhook;
   const key = public_key === null ? '' : ' --private-key FILE';
-  if (signature_scheme !== DEFAULT_SCHEME) return `${weirCommand()} send ${url} --scheme ${signature_scheme}${key}`;
+  if (signature_scheme !== DEFAULT_SCHEME) return `${weir} send ${url} --scheme ${signature_scheme}${key}`;
   const signatureHeader = commandSignatureHeader(webhook);
   return signedCurl({ url, body: Buffer.from(EXAMPLE_BODY), contentType: 'application/json', signatureHeader })!;
 }
 
-/** Code that sends the same request; for a scheme that no sample can sign by, only the command of Weir. */
-export function samplesOf(webhook: Target): Sample[] {
+/** Code that sends the same request; for a scheme that no sample can sign by, only the command of Weir. @param weir how to run the command line */
+export function samplesOf(webhook: Target, weir: string): Sample[] {
   const { url, signature_scheme: scheme, has_secret, signature_header } = webhook;
   const selected = selectedDefinition(webhook);
   // The default scheme accepts two headers unless the webhook names one.
@@ -37,5 +35,5 @@ export function samplesOf(webhook: Target): Sample[] {
   const definition = selected && scheme === DEFAULT_SCHEME ? { ...selected, header } : selected;
   const samples = definition === null ? [] : sendSamples(url, EXAMPLE_BODY, has_secret ? definition : null);
   // The command comes first for a scheme of a sender: it signs as the sender does.
-  return scheme === DEFAULT_SCHEME ? samples : [{ language: 'Weir', code: tryItOf(webhook) }, ...samples];
+  return scheme === DEFAULT_SCHEME ? samples : [{ language: 'Weir', code: tryItOf(webhook, weir) }, ...samples];
 }

@@ -70,8 +70,8 @@ export async function webhookView(
   const shown = {
     webhook,
     tab,
-    tryIt: tryItOf(webhook),
-    samples: samplesOf(webhook),
+    tryItOf,
+    samplesOf,
     setUp,
     errors: {},
     ...(await tabs[tab](call, webhook)),

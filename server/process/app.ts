@@ -6,7 +6,7 @@ import { pendingMigrations } from '../db/migrate.ts';
 import { type Horizon, nearestWithin } from '../db/partitions.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { type Doctor, DoctorRunner } from '../doctor/ask.ts';
-import { builtFile, release } from '../files/build.ts';
+import { builtFile } from '../files/build.ts';
 import { weirCommand } from '../files/command.ts';
 import { ClientPackage } from '../http/client-package.ts';
 import { Clients } from '../http/clients.ts';
@@ -76,7 +76,7 @@ export async function startApp(
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
-  const client = new ClientPackage(join(dirname(workers), 'client.tgz'), release(), settings.PUBLIC_URL);
+  const client = new ClientPackage(settings.PUBLIC_URL, dirname(workers));
   const pages = composePages(base, people, live.history, client);
   const ready = createReady({
     database,
@@ -119,7 +119,7 @@ export async function startApp(
       }),
       unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
       acceptsChunked: settings.CHUNKED_BODIES === 'accept',
-      prepare: createApiFields(people.cors),
+      prepare: createApiFields(people.cors, client.path),
       onFinished: observe.finished,
       isOutage: (error) => error instanceof DatabaseUnavailable,
       onFailure: observe.failed,

@@ -1,5 +1,6 @@
 /** Building blocks of the rows of the settings table: accepted values and whole rows of one kind. */
 import { z } from 'zod';
+import { isLoopback } from '../net/loopback.ts';
 
 export const wholeNumber = (min: number, max: number) =>
   z
@@ -55,11 +56,6 @@ export function isIssuer(value: string): boolean {
   const url = tryUrl(value);
   if (url === null || /[?#@]|\/\.well-known\//.test(value)) return false;
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
-}
-
-/** Whether a host of a URL or of HOST names this machine alone. */
-export function isLoopback(host: string): boolean {
-  return /^(localhost|127(\.\d+){3}|\[?::1\]?)$/.test(host);
 }
 
 export function isRedisUrl(value: string): boolean {

@@ -117,6 +117,7 @@ export const logEvents = {
   listener_up: ['info', 'the listener for webhook changes is connected'],
   listener_down: ['warn', 'the listener for webhook changes is disconnected; processes check with the database'],
   thread_failed: ['error', 'an HMAC thread exited or hung; the requests of its batch were retried one by one'],
+  agent_client_differs: ['info', 'an agent opened a session with the client of another release'],
   filter_broken: [
     'error',
     'the stored filter of a subscription is not valid in this version; all events are delivered until it is changed',

@@ -53,7 +53,9 @@ describe('agent add', () => {
     expect(out).toMatch(
       /^Agent reader created\.\n {2}ID {10}[0-9a-f-]{36}\n {2}Credential {2}wa_\w+ {3}\(shown once\)\n/,
     );
-    expect(out).toContain('npx --no weir consume URL --credential-file FILE');
+    expect(out).toMatch(
+      /: {2}npx http:\/\/127\.0\.0\.1:8080\/client-\S+\.tgz consume http:\/\/127\.0\.0\.1:8080 --credential-file FILE\n$/,
+    );
   });
 
   test('sets a limit on its leases, which update changes and removes', async () => {

@@ -88,6 +88,9 @@ describe('webhook add', () => {
       /^Webhook shop created\.\n {2}URL {5}https:\/\/weir\.example\/in\/[0-9a-f-]{36}\n {2}Secret {2}[0-9a-f]{64} {3}\(shown once\)\n/,
     );
     expect(out).toMatch(/npx --no weir send https:\S+ --secret [0-9a-f]{64}/);
+    expect(out).toMatch(
+      /\n {2}npx https:\S+\/client-\S+\.tgz listen https:\/\/weir\.example --token-file FILE --webhook /,
+    );
   });
 
   test('creates one without a secret unless one is given or requested', async () => {

@@ -144,7 +144,7 @@ export async function makeDataDir(): Promise<string> {
 }
 
 /**
- * Starts and waits until it listens; rejects with its output when it refuses. `DATA_DIR` reuses an earlier one. `conninfo`: how the test reaches
+ * Starts and waits until it listens; rejects with its output when it refuses. `DATA_DIR` and `PORT` reuse those of an earlier one. `conninfo`: how the test reaches
  * its database.
  */
 export async function startWeir(
@@ -153,7 +153,7 @@ export async function startWeir(
 ): Promise<Weir> {
   const newDataDir = overrides.DATABASE_URL === undefined ? copyDataDir : makeDataDir;
   const dataDir = String(overrides.DATA_DIR ?? (await newDataDir()));
-  const port = await freePort();
+  const port = Number(overrides.PORT ?? (await freePort()));
   const metricsPort = await freePort();
   const settings = { ...usual, ...overrides, DATA_DIR: dataDir, PORT: port, METRICS_PORT: metricsPort };
   const started = spawnWeir(settings, from);

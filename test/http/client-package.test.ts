@@ -34,6 +34,14 @@ async function currentPath(): Promise<string> {
   return /\/client-\S+\.tgz/.exec(detail)![0];
 }
 
+test('every answer of the API names it, and other answers do not', async () => {
+  const path = await currentPath();
+  for (const known of ['/api/v1/agent/me', '/api/v1/openapi.json', '/api/v2/unknown'])
+    expect((await get(known)).headers.get('weir-client'), known).toBe(path);
+  for (const known of ['/', '/healthz', '/in/unknown'])
+    expect((await get(known)).headers.get('weir-client'), known).toBeNull();
+});
+
 describe('the package', () => {
   test('is named by its release and a hash of its bytes, and cached permanently', async () => {
     const path = await currentPath();

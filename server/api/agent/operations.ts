@@ -1,11 +1,13 @@
 /** /api/v1/agent: the session of an agent, and its deliveries. */
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
+import { releaseOf } from '../../net/releases.ts';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agent-activity.ts';
 import { countDeliveries } from '../../db/queries/delivery-counts.ts';
 import { readDatabaseClock } from '../../db/queries/server-state.ts';
 import type { createClaim } from '../../deliveries/claim.ts';
 import type { createSettle } from '../../deliveries/settle.ts';
+import { release } from '../../files/build.ts';
 import { agentOperation, done, openOperation } from '../operation.ts';
 import {
   ackInput,
@@ -24,11 +26,13 @@ interface AgentParts {
   auth: AgentAuth;
   claim: ReturnType<typeof createClaim>;
   settle: ReturnType<typeof createSettle>;
+  /** An agent opened a session with a client of another release. */
+  onOtherClient: (agentId: string, release: string) => void;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
-export function ownAgentOperations({ database, auth, claim, settle, attemptsMax }: AgentParts) {
+export function ownAgentOperations({ database, auth, claim, settle, onOtherClient, attemptsMax }: AgentParts) {
   return {
     /** Exchanges a credential, sent in the body or as the bearer token, for a session. */
     agentSession: openOperation({
@@ -38,6 +42,8 @@ export function ownAgentOperations({ database, auth, claim, settle, attemptsMax 
         const known = await auth.byCredential(exchange, input.credential ?? bearer(exchange));
         if (known.kind === 'problem') return known;
         const { id, name } = known.agent;
+        const client = releaseOf(exchange.header('user-agent'));
+        if (client !== null && client !== release()) onOtherClient(id, client);
         return done(200, {
           access_token: auth.session(known.agent, Date.now()),
           token_type: 'Bearer' as const,
@@ -84,9 +90,12 @@ export function ownAgentOperations({ database, auth, claim, settle, attemptsMax 
     nack: agentOperation({
       input: nackInput,
       answers: { 200: settledSchema },
-      handle: async ({ who, input: { receipts, delay_seconds: delaySeconds = null, reason = null, release } }) => {
+      handle: async ({
+        who,
+        input: { receipts, delay_seconds: delaySeconds = null, reason = null, release: isReleased },
+      }) => {
         const nack = { kind: 'nack', delaySeconds, reason, attemptsMax } as const;
-        return done(200, await settle(who, receipts, release ? { kind: 'release' } : nack));
+        return done(200, await settle(who, receipts, isReleased ? { kind: 'release' } : nack));
       },
     }),
 

@@ -114,7 +114,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
       title: 'Weir',
       version: 'v1',
       description:
-        'Receives webhooks, stores them as events, and delivers them to agents. Every response has the header X-Request-Id; errors are RFC 9457 problem details.',
+        'Receives webhooks, stores them as events, and delivers them to agents. Every response has the headers X-Request-Id and Weir-Client, the path of the client package of this release; errors are RFC 9457 problem details.',
     },
     servers: [{ url }],
     paths,

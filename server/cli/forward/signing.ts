@@ -88,7 +88,7 @@ export async function readWebhook(
   const reply = await repeat(() => client.send(call), repetition, signal);
   if (reply.kind === 'answered' && reply.status === 200) return reply.document as ForwardedWebhook;
   throw reply.kind === 'answered'
-    ? unexpected(client.base, path, reply.status, reply.document)
+    ? unexpected(client, path, reply.status, reply.document)
     : new CommandError('The command was stopped.');
 }
 

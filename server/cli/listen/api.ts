@@ -88,12 +88,13 @@ export class ListenApi {
   }
 
   async #expect(status: number, call: Call): Promise<unknown> {
-    const { base } = this.#client;
+    const { base, update } = this.#client;
     const answer = await this.#send(call);
     if (typeof answer === 'string') throw new CommandError(`${base} did not answer: ${answer}.`);
     if (answer.status === status && typeof answer.document === 'object' && answer.document !== null)
       return answer.document;
-    throw new CommandError(refusal(base, call, answer));
+    const change = update(answer.status);
+    throw new CommandError(`${refusal(base, call, answer)}${change === null ? '' : ` ${change}`}`);
   }
 
   /** Resolves with the name of the error if there was no answer. */

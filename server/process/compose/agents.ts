@@ -1,5 +1,4 @@
 /** The parts of a process that serve agents. */
-
 import { ownAgentOperations } from '../../api/agent/operations.ts';
 import { filterOperations } from '../../api/filters/operations.ts';
 import { AgentAuth, LastSeen } from '../../auth/agent.ts';
@@ -15,7 +14,7 @@ import { composeFilters } from './filters.ts';
 
 /** @param filterWorkerFile compiled workers/filter.js */
 export function composeAgents(base: Base, filterWorkerFile: string) {
-  const { settings, keys, metrics, database, limiter } = base;
+  const { settings, keys, metrics, database, limiter, log } = base;
   const filters = composeFilters(base, filterWorkerFile);
   const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
   const lastSeen = new LastSeen(database);
@@ -56,6 +55,7 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
           onFilterFailed: filters.failed,
         }),
         settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
+        onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),
         attemptsMax,
       }),
       ...filterOperations({ database, judge: filters.tryJudge }),
