@@ -2,9 +2,9 @@
 import type { IncomingMessage } from 'node:http';
 import { type Backoff, backoffMs, parseRetryAfter, pause } from '../net/backoff.ts';
 import { errorName, keepAlive } from '../net/keep-alive.ts';
+import { CLIENT_FIELD, updateOf, userAgent } from '../net/releases.ts';
 import { visibleLine } from '../telemetry/visible.ts';
 import { WeirError } from './errors.ts';
-import { CLIENT_FIELD, updateOf, userAgent } from '../net/releases.ts';
 
 /** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */
 const ANSWER_BYTES_MAX = 268_435_456;

@@ -35,7 +35,7 @@ const rows = [...guarantees, ...Object.entries(readmePromises)].flatMap(([promis
 );
 
 function tierOf(file: string): string {
-  return isLong(`test/${file}`) ? 'npm test -- --all' : 'npm test';
+  return isLong(`test/${file}`) ? 'npm run test:all' : 'npm test';
 }
 
 test.each(rows)('%s > %s: %s (%s)', (_promise, file, title) => {

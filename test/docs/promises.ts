@@ -1,6 +1,6 @@
 /**
  * What Weir promises, and the tests that show it. promises.test.ts checks this table; the tier of a test, `npm test` or
- * `npm test -- --all`, follows from its path (server/setup/tiers.mjs).
+ * `npm run test:all`, follows from its path (server/setup/tiers.mjs).
  */
 
 /** Files below test/, and a part of a title in each. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { releaseOf, updateOf, userAgent } from '../../server/net/releases.ts';
 import { release } from '../../server/files/build.ts';
+import { releaseOf, updateOf, userAgent } from '../../server/net/releases.ts';
 
 const other = '/client-9.1.0-5f1c0e9a7b3d.tgz';
 const both = `This client is of release ${release()} and the server of 9.1.0`;

@@ -1,6 +1,5 @@
 /** /api/v1/agent: the session of an agent, and its deliveries. */
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
-import { releaseOf } from '../../net/releases.ts';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agent-activity.ts';
 import { countDeliveries } from '../../db/queries/delivery-counts.ts';
@@ -8,6 +7,7 @@ import { readDatabaseClock } from '../../db/queries/server-state.ts';
 import type { createClaim } from '../../deliveries/claim.ts';
 import type { createSettle } from '../../deliveries/settle.ts';
 import { release } from '../../files/build.ts';
+import { releaseOf } from '../../net/releases.ts';
 import { agentOperation, done, openOperation } from '../operation.ts';
 import {
   ackInput,
