@@ -167,7 +167,12 @@ function mcpConfiguration(api: string): string {
 /** Code that fetches events, for its page; the command of Weir is the shortest. */
 function samplesOf(api: string, { command, install }: ClientPackage): Sample[] {
   return [
-    { language: 'Weir', code: `${command} consume ${api} --credential-file FILE` },
+    {
+      language: 'Weir',
+      code: `${command} \\
+  consume ${api} \\
+  --credential-file FILE`,
+    },
     ...consumeSamples(api, install),
     { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
   ];

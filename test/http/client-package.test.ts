@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { release } from '../../server/files/build.ts';
+import { ClientPackage } from '../../server/http/client-package.ts';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
+import { addPerson } from '../helpers/people.ts';
 
 const run = promisify(execFile);
 /** npm asks no registry: everything that it needs comes from the server. */
@@ -40,6 +42,17 @@ test('every answer of the API names it, and other answers do not', async () => {
     expect((await get(known)).headers.get('weir-client'), known).toBe(path);
   for (const known of ['/', '/healthz', '/in/unknown'])
     expect((await get(known)).headers.get('weir-client'), known).toBeNull();
+});
+
+test('the pages of a webhook and of an agent show commands that run it', async () => {
+  const { install, command } = new ClientPackage('http://127.0.0.1:8080', join(import.meta.dirname, '../../dist'));
+  expect(command).toBe(`npx ${install!.address}`);
+  const { cookie } = await addPerson(app, 'operator');
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const show = async (path: string) => (await get(path, { headers: { cookie } })).text();
+  expect(await show(`/webhooks/${webhook.id}`)).toContain(`${command} \\\n  listen http://127.0.0.1:8080`);
+  expect(await show(`/agents/${agent.id}`)).toContain(`${command} \\\n  consume http://127.0.0.1:8080`);
 });
 
 describe('the package', () => {
