@@ -159,7 +159,7 @@ function keyNote({ SECRETS_KEY, DATA_DIR }: Settings): string {
 function rowsOf(tables: Record<string, number>): { events: number; deliveries: number } {
   const sum = (prefix: string) =>
     Object.entries(tables).reduce((rows, [name, more]) => (name.startsWith(prefix) ? rows + more : rows), 0);
-  return { events: sum('events_2'), deliveries: sum('deliveries_2') };
+  return { events: sum('events_2'), deliveries: sum('deliveries_') };
 }
 
 /** Runs the work with the configured database as it is: a backup before an upgrade must not migrate. */

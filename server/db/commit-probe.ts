@@ -1,7 +1,7 @@
 /**
  * Tests whether an event could be committed now, without storing anything.
  *
- * The probe inserts a row of PROBE_BYTES into `events` and one into `deliveries` in a subtransaction, which is rolled back. The outer
+ * The probe inserts a row of PROBE_BYTES into `events` and a finished one into `deliveries` in a subtransaction, which is rolled back. The outer
  * transaction then has a transaction id, so its commit is flushed to disk (and waits for synchronous standbys). The probe therefore
  * fails for every cause that makes a COPY fail: a read-only session or standby, a missing partition of either table, a lock, the
  * trigger, a full disk, a commit that does not complete. Alternatives detect less: a COPY that is rolled back is not flushed; a write to
@@ -31,8 +31,8 @@ export async function probeCommit(database: Pick<Database, 'query'>, receivedAtM
         begin
           insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
           values (gen_random_uuid(), ${nilId}, ${at}, '127.0.0.1', '', decode(repeat('00', ${PROBE_BYTES}), 'hex'), ${PROBE_BYTES});
-          insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
-          values (gen_random_uuid(), ${nilId}, ${nilId}, ${nilId}, ${at}, 0);
+          insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
+          values (gen_random_uuid(), ${nilId}, ${nilId}, ${nilId}, ${at}, 0, 'done', now());
           raise sqlstate 'WR000' using message = 'undo the probe';
         exception when sqlstate 'WR000' then null;
         end;

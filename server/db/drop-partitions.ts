@@ -1,6 +1,6 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
 import { advisoryLocks } from './advisory-locks.ts';
-import { DAY_MS, partitionedTables } from './partitions.ts';
+import { DAY_MS, dayMs, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
 import { type Database, DatabaseUnavailable, type Query } from './pool.ts';
 
 /** Writes the rows of a detached partition to a file, in a transaction. A rejection keeps the partition. */
@@ -69,19 +69,20 @@ export async function dropOldPartitions(
       if (stopping()) return dropped;
       const { name, attached, pending } = partition;
       const day = name.slice(-8);
-      if (table === 'deliveries' && attached && !pending && day >= lastDay && (await hasUnsettled(database, name)))
+      if (table === 'deliveries' && attached && !pending && day >= lastDay && (await hasUnsettled(database, day)))
         dropped.keptDays.push(day);
       if (dropped.keptDays.includes(day)) continue;
+      if (table === 'deliveries' && attached && !pending) dropped.unhandled += await endUnsettled(database, day);
       if (attached && !(await detach(database, table, partition, detachTimeoutMs))) return { ...dropped, busy: name };
-      const unhandled = table === 'deliveries' ? await countUnsettled(database, name) : 0;
       if (archive === null) await database.query({ text: `drop table ${name}` });
       else {
         const outcome = await archiveAndDrop(database, name, archive);
         if (outcome.kind === 'failed') dropped.unarchived.push({ partition: name, reason: outcome.reason });
         if (outcome.kind !== 'dropped') continue;
       }
-      dropped.unhandled += unhandled;
       dropped.partitions.push(name);
+      // A replay since the day's deliveries were dropped: it would be leased but never returned by a claim.
+      if (table === 'events') dropped.unhandled += await deleteUnsettled(database, day);
     }
   }
   return dropped;
@@ -90,11 +91,11 @@ export async function dropOldPartitions(
 /** False: an open transaction has read the partition. The statement is cancelled: it would wait in the server for the end of that transaction. */
 async function detach(
   database: Database,
-  table: string,
+  table: PartitionedTable,
   { name, pending }: OldPartition,
   timeoutMs: number,
 ): Promise<boolean> {
-  const text = `alter table ${table} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`;
+  const text = `alter table ${parents[table]} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`;
   try {
     await database.query({ text, timeoutMs });
     return true;
@@ -111,13 +112,13 @@ async function detach(
 }
 
 /** Partitions of days before `firstKept`, also detached ones that were not dropped. */
-function oldPartitions({ query }: Database, table: string, firstKept: string): Promise<OldPartition[]> {
+function oldPartitions({ query }: Database, table: PartitionedTable, firstKept: string): Promise<OldPartition[]> {
   return query<OldPartition>({
     text: `select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
            from pg_class c left join pg_inherits i on i.inhrelid = c.oid
            where c.relkind = 'r' and c.relname ~ $1 and right(c.relname, 8) < $2 and c.relnamespace = (select relnamespace from pg_class where oid = $3::regclass)
            order by pending desc, 1`,
-    values: [`^${table}_[0-9]{8}$`, firstKept, table],
+    values: [`^${table}_[0-9]{8}$`, firstKept, parents[table]],
   });
 }
 
@@ -144,18 +145,48 @@ async function archiveAndDrop(database: Database, name: string, archive: Archive
   }
 }
 
-/** Whether a partition has unsettled deliveries. Reads its index of claimable deliveries. */
-async function hasUnsettled({ query }: Database, partition: string): Promise<boolean> {
-  const [row] = await query<{ has: boolean }>({
-    text: `select exists (select from ${partition} where state in ('pending', 'leased')) as has`,
-  });
+/** Deliveries changed in one statement. */
+const AT_A_TIME = 10_000;
+/** Reason stored for a delivery whose event is removed before an agent has settled it. */
+const REMOVED = 'retention removed its event';
+
+/** SQL: the keys of some deliveries of a day ($1, $2) that are pending or leased. */
+const unsettled = `
+  select received_at, id, webhook_id from deliveries_live
+  where received_at >= $1::timestamptz and received_at < $2::timestamptz
+  order by received_at, id limit ${AT_A_TIME}`;
+/** SQL: `d` is one of them. */
+const isUnsettled = `d.received_at = u.received_at and d.id = u.id and d.webhook_id = u.webhook_id and d.state in ('pending', 'leased')`;
+
+function boundsOf(day: string): string[] {
+  return [dayMs(day), dayMs(day) + DAY_MS].map((ms) => new Date(ms).toISOString());
+}
+
+async function hasUnsettled({ query }: Database, day: string): Promise<boolean> {
+  const [row] = await query<{ has: boolean }>({ text: `select exists (${unsettled}) as has`, values: boundsOf(day) });
   return row!.has;
 }
 
-/** Counts unsettled deliveries of one detached partition through its index of claimable deliveries. */
-async function countUnsettled(database: Database, partition: string): Promise<number> {
-  const [row] = await database.query<{ count: number }>({
-    text: `select count(*)::int as count from ${partition} where state in ('pending', 'leased')`,
-  });
-  return row!.count;
+/** Ends the unsettled deliveries of a day as dead, which moves them to the partition that is archived and dropped. Returns how many. */
+function endUnsettled(database: Database, day: string): Promise<number> {
+  return inBatches(
+    database,
+    `update deliveries d set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = '${REMOVED}' from u where ${isUnsettled}`,
+    day,
+  );
+}
+
+function deleteUnsettled(database: Database, day: string): Promise<number> {
+  return inBatches(database, `delete from deliveries d using u where ${isUnsettled}`, day);
+}
+
+async function inBatches({ query }: Database, change: string, day: string): Promise<number> {
+  for (let total = 0; ; ) {
+    const rows = await query({
+      text: `with u as materialized (${unsettled}) ${change} returning 1`,
+      values: boundsOf(day),
+    });
+    total += rows.length;
+    if (rows.length === 0) return total;
+  }
 }

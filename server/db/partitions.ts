@@ -4,9 +4,13 @@ import type { Database } from './pool.ts';
 
 export const DAY_MS = 86_400_000;
 
-/** Tables with daily partitions; a delivery is in the partition of its event's day. */
+/** What has daily partitions: events, and the deliveries that are finished, in the partition of their event's day. */
 export const partitionedTables = ['events', 'deliveries'] as const;
-type PartitionedTable = (typeof partitionedTables)[number];
+export type PartitionedTable = (typeof partitionedTables)[number];
+
+/** The parents of the partitions. Deliveries that are pending or leased are in deliveries_live, whatever their day. */
+export const parents = { events: 'events', deliveries: 'deliveries_finished' } as const;
+const ALL_PARENTS = `{${Object.values(parents).join(',')}}`;
 
 /** Clocks of several machines differ, so yesterday's partition is needed too. */
 const DAYS_BEHIND = 1;
@@ -53,7 +57,7 @@ export async function missingPartitions(database: Database, nowMs: number): Prom
     name: 'attached-partitions',
     text: `select relname as name from pg_inherits join pg_class on pg_class.oid = inhrelid
            where inhparent = any ($1::regclass[]) and not inhdetachpending`,
-    values: [`{${partitionedTables.join(',')}}`],
+    values: [ALL_PARENTS],
   });
   const attached = new Set(rows.map(({ name }) => name));
   const firstMs = (Math.floor(nowMs / DAY_MS) - DAYS_BEHIND) * DAY_MS;
@@ -71,7 +75,7 @@ export async function readHorizon(database: Database): Promise<Horizon | null> {
            from pg_inherits join pg_class on pg_class.oid = inhrelid
            where inhparent = any ($1::regclass[]) and relname ~ '_[0-9]{8}$'
            group by inhparent`,
-    values: [`{${partitionedTables.join(',')}}`],
+    values: [ALL_PARENTS],
   });
   if (rows.length < partitionedTables.length) return null;
   return {
@@ -97,7 +101,7 @@ export function partitionName(table: PartitionedTable, ms: number): string {
 }
 
 /** First millisecond of a day in the form 20260131. */
-function dayMs(day: string): number {
+export function dayMs(day: string): number {
   return Date.parse(day.replace(/^(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
 }
 
@@ -115,9 +119,9 @@ export function createPartition(database: Database, table: PartitionedTable, fro
     if (row!.attached) return false;
     await query({ text: `set local lock_timeout = '${LOCK_TIMEOUT}'` });
     // A partition that was detached manually contains events: attach it again.
-    if (!row!.exists) await query({ text: `create table ${name} (like ${table} including all)` });
+    if (!row!.exists) await query({ text: `create table ${name} (like ${parents[table]} including all)` });
     await query({
-      text: `alter table ${table} attach partition ${name} for values from (${bound(fromMs)}) to (${bound(fromMs + DAY_MS)})`,
+      text: `alter table ${parents[table]} attach partition ${name} for values from (${bound(fromMs)}) to (${bound(fromMs + DAY_MS)})`,
     });
     return true;
   });

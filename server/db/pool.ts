@@ -28,7 +28,7 @@ const POLL_EVERY_MS = 250;
 
 /**
  * Runs one statement. Rows are plain objects; bytea and timestamps are parsed by node-postgres. Rejects with DatabaseUnavailable if the
- * connection or the server fails, otherwise with the server's error.
+ * connection or the server fails, otherwise with the server's error. Outside of a transaction it is repeated after a conflict with another.
  */
 export type Query = <Row extends object>(statement: Statement) => Promise<Row[]>;
 
@@ -139,10 +139,27 @@ class PlanModes {
 }
 
 function runAlone<Row extends object>(sessions: Sessions, statement: Statement): Promise<Row[]> {
-  return withClient(sessions, async (client) => {
-    await sessions.modes.set(client, statement.plan);
-    return (await run<Row>(client, prepared(statement))).rows;
-  });
+  return repeatConflicts(() =>
+    withClient(sessions, async (client) => {
+      await sessions.modes.set(client, statement.plan);
+      return (await run<Row>(client, prepared(statement))).rows;
+    }),
+  );
+}
+
+/** Postgres ended the statement because of another one: it waited for a row that was moved to another partition, or in a deadlock. */
+const CONFLICTS: ReadonlySet<string | undefined> = new Set(['40001', '40P01']);
+const CONFLICT_TRIES_MAX = 3;
+
+/** Repeats `work` when it rejects because of a concurrent statement. What it did was rolled back. */
+export async function repeatConflicts<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!CONFLICTS.has((error as { code?: string }).code) || tries === CONFLICT_TRIES_MAX) throw error;
+    }
+  }
 }
 
 async function inTransaction<T>(

@@ -3,6 +3,7 @@ import {
   createPartitions,
   DAY_MS,
   missingPartitions,
+  parents,
   partitionedTables,
   partitionName,
   readHorizon,
@@ -20,7 +21,7 @@ const today = () => Math.floor(Date.now() / DAY_MS) * DAY_MS;
 async function partitions(): Promise<string[]> {
   const rows = await fresh.database.query<{ name: string }>({
     text: `select inhrelid::regclass::text as name from pg_inherits where inhparent = any ($1::regclass[]) order by 1`,
-    values: [`{${partitionedTables.join(',')}}`],
+    values: [`{${Object.values(parents).join(',')}}`],
   });
   return rows.map(({ name }) => name);
 }
@@ -87,8 +88,14 @@ test.each(partitionedTables)(
   'the first and the last millisecond of a day lie on its partition of %s',
   async (table) => {
     await createPartitions(fresh.database, Date.now());
-    const columns = { events: `source_ip, headers, body, bytes`, deliveries: 'agent_id, event_id, bytes' }[table];
-    const values = { events: `'127.0.0.1', '', '', 0`, deliveries: 'gen_random_uuid(), gen_random_uuid(), 0' }[table];
+    const columns = {
+      events: `source_ip, headers, body, bytes`,
+      deliveries: 'agent_id, event_id, bytes, state, finished_at',
+    }[table];
+    const values = {
+      events: `'127.0.0.1', '', '', 0`,
+      deliveries: `gen_random_uuid(), gen_random_uuid(), 0, 'done', now()`,
+    }[table];
     for (const ms of [today(), today() + DAY_MS - 1]) {
       const [row] = await fresh.database.query<{ name: string }>({
         text: `insert into ${table} (id, webhook_id, received_at, ${columns}) values (gen_random_uuid(), gen_random_uuid(), $1, ${values})

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { dropOldPartitions } from '../../server/db/drop-partitions.ts';
-import { createPartitions, DAY_MS, partitionedTables, partitionName } from '../../server/db/partitions.ts';
+import { createPartitions, DAY_MS, parents, partitionedTables, partitionName } from '../../server/db/partitions.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { deleteExpiredKeys } from '../../server/db/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
@@ -109,7 +109,7 @@ describe('with a snapshot held in another session', () => {
 
 test.each(partitionedTables)('a detach of %s that was interrupted is finished', async (table) => {
   const name = partitionName(table, today - 6 * DAY_MS);
-  await interruptDetach(table, name);
+  await interruptDetach(parents[table], name);
   const [row] = await fresh.database.query<{ pending: boolean }>({
     text: 'select inhdetachpending as pending from pg_inherits where inhrelid = $1::regclass',
     values: [name],

@@ -58,7 +58,7 @@ CREATE FUNCTION public.fan_out() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 begin
-  insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+  insert into deliveries_live (id, webhook_id, agent_id, event_id, received_at, bytes)
   select delivery_id(arrived.id), arrived.webhook_id, subscriptions.agent_id, arrived.id, arrived.received_at, arrived.bytes
   from arrived
   join subscriptions using (webhook_id)
@@ -192,11 +192,53 @@ CREATE TABLE public.deliveries (
     last_lease boolean DEFAULT false NOT NULL,
     leased_at timestamp with time zone,
     leased_from inet,
+    history jsonb
+)
+PARTITION BY LIST (state);
+
+CREATE TABLE public.deliveries_finished (
+    id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    agent_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    bytes integer NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    available_at timestamp with time zone DEFAULT now() NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    leases integer DEFAULT 0 NOT NULL,
+    finished_at timestamp with time zone,
+    reason text,
+    last_lease boolean DEFAULT false NOT NULL,
+    leased_at timestamp with time zone,
+    leased_from inet,
     history jsonb,
     CONSTRAINT deliveries_attempts_check CHECK ((attempts >= 0)),
     CONSTRAINT deliveries_reason_check CHECK ((length(reason) <= 500))
 )
 PARTITION BY RANGE (received_at);
+
+CREATE TABLE public.deliveries_live (
+    id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    agent_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    bytes integer NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    available_at timestamp with time zone DEFAULT now() NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    leases integer DEFAULT 0 NOT NULL,
+    finished_at timestamp with time zone,
+    reason text,
+    last_lease boolean DEFAULT false NOT NULL,
+    leased_at timestamp with time zone,
+    leased_from inet,
+    history jsonb,
+    CONSTRAINT deliveries_live_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT deliveries_live_reason_check CHECK ((length(reason) <= 500))
+)
+WITH (autovacuum_vacuum_threshold='10000', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_threshold='1000', autovacuum_analyze_scale_factor='0.2');
 
 CREATE TABLE public.delivery_actions (
     id uuid NOT NULL,
@@ -437,6 +479,10 @@ CREATE TABLE public.webhooks (
     CONSTRAINT webhooks_tolerance_seconds_check CHECK (((tolerance_seconds >= 0) AND (tolerance_seconds <= 31536000)))
 );
 
+ALTER TABLE ONLY public.deliveries ATTACH PARTITION public.deliveries_finished FOR VALUES IN ('done', 'dead', 'dismissed', 'filtered');
+
+ALTER TABLE ONLY public.deliveries ATTACH PARTITION public.deliveries_live FOR VALUES IN ('pending', 'leased');
+
 ALTER TABLE ONLY public.agents
     ADD CONSTRAINT agents_lookup_id_key UNIQUE (lookup_id);
 
@@ -464,13 +510,16 @@ ALTER TABLE ONLY public.audit_log
 ALTER TABLE ONLY public.dedupe_keys
     ADD CONSTRAINT dedupe_keys_pkey PRIMARY KEY (webhook_id, key);
 
-ALTER TABLE public.deliveries
+ALTER TABLE public.deliveries_finished
     ADD CONSTRAINT deliveries_check CHECK (((finished_at IS NOT NULL) = (state = ANY (ARRAY['done'::text, 'dead'::text, 'dismissed'::text, 'filtered'::text])))) NOT VALID;
 
-ALTER TABLE ONLY public.deliveries
-    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (received_at, id, webhook_id);
+ALTER TABLE ONLY public.deliveries_finished
+    ADD CONSTRAINT deliveries_finished_pkey PRIMARY KEY (received_at, id, webhook_id);
 
-ALTER TABLE public.deliveries
+ALTER TABLE ONLY public.deliveries_live
+    ADD CONSTRAINT deliveries_live_pkey PRIMARY KEY (received_at, id, webhook_id);
+
+ALTER TABLE public.deliveries_finished
     ADD CONSTRAINT deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'leased'::text, 'done'::text, 'dead'::text, 'dismissed'::text, 'filtered'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.delivery_actions
@@ -550,17 +599,19 @@ CREATE INDEX audit_log_of_target ON public.audit_log USING btree (target_id, num
 
 CREATE INDEX dedupe_keys_expiry ON public.dedupe_keys USING btree (expires_at);
 
-CREATE INDEX deliveries_claimable ON ONLY public.deliveries USING btree (agent_id, webhook_id, available_at) WHERE (state = ANY (ARRAY['pending'::text, 'leased'::text]));
+CREATE INDEX deliveries_claimable ON public.deliveries_live USING btree (agent_id, webhook_id, available_at);
 
-CREATE INDEX deliveries_dead ON ONLY public.deliveries USING btree (received_at, id) WHERE (state = 'dead'::text);
+CREATE INDEX deliveries_dead ON ONLY public.deliveries_finished USING btree (received_at, id) WHERE (state = 'dead'::text);
 
-CREATE INDEX deliveries_dead_of_agent ON ONLY public.deliveries USING btree (agent_id, webhook_id, received_at, id) WHERE (state = 'dead'::text);
+CREATE INDEX deliveries_dead_of_agent ON ONLY public.deliveries_finished USING btree (agent_id, webhook_id, received_at, id) WHERE (state = 'dead'::text);
 
-CREATE INDEX deliveries_dismissed ON ONLY public.deliveries USING btree (received_at, id) WHERE (state = 'dismissed'::text);
+CREATE INDEX deliveries_dismissed ON ONLY public.deliveries_finished USING btree (received_at, id) WHERE (state = 'dismissed'::text);
 
-CREATE INDEX deliveries_last_lease ON ONLY public.deliveries USING btree (available_at) WHERE ((state = 'leased'::text) AND last_lease);
+CREATE INDEX deliveries_last_lease ON public.deliveries_live USING btree (available_at) WHERE ((state = 'leased'::text) AND last_lease);
 
-CREATE INDEX deliveries_of_agent ON ONLY public.deliveries USING btree (agent_id, received_at, id);
+CREATE INDEX deliveries_live_of_agent ON public.deliveries_live USING btree (agent_id, received_at, id);
+
+CREATE INDEX deliveries_of_agent ON ONLY public.deliveries_finished USING btree (agent_id, received_at, id);
 
 CREATE INDEX delivery_actions_created_at ON public.delivery_actions USING btree (created_at);
 

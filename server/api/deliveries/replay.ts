@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
-import type { Database } from '../../db/pool.ts';
+import { type Database, type Query, repeatConflicts } from '../../db/pool.ts';
 import { findAgent } from '../../db/queries/agents.ts';
 import { type DeliveryRecord, findDelivery } from '../../db/queries/deliveries.ts';
 import { type Undone, undoAction } from '../../db/queries/delivery-actions.ts';
@@ -26,7 +26,7 @@ const changeOne = { replay: replayDelivery, dismissal: dismissDelivery };
  * @param id a valid delivery id, which contains its time
  */
 export function actOnOne(database: Database, actor: Actor, kind: ActionKind, id: string): Promise<ActedOnOne> {
-  return database.transaction<ActedOnOne>(async (query) => {
+  return changing<ActedOnOne>(database, async (query) => {
     const before = await findDelivery({ query }, null, id);
     if (before === undefined) return { kind: 'unknown' };
     if (!(await changeOne[kind]({ query }, id))) return { kind: 'refused' };
@@ -49,7 +49,7 @@ export interface ActedOnMany {
 
 /** Replays or dismisses matching deliveries, oldest first, at most ACTED_MAX per call. Null: the agent does not exist. */
 export function actOnMany(database: Database, actor: Actor, order: ActionOrder): Promise<ActedOnMany | null> {
-  return database.transaction(async (query) => {
+  return changing(database, async (query) => {
     const agent = order.agentId === null ? null : await findAgent(query, order.agentId);
     if (agent === undefined) return null;
     const actionId = randomUUID();
@@ -66,13 +66,18 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
 
 /** Undoes actOnMany. Null: no action of the last day that was not undone has this id. */
 export function undoMany(database: Database, actor: Actor, actionId: string): Promise<Undone | null> {
-  return database.transaction(async (query) => {
+  return changing(database, async (query) => {
     const undone = await undoAction({ query }, actionId);
     if (undone === null) return null;
     const target = manyOf(actionId, undone.restored);
     await record(query, actor, { action: 'delivery.undo', target, after: undone });
     return undone;
   });
+}
+
+/** A row that another change has moved meanwhile is looked up again. */
+function changing<T>(database: Database, work: (query: Query) => Promise<T>): Promise<T> {
+  return repeatConflicts(() => database.transaction(work));
 }
 
 function manyOf(id: string, count: number) {

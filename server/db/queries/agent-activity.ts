@@ -2,7 +2,6 @@
 import type { z } from 'zod';
 import { agentActivitySchema, DEAD_COUNTED_MAX } from '../../resources/agents.ts';
 import type { Database } from '../pool.ts';
-import { waitingDays } from './deliveries.ts';
 import { arrayOf, isoText, selectList } from './sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
@@ -35,7 +34,7 @@ export async function readAgentActivity(
   return all;
 }
 
-/** Reads one index entry per webhook for each day with waiting deliveries. */
+/** Reads one index entry per webhook. */
 function readActivitySlice(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -48,11 +47,10 @@ function readActivitySlice(
       from agents a
       cross join lateral (
         select min(due.available_at) as since
-        from ${waitingDays('a.id', "'-infinity'")} d
-        cross join ${subscribedWebhooks('a.id')} s
+        from ${subscribedWebhooks('a.id')} s
         cross join lateral (
           select available_at from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
+          where agent_id = a.id and webhook_id = s.webhook_id
             and state in ('pending', 'leased') and available_at <= now()
           order by available_at
           limit 1

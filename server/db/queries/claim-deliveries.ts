@@ -1,6 +1,6 @@
 import type { Database, Query } from '../pool.ts';
 import { shareOf, withRoom } from './claim-room.ts';
-import { LAST_LEASE_ENDED, waitingDays } from './deliveries.ts';
+import { LAST_LEASE_ENDED } from './deliveries.ts';
 import { leaseEnded } from './delivery-history.ts';
 import { unjudged } from './filter-deliveries.ts';
 import { arrayOf, isoText } from './sql.ts';
@@ -132,12 +132,9 @@ function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | n
     name: judged === null ? 'claim-deliveries' : 'claim-judged-deliveries',
     plan: 'once',
     text: `
-      with days as materialized (
-        select min(day) as first, max(day) + interval '24 hours' as after_last from ${waitingDays('$1', '$8::timestamptz')} d
-      ), candidates as materialized (
+      with candidates as materialized (
         select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
         from agents a
-        cross join days
         cross join (
           select *, count(*) over () as of_all
           from ${judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`} s
@@ -147,7 +144,7 @@ function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | n
         cross join lateral (
           select received_at, id, event_id, webhook_id, available_at, bytes, state
           from deliveries
-          where agent_id = $1 and webhook_id = s.webhook_id and received_at >= days.first and received_at < days.after_last
+          where agent_id = $1 and webhook_id = s.webhook_id
             and state in ('pending', 'leased') and available_at <= now() and available_at >= $8::timestamptz
             ${judged === null ? '' : isJudged}
           order by available_at
@@ -177,7 +174,7 @@ function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | n
           leased_from = $10,
           available_at = now() + make_interval(secs => $3)
         from chosen c
-        where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id
+        where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
         returning d.id, d.state, d.attempts, d.leases, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name,
           c.place, c.expired
       )

@@ -7,8 +7,7 @@
  * wait for the lock. Agents without a limit take no lock. A claim of 10 takes five round trips instead of one; median on a busy machine, three
  * alternating rounds of 5 s: 15 to 27 ms with a limit, 5 to 12 ms without.
  */
-import type { Database, Query } from '../pool.ts';
-import { waitingDays } from './deliveries.ts';
+import { type Database, type Query, repeatConflicts } from '../pool.ts';
 import { arrayOf } from './sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
@@ -34,12 +33,10 @@ export function underLease(agentId: string, max: string): string {
   return `(
     select count(*)::int
     from (
-      select from ${waitingDays(agentId, "'-infinity'")} d
-      cross join ${subscribedWebhooks(agentId)} s
+      select from ${subscribedWebhooks(agentId)} s
       cross join lateral (
         select from deliveries
-        where agent_id = ${agentId} and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
-          and state = 'leased' and available_at > now()
+        where agent_id = ${agentId} and webhook_id = s.webhook_id and state = 'leased' and available_at > now()
       ) leased
       limit ${max}
     ) counted
@@ -47,7 +44,7 @@ export function underLease(agentId: string, max: string): string {
 }
 
 /**
- * Runs `work` in a transaction with the number of deliveries that the agent may still lease: 0 or less at its limit, Infinity without one.
+ * Runs `work`, repeatedly after a conflict, in a transaction with the number of deliveries that the agent may still lease: 0 or less at its limit, Infinity without one.
  * No other process adds a lease to the agent until the transaction ends.
  */
 export function withRoom<T>(
@@ -55,18 +52,20 @@ export function withRoom<T>(
   agentId: string,
   work: (query: Query, room: number) => Promise<T>,
 ): Promise<T> {
-  return database.transaction(
-    async (query) => {
-      const max = await lockMaxLeased(query, agentId);
-      if (max === null) return work(query, Number.POSITIVE_INFINITY);
-      const [row] = await query<{ leased: number }>({
-        name: 'count-leased',
-        text: `select ${underLease('$1', '$2')} as leased`,
-        values: [agentId, max],
-      });
-      return work(query, max - row!.leased);
-    },
-    { plan: 'once' },
+  return repeatConflicts(() =>
+    database.transaction(
+      async (query) => {
+        const max = await lockMaxLeased(query, agentId);
+        if (max === null) return work(query, Number.POSITIVE_INFINITY);
+        const [row] = await query<{ leased: number }>({
+          name: 'count-leased',
+          text: `select ${underLease('$1', '$2')} as leased`,
+          values: [agentId, max],
+        });
+        return work(query, max - row!.leased);
+      },
+      { plan: 'once' },
+    ),
   );
 }
 
@@ -92,11 +91,10 @@ export async function agentsWithWork(
       select a.id
       from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
       where exists (
-        select from ${waitingDays('a.id', 'a.claimable_from')} d
-        cross join ${subscribedWebhooks('a.id')} s
+        select from ${subscribedWebhooks('a.id')} s
         cross join lateral (
           select from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id and received_at >= day and received_at < day + interval '24 hours'
+          where agent_id = a.id and webhook_id = s.webhook_id
             and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
           limit 1
         ) due

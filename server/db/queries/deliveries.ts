@@ -1,4 +1,4 @@
-/** Deliveries: lists, the end of last leases, and the days with waiting deliveries. Claims and settlements have a file each. */
+/** Deliveries: lists, and the end of last leases. Claims and settlements have a file each. */
 import type { z } from 'zod';
 import { type DeliveryState, deliverySchema } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
@@ -111,12 +111,12 @@ const AT_A_TIME = 1_000;
 export const LAST_LEASE_ENDED = 'the last lease expired without an acknowledgement';
 
 /**
- * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per transaction. Returns how many. A claim does
+ * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per statement. Returns how many. A claim does
  * the same with those it finds (claim-deliveries.ts); this function covers agents that no longer claim. In both cases the receipt
  * becomes invalid with the lease.
  * @param attemptsMax current DELIVERY_MAX_ATTEMPTS: if it was raised since the lease, the delivery is claimable again.
- * @param onEnded called after each transaction with the agent of each delivery.
- * @param stopping true: returns before the next transaction.
+ * @param onEnded called after each statement with the agent of each delivery.
+ * @param stopping true: returns before the next statement.
  */
 export async function endLastLeases(
   database: Database,
@@ -126,59 +126,23 @@ export async function endLastLeases(
 ): Promise<number> {
   let ended = 0;
   for (;;) {
-    const rows = await database.transaction(async (query) => {
-      // Look up each row in its own partition, see replay.ts.
-      await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
-      return query<{ agentId: string }>({
-        text: `
-          with over as materialized (
-            select received_at, id, webhook_id from deliveries
-            where state = 'leased' and last_lease and available_at <= now() and attempts >= $1
-            order by available_at limit $2 for update skip locked
-          )
-          update deliveries d
-          set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = '${LAST_LEASE_ENDED}',
-            history = ${leaseEnded('expired', 'd.available_at')}
-          from over o
-          where d.received_at = o.received_at and d.id = o.id and d.webhook_id = o.webhook_id
-          returning d.agent_id as "agentId"`,
-        values: [attemptsMax, AT_A_TIME],
-      });
+    const rows = await database.query<{ agentId: string }>({
+      text: `
+        with over as materialized (
+          select received_at, id, webhook_id from deliveries
+          where state = 'leased' and last_lease and available_at <= now() and attempts >= $1
+          order by available_at limit $2 for update skip locked
+        )
+        update deliveries d
+        set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = '${LAST_LEASE_ENDED}',
+          history = ${leaseEnded('expired', 'd.available_at')}
+        from over o
+        where d.received_at = o.received_at and d.id = o.id and d.webhook_id = o.webhook_id and d.state = 'leased'
+        returning d.agent_id as "agentId"`,
+      values: [attemptsMax, AT_A_TIME],
     });
     ended += rows.length;
     onEnded(rows.map(({ agentId }) => agentId));
     if (rows.length < AT_A_TIME || stopping()) return ended;
   }
-}
-
-/**
- * SQL for the days (`day`: first moment of each) whose partitions have deliveries waiting for an agent, due or not. An agent that keeps
- * up has one or two. Searching webhook by webhook then touches only those partitions.
- *
- * Pages touched for an agent with 300 webhooks over 38 partitions, with and without it:
- *
- *     a claim of 10, three days behind     9,600   32,000
- *     a check that finds no work             730   18,000
- *
- * The order is that of the index deliveries_claimable, which makes Postgres use it: one index entry is read per day.
- *
- * @param agentId SQL expression of the agent's id
- * @param claimableFrom SQL expression of a time; deliveries that became claimable earlier are ignored
- */
-export function waitingDays(agentId: string, claimableFrom: string): string {
-  return `(
-    select day
-    from (
-      select to_date(right(inhrelid::regclass::text, 8), 'YYYYMMDD')::timestamp at time zone 'UTC' as day
-      from pg_inherits
-      where inhparent = 'deliveries'::regclass
-    ) days
-    cross join lateral (
-      select from deliveries
-      where agent_id = ${agentId} and state in ('pending', 'leased') and available_at >= ${claimableFrom}
-        and received_at >= day and received_at < day + interval '24 hours'
-      order by webhook_id, available_at
-      limit 1
-    ) waiting
-  )`;
 }

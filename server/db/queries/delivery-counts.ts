@@ -98,8 +98,8 @@ interface SampledDeliveries {
  */
 export async function sampleDeliveries(query: Query, blocksMax = SAMPLED_BLOCKS_MAX): Promise<SampledDeliveries[]> {
   const [size] = await query<{ blocks: number }>({
-    text: `select (coalesce(sum(pg_relation_size(inhrelid)), 0) / current_setting('block_size')::int)::float8 as blocks
-           from pg_inherits where inhparent = 'deliveries'::regclass`,
+    text: `select (sum(pg_relation_size(relid)) / current_setting('block_size')::int)::float8 as blocks
+           from pg_partition_tree('deliveries')`,
   });
   const fraction = Math.min(1, blocksMax / Math.max(1, size!.blocks));
   return query<SampledDeliveries>({

@@ -3,7 +3,6 @@
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { shareOf } from './claim-room.ts';
-import { waitingDays } from './deliveries.ts';
 import { arrayOf, isoText } from './sql.ts';
 import { addSlow, FILTER_SLOW_MAX, subscribedWebhooks, suspendedUntil } from './subscriptions.ts';
 
@@ -82,9 +81,7 @@ export async function readCandidates(database: Database, order: CandidateOrder):
     name: 'filter-candidates',
     plan: 'once',
     text: `
-      with days as materialized (
-        select min(day) as first, max(day) + interval '24 hours' as after_last from ${waitingDays('$1', '$3::timestamptz')} d
-      ), filtered as materialized (
+      with filtered as materialized (
         select s.webhook_id, w.name, s.filter, s.suspended, strpos(s.filter, 'body') > 0 and not s.suspended as reads_body,
           ${shareOf('$5', 'count(*) over ()')} as share
         from ${subscribedWebhooks('$1')} s
@@ -93,11 +90,10 @@ export async function readCandidates(database: Database, order: CandidateOrder):
       ), found as (
         select f.webhook_id, f.reads_body, d.*, row_number() over (partition by f.webhook_id order by d.available_at, d.event_id) as turn
         from filtered f
-        cross join days
         cross join lateral (
           select received_at, id, event_id, available_at, bytes
           from deliveries
-          where agent_id = $1 and webhook_id = f.webhook_id and received_at >= days.first and received_at < days.after_last
+          where agent_id = $1 and webhook_id = f.webhook_id
             and ${unjudged('deliveries')} and available_at <= now() and available_at >= $3::timestamptz
           order by available_at
           limit f.share + 1
@@ -165,7 +161,7 @@ export async function markFiltered(database: Database, agentId: string, ids: rea
         from unnest($2::uuid[], $3::timestamptz[]) r (id, received_at)
         cross join lateral (
           select * from deliveries
-          where received_at = r.received_at and id = r.id
+          where received_at = r.received_at and id = r.id and state = 'pending'
           limit 1
           for update skip locked
         ) d
@@ -173,7 +169,7 @@ export async function markFiltered(database: Database, agentId: string, ids: rea
       )
       update deliveries d set state = 'filtered', finished_at = now()
       from excluded e
-      where d.received_at = e.received_at and d.id = e.id and d.webhook_id = e.webhook_id
+      where d.received_at = e.received_at and d.id = e.id and d.webhook_id = e.webhook_id and d.state = 'pending'
       returning 1`,
     values: [agentId, arrayOf(ids), arrayOf(ids.map(uuidv7Time))],
   });

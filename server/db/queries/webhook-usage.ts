@@ -38,15 +38,16 @@ export function readWebhookUsage(
   });
 }
 
+const bytesOf = (table: string) =>
+  `(select sum(pg_total_relation_size(relid))::float8 from pg_partition_tree('${table}'))`;
+
 /** Bytes on disk of the two large tables, with indexes, over all partitions. Reads no rows. */
 export async function readTableBytes({
   query,
 }: Pick<Database, 'query'>): Promise<{ events: number; deliveries: number }> {
   const [row] = await query<{ events: number; deliveries: number }>({
     text: `
-      select coalesce(sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'events'::regclass), 0)::float8 as events,
-        coalesce(sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'deliveries'::regclass), 0)::float8 as deliveries
-      from pg_inherits where inhparent in ('events'::regclass, 'deliveries'::regclass)`,
+      select ${bytesOf('events')} as events, ${bytesOf('deliveries')} as deliveries`,
   });
   return row!;
 }
