@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { buildFolder, release } from '../files/build.ts';
+import { release } from '../files/build.ts';
 import { weirCommand } from '../files/command.ts';
-import { isLoopback } from '../net/loopback.ts';
+import { isSafeUrl } from '../net/loopback.ts';
 import { isKnown } from './conditional.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -29,14 +29,12 @@ export class ClientPackage {
   readonly #tag: string;
 
   /** @param build folder of the build, which made the archive. Throws when it is missing: the build is then incomplete. */
-  constructor(publicUrl: string, build = buildFolder()) {
+  constructor(publicUrl: string, build: string) {
     this.#bytes = readFileSync(join(build, 'client.tgz'));
     const hash = createHash('sha256').update(this.#bytes).digest('hex').slice(0, 12);
     this.path = `/client-${release()}-${hash}.tgz`;
     const integrity = `sha512-${createHash('sha512').update(this.#bytes).digest('base64')}`;
-    const { protocol, hostname } = new URL(publicUrl);
-    const isSafe = protocol === 'https:' || isLoopback(hostname);
-    this.install = isSafe ? { address: `${publicUrl}${this.path}`, integrity } : null;
+    this.install = isSafeUrl(new URL(publicUrl)) ? { address: `${publicUrl}${this.path}`, integrity } : null;
     this.command = this.install === null ? weirCommand() : `npx ${this.install.address}`;
     this.#tag = `"${hash}"`;
   }

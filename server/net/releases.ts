@@ -1,6 +1,6 @@
 /** Client and server state their releases to each other, so that an error between different releases names the fix. */
 import { release } from '../files/build.ts';
-import { isLoopback } from './loopback.ts';
+import { isSafeUrl } from './loopback.ts';
 
 /** Field of the server's answers: the path of its client package, which contains the release. */
 export const CLIENT_FIELD = 'weir-client';
@@ -25,8 +25,7 @@ export function updateOf(base: string, path: string | undefined): string | null 
   const [, file, theirs] = /^\/(client-(\d[\w.-]{0,31})-[0-9a-f]{12}\.tgz)$/.exec(path ?? '') ?? [];
   if (theirs === undefined || theirs === release()) return null;
   const releases = `This client is of release ${release()} and the server of ${theirs}`;
-  const { protocol, hostname } = new URL(base);
-  // Over plain http, anyone on the way could have named another package.
-  if (protocol !== 'https:' && !isLoopback(hostname)) return `${releases}: install the client of the server.`;
+  // Otherwise anyone on the way could have named another package.
+  if (!isSafeUrl(new URL(base))) return `${releases}: install the client of the server.`;
   return `${releases}: install the client of the server with npm install ${base}${file}.`;
 }

@@ -1,6 +1,6 @@
 /** Building blocks of the rows of the settings table: accepted values and whole rows of one kind. */
 import { z } from 'zod';
-import { isLoopback } from '../net/loopback.ts';
+import { isSafeUrl } from '../net/loopback.ts';
 
 export const wholeNumber = (min: number, max: number) =>
   z
@@ -55,7 +55,7 @@ export function isOrigin(value: string): boolean {
 export function isIssuer(value: string): boolean {
   const url = tryUrl(value);
   if (url === null || /[?#@]|\/\.well-known\//.test(value)) return false;
-  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+  return isSafeUrl(url);
 }
 
 export function isRedisUrl(value: string): boolean {
