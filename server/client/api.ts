@@ -15,12 +15,20 @@ export interface ClaimRequest {
   /** How long the server waits for a delivery when none is ready. */
   wait_seconds: number;
   webhook_ids?: readonly string[];
+  /** Receipts that the server acknowledges before it looks for deliveries. */
+  ack?: readonly string[];
 }
 
 export type SettlePath = 'ack' | 'nack' | 'extend';
 
 /** Receipts that were settled; the leases of the other receipts are lost. */
 type SettleAnswer = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
+
+interface ClaimAnswer {
+  deliveries: ClaimedDelivery[];
+  /** Receipts that the claim settled; the leases of the other receipts are lost. */
+  done: ReadonlySet<string>;
+}
 
 /** The agent, as `GET /api/v1/agent/me` returns it. */
 export interface AgentStatus {
@@ -35,7 +43,7 @@ export interface AgentStatus {
 /** Every call is retried until it is answered (http.ts). Rejects with WeirError when a retry cannot help. */
 export interface AgentApi {
   /** Null when `signal` ended the call. The server releases deliveries that it claimed for a disconnected client. */
-  claim: (order: ClaimRequest, signal: AbortSignal) => Promise<ClaimedDelivery[] | null>;
+  claim: (order: ClaimRequest, signal: AbortSignal) => Promise<ClaimAnswer | null>;
   /** @param fields request fields besides the receipts, such as `lease_seconds` */
   settle: (path: SettlePath, receipts: readonly string[], fields: object, signal: AbortSignal) => Promise<SettleAnswer>;
   /** Null when `signal` ended the call. */
@@ -67,8 +75,10 @@ export function agentApi(client: ApiClient, session: AgentSession, repetition: R
     async claim(order, signal) {
       const document = await post('claim', order, order.wait_seconds * 1000, signal);
       if (document === null) return null;
-      const { deliveries } = document as { deliveries?: unknown };
-      if (Array.isArray(deliveries) && deliveries.every(isClaimedDelivery)) return deliveries;
+      const { deliveries, settled } = document as { deliveries?: unknown; settled?: { done?: unknown } };
+      const done = settled === undefined ? [] : settled.done;
+      if (Array.isArray(deliveries) && deliveries.every(isClaimedDelivery) && Array.isArray(done))
+        return { deliveries, done: new Set(done) };
       throw unknownDocument(client, 'a claim', 'an unknown document');
     },
     async settle(path, receipts, fields, signal) {

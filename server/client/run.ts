@@ -98,6 +98,7 @@ export class Run {
           this.#changed = resolve;
         }),
       begin: (claimed) => this.#begin(claimed),
+      board: () => this.#settler.board(),
       signal: this.#stop.signal,
     });
   }

@@ -1,11 +1,14 @@
 /**
- * Acks and nacks deliveries in batches: all deliveries settled in one turn of the event loop share a request, and the next
- * batch collects while a request is in flight.
+ * Acks and nacks deliveries in batches: the next claim takes the acks that wait along, which saves a request. What no claim takes within
+ * GROUP_MS is sent alone, and the next batch collects while that request is in flight.
  */
 import type { AgentApi, SettlePath } from './api.ts';
 
 /** Maximum receipts in one request, as in the API. */
 const RECEIPTS_MAX = 1_000;
+
+/** How long a verdict waits for a claim that takes it along, and for others. Longer would delay an acknowledgement, which is then repeated work after a crash. */
+const GROUP_MS = 5;
 
 /** `gone`: the lease was lost before, so the delivery is delivered again. `stopped`: the outcome is unknown. */
 export type Outcome = 'done' | 'gone' | 'stopped';
@@ -36,6 +39,29 @@ export class Settler {
     const { reason, delaySeconds } = verdict;
     return this.#nacks.add(receipt, { reason, ...(delaySeconds !== undefined && { delay_seconds: delaySeconds }) });
   }
+
+  /** Takes the acknowledgements that wait to be sent; null: none. Nacks are few, and have a request of their own. */
+  board(): Passengers | null {
+    const acks = this.#acks.take();
+    if (acks === null) return null;
+    return {
+      ack: acks.map(({ receipt }) => receipt),
+      settled: (done) => {
+        for (const { receipt, resolve } of acks) resolve(done.has(receipt) ? 'done' : 'gone');
+      },
+      returned: () => this.#acks.putBack(acks),
+    };
+  }
+}
+
+/** Acknowledgements that a claim takes along. One of the two functions is called once. */
+export interface Passengers {
+  /** Receipts. */
+  ack: readonly string[];
+  /** @param done receipts that were settled; the leases of the others are lost */
+  settled: (done: ReadonlySet<string>) => void;
+  /** It is unknown whether the claim was received: they are sent again. */
+  returned: () => void;
 }
 
 interface Entry {
@@ -62,23 +88,29 @@ class Lane {
 
   add(receipt: string, fields: object): Promise<Outcome> {
     return new Promise((resolve, reject) => {
-      const key = JSON.stringify(fields);
-      const entry = { receipt, fields, resolve, reject };
-      const queued = this.#waiting.get(key);
-      if (queued === undefined) this.#waiting.set(key, [entry]);
-      else queued.push(entry);
-      if (this.#busy) return;
-      this.#busy = true;
-      setImmediate(() => void this.#run());
+      this.putBack([{ receipt, fields, resolve, reject }]);
     });
   }
 
+  putBack(entries: readonly Entry[]): void {
+    for (const entry of entries) {
+      const key = JSON.stringify(entry.fields);
+      const queued = this.#waiting.get(key);
+      if (queued === undefined) this.#waiting.set(key, [entry]);
+      else queued.push(entry);
+    }
+    if (this.#busy || this.#waiting.size === 0) return;
+    this.#busy = true;
+    setTimeout(() => void this.#run(), GROUP_MS);
+  }
+
   async #run(): Promise<void> {
-    for (let next = this.#take(); next !== null; next = this.#take()) await this.#send(next);
+    for (let next = this.take(); next !== null; next = this.take()) await this.#send(next);
     this.#busy = false;
   }
 
-  #take(): Entry[] | null {
+  /** Entries with equal fields, at most RECEIPTS_MAX; null: none waits. */
+  take(): Entry[] | null {
     for (const [key, entries] of this.#waiting) {
       const taken = entries.splice(0, RECEIPTS_MAX);
       if (entries.length === 0) this.#waiting.delete(key);

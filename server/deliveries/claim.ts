@@ -23,8 +23,8 @@ interface ClaimRequest {
   webhookIds: readonly string[] | null;
 }
 
-/** `json`: the response. `gone`: the agent disconnected, and its deliveries are released. */
-type ClaimOutcome = { kind: 'claimed'; json: string } | { kind: 'gone' };
+/** `deliveries`: JSON array. `gone`: the agent disconnected, and its deliveries are released. */
+type ClaimOutcome = { kind: 'claimed'; deliveries: string } | { kind: 'gone' };
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
@@ -79,7 +79,7 @@ export function createClaim(parts: ClaimParts) {
       if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
       return { kind: 'gone' };
     }
-    return { kind: 'claimed', json: `{"deliveries":[${claimed.map(deliveryJson).join(',')}]}` };
+    return { kind: 'claimed', deliveries: `[${claimed.map(deliveryJson).join(',')}]` };
   };
 }
 

@@ -56,6 +56,40 @@ test('run acknowledges what the handler finishes, and returns what it refuses, w
   expect(notices.map(({ kind }) => kind)).toEqual(['failed', 'failed']);
 });
 
+test('a claim takes along the acknowledgement of what was done before; the last one has a request of its own', async () => {
+  for (let i = 0; i < 3; i++) weir.add();
+  await agent.run(() => {}, { concurrency: 1, max: 3 });
+  expect(states()).toEqual(Array(3).fill('done'));
+  const receipts = weir.rows.map(({ id, attempt }) => `${id}.${attempt}`);
+  expect(weir.calls('claim').map(({ body }) => body.ack)).toEqual([undefined, [receipts[0]], [receipts[1]]]);
+  expect(weir.calls('ack').map(({ body }) => body.receipts)).toEqual([[receipts[2]]]);
+});
+
+test.each(['lost', 'reset'] as const)(
+  'what a claim took along is settled once when its answer is %s',
+  async (fault) => {
+    for (let i = 0; i < 3; i++) weir.add();
+    weir.fault = (call, number) => (call === 'claim' && number === 1 ? fault : undefined);
+    const counts = await agent.run(() => {}, { concurrency: 1, max: 2 });
+    expect(counts).toEqual({ claimed: 2, done: 2, failed: 0, gone: 0 });
+    expect(states().filter((state) => state === 'done')).toHaveLength(2);
+  },
+);
+
+test('a stop during a claim sends what it took along again', async () => {
+  const first = weir.add();
+  const stop = new AbortController();
+  weir.fault = (call, number) => {
+    if (call !== 'claim' || number !== 1) return undefined;
+    stop.abort();
+    return 'reset';
+  };
+  const counts = await agent.run(() => {}, { concurrency: 1, signal: stop.signal });
+  expect(counts).toEqual({ claimed: 1, done: 1, failed: 0, gone: 0 });
+  expect(first.state).toBe('done');
+  expect(weir.calls('ack')).toHaveLength(1);
+});
+
 test('the loop over deliveries claims no more than concurrency allows until they are settled', async () => {
   for (let i = 0; i < 5; i++) weir.add(String(i));
   const bodies: string[] = [];

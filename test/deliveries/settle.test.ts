@@ -257,3 +257,70 @@ function startOnce(): Promise<TestApp> {
 afterAll(async () => {
   await (await patient)?.stop();
 });
+
+describe('a claim that settles', () => {
+  async function leased(count: number, order = {}): Promise<Delivery[]> {
+    webhook = await app.addWebhook();
+    agent = await addAgent(app, [webhook]);
+    for (let i = 0; i < count; i++) await send(webhook);
+    return agent.claim({ max: count, ...order });
+  }
+  const claim = async (body: object) => (await agent.post('claim', body)).body;
+
+  test('acknowledges and refuses before it claims', async () => {
+    const [first, second, third, fourth] = await leased(4);
+    const refused = { receipt: second!.receipt, delay_seconds: 0, reason: 'busy' };
+    const released = { receipt: third!.receipt, release: true };
+    const answer = await claim({ max: 10, ack: [first!.receipt], nack: [refused, released] });
+    expect(answer.settled).toEqual({ done: [first!.receipt, second!.receipt, third!.receipt], gone: [] });
+    const attempts = new Map((answer.deliveries as Delivery[]).map(({ id, attempt }) => [id, attempt]));
+    expect(attempts).toEqual(
+      new Map([
+        [second!.id, 2],
+        [third!.id, 1],
+      ]),
+    );
+    expect(await row(first!)).toMatchObject({ state: 'done' });
+    expect(await row(fourth!)).toMatchObject({ state: 'leased', attempts: 1 });
+  });
+
+  test('says what was lost, and settles the same when it is repeated', async () => {
+    const [first, second] = await leased(2);
+    await letPass(app.database, 3600);
+    const [again] = await agent.claim();
+    const lost = again!.id === first!.id ? first! : second!;
+    const body = { ack: [lost.receipt, again!.receipt], webhook_ids: [] };
+    for (let i = 0; i < 2; i++)
+      expect((await claim(body)).settled).toEqual({ done: [again!.receipt], gone: [lost.receipt] });
+  });
+
+  test('has no member settled without ack and nack', async () => {
+    await leased(1);
+    expect(await claim({})).toEqual({ deliveries: [] });
+  });
+
+  test('makes room for its own claim under max_leased', async () => {
+    webhook = await app.addWebhook();
+    agent = await addAgent(app, [webhook]);
+    await app.database.query({ text: 'update agents set max_leased = 1 where id = $1', values: [agent.id] });
+    await send(webhook);
+    await send(webhook);
+    const first = await agent.claimOne();
+    expect((await claim({ max: 5 })).deliveries).toEqual([]);
+    const { deliveries } = await claim({ max: 5, ack: [first.receipt] });
+    expect(deliveries).toHaveLength(1);
+    expect(deliveries[0].id).not.toBe(first.id);
+  });
+
+  test.each([
+    [{ ack: [] }, 'ack'],
+    [{ nack: [{ receipt: 'x', release: true, reason: 'no' }] }, 'nack'],
+    [{ nack: [{ reason: 'no' }] }, 'nack'],
+  ])('refuses %j, and settles nothing', async (wrong, member) => {
+    const [first] = await leased(1);
+    const answer = await agent.post('claim', { ack: [first!.receipt], ...wrong });
+    expect(answer.status).toBe(422);
+    expect(JSON.stringify(answer.body)).toContain(member);
+    expect(await row(first!)).toMatchObject({ state: 'leased' });
+  });
+});

@@ -1,9 +1,13 @@
 /** /api/v1/agent: the session of an agent, and its deliveries. */
+
+import type { z } from 'zod';
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
 import type { Database } from '../../db/pool.ts';
 import { readAgentActivity } from '../../db/queries/agent-activity.ts';
+import type { Agent } from '../../db/queries/agents.ts';
 import { countDeliveries } from '../../db/queries/delivery-counts.ts';
 import { readDatabaseClock } from '../../db/queries/server-state.ts';
+import type { Settlement } from '../../db/queries/settle-deliveries.ts';
 import type { createClaim } from '../../deliveries/claim.ts';
 import type { createSettle } from '../../deliveries/settle.ts';
 import { release } from '../../files/build.ts';
@@ -16,6 +20,7 @@ import {
   extendInput,
   meSchema,
   nackInput,
+  type Refusal,
   sessionInput,
   sessionSchema,
   settledSchema,
@@ -32,7 +37,29 @@ interface AgentParts {
   attemptsMax: number;
 }
 
+const nothingClaimed = { kind: 'claimed', deliveries: '[]' } as const;
+
 export function ownAgentOperations({ database, auth, claim, settle, onOtherClient, attemptsMax }: AgentParts) {
+  function settlementOf({ delay_seconds, reason, release: isReleased }: Refusal): Settlement {
+    if (isReleased) return { kind: 'release' };
+    return { kind: 'nack', delaySeconds: delay_seconds ?? null, reason: reason ?? null, attemptsMax };
+  }
+
+  /** Null: the claim settles nothing. Refusals that are equal share a statement. */
+  async function settleWithClaim(who: Agent, { ack = [], nack = [] }: z.output<typeof claimInput>) {
+    if (ack.length + nack.length === 0) return null;
+    const parts = ack.length === 0 ? [] : [await settle(who, ack, { kind: 'ack' })];
+    const equal = new Map<string, { receipts: string[]; refusal: Refusal }>();
+    for (const { receipt, ...refusal } of nack) {
+      const key = JSON.stringify(refusal);
+      const known = equal.get(key);
+      if (known === undefined) equal.set(key, { receipts: [receipt], refusal });
+      else known.receipts.push(receipt);
+    }
+    for (const { receipts, refusal } of equal.values()) parts.push(await settle(who, receipts, settlementOf(refusal)));
+    return { done: parts.flatMap((part) => part.done), gone: parts.flatMap((part) => part.gone) };
+  }
+
   return {
     /** Exchanges a credential, sent in the body or as the bearer token, for a session. */
     agentSession: openOperation({
@@ -68,16 +95,21 @@ export function ownAgentOperations({ database, auth, claim, settle, onOtherClien
       },
     }),
 
-    /** Waits up to `wait_seconds` if there are no deliveries. */
+    /** Settles what the agent has finished, then waits up to `wait_seconds` if there are no deliveries. */
     claim: agentOperation({
       input: claimInput,
       answers: { 200: claimedSchema },
       handle: async ({ who, input, exchange }) => {
         const { max, lease_seconds: leaseSeconds, wait_seconds: waitSeconds, webhook_ids: webhookIds = null } = input;
-        const claimed = await claim(exchange, who, { max, leaseSeconds, waitSeconds, webhookIds });
+        const settled = await settleWithClaim(who, input);
+        const claiming = claim(exchange, who, { max, leaseSeconds, waitSeconds, webhookIds });
+        // What is settled must reach the agent; its next claim meets the error, if it lasts.
+        const claimed = await (settled === null ? claiming : claiming.catch(() => nothingClaimed));
         if (claimed.kind === 'gone') return claimed;
         // Already JSON: the schema would copy up to 16 MiB of bodies.
-        return { kind: 'encoded', status: 200, contentType: 'application/json', content: claimed.json };
+        const rest = settled === null ? '' : `,"settled":${JSON.stringify(settled)}`;
+        const content = `{"deliveries":${claimed.deliveries}${rest}}`;
+        return { kind: 'encoded', status: 200, contentType: 'application/json', content };
       },
     }),
 
@@ -90,13 +122,8 @@ export function ownAgentOperations({ database, auth, claim, settle, onOtherClien
     nack: agentOperation({
       input: nackInput,
       answers: { 200: settledSchema },
-      handle: async ({
-        who,
-        input: { receipts, delay_seconds: delaySeconds = null, reason = null, release: isReleased },
-      }) => {
-        const nack = { kind: 'nack', delaySeconds, reason, attemptsMax } as const;
-        return done(200, await settle(who, receipts, isReleased ? { kind: 'release' } : nack));
-      },
+      handle: async ({ who, input: { receipts, ...refusal } }) =>
+        done(200, await settle(who, receipts, settlementOf(refusal))),
     }),
 
     extend: agentOperation({

@@ -5,7 +5,7 @@ import { COUNTED_MAX } from '../../resources/events.ts';
 import { contentType, eventType, example, idOf, nameOf, receivedAt, timeOf } from '../../resources/fields.ts';
 
 const agentExample = { id: example.agent_id, name: 'invoices' };
-const receipt = `${example.delivery_id}.17`;
+const exampleReceipt = `${example.delivery_id}.17`;
 
 /** The credential is sent as a bearer token or in the body. */
 export const sessionInput = z
@@ -18,6 +18,59 @@ export const sessionInput = z
   })
   .meta({ examples: [{ credential: 'wa_…' }] });
 
+/** In characters, as Postgres counts them. The deliveries table has the same limit. */
+const REASON_CHARACTERS_MAX = 500;
+
+/** Cuts between characters, not inside a surrogate pair. Replaces NUL and lone surrogates by U+FFFD: Postgres cannot store them. */
+function storable(reason: string): string {
+  const wellFormed = Buffer.from(reason.slice(0, 2 * REASON_CHARACTERS_MAX))
+    .toString()
+    .replaceAll('\0', '\ufffd');
+  return Array.from(wellFormed).slice(0, REASON_CHARACTERS_MAX).join('');
+}
+
+const receipt = z.string().max(100).describe('receipt of a claimed delivery');
+const receipts = z.array(receipt).min(1).max(1000).describe('receipts of claimed deliveries, 1 to 1000');
+
+/** How deliveries are refused. */
+const refusal = {
+  delay_seconds: z
+    .number()
+    .min(0)
+    .max(86_400)
+    .optional()
+    .describe('time until the deliveries can be claimed again; absent: increases with each attempt'),
+  reason: z
+    .string()
+    .transform(storable)
+    .optional()
+    .describe(`why the agent refused, stored with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
+  release: z
+    .boolean()
+    .optional()
+    .describe(
+      'true: the work was not begun. The attempt does not count, and the deliveries can be claimed again at once; without delay_seconds and reason',
+    ),
+};
+
+/** What is said of a refused delivery; all absent: only that it is refused. */
+export type Refusal = {
+  release?: boolean | undefined;
+  delay_seconds?: number | undefined;
+  reason?: string | undefined;
+};
+
+function refine<Schema extends z.ZodType<Refusal>>(schema: Schema): Schema {
+  return schema.refine(({ release, delay_seconds, reason }) => !release || (delay_seconds ?? reason) === undefined, {
+    path: ['release'],
+    message: 'a released delivery has neither delay_seconds nor reason',
+  });
+}
+
+export const ackInput = z.strictObject({ receipts }).meta({ examples: [{ receipts: [exampleReceipt] }] });
+export const nackInput = refine(z.strictObject({ receipts, ...refusal })).meta({
+  examples: [{ receipts: [exampleReceipt], delay_seconds: 60, reason: 'the invoice service answers 503' }],
+});
 export const claimInput = z
   .strictObject({
     max: z
@@ -39,54 +92,24 @@ export const claimInput = z
       .default(0)
       .describe('how long the request waits for a delivery when there is none'),
     webhook_ids: z.array(z.guid()).max(1000).optional().describe('only deliveries of these webhooks; absent: of all'),
-  })
-  .meta({ examples: [{ max: 10, lease_seconds: 60, wait_seconds: 20 }] });
-
-/** In characters, as Postgres counts them. The deliveries table has the same limit. */
-const REASON_CHARACTERS_MAX = 500;
-
-/** Cuts between characters, not inside a surrogate pair. Replaces NUL and lone surrogates by U+FFFD: Postgres cannot store them. */
-function storable(reason: string): string {
-  const wellFormed = Buffer.from(reason.slice(0, 2 * REASON_CHARACTERS_MAX))
-    .toString()
-    .replaceAll('\0', '\ufffd');
-  return Array.from(wellFormed).slice(0, REASON_CHARACTERS_MAX).join('');
-}
-
-const receipts = z.array(z.string().max(100)).min(1).max(1000).describe('receipts of claimed deliveries, 1 to 1000');
-export const ackInput = z.strictObject({ receipts }).meta({ examples: [{ receipts: [receipt] }] });
-export const nackInput = z
-  .strictObject({
-    receipts,
-    delay_seconds: z
-      .number()
-      .min(0)
-      .max(86_400)
+    ack: receipts
       .optional()
-      .describe('time until the deliveries can be claimed again; absent: increases with each attempt'),
-    reason: z
-      .string()
-      .transform(storable)
+      .describe('receipts to acknowledge before the claim, 1 to 1000; repeating the request is safe'),
+    nack: z
+      .array(refine(z.strictObject({ receipt, ...refusal })))
+      .min(1)
+      .max(1000)
       .optional()
-      .describe(`why the agent refused, stored with the delivery; cut to ${REASON_CHARACTERS_MAX} characters`),
-    release: z
-      .boolean()
-      .optional()
-      .describe(
-        'true: the work was not begun. The attempt does not count, and the deliveries can be claimed again at once; without delay_seconds and reason',
-      ),
+      .describe('deliveries to refuse before the claim, 1 to 1000'),
   })
-  .refine(({ release, delay_seconds, reason }) => !release || (delay_seconds ?? reason) === undefined, {
-    path: ['release'],
-    message: 'a released delivery has neither delay_seconds nor reason',
-  })
-  .meta({ examples: [{ receipts: [receipt], delay_seconds: 60, reason: 'the invoice service answers 503' }] });
+  .meta({ examples: [{ max: 10, lease_seconds: 60, wait_seconds: 20, ack: [exampleReceipt] }] });
+
 export const extendInput = z
   .strictObject({
     receipts,
     lease_seconds: z.int().min(5).max(3600).describe('length of the lease from now on'),
   })
-  .meta({ examples: [{ receipts: [receipt], lease_seconds: 120 }] });
+  .meta({ examples: [{ receipts: [exampleReceipt], lease_seconds: 120 }] });
 
 const agent = z.object({ id: idOf('agent'), name: nameOf('agent') });
 
@@ -118,6 +141,13 @@ export const sessionSchema = z
     ],
   });
 
+export const settledSchema = z
+  .object({
+    done: z.array(z.string()).describe('receipts that were settled'),
+    gone: z.array(z.string()).describe('receipts whose leases were lost'),
+  })
+  .meta({ examples: [{ done: [exampleReceipt], gone: [] }] });
+
 export const claimedSchema = z
   .object({
     deliveries: z
@@ -143,6 +173,7 @@ export const claimedSchema = z
         }),
       )
       .describe('the claimed deliveries; empty: no delivery was waiting'),
+    settled: settledSchema.optional().describe('what ack and nack of the request settled; absent without them'),
   })
   .meta({
     examples: [
@@ -150,7 +181,7 @@ export const claimedSchema = z
         deliveries: [
           {
             id: example.delivery_id,
-            receipt,
+            receipt: exampleReceipt,
             attempt: 1,
             leased_until: example.leased_until,
             event: {
@@ -168,10 +199,3 @@ export const claimedSchema = z
       },
     ],
   });
-
-export const settledSchema = z
-  .object({
-    done: z.array(z.string()).describe('receipts that were settled'),
-    gone: z.array(z.string()).describe('receipts whose leases were lost'),
-  })
-  .meta({ examples: [{ done: [receipt], gone: [] }] });

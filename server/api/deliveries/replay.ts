@@ -75,7 +75,7 @@ export function undoMany(database: Database, actor: Actor, actionId: string): Pr
   });
 }
 
-/** A row that another change has moved meanwhile is looked up again. */
+/** A row that another change has moved in between is looked up again. */
 function changing<T>(database: Database, work: (query: Query) => Promise<T>): Promise<T> {
   return repeatConflicts(() => database.transaction(work));
 }

@@ -21,6 +21,7 @@ export interface Arrived {
   body: {
     max?: number;
     receipts?: string[];
+    ack?: string[];
     reason?: string;
     delay_seconds?: number;
     release?: boolean;
@@ -133,6 +134,8 @@ export class PlayedWeir {
 
   async #claim(arrived: Arrived): Promise<object> {
     const { max, lease_seconds, wait_seconds, webhook_ids } = arrived.body as Required<Arrived['body']> & Claim;
+    const { ack } = arrived.body;
+    const settled = ack === undefined ? {} : { settled: this.#settle('ack', { receipts: ack, lease_seconds }) };
     const untilMs = performance.now() + wait_seconds * 1000;
     for (;;) {
       const nowMs = performance.now();
@@ -141,8 +144,8 @@ export class PlayedWeir {
         .filter(({ webhookId }) => webhook_ids === undefined || webhook_ids.includes(webhookId))
         .slice(0, max);
       if (free.length > 0 && !arrived.gone)
-        return { deliveries: free.map((row) => lease(row, nowMs + lease_seconds * 1000)) };
-      if (arrived.gone || nowMs >= untilMs) return { deliveries: [] };
+        return { deliveries: free.map((row) => lease(row, nowMs + lease_seconds * 1000)), ...settled };
+      if (arrived.gone || nowMs >= untilMs) return { deliveries: [], ...settled };
       await this.#wait(Math.min(50, untilMs - nowMs));
     }
   }
