@@ -79,6 +79,46 @@ test('after KEEP_UNDELIVERED_DAYS the day is dropped with them, and they are cou
   expect(await left()).toEqual([]);
 });
 
+test('undelivered deliveries end as dead in the partition that is archived', async () => {
+  const webhook = await addWebhook(null);
+  const [done, first, second] = await storeEvents(fresh.database, webhook, 3, daysAgo(5));
+  await settle([done!]);
+  const archived: unknown[] = [];
+  await dropOldPartitions(fresh.database, RETENTION_DAYS, nowMs, {
+    archive: async (partition, query) => {
+      if (!partition.startsWith('deliveries_')) return;
+      archived.push(...(await query({ text: `select event_id, state, reason from ${partition}` })));
+    },
+  });
+  const reason = 'retention removed its event';
+  expect(archived).toHaveLength(3);
+  expect(archived).toEqual(
+    expect.arrayContaining([
+      { event_id: done, state: 'done', reason: null },
+      { event_id: first, state: 'dead', reason },
+      { event_id: second, state: 'dead', reason },
+    ]),
+  );
+});
+
+test('a delivery replayed while its day is dropped goes with the event', async () => {
+  const webhook = await addWebhook(null);
+  await storeEvents(fresh.database, webhook, 1, daysAgo(5));
+  let replays = 1;
+  await dropOldPartitions(fresh.database, RETENTION_DAYS, nowMs, {
+    archive: async (partition, query) => {
+      if (partition !== partitionName('deliveries', daysAgo(5)) || replays-- === 0) return;
+      await query({
+        text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+               select delivery_id(id), webhook_id, $1, id, received_at, bytes from events`,
+        values: [agentId],
+      });
+    },
+  });
+  expect(replays).toBe(0);
+  expect(await fresh.database.query({ text: 'select from deliveries' })).toEqual([]);
+});
+
 test('with retention_days of a webhook, only its undelivered events are kept', async () => {
   const webhook = await addWebhook(2);
   const delivered = await storeEvents(fresh.database, webhook, 3, daysAgo(3));

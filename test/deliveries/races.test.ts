@@ -1,5 +1,8 @@
 /** Many concurrent consumers: each delivery is leased by one of them, and slow ones delay no others. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { actOnOne } from '../../server/api/deliveries/replay.ts';
+import { systemActor } from '../../server/audit/actor.ts';
+import { openDatabase } from '../../server/db/pool.ts';
 import {
   addAgent,
   letPass,
@@ -107,6 +110,47 @@ test('consumers that settle, extend and lose the same leases never deadlock', as
   for (const { done, gone } of await Promise.all(work)) expect([0, 300]).toContain(done.length + gone.length);
 });
 
+/** Updates of deliveries that wait for another transaction. */
+const waits = () =>
+  app.database.query({
+    text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%update deliveries%'`,
+  });
+
+/** Sets the state of a delivery, which moves its row, while `work` waits for that row. */
+async function movedDuring<T>(id: string, state: 'done' | 'pending', work: () => Promise<T>): Promise<T> {
+  const { underWay } = await app.database.transaction(async (query) => {
+    await query({
+      text: `update deliveries set state = $2, finished_at = case when $2 = 'done' then now() end where id = $1`,
+      values: [id, state],
+    });
+    const underWay = work();
+    await until(async () => (await waits()).length === 1);
+    return { underWay };
+  });
+  return underWay;
+}
+
+test('an acknowledgement that waited for another one of the same delivery reports it as done', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  const { id, receipt } = await agent.claimOne();
+  const settled = await movedDuring(id, 'done', () => agent.ack([receipt]));
+  expect(settled).toEqual({ done: [receipt], gone: [] });
+});
+
+test('a replay that waited for another one of the same delivery is refused', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  const { id, receipt } = await agent.claimOne();
+  await agent.ack([receipt]);
+  const database = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  const replayed = await movedDuring(id, 'pending', () => actOnOne(database, systemActor, 'replay', id));
+  await database.close();
+  expect(replayed).toEqual({ kind: 'refused' });
+});
+
 test('an acknowledgement that Postgres aborts in a deadlock is retried', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
@@ -115,10 +159,6 @@ test('an acknowledgement that Postgres aborts in a deadlock is retried', async (
   const [first, last] = claimed.map(({ id }) => id) as [string, string];
   const lock = (query: typeof app.database.query, id: string) =>
     query({ text: 'select from deliveries where id = $1 for update', values: [id] });
-  const waits = () =>
-    app.database.query({
-      text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%update deliveries%'`,
-    });
   const acknowledged = await app.database.transaction(async (query) => {
     await lock(query, last);
     const underWay = agent.ack(claimed.map(({ receipt }) => receipt));
